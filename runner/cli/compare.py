@@ -22,7 +22,7 @@ from runner.cli.options import (
     project_root_or_here,
 )
 from runner.core.errors import RequestError
-from runner.execution.versions import Choices, Kind
+from runner.execution.compare import Choices, Kind
 from runner.report.run_summary import RunSummary
 from runner.report.two_sides import Verdict
 
@@ -56,7 +56,7 @@ def compare(
     Two folders of results are compared as they are. Anything else is run first, A and B in turn. Exit code 0: no
     difference of the size asked for, or B is faster; 1: B is slower, or a run that was made failed; 4: undecided.
     """
-    from runner.execution.versions import kind_of
+    from runner.execution.compare import kind_of
     from runner.report.two_sides import exit_code, judge
 
     if json and markdown:
@@ -137,8 +137,7 @@ def _run(
     """Run both sides in turn; a signal ends that, and the worktrees are removed all the same."""
     from runner.cli.terminal import Screen
     from runner.execution import signals
-    from runner.execution.compare import run_in_turn
-    from runner.execution.versions import version_of
+    from runner.execution.compare import run_in_turn, version_of
     from runner.execution.worktrees import worktrees
 
     with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts) as trees:

@@ -22,7 +22,7 @@ def targets(
     from dataclasses import fields
 
     from runner.targets import TARGETS, find
-    from runner.targets.options import is_required, type_name
+    from runner.targets.base import is_required, type_name
 
     if name is None:
         show_rows([(target, find(target).summary) for target in sorted(TARGETS)])

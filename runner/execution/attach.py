@@ -13,8 +13,7 @@ from runner.core.errors import Interrupted, RequestError, reason_of
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
-from runner.execution.launch import describe_by_hand, run_told, utc_now
-from runner.execution.masking import Masked
+from runner.execution.launch import Masked, describe_by_hand, run_told, utc_now
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
@@ -35,13 +34,7 @@ def attach(
 ) -> list[Record]:
     """Make the record of every job of a manifest; a job that still runs is followed to its end, and never touched.
 
-    Args:
-        path: the manifest.
-        root: the project's folder.
-        results: the folder of the records.
-        target: target kubernetes, whose options name the namespace and the context.
-        observer: is shown what happens.
-        interrupts: the signals that end the command.
+    The options of the target, which is kubernetes, name the namespace and the context.
 
     Raises RequestError for a file without such a job, and for a job that the cluster does not have; Interrupted after
     a signal: the job goes on, and can be collected later.
@@ -56,7 +49,10 @@ def attach(
         job = _find(cluster, document["kind"], str(metadata["name"]), path)
         run = _run(job, root, path)
         masked = Masked(run)
-        launch = _launch(job, masked.run, target)
+        # The id is made of the job's own, so that it is collected once.
+        created = _moment(job["metadata"]["creationTimestamp"])
+        run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{job['metadata']['uid'][:8]}"
+        launch = describe_by_hand(masked.run, target.name, run_id, created, options)
         folder = RunFolder(results / launch.experiment / launch.id)
         if (before := folder.finished()) and (before.status == "completed" or not _has_pods(cluster, job)):
             observer.note(f"{folder.path}: collected already: {before.status}")
@@ -114,15 +110,15 @@ def _jobs(path: Path) -> list[dict[str, Any]]:
         documents = list(YAML(typ="safe", pure=True).load_all(text))
     except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
         raise RequestError(f"{path}: {one_line(reason_of(error))}") from None
-    found = [job for job in documents if isinstance(job, dict) and job.get("kind") in JOBS and _name(job)]
+    found = [
+        job
+        for job in documents
+        if isinstance(job, dict) and job.get("kind") in JOBS
+        if isinstance(job.get("metadata"), dict) and job["metadata"].get("name")
+    ]
     if not found:
         raise RequestError(f"{path}: there is no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it")
     return found
-
-
-def _name(document: dict[str, Any]) -> object:
-    metadata = document.get("metadata")
-    return metadata.get("name") if isinstance(metadata, dict) else None
 
 
 def _find(cluster: Cluster, kind: str, name: str, path: Path) -> dict[str, Any]:
@@ -142,14 +138,6 @@ def _run(job: dict[str, Any], root: Path, path: Path) -> Run:
     """Read from a job's annotation which cell of which experiment it is."""
     where = f"{path}: the job's annotation {RUN}"
     return run_told(lambda: json.loads(job["metadata"]["annotations"][RUN]), root, where)
-
-
-def _launch(job: dict[str, Any], run: Run, target: Target[Any]) -> Launch:
-    """Describe the launch; its id is made of the job's own, so that it is collected once."""
-    metadata = job["metadata"]
-    created = _moment(metadata["creationTimestamp"])
-    run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{metadata['uid'][:8]}"
-    return describe_by_hand(run, target.name, run_id, created, target.options)
 
 
 def _created(job: dict[str, Any]) -> dict[str, Any]:

@@ -26,11 +26,6 @@ _ID = re.compile(r"(\d{8}T\d{6}Z)-slurm-([0-9a-f]{8,12})", re.ASCII)
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:
     """Yield the folder and the record of every job of a batch script; a record that is there already is not changed.
 
-    Args:
-        path: the script.
-        root: the project's folder.
-        results: the folder of the records, to which the jobs have written.
-
     Raises RequestError for a script that is none of the kit's, and if no job of it has ended.
     """
     told = _read(path)

@@ -77,19 +77,10 @@ def host(
     seconds: float = RENDEZVOUS_SECONDS,
     port: int = PORT,
 ) -> None:
-    """Wait, as node 0, for all others.
+    """Wait, as node 0, for all others; RunError names the nodes that did not come.
 
-    Args:
-        run: the run's id, which they get.
-        work: a hash of what is run; a node that brings another one is refused.
-        nodes: how many nodes there are, this one included.
-        master: the address by which the others reach this node; only there does it listen.
-        secret: what the others have to know; empty if people gave none.
-        say: is called now and then with who is missing.
-        seconds: how long to wait.
-        port: where to listen.
-
-    Raises RunError naming the nodes that did not come.
+    They get the run's id. A node that brings another hash of the work is refused. The address `master` is that by which
+    the others reach this node: only there does it listen. The secret is empty if people gave none.
     """
     if nodes > 1:
         with closing(_listen(master, port, say)) as listening:

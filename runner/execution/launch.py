@@ -1,23 +1,28 @@
-"""Run -> Launch: all that is known before a run is started; and the run that a job says it is."""
+"""Run -> Launch: all that is known before a run is started, its secrets masked; and the run that a job says it is."""
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.masking import Masker
+from runner.core.secrets import secrets_in
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions import program
+from runner.definitions.definition import hash_resolved
 from runner.definitions.plan import Cell, Run
 from runner.records import provenance
 from runner.records.folder import new_id
 from runner.records.schema import SCHEMA, Launch
-from runner.targets.base import NodeSpec
-from runner.targets.options import axes_of
+from runner.targets.base import NodeSpec, axes_of
 from runner.targets.torchrun import node_specs
+
+DIFF = "request/code.diff"
 
 
 def describe_surroundings(code: dict[str, Any]) -> dict[str, Any]:
@@ -28,15 +33,7 @@ def describe_surroundings(code: dict[str, Any]) -> dict[str, Any]:
 def describe_launch(
     run: Run, target: str, nodes: list[NodeSpec], surroundings: dict[str, Any], options: Any = None
 ) -> Launch:
-    """Describe a run before it is started.
-
-    Args:
-        run: the run.
-        target: the target's name.
-        nodes: what is started on each node.
-        surroundings: the runner, the machine, the code, and the image if there is one.
-        options: the dataclass of the target's options, if it has any; those without a value are left out.
-    """
+    """Describe a run before it is started; options of the target without a value are left out."""
     experiment, cell = run.experiment, run.cell
     chosen = {name: value for name, value in asdict(options).items() if value not in (None, "")} if options else {}
     return Launch(
@@ -94,3 +91,47 @@ def describe_by_hand(run: Run, target: str, run_id: str, started: datetime, opti
     launch.started = started.isoformat(timespec="milliseconds")
     launch.by_hand = True
     return launch
+
+
+class Masked:
+    """A run as its record shows it: the processes get its secrets, the record shows a mask instead.
+
+    `run` is the same one with every secret masked in its args, so that a target's spec of it, which is pure, is the
+    request to keep; `found` are the names of what was masked, and `values` the secrets.
+    """
+
+    def __init__(self, run: Run) -> None:
+        cell = run.cell
+        secrets = secrets_in({"args": cell.args, "axes": cell.axes, "definition": run.experiment.resolved()})
+        self.found = list(secrets)
+        self.values = tuple(dict.fromkeys(value for values in secrets.values() for value in values))
+        self.masker = Masker(self.values)
+        if self.found:
+            args, axes = self.masker.tree(cell.args), self.masker.tree(cell.axes)
+            run = replace(run, cell=replace(cell, args=args, axes=axes))
+        self.run = run
+
+    def apply(self, launch: Launch, request: str, diff: str) -> tuple[str, str]:
+        """Mask what else is known before the start, and name it in `launch.masked`; return the request and the changes.
+
+        The launch and the request, the text of the spec, are those of `run`; the diff has the uncommitted changes.
+        """
+        masker, masked = self.masker, list(self.found)
+        if self.found:
+            launch.definition = masker.tree(launch.definition)
+            launch.definition_sha256 = hash_resolved(launch.definition)
+            launch.dialects = masker.tree(launch.dialects, named=False)
+        launch.options = masker.tree(launch.options, named=False)
+        if launch.side:
+            launch.side.label = masker.text(launch.side.label, assigned=True)
+        kept = masker.text(diff, assigned=True)
+        if kept != diff:
+            masked.append(DIFF)
+            whole = _sha256(diff) == launch.code.get("diff_sha256")  # else it is cut, and its hash is meant to say so
+            launch.code = {**launch.code, **({"diff_sha256": _sha256(kept)} if whole else {})}
+        launch.masked = masked
+        return masker.text(request), kept
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

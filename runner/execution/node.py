@@ -15,8 +15,7 @@ from runner.core.network import is_loopback, route_to, variables_for
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.execution import handshake
-from runner.execution.launch import describe_launch, describe_surroundings
-from runner.execution.masking import Masked
+from runner.execution.launch import Masked, describe_launch, describe_surroundings
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
@@ -64,10 +63,8 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
         specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
     code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
     masked = Masked(run)
-    kept = [
-        replace(one, argv=other.argv)
-        for one, other in zip(specs, node_specs(masked.run.cell, master, run.device), strict=True)
-    ]
+    shown = node_specs(masked.run.cell, master, run.device)
+    kept = [replace(spec, argv=masked_spec.argv) for spec, masked_spec in zip(specs, shown, strict=True)]
     launch = describe_launch(masked.run, TARGET, kept, describe_surroundings(code))
     launch.by_hand = True
     request, _ = masked.apply(launch, LaunchSpec(kept, str(run.experiment.root), run.device).text(), "")
@@ -92,12 +89,6 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
 
     By themselves Gloo uses the address of the own host name, which Debian gives to the loopback interface, and NCCL the
     first interface that is up, for example one of a virtual machine.
-
-    Args:
-        spec: what is started on this node.
-        master: where the nodes find node 0.
-        environment: what the node's processes inherit.
-        say: is told what was chosen.
     """
     route = route_to(master)
     if route is None or is_loopback(route.local):

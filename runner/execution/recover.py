@@ -51,11 +51,7 @@ class _Answer(Exception):  # noqa: N818 - it is no error
 def recover(results: Path, trusted: Collection[Path] = (), *, dry_run: bool = False) -> Iterator[Found]:
     """Finish each run below a folder whose runner is dead, and yield what was done.
 
-    Args:
-        results: the folder.
-        trusted: the folders of runs of which a person says that what they name is to be used.
-        dry_run: change nothing, and yield what would be done.
-
+    Of the `trusted` folders a person says that what their runs name is to be used. With `dry_run` nothing is changed.
     Raises RequestError if there is no such folder, or no such run in it.
     """
     if not results.is_dir():
@@ -89,7 +85,10 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
     folder = RunFolder(path)
     if _has_ended(folder):
         return None
-    launch = _launch(folder)
+    try:
+        launch = folder.launch()
+    except (OSError, ValueError) as error:
+        raise _Answer(LEFT, f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
     _require_dead(folder, launch)
     if not is_trusted and not started.is_own(path) and (named := _named(folder, launch)):
         own, results = shlex.quote(str(path)), shlex.quote(str(path.parent))
@@ -145,13 +144,6 @@ def _has_ended(folder: RunFolder) -> bool:
     except (OSError, ValueError) as error:
         mend = f"runner collect {shlex.quote(str(folder.path))} makes it again"
         raise _Answer(LEFT, f"run.json: {reason_of(error)}; {mend}") from None
-
-
-def _launch(folder: RunFolder) -> Launch:
-    try:
-        return folder.launch()
-    except (OSError, ValueError) as error:
-        raise _Answer(LEFT, f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
 
 
 def _require_dead(folder: RunFolder, launch: Launch) -> None:

@@ -15,8 +15,7 @@ from runner.definitions.plan import Plan
 from runner.definitions.rerun import run_of
 from runner.execution import started
 from runner.execution.disk import describe_error
-from runner.execution.launch import describe_launch
-from runner.execution.masking import Masked
+from runner.execution.launch import Masked, describe_launch
 from runner.execution.observer import Observer, guarded
 from runner.execution.recover import LEFT, RUNS, find_out, require_own_id, words_of
 from runner.execution.run import Job, life_of, prepare
@@ -30,15 +29,9 @@ from runner.targets.base import LaunchSpec
 def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *, is_trusted: bool = False) -> Record:
     """Start a run again that did not complete, and return its record.
 
-    Args:
-        path: the run's folder.
-        root: the project's folder.
-        observer: is shown what happens.
-        interrupts: the signals that end the command.
-        is_trusted: a person says that the target and the options of the record are to be used.
-
-    Raises RequestError for a run that still runs or has completed, and if anything is no longer the same, before
-    anything is changed or started; Interrupted after a signal.
+    With `is_trusted` a person says that the target and the options of the record are to be used. Raises RequestError
+    for a run that still runs or has completed, and if anything is no longer the same, before anything is changed or
+    started; Interrupted after a signal.
     """
     observer = guarded(observer)
     folder = RunFolder(path)
@@ -133,9 +126,10 @@ def _describe(job: Job, masked: Masked, spec: LaunchSpec, before: Record) -> Lau
 
 def _require_same(then: Launch, now: Launch) -> None:
     """Raise RequestError that names what is no longer the same."""
-    facts = {
+    images = [launch.image or {} for launch in (then, now)]
+    facts: dict[str, list[Any]] = {
         f"the code of program {now.program}": [launch.code.get("sources_sha256") for launch in (then, now)],
-        "the image": [_image(launch) for launch in (then, now)],
+        "the image": [image.get("id") or image.get("digest") or image.get("name") for image in images],
         "the command": [" ".join(map(str, launch.argv)) for launch in (then, now)],
         "the options of the target": [then.options, now.options],
     }
@@ -147,8 +141,3 @@ def _require_same(then: Launch, now: Launch) -> None:
     if changed:
         way_out = f"start a new run with: runner run {shlex.quote(now.experiment)}"
         raise RequestError(one_line(f"{'; '.join(changed)}: {way_out}", 600))
-
-
-def _image(launch: Launch) -> Any:
-    image = launch.image or {}
-    return image.get("id") or image.get("digest") or image.get("name")

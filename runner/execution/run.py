@@ -8,8 +8,7 @@ from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
 from runner.execution.disk import NEXT_RUN_BYTES, what_is_lost
-from runner.execution.launch import describe_launch, describe_surroundings
-from runner.execution.masking import Masked
+from runner.execution.launch import Masked, describe_launch, describe_surroundings
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
@@ -38,16 +37,9 @@ def execute(
 ) -> list[Record]:
     """Carry out all runs in order; further repeats of a cell that failed are left out, and the observer is told.
 
-    Args:
-        plan: the runs.
-        target: where they are carried out.
-        words: the target's options, as `name=value`, for the watchdog.
-        results: the folder of the records.
-        observer: is shown what happens.
-        interrupts: the signals that end the command.
-
-    Raises Interrupted after a signal, if what was started has ended and its record is written; RunError if a later
-    run's folder cannot be made, for example on a full disk.
+    The words are the target's options, as `name=value`, for the watchdog. Raises Interrupted after a signal, if what
+    was started has ended and its record is written; RunError if a later run's folder cannot be made, for example on a
+    full disk.
     """
     return carry_out(prepare(plan, target, words, results, observer, interrupts), results, observer, interrupts)
 

@@ -27,7 +27,10 @@ def remember(run: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(shelf / run.name, flags, 0o600), "wb") as note:
             note.write(_line(run))
-        _remove_gone(shelf)
+        for note_of_run in shelf.iterdir():  # those of runs whose folders are gone
+            launch = os.fsdecode(note_of_run.read_bytes()).partition("  ")[2].rstrip("\n")
+            if not os.path.lexists(launch):
+                note_of_run.unlink()
 
 
 def forget(run: Path) -> None:
@@ -53,14 +56,6 @@ def _line(run: Path) -> bytes:
     """Return the line of sha256sum(1) for the launch of a run."""
     launch = files.read_file(run / _LAUNCH, _LARGEST_LAUNCH, below=run)
     return b"%s  %s\n" % (hashlib.sha256(launch).hexdigest().encode(), os.fsencode(run.resolve() / _LAUNCH))
-
-
-def _remove_gone(shelf: Path) -> None:
-    """Remove the files of runs whose folders are gone."""
-    for note in shelf.iterdir():
-        launch = os.fsdecode(note.read_bytes()).partition("  ")[2].rstrip("\n")
-        if not os.path.lexists(launch):
-            note.unlink()
 
 
 def _shelf() -> Path:

@@ -15,12 +15,7 @@ DATA = "data"
 
 
 class Worktrees:
-    """Makes folders of the commits of one repository, which is not changed by that.
-
-    Args:
-        root: the project's folder, which may lie below the repository's.
-        interrupts: the signals that end the command.
-    """
+    """Makes folders of the commits of one repository, below which the project's root is; it is not changed by that."""
 
     def __init__(self, root: Path, folder: Path, interrupts: Interrupts) -> None:
         self._root, self._folder, self._interrupts = root, folder, interrupts

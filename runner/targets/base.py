@@ -8,18 +8,24 @@ its `start` returns. It lives in one file or folder of `runner/targets/` and is 
 folder.
 """
 
+import signal
+import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from contextlib import suppress
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
-from runner.targets.followed_node import FollowedNode
 from runner.targets.node_view import NodeView, at_once
+
+SIGNALLED = 128
+"""What the init of a container adds to the number of a signal that ended its process."""
 
 
 class Line(NamedTuple):
@@ -66,6 +72,85 @@ class LaunchSpec:
     def text(self, run_id: str = "") -> str:  # noqa: ARG002 - for targets whose objects carry the id in their names
         """Return the spec as it is kept in `request/`; without a run's id, as `--dry-run` shows it."""
         return to_json(asdict(self))
+
+
+class FollowedNode:
+    """The launcher of one node, from before its start to its end; `begin` follows it in a thread of its own."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.stopped = False
+        """Whether this runner has told it to end."""
+        self.failure: OSError | None = None
+        """Why its output can no longer be kept, for example because the disk is full."""
+        self.notes: deque[str] = deque()
+        self._exit: NodeExit | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was started."""
+        return self._thread is not None
+
+    @property
+    def exit(self) -> NodeExit | None:
+        """How it ended; None until it has, and all that it printed is kept."""
+        return self._exit
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.exit is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended with anything but exit code 0."""
+        return self.exit is not None and self.exit.code != 0
+
+    def begin(self) -> None:
+        """Follow it until it has ended."""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def follow(self) -> NodeExit:
+        """Keep what it prints, and return how it ended; called in the thread."""
+        raise NotImplementedError
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, at most so long."""
+        if self.is_begun:
+            self._over.wait(seconds)  # an interrupted join would take the thread for ended (CPython, bpo-45274)
+
+    def describe(self) -> NodeExit:
+        """Return how it ended; what was never started, or has not ended, has neither a code nor a signal."""
+        return self.exit or NodeExit(self.number, stopped=True)
+
+    def idle(self) -> NodeView | None:
+        """Return why nothing runs on the node, if that is known."""
+        return None
+
+    def look(self, *, abort: bool) -> NodeView:
+        """Look at the node's processes, as `Handle.look` does at all."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        try:
+            self._exit = self.follow()
+        finally:
+            self._over.set()
+
+
+def exit_of(code: object, signalled: int = 0) -> tuple[int | None, str | None]:
+    """Read an exit code: (code, None), or (None, signal).
+
+    The code is that of `subprocess`, -N for signal N; or a container's, to which its init adds `signalled`.
+    """
+    if not isinstance(code, int):
+        return None, None
+    with suppress(ValueError):
+        return None, signal.Signals(code - signalled if signalled else -code).name
+    return code if code >= 0 else None, None
 
 
 class Handle(ABC):
@@ -138,6 +223,30 @@ def option(help_text: str, default: Any = "", axis: str = "") -> Any:
     return field(default=default, metadata={"help": help_text, **({"axis": axis} if axis else {})})
 
 
+def is_required(option: Field[Any]) -> bool:
+    """Return whether a target cannot do without this option."""
+    return option.default is MISSING and option.default_factory is MISSING
+
+
+def axes_of(options: Any) -> dict[str, str]:
+    """Return the kinds of the options that decide how long a run takes, by their names."""
+    return {option.name: option.metadata["axis"] for option in fields(options) if "axis" in option.metadata}
+
+
+def names_of(options: type[Any]) -> dict[str, Any]:
+    """Return the options that are any text and no axis, with their defaults: they may name hosts, files and images."""
+    types = get_type_hints(options)
+    texts = [option for option in fields(options) if types[option.name] is str]
+    return {option.name: option.default for option in texts if "axis" not in option.metadata}
+
+
+def type_name(kind: Any) -> str:
+    """Name the type of an option, for example `text` or `pytorchjob|indexed`."""
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    return {str: "text", int: "whole number", float: "number", bool: "true|false"}[kind]
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """The options of a target that has none."""
@@ -152,7 +261,7 @@ class Target(ABC, Generic[Spec]):
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type] = NoOptions
-    """A frozen dataclass, each field an `option`; `targets.options` reads its values by their types."""
+    """A frozen dataclass, each field an `option`; `targets.load` reads its values by their types."""
 
     def __init__(self, options: Any = None) -> None:
         self.options = self.Options() if options is None else options

@@ -20,10 +20,9 @@ from runner.records.folder import RunFolder
 from runner.records.provenance import gpus
 from runner.records.schema import NodeExit
 from runner.targets import node_view
-from runner.targets.base import LaunchSpec, NodeSpec, Target
+from runner.targets.base import FollowedNode, LaunchSpec, NodeSpec, Target, exit_of
 from runner.targets.children import die_with_parent, end_orphans, kill_marked, marks
 from runner.targets.clean_environment import clean_environment
-from runner.targets.followed_node import FollowedNode, exit_of
 from runner.targets.node_view import NodeView
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, WorkersHandle

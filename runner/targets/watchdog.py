@@ -2,7 +2,7 @@
 
 A child process waits for the end of a pipe that only the runner holds. A runner that lives until the end of the run
 says that there is nothing to do. The process that waits has loaded nothing, which takes a tenth of the time and of the
-memory; only if it has to clean up, it becomes this module.
+memory; only if it has to clean up, it loads the runner.
 """
 
 import subprocess
@@ -21,8 +21,11 @@ _CLEAN_UP = f"""
 import sys
 sys.path[:] = [path for path in sys.path if path]
 sys.path.append({str(Path(__file__).resolve().parents[2])!r})
-from runner.targets.watchdog import main
-main(*sys.argv[2:])
+from pathlib import Path
+from runner import targets
+from runner.records.folder import RunFolder
+_, _, target, folder, *words = sys.argv
+targets.load(target, words).cleanup(RunFolder(Path(folder)))
 """
 """Python looks for modules in the folder that a command is called in, whose own `runner` or `queue` is another one."""
 
@@ -42,11 +45,3 @@ def release(watchdog: subprocess.Popen[bytes]) -> None:
     """Say that the run has ended and nothing is left of it."""
     with suppress(BrokenPipeError):  # somebody killed it
         watchdog.communicate(_DONE)
-
-
-def main(target: str, folder: str, *words: str) -> None:
-    """Clean up, the runner being gone."""
-    from runner import targets  # the runner itself needs neither here
-    from runner.records.folder import RunFolder
-
-    targets.load(target, list(words)).cleanup(RunFolder(Path(folder)))

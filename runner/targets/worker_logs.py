@@ -12,8 +12,7 @@ from pathlib import Path
 
 from runner.core import clock
 from runner.records.folder import RunFolder
-from runner.targets.base import Handle, Line, Note
-from runner.targets.followed_node import FollowedNode
+from runner.targets.base import FollowedNode, Handle, Line, Note
 from trainkit import files
 
 POLL_SECONDS = 0.1

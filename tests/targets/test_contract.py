@@ -21,8 +21,7 @@ from runner.definitions.plan import Run, make_plan
 from runner.records.folder import RunFolder, begin
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.targets import base
-from runner.targets.base import Handle, Line, Note, Target
-from runner.targets.options import axes_of
+from runner.targets.base import Handle, Line, Note, Target, axes_of
 from tests.support.projects import ROOT, Project
 from tests.support.records import Make
 

@@ -9,7 +9,7 @@ from runner.core.network import is_loopback
 from runner.core.text import listed, one_line
 from runner.records.folder import RunFolder
 from runner.targets.look import main_thread
-from runner.targets.node_view import NodeView, RankView
+from runner.targets.node_view import NodeView
 from trainkit import files
 
 Frame = tuple[str, int, str]
@@ -32,19 +32,11 @@ _ABORTED = "Fatal Python error: Aborted"
 
 @dataclass(frozen=True)
 class Position:
-    """One rank at one moment.
+    """One rank at one moment: what it does, and its main thread's stack, the innermost frame first.
 
-    Attributes:
-        rank: its number.
-        node: the node that it runs on.
-        kind: `stopped`, `disk`, `zombie`, `joining`, `collective`, `pair` (point to point), `backward`, `gpu` (it
-            waits for it), `busy`, `spinning` (busy, and that may be a wait for its GPU), `elsewhere`, or `unknown` if
-            there is no stack.
-        name: the operation, for example `all_reduce`.
-        where: the line of the program, for example `mnist/ddp.py:57 in train`.
-        pid: the number of its process, on its machine or in its container.
-        stack: its main thread, the innermost frame first.
-        is_busy: whether it uses a core.
+    Its kind is `stopped`, `disk`, `zombie`, `joining`, `collective`, `pair` (point to point), `backward`, `gpu` (it
+    waits for it), `busy`, `spinning` (busy, and that may be a wait for its GPU), `elsewhere`, or `unknown` if there is
+    no stack. The operation is named as `all_reduce`, and the line of the program as `mnist/ddp.py:57 in train`.
     """
 
     rank: int
@@ -68,9 +60,7 @@ class Position:
             "stopped": f"is stopped by a signal (process {self.pid}: kill -CONT {self.pid} lets it go on){at}",
             "disk": f"waits for a disk or a device, which cannot be interrupted (process {self.pid}){at}",
             "zombie": f"has ended, and its launcher has not noticed (process {self.pid})",
-            "joining": f"waits in {self.name}{at}",
-            "collective": f"waits in {self.name}{at}",
-            "pair": f"waits in {self.name}{at}",
+            **dict.fromkeys(("joining", "collective", "pair"), f"waits in {self.name}{at}"),
             "backward": f"waits in backward, where DistributedDataParallel exchanges gradients,{at}",
             "gpu": f"waits on the GPU{at}",
             "busy": f"computes{at}",
@@ -82,22 +72,18 @@ class Position:
 
 def positions_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False) -> list[Position]:
     """Return where each rank is whose process was seen."""
-    found = {
-        rank.rank: _position_of(rank, view.node, on_gpu=on_gpu)
-        for view in views
-        for rank in (view.seen.ranks if view.seen else [])
-        if 0 <= rank.rank < layout.world_size and layout.node_of(rank.rank) == view.node
-    }
+    found = {}
+    for view in views:
+        for rank in view.seen.ranks if view.seen else []:
+            if not 0 <= rank.rank < layout.world_size or layout.node_of(rank.rank) != view.node:
+                continue
+            stack, is_busy = tuple(rank.stack), rank.busy > BUSY
+            if rank.state in _STATES and not (rank.state == "D" and stack):
+                kind, name = _STATES[rank.state], ""
+            else:
+                kind, name = _kind(stack, is_busy=is_busy, on_gpu=on_gpu)
+            found[rank.rank] = Position(rank.rank, view.node, kind, name, _where(stack), rank.pid, stack, is_busy)
     return [found[rank] for rank in sorted(found)]
-
-
-def _position_of(view: RankView, node: int, *, on_gpu: bool) -> Position:
-    stack, is_busy = tuple(view.stack), view.busy > BUSY
-    if view.state in _STATES and not (view.state == "D" and stack):
-        kind, name = _STATES[view.state], ""
-    else:
-        kind, name = _kind(stack, is_busy=is_busy, on_gpu=on_gpu)
-    return Position(view.rank, node, kind, name, _where(stack), view.pid, stack, is_busy)
 
 
 def with_stack(position: Position, stack: tuple[Frame, ...], *, on_gpu: bool) -> Position:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from runner.core.layout import Layout
 from runner.core.values import whole
 from runner.records.events import Event
-from runner.targets.base import Line
 
 _OF_THE_NODE = ("load",)
 """Events of a thread of their own, which go on while the training hangs."""
@@ -27,17 +26,13 @@ class OfRank:
 
 @dataclass
 class Heard:
-    """All ranks.
-
-    Args:
-        layout: the ranks that there are.
-        now: the time of the launch, in seconds of a monotonic clock.
-        followed: the nodes whose ranks are heard; on the others somebody else listens.
-    """
+    """All ranks."""
 
     layout: Layout
     now: float
+    """The time of the launch, in seconds of a monotonic clock."""
     followed: tuple[int, ...]
+    """The nodes whose ranks are heard; on the others somebody else listens."""
     ranks: dict[int, OfRank] = field(default_factory=dict)
     nodes: set[int] = field(default_factory=set)
     joining: set[int] = field(default_factory=set)
@@ -53,22 +48,20 @@ class Heard:
         self.began = self.last = self.now
         self.joining_since: float | None = None
 
-    def take(self, line: Line, event: Event | None, now: float) -> None:
+    def take(self, node: int, local_rank: int, text: bytes, event: Event | None, now: float) -> None:
         """Take in a line that a process printed."""
-        if event.key in _OF_THE_NODE if event is not None else not line.text.strip():
+        if event.key in _OF_THE_NODE if event is not None else not text.strip():
             return  # an event begins with a newline, so that there are empty lines
         self.last = now
-        self.nodes.add(line.node)
-        rank = self.layout.first_rank(line.node) + line.local_rank
+        self.nodes.add(node)
+        rank = self.layout.first_rank(node) + local_rank
         if event is not None:
             said = whole(event.metadata.get("rank"), 0, self.layout.world_size - 1)
             rank = rank if said is None else said
         of_rank = self.ranks.setdefault(rank, OfRank(now))
         of_rank.when = now
-        if event is not None:
-            self._take_event(event, rank, of_rank, line.node, now)
-
-    def _take_event(self, event: Event, rank: int, of_rank: OfRank, node: int, now: float) -> None:
+        if event is None:
+            return
         of_rank.event = event.key
         if (epoch := whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)) is not None:
             of_rank.epoch = epoch

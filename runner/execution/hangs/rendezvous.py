@@ -28,7 +28,7 @@ def is_only_starting(says: Sequence[str]) -> bool:
 def _worlds(layout: Layout, heard: Heard) -> Iterator[str]:
     """Say that nodes have made worlds of their own."""
     for size in sorted(set(heard.worlds.values())):
-        nodes = sorted(node for node, one in heard.worlds.items() if one == size)
+        nodes = sorted(node for node, world in heard.worlds.items() if world == size)
         each = "each is a world of its own: " if size == 1 or len(nodes) > 1 else ""
         yield (
             f"node {listed(nodes)}: {each}the processes report a world size of {size}, not {layout.world_size}; "

@@ -28,18 +28,14 @@ MOST_RANKS = 64
 MOST_NODES = 64
 """In a larger run nobody is looked at: only what the ranks report is known."""
 _MOST_FRAMES = 20
+_NO_EVENT = "it has reported nothing"
 _QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
 class Watch:
-    """The watch over one run.
+    """The watch over one run, or over those of its nodes that are followed.
 
-    Args:
-        handle: the run.
-        layout: its nodes and ranks.
-        patience: after so many seconds without a sign of any rank the run is ended; None if it shall go on.
-        nodes: the nodes that are followed; None if it is all of them.
-        on_gpu: whether the run trains on GPUs.
+    After `patience` seconds without a sign of any rank the run is ended; None if it shall go on.
     """
 
     def __init__(
@@ -64,7 +60,7 @@ class Watch:
 
     def take(self, line: Line, event: Event | None) -> None:
         """Take in a line that a process printed."""
-        self._heard.take(line, event, clock.monotonic())
+        self._heard.take(*line, event, clock.monotonic())
 
     def notes(self) -> Iterator[str]:
         """Yield what is to be said now; called now and then, it does not wait."""
@@ -98,7 +94,10 @@ class Watch:
         views = self._handle.look(abort=abort)
         if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._layout, self._heard, views)):
             return Stuck(quiet, [one_line(words) for words in says])
-        positions = [self._with_printed(position, folder) for position in self._positions(views)]
+        positions = self._positions(views)
+        for number, position in enumerate(positions):
+            if position.kind == "unknown" and (stack := printed_stack(folder, self._layout, position.rank)):
+                positions[number] = with_stack(position, stack, on_gpu=self._on_gpu)
         says = [one_line(words) for words in stuck.explain(self._layout, self._heard, views, positions)]
         held = stuck.culprit(positions)
         ranks = [self._rank(position, now) for position in positions[:MOST_RANKS]]
@@ -119,11 +118,9 @@ class Watch:
 
     def _start(self, now: float, *, is_for_rendezvous: bool) -> None:
         self._looked, self._is_for_rendezvous = now, is_for_rendezvous
-        self._look = self._pool.submit(self._idle_or_all if is_for_rendezvous else self._handle.look)
-
-    def _idle_or_all(self) -> list[NodeView]:
-        """Look at all nodes, unless it is known without that who is missing."""
-        return self._handle.idle() or self._handle.look()
+        look = self._handle.look
+        # For the rendezvous all nodes are looked at only if it is not known without that who is missing.
+        self._look = self._pool.submit((lambda: self._handle.idle() or look()) if is_for_rendezvous else look)
 
     def _said_now(self, views: list[NodeView]) -> Iterator[str]:
         """Yield what the views show, unless it is what was said before."""
@@ -141,7 +138,11 @@ class Watch:
             positions = self._positions(views)
             says = stuck.explain(self._layout, self._heard, views, positions)
             held = stuck.culprit(positions)
-            stack = list(_shown(self._rank(held, now))) if held else []
+            if held:
+                rank = self._rank(held, now)
+                last = f"last event {rank.event}, {rank.quiet_seconds:.0f} s ago" if rank.event else _NO_EVENT
+                stack = [f"rank {rank.rank}: {last}; its stack, the innermost line first:"]
+                stack += [f"  {frame}" for frame in rank.stack]
             head = f"no rank was heard of for {now - self._heard.last:.0f} s"
         # The name of a pod that is tried again and again differs.
         if says and (kinds := [_QUOTED.sub("", words) for words in says]) != self._said:
@@ -151,12 +152,6 @@ class Watch:
 
     def _positions(self, views: list[NodeView]) -> list[Position]:
         return positions_of(self._layout, views, on_gpu=self._on_gpu)
-
-    def _with_printed(self, position: Position, folder: RunFolder) -> Position:
-        if position.kind != "unknown":
-            return position
-        stack = printed_stack(folder, self._layout, position.rank)
-        return with_stack(position, stack, on_gpu=self._on_gpu) if stack else position
 
     def _rank(self, position: Position, now: float) -> StuckRank:
         heard = self._heard.ranks.get(position.rank)
@@ -168,10 +163,3 @@ class Watch:
             round(now - heard.when, 1) if heard else None,
             [one_line(f"{file}:{line} in {function}") for file, line, function in position.stack[:_MOST_FRAMES]],
         )
-
-
-def _shown(rank: StuckRank) -> Iterator[str]:
-    """Yield the lines of a rank's last event and stack."""
-    last = f"last event {rank.event}, {rank.quiet_seconds:.0f} s ago" if rank.event else "it has reported nothing"
-    yield f"rank {rank.rank}: {last}; its stack, the innermost line first:"
-    yield from (f"  {frame}" for frame in rank.stack)

@@ -14,7 +14,7 @@ from runner.core import clock
 from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
-from runner.targets.followed_node import SIGNALLED, FollowedNode, exit_of
+from runner.targets.base import SIGNALLED, FollowedNode, exit_of
 from runner.targets.node_view import NodeView
 
 if TYPE_CHECKING:

@@ -55,15 +55,8 @@ def ready(
     """Find the image of a device, or the one that KIT_IMAGE names, and describe it; build what is missing.
 
     What an image holds is read from its files, not from its labels: an image is used only if what it holds of the
-    project is as it is in this checkout. One that was named is never built.
-
-    Args:
-        client: the engine.
-        settings: the project's.
-        folders: where a family's programs are; they have to be the same in the image.
-        mounted: what the containers see as it is here, whatever the image holds.
-        device: `cpu` or `cuda`.
-        say: takes a line to show.
+    project is as it is in this checkout: a family's programs in `folders`, but for what is `mounted`. One that was
+    named is never built.
     """
     named = os.environ.get("KIT_IMAGE")
     name, root = named or image_of(settings.image, device), settings.root
@@ -83,7 +76,7 @@ def ready(
                 f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
             )
     assert image is not None  # noqa: S101 - it was found or built
-    return {**_describe(client, image, _base(root, device)), "name": name}
+    return _describe(client, image, _base(root, device), name)
 
 
 def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str, Any]:
@@ -92,7 +85,7 @@ def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str,
     if image is None:
         raise RequestError(f"the image {name} is not there: docker pull {name}")
     engine.check_architecture(client, image.attrs, name)
-    return {**_describe(client, image, _base(root, device)), "name": name}
+    return _describe(client, image, _base(root, device), name)
 
 
 def _build(settings: Settings, device: str, name: str) -> None:
@@ -136,21 +129,22 @@ def _differs(client: DockerClient, image: Image, root: Path, folders: list[str],
     return None
 
 
-def _describe(client: DockerClient, image: Image, base_name: str | None) -> dict[str, Any]:
+def _describe(client: DockerClient, image: Image, base_name: str | None, name: str) -> dict[str, Any]:
     """Identify the image by what nobody can move: its id, and a registry's digest where one holds it."""
+    facts: dict[str, Any] = {"id": image.id, "digest": _digest(image)}
+    if base_name is not None:
+        base = engine.find_image(client, base_name)
+        below = base.attrs["RootFS"]["Layers"] if base is not None else []
+        if base is not None and image.attrs["RootFS"]["Layers"][: len(below)] == below:
+            facts["base"] = {"name": base_name, "id": base.id, "digest": _digest(base)}
+        else:
+            facts["base"] = {"name": base_name, "id": None, "digest": base_name.partition("@")[2] or None}
+    return {**facts, "name": name}
+
+
+def _digest(image: Image) -> str | None:
     digests = image.attrs.get("RepoDigests") or []
-    facts: dict[str, Any] = {"id": image.id, "digest": digests[0].partition("@")[2] if digests else None}
-    if base_name is None:
-        return facts
-    base = engine.find_image(client, base_name)
-    layers = image.attrs["RootFS"]["Layers"]
-    if base is not None and layers[: len(base.attrs["RootFS"]["Layers"])] == base.attrs["RootFS"]["Layers"]:
-        held = base.attrs.get("RepoDigests") or []
-        facts["base"] = {"name": base_name, "id": base.id, "digest": held[0].partition("@")[2] if held else None}
-    else:
-        locked = base_name.partition("@")[2] or None
-        facts["base"] = {"name": base_name, "id": None, "digest": locked}
-    return facts
+    return digests[0].partition("@")[2] if digests else None
 
 
 def read_files(client: DockerClient, image: str, root: str, places: list[str]) -> dict[str, bytes]:

@@ -109,15 +109,7 @@ def indexed_job(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": metadata(run, name),
-        "spec": {
-            "completions": nodes,
-            "parallelism": nodes,
-            "completionMode": "Indexed",
-            "backoffLimit": 0,
-            **deadline(options),
-            "ttlSecondsAfterFinished": KEPT_SECONDS,
-            "template": template,
-        },
+        "spec": {"completions": nodes, "parallelism": nodes, **_indexed(template, options)},
     }
     return [service, job]
 
@@ -133,15 +125,8 @@ def trainjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
     environment = {**environment_of(run), "PYTHONUNBUFFERED": "1"}
     template = pod_template(run, command_by_index(cell), environment, max(processes), options, TRAINER_CONTAINER)
     template["spec"] = {**template["spec"], "restartPolicy": "Never"}
-    job = {
-        "completionMode": "Indexed",
-        "backoffLimit": 0,
-        **deadline(options),
-        "ttlSecondsAfterFinished": KEPT_SECONDS,
-        "template": template,
-    }
     steps = {"labels": {f"{_API}/trainjob-ancestor-step": "trainer"}}
-    node = {"name": "node", "replicas": 1, "template": {"metadata": steps, "spec": job}}
+    node = {"name": "node", "replicas": 1, "template": {"metadata": steps, "spec": _indexed(template, options)}}
     runtime = {
         "apiVersion": _VERSION,
         "kind": "TrainingRuntime",
@@ -157,6 +142,12 @@ def trainjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
         "spec": {"runtimeRef": reference, "trainer": size},
     }
     return [runtime, trains]
+
+
+def _indexed(template: dict[str, Any], options: PodOptions) -> dict[str, Any]:
+    """Return what every Job with an index for each node says of its pods, none of which is started again."""
+    kept = {**deadline(options), "ttlSecondsAfterFinished": KEPT_SECONDS}
+    return {"completionMode": "Indexed", "backoffLimit": 0, **kept, "template": template}
 
 
 def command_by_index(cell: Cell) -> list[str]:
@@ -230,9 +221,8 @@ OBJECTS = {
 """The kinds of these objects, all of one name; the last is the job."""
 JOBS = tuple(kinds[-1] for kinds in OBJECTS.values())
 """The kinds of the jobs."""
-_LONGEST = {"trainjob": LONGEST_TRAINJOB}
 
 
 def name_of(kind: str, experiment: str, layout: str, run_id: str = "") -> str:
     """Return the name of the objects of a run, or without a run's id that which `--dry-run` shows."""
-    return job_name(experiment, layout, run_id, _LONGEST.get(kind, LONGEST_NAME))
+    return job_name(experiment, layout, run_id, LONGEST_TRAINJOB if kind == "trainjob" else LONGEST_NAME)

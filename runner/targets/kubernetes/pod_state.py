@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from runner.core.text import one_line
 from runner.core.values import plain
 from runner.records.schema import NodeExit
-from runner.targets.followed_node import SIGNALLED, exit_of
+from runner.targets.base import SIGNALLED, exit_of
 from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.job import JOB_SUFFIX
 from runner.targets.kubernetes.pod_spec import CONTAINER, CONTAINERS
@@ -28,35 +28,30 @@ class PodState:
     """A pod as the API shows it; empty before there is one."""
 
     def __init__(self, state: dict[str, Any]) -> None:
-        self._state = state
+        self.raw = state
 
     def __bool__(self) -> bool:
-        return bool(self._state)
-
-    @property
-    def raw(self) -> dict[str, Any]:
-        """The object of the API."""
-        return self._state
+        return bool(self.raw)
 
     @property
     def name(self) -> str:
         """Its name in the cluster."""
-        return str(self._state["metadata"]["name"])
+        return str(self.raw["metadata"]["name"])
 
     @property
     def uid(self) -> str:
         """What distinguishes it from a later pod of the same name; empty before there is one."""
-        return str(self._state["metadata"]["uid"]) if self._state else ""
+        return str(self.raw["metadata"]["uid"]) if self.raw else ""
 
     @property
     def status(self) -> dict[str, Any]:
         """Its status; empty if it has none yet."""
-        return self._state.get("status") or {}
+        return self.raw.get("status") or {}
 
     @property
     def container(self) -> dict[str, Any]:
         """The status of the container that trains."""
-        name = container_of(self._state)
+        name = container_of(self.raw)
         return next((status for status in self.status.get("containerStatuses") or [] if status.get("name") == name), {})
 
     @property
@@ -82,12 +77,12 @@ class PodState:
     @property
     def is_deleted(self) -> bool:
         """Whether somebody asked for its end, also if it had ended before."""
-        return bool((self._state.get("metadata") or {}).get("deletionTimestamp"))
+        return bool((self.raw.get("metadata") or {}).get("deletionTimestamp"))
 
     @property
     def deleted(self) -> datetime | None:
         """When somebody asked for the end of a pod that still ran, to the second."""
-        metadata = self._state.get("metadata") or {}
+        metadata = self.raw.get("metadata") or {}
         due, finished = _moment(metadata.get("deletionTimestamp")), self.finished
         if due is None:
             return None
@@ -129,8 +124,8 @@ class PodState:
         """Name the pod, its machine, its image and what it may use."""
         if not self:
             return {}
-        spec = self._state["spec"]
-        name = container_of(self._state)
+        spec = self.raw["spec"]
+        name = container_of(self.raw)
         trains: dict[str, Any] = next((container for container in spec["containers"] if container["name"] == name), {})
         facts = {
             "pod": self.name,

@@ -20,8 +20,7 @@ from runner.core import clock
 from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
-from runner.targets.base import Line, Note
-from runner.targets.followed_node import FollowedNode
+from runner.targets.base import FollowedNode, Line, Note
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.pod_state import PodState, Reason, container_of
 from runner.targets.node_view import NodeView

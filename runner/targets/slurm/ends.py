@@ -7,7 +7,7 @@ from runner.core import clock
 from runner.records.decode import decode
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
-from runner.targets.followed_node import FollowedNode
+from runner.targets.base import FollowedNode
 from runner.targets.node_view import NodeView
 from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
 from runner.targets.slurm.watch import JobState

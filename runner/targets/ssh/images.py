@@ -185,7 +185,7 @@ def _at_once(ssh: OpenSsh, python: str, facts: Sequence[Facts], do: Callable[[Se
     opened: list[Session] = []
     over = Event()
 
-    def one(facts: Facts) -> Facts:
+    def ask(facts: Facts) -> Facts:
         with closing(connect(ssh, facts.host, python)) as session:
             opened.append(session)
             if over.is_set():
@@ -197,7 +197,7 @@ def _at_once(ssh: OpenSsh, python: str, facts: Sequence[Facts], do: Callable[[Se
         for session in opened:
             session.abort()
 
-    return on_all(one, facts, end)
+    return on_all(ask, facts, end)
 
 
 @contextmanager

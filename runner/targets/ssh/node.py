@@ -11,7 +11,7 @@ from runner.records.folder import RunFolder
 from runner.records.node_files import NodeFiles
 from runner.records.schema import NodeExit
 from runner.targets import node_view
-from runner.targets.followed_node import FollowedNode, exit_of
+from runner.targets.base import FollowedNode, exit_of
 from runner.targets.node_view import NodeView
 from runner.targets.ssh.host_run import name_of
 from runner.targets.ssh.openssh import OpenSsh

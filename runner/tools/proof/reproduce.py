@@ -23,7 +23,7 @@ from runner.execution.signals import Interrupts
 from runner.records.schema import Launch, Record
 from runner.report.rows import once
 from runner.report.run_summary import RunSummary, summary_of
-from runner.targets.options import names_of
+from runner.targets.base import names_of
 from runner.tools.proof.comparison import as_it_came_out, chosen_by_the_clock, compare
 from runner.tools.proof.inputs import Inputs, compare_data
 from runner.tools.proof.integrity import check_whole

@@ -43,7 +43,7 @@ def heard(layout: Layout = TWO, *events: tuple[int, str, dict[str, Any]]) -> Hea
     for rank, key, fields in events:
         node = layout.node_of(rank)
         known.take(
-            Line(node, rank - layout.first_rank(node), b""), Event(0, key, metadata={"rank": rank, **fields}), 1.0
+            *Line(node, rank - layout.first_rank(node), b""), Event(0, key, metadata={"rank": rank, **fields}), 1.0
         )
     return known
 
