@@ -37,6 +37,7 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 
     `exits` are how its nodes ended, where somebody knows more of that than they have reported.
     """
+    folder.name_outputs()  # the record says in which files it found what
     outcome, record = _make(folder, None, exits)
     folder.keep_outcome(outcome)
     folder.finish(record)
