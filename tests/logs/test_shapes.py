@@ -44,7 +44,12 @@ LINES = [
 
 
 def template(example: str) -> str:
-    """Return a line of a dialect with other numbers: the first may be an epoch, and the last has any form."""
+    """Return a line of a dialect with other numbers: the first may be an epoch, and the last has any form.
+
+    One that begins with a time stamp stays as it is: with any numbers it would be none.
+    """
+    if origin.split(example)[0].kinds:
+        return example.replace("{", "{{").replace("}", "}}")
     words = re.sub(r"\d+", "{v}", example.replace("{", "{{").replace("}", "}}"))
     first, *others = words.split("{v}")
     fields = ["{e}", *["{n}", "{v}"] * len(others)][: max(0, len(others) - 1)] + ["{h}"] * bool(others)
