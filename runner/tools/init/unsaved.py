@@ -1,5 +1,6 @@
 """A script that is run without a definition: what `runner init` would write is used in memory."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from runner.cli.lines import say
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.definitions.definition import Experiment
+from runner.definitions.options.spelling import spell
 from runner.tools.init import trial
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, propose
@@ -40,8 +42,13 @@ def experiment_of(
     with trial.scratch() as folder:
         experiment = proposal.experiment(reading, folder)
     found = proposal.traits
-    say(f"{found.scaling} scaling: {found.why_scaling}; timed by {reading.measure}; `runner init {named}` keeps this")
+    keep = shlex.join(["runner", "init", named, *(word for pair in proposal.args.items() for word in _set(*pair))])
+    say(f"{found.scaling} scaling: {found.why_scaling}; timed by {reading.measure}; `{keep}` keeps this")
     return replace(experiment, path=proposal.root / named)
+
+
+def _set(key: str, value: object) -> tuple[str, str]:
+    return "--set", f"{key}={spell(value)}"
 
 
 def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:

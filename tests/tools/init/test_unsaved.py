@@ -40,6 +40,7 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
     assert ran.code == 0, ran.snapshot
     said = [line for line in ran.stderr.splitlines() if line.startswith(("script:", "output:", "strong scaling:"))]
     assert len(said) == 3
+    assert "`runner init main.py --set epochs=1` keeps this" in said[-1]
     (path,) = flat.runs("main")
     record = flat.record(path)
     assert (record["status"], record["launch"]["args"]) == ("completed", {"epochs": 1})
