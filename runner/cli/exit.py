@@ -121,13 +121,15 @@ def _explain_usage(error: Any) -> str:
     option = str(getattr(error, "option_name", "")).removeprefix("--")
     if option in _OF_TARGETS:
         return f"--{option}: write --with {option}={_given(option)}; `runner targets` says which target has it"
-    if option and (script := next((word for word in sys.argv[1:] if word.endswith(".py")), None)):
-        return f"--{option}: the arguments of {script} come last, after two hyphens: {script} -- --{option} ..."
     context = getattr(error, "ctx", None)
     see = f"see {_name(context)} --help"
     if option == "json" and context and any("--format" in known.opts for known in context.command.params):
         return f"--json: write --format json; {see}"
-    return f"{error.format_message().rstrip('.')}; {see}"
+    said = f"{error.format_message().rstrip('.')}; {see}"
+    script = next((word for word in sys.argv[2:] if word.endswith(".py")), None)
+    if option and script and sys.argv[1] == "run":
+        said += f"; the arguments of {script} itself come last, after two hyphens: -- --{option}"
+    return said
 
 
 def _name(context: Any) -> str:

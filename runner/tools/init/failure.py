@@ -1,6 +1,7 @@
 """Why a first run failed, in one line with the way out."""
 
 import re
+import shlex
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -47,6 +48,11 @@ _HELP = (
 """What a script says whose default cannot run here, and arguments that help: the first that it has is named."""
 _OF_TORCH = ("torch", "functorch")
 _REQUIREMENTS = ("requirements.txt", "requirements.lock", "requirements/base.txt")
+
+
+def run_command(script: str) -> str:
+    """Return the command that runs a script without a definition."""
+    return f"runner run {shlex.quote(script)}"
 
 
 def torch_is_missing() -> str:

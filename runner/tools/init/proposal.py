@@ -19,7 +19,7 @@ from runner.tools.init import arguments, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import definition_text
-from runner.tools.init.failure import INIT
+from runner.tools.init.failure import INIT, run_command
 from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
@@ -97,13 +97,13 @@ def propose(
     settings = project(here, git)
     choice = _choice(here, settings.root, git, script)
     started, path = placement(choice.modules)
-    if settings.source is None:
-        settings = replace(settings, path=path)
-        if line is None:
-            settings = replace(settings, definitions=_definitions(settings.root, git, path))
-    elif line is None:
-        require_path(settings, path)
     chosen_name = _name_of(choice.modules.script, settings.root, name)
+    if line is not None:
+        settings = replace(settings, path=tuple(dict.fromkeys((*settings.path, *path))))
+    elif settings.source is None:
+        settings = replace(settings, path=path, definitions=_definitions(settings.root, git, path))
+    else:
+        require_path(settings, path)
     if line is None:
         _refuse_taken(settings, chosen_name)
     program = programs.find(settings.root, started, settings)
@@ -113,7 +113,7 @@ def propose(
     program = _with_command(program, args)
     if names := arguments.missing(program, args):
         script = choice.modules.script
-        command = INIT if line is None else f"runner run {script}"
+        command = INIT if line is None else run_command(script)
         raise RequestError(arguments.needs(script, names, program, settings.root, command))
     return Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
 

@@ -10,6 +10,7 @@ from runner.core.layout import Layout
 from runner.definitions.definition import Experiment
 from runner.definitions.options.spelling import spell
 from runner.tools.init import trial
+from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, propose
 
@@ -37,7 +38,7 @@ def experiment_of(
     _refuse_several_processes(proposal, layouts)
     named = proposal.choice.modules.script
     say(f"script: {named}: {proposal.choice.why}")
-    reading = read_first_run(proposal, device, FIRST_SECONDS, f"runner run {named}") if start else unread(proposal)
+    reading = read_first_run(proposal, device, FIRST_SECONDS, run_command(named)) if start else unread(proposal)
     say_output(reading, tried=start)
     with trial.scratch() as folder:
         experiment = proposal.experiment(reading, folder)

@@ -56,7 +56,7 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
         (["main.py", "--", "--epoch", "1"], "program main.py takes no arg 'epoch'; did you mean 'epochs'?"),
         (["main.py", "--", "--epochs"], "argument --epochs of main.py has no value: write --epochs=VALUE"),
         (["main.py", "--", "7"], "argument 7: main.py is not seen to take it; write --set name=value"),
-        (["main.py", "--epochs", "1"], "--epochs: the arguments of main.py come last, after two hyphens"),
+        (["main.py", "--epochs", "1"], "No such option: --epochs; see runner run --help; the arguments of main.py"),
         (["absent.py"], "no script absent.py here"),
         (["net", "--", "--epochs", "1"], "--epochs: net is no script; give arguments as --set name=value"),
     ],
