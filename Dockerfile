@@ -6,25 +6,9 @@ ARG BASE_IMAGE=pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime
 ARG CPU_BASE_IMAGE=python:3.11-slim
 
 FROM ${CPU_BASE_IMAGE} AS cpu
-# The same in both stages
-ARG TORCH_CPU=
-ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
-WORKDIR /workspace
-COPY --chmod=0755 requirements.lock ./
-COPY --chmod=0755 containers/install.sh containers/
-RUN containers/install.sh
-COPY --chmod=0755 . ./
-LABEL org.opencontainers.image.title="distributed-experiment-kit" \
-      org.opencontainers.image.description="Reproducible PyTorch distributed-training experiments, from one definition to one honest table" \
-      org.opencontainers.image.version="0.1.0" \
-      org.opencontainers.image.licenses="Apache-2.0"
-USER 1000:1000
-CMD ["runner", "--help"]
-# Of this stage alone: what stands below a step is no reason to do the step again
 ARG CPU_BASE_IMAGE
 LABEL org.opencontainers.image.base.name="${CPU_BASE_IMAGE}"
 
-FROM ${BASE_IMAGE} AS gpu
 # The same in both stages
 ARG TORCH_CPU=
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
@@ -39,6 +23,22 @@ LABEL org.opencontainers.image.title="distributed-experiment-kit" \
       org.opencontainers.image.licenses="Apache-2.0"
 USER 1000:1000
 CMD ["runner", "--help"]
-# Of this stage alone
+
+FROM ${BASE_IMAGE} AS gpu
 ARG BASE_IMAGE
 LABEL org.opencontainers.image.base.name="${BASE_IMAGE}"
+
+# The same in both stages
+ARG TORCH_CPU=
+ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
+WORKDIR /workspace
+COPY --chmod=0755 requirements.lock ./
+COPY --chmod=0755 containers/install.sh containers/
+RUN containers/install.sh
+COPY --chmod=0755 . ./
+LABEL org.opencontainers.image.title="distributed-experiment-kit" \
+      org.opencontainers.image.description="Reproducible PyTorch distributed-training experiments, from one definition to one honest table" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0"
+USER 1000:1000
+CMD ["runner", "--help"]

@@ -81,7 +81,7 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
             key, value = places.pop(0), word
         elif not word.startswith("--") and word not in keys:
             raise RequestError(
-                f"argument {one_line(word, 100)}: {program.name} is not seen to take it; write --set name=value"
+                f"argument {one_line(word, 100)}: the source of {program.name} shows none such; write --set name=value"
             )
         else:
             key = keys.get(name) or negated.get(name) or name.lstrip("-").replace("-", "_")

@@ -44,7 +44,7 @@ def experiment_of(
         experiment = proposal.experiment(reading, folder)
     found = proposal.traits
     keep = shlex.join(["runner", "init", named, *(word for pair in proposal.args.items() for word in _set(*pair))])
-    say(f"{found.scaling} scaling: {found.why_scaling}; timed by {reading.measure}; `{keep}` keeps this")
+    say(f"definition: {found.scaling} scaling ({found.why_scaling}), timed by {reading.measure}; to keep it: {keep}")
     return replace(experiment, path=proposal.root / named)
 
 

@@ -38,9 +38,9 @@ def flat(copy: Copy) -> Project:
 def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) -> None:
     ran = flat.runner("run", "main.py", "--layout", "1x1", "--repeat", "1", "--", "--epochs", "1")
     assert ran.code == 0, ran.snapshot
-    said = [line for line in ran.stderr.splitlines() if line.startswith(("script:", "output:", "strong scaling:"))]
+    said = [line for line in ran.stderr.splitlines() if line.startswith(("script:", "output:", "definition: strong"))]
     assert len(said) == 3
-    assert "`runner init main.py --set epochs=1` keeps this" in said[-1]
+    assert said[-1].endswith("; to keep it: runner init main.py --set epochs=1")
     (path,) = flat.runs("main")
     record = flat.record(path)
     assert (record["status"], record["launch"]["args"]) == ("completed", {"epochs": 1})
@@ -55,7 +55,7 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
         (["main.py", "--layout", "1x2"], "main.py: --layout 1x2: add 1x2 once the script calls init_process_group()"),
         (["main.py", "--", "--epoch", "1"], "program main.py takes no arg 'epoch'; did you mean 'epochs'?"),
         (["main.py", "--", "--epochs"], "argument --epochs of main.py has no value: write --epochs=VALUE"),
-        (["main.py", "--", "7"], "argument 7: main.py is not seen to take it; write --set name=value"),
+        (["main.py", "--", "7"], "argument 7: the source of main.py shows none such; write --set"),
         (["main.py", "--epochs", "1"], "No such option: --epochs; see runner run --help; the arguments of main.py"),
         (["absent.py"], "no script absent.py here"),
         (["net", "--", "--epochs", "1"], "--epochs: net is no script; give arguments as --set name=value"),
