@@ -13,8 +13,8 @@ from runner.core.yaml_writer import to_yaml
 from runner.definitions.args import NAME, RESERVED, unfit
 from runner.definitions.choices import read_change
 from runner.definitions.options import Option, shortest
-from runner.definitions.options.option import LISTED
-from runner.definitions.options.spelling import STYLES, spell
+from runner.definitions.options.option import LISTED, REPEATED
+from runner.definitions.options.spelling import JOINED, STYLES, WORDS, spell
 from runner.definitions.program import Program
 
 LONGEST_VALUE = 60
@@ -70,30 +70,33 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
     keys = {option.spelling: key for key, option in options.items()}
     negated = {option.off or f"--no-{option.spelling[2:]}": key for key, option in options.items()}
     places = [key for key, option in options.items() if option.positional]
-    args: dict[str, Any] = {}
+    found: dict[str, list[str]] = {}
     words = deque(line)
     while words:
         word = words.popleft()
         name, equals, value = word.partition("=")
+        values = [value]
         if assigns and equals:
             key = keys.get(name, name)
         elif not word.startswith("-") and places:
-            key, value = places.pop(0), word
-        elif not word.startswith("--") and word not in keys:
+            key, values = places.pop(0), [word]
+        elif word not in keys and not word.startswith("--"):
             raise RequestError(
-                f"argument {one_line(word, 100)}: the source of {program.name} shows none such; write --set name=value"
+                f"argument {one_line(word, 100)}: write --name value; short names, and positional arguments that the"
+                f" source of {program.name} does not declare, are not read here"
             )
         else:
             key = keys.get(name) or negated.get(name) or name.lstrip("-").replace("-", "_")
-            if not equals and (name in negated or program.interface.option(key).kind in ("flag", "switch")):
-                value = spell(name not in negated)
+            option = program.interface.option(key)
+            if not equals and (name in negated or option.kind in ("flag", "switch")):
+                values = [spell(name not in negated)]
             elif not equals:
-                value = _value(words, program, word, many=program.interface.option(key).many == LISTED)
-        args |= [read_change(f"{key}={value}")]
-    return args
+                values = _values(words, program, word, many=option.many == LISTED)
+        found[key] = found.get(key, []) + values if program.interface.option(key).many == REPEATED else values
+    return {key: _read_value(program.interface.option(key), key, values) for key, values in found.items()}
 
 
-def _value(words: deque[str], program: Program, name: str, *, many: bool) -> str:
+def _values(words: deque[str], program: Program, name: str, *, many: bool) -> list[str]:
     """Take the value, or the values, that stand behind the name of an argument."""
     values: list[str] = []
     while words and (many or not values) and not (words[0].startswith("-") and not _NUMBER.fullmatch(words[0])):
@@ -102,7 +105,19 @@ def _value(words: deque[str], program: Program, name: str, *, many: bool) -> str
         raise RequestError(
             f"argument {one_line(name, 100)} of {program.name} has no value: write {one_line(name, 100)}=VALUE"
         )
-    return shlex.join(values) if many else values[0]
+    return values
+
+
+def _read_value(option: Option, key: str, values: list[str]) -> Any:
+    """Return the value that is written as it was: `007`, a text, is no number 7."""
+    text = shlex.join(values) if option.many else values[-1]
+    _, value = read_change(f"{key}={text}")
+    if option.kind == "value" and option.style in (WORDS, JOINED):
+        is_same = value is not None and not option.many and option.words(value) == option.words(text)
+        return value if is_same else text
+    if value is None:
+        raise RequestError(f"argument {key}={text}: leave it out, and the program takes its own default")
+    return value
 
 
 def lines(program: Program, args: dict[str, Any]) -> Iterator[str]:

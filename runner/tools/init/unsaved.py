@@ -7,6 +7,8 @@ from pathlib import Path
 from runner.cli.lines import say
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.yaml_writer import to_json
+from runner.definitions.choices import read_change
 from runner.definitions.definition import Experiment
 from runner.definitions.options.spelling import spell
 from runner.tools.init import trial
@@ -49,7 +51,8 @@ def experiment_of(
 
 
 def _set(key: str, value: object) -> tuple[str, str]:
-    return "--set", f"{key}={spell(value)}"
+    text = spell(value)
+    return "--set", f"{key}={text if read_change(f'{key}={text}')[1] == value else to_json(value).rstrip()}"
 
 
 def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:

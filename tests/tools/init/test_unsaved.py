@@ -1,12 +1,12 @@
 """A script that is run without a definition: `runner run train.py -- ARGS`."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.core.errors import RequestError
 from runner.definitions.options import Interface, Option
 from runner.definitions.program import Program
 from runner.tools.init.arguments import of_line
@@ -55,7 +55,7 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
         (["main.py", "--layout", "1x2"], "main.py: --layout 1x2: add 1x2 once the script calls init_process_group()"),
         (["main.py", "--", "--epoch", "1"], "program main.py takes no arg 'epoch'; did you mean 'epochs'?"),
         (["main.py", "--", "--epochs"], "argument --epochs of main.py has no value: write --epochs=VALUE"),
-        (["main.py", "--", "7"], "argument 7: the source of main.py shows none such; write --set"),
+        (["main.py", "--", "7"], "argument 7: write --name value; short names, and positional"),
         (["main.py", "--epochs", "1"], "No such option: --epochs; see runner run --help; the arguments of main.py"),
         (["absent.py"], "no script absent.py here"),
         (["net", "--", "--epochs", "1"], "--epochs: net is no script; give arguments as --set name=value"),
@@ -92,24 +92,37 @@ OPTIONS = {
     "rate": Option("--rate", "float"),
     "amp": Option("--amp", "flag"),
     "shuffle": Option("--shuffle", "switch"),
-    "letter": Option("-l"),
+    "name": Option("--name"),
+    "tag": Option("--tag", many="repeat"),
     "sizes": Option("--sizes", many="words"),
     "mode": Option("mode"),
 }
-WORD = st.from_regex(r"[a-z][a-z./]{0,8}", fullmatch=True).filter(lambda word: word not in ("null", "true", "false"))
-VALUES = {
-    "epochs": st.integers(-9, 99),
-    "rate": st.floats(-1, 1).filter(lambda value: value == 0 or abs(value) > 1e-3),
-    "amp": st.just(True),
-    "shuffle": st.booleans(),
-    "letter": WORD,
-    "sizes": st.lists(st.integers(1, 9), min_size=2, max_size=3).map(lambda sizes: " ".join(map(str, sizes))),
-    "mode": WORD,
-}
+TEXT = st.one_of(
+    st.sampled_from(["null", "~", "true", "007", "1_000", "0x10", "1.50", "1e-3", " x ", "'q'", "a=b", "[1,2]", ""]),
+    st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp"))),
+).filter(lambda text: text.isprintable() and not text.startswith("-"))
+LINE = st.lists(
+    st.one_of(
+        st.integers(-9, 99).map(lambda value: ["--epochs", str(value)] if value >= 0 else [f"--epochs={value}"]),
+        st.just(["--amp"]),
+        st.sampled_from([["--shuffle"], ["--no-shuffle"]]),
+        TEXT.map(lambda text: ["--name", text]),
+        st.lists(TEXT, min_size=1, max_size=3).map(lambda texts: [word for text in texts for word in ("--tag", text)]),
+        st.lists(TEXT, min_size=1, max_size=3).map(lambda texts: ["--sizes", *texts]),
+    ),
+    unique_by=lambda words: words[0].partition("=")[0].replace("--no-", "--"),
+).map(lambda parts: [word for words in parts for word in words])
 
 
-# A parser itself takes a word behind `--sizes 1 2` for one more of them.
-@given(st.fixed_dictionaries({}, optional=VALUES).filter(lambda args: not {"sizes", "mode"} <= args.keys()))
-def test_a_command_line_is_read_as_it_is_written(args: dict[str, Any]) -> None:
+@given(LINE)
+def test_a_script_gets_the_words_that_were_typed(line: list[str]) -> None:
     program = Program("train.py", Path("train.py"), Interface("argparse", OPTIONS))
-    assert of_line(program, program.argv(args)) == args
+    assert program.argv(of_line(program, line)) == line
+
+
+def test_the_last_of_several_values_counts_but_for_lists_and_what_is_no_number_is_refused() -> None:
+    program = Program("train.py", Path("train.py"), Interface("argparse", OPTIONS))
+    args = of_line(program, ["--name", "a", "eval", "--name=b", "--rate", "-1e-3", "--tag", "x y", "--tag=z"])
+    assert args == {"name": "b", "mode": "eval", "rate": -0.001, "tag": "'x y' z"}
+    with pytest.raises(RequestError, match="is a whole number, not 'x'"):
+        program.check("epochs", of_line(program, ["--epochs", "x"])["epochs"])
