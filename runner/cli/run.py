@@ -53,7 +53,8 @@ def run(
 
     words = options_of(on, with_)
     target = targets.load(on, words)
-    if experiment.endswith(".py"):
+    is_script = experiment.endswith((".py", ".ipynb"))
+    if is_script:
         made = _plan_of_script(experiment, arguments or [], layout, only, change, repeat, device, start=not dry_run)
     elif arguments:
         raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
@@ -63,7 +64,7 @@ def run(
         for planned in made.runs:
             show_document(target.spec(planned).text())
         return
-    if experiment.endswith(".py"):
+    if is_script:
         from runner.records.folder import keep_out_of_git
 
         keep_out_of_git(results)

@@ -77,7 +77,9 @@ def describe(trial: Trial, root: Path, script: str, program: Program, command: s
     said = one_line(_with_line(why, lines) or trial.record.reason or "it printed nothing", 300)
     where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
     way_out = f"mend that, or give it arguments: {command} --set name=value"
-    if args := _that_help(lines, program):
+    if why.startswith("EOFError"):
+        way_out = f"it asks for input, and a run has no terminal: give that as an argument, {command} --set name=value"
+    elif args := _that_help(lines, program):
         way_out = f"try {command} {args}"
     if command == INIT:
         way_out += "; --no-try leaves this run out"

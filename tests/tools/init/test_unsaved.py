@@ -58,6 +58,7 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
         (["main.py", "--", "7"], "argument 7: write --name value; short names, and positional"),
         (["main.py", "--epochs", "1"], "No such option: --epochs; see runner run --help; the arguments of main.py"),
         (["absent.py"], "no script absent.py here"),
+        (["train.ipynb"], "train.ipynb is a notebook, and torchrun starts scripts"),
         (["net", "--", "--epochs", "1"], "--epochs: net is no script; give arguments as --set name=value"),
     ],
     ids=" ".join,
@@ -77,8 +78,9 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
         (NEEDS_A_GPU, "; try runner run train.py --set backend=gloo"),
         (ASSERTS, "train.py failed in its first run: AssertionError at "),
         (ASSERTS, "train.py:4: assert data; "),
+        ("import torch\ninput()\n", "it asks for input, and a run has no terminal"),
     ],
-    ids=["nccl", "an exception without a text", "its line"],
+    ids=["nccl", "an exception without a text", "its line", "input"],
 )
 def test_a_script_that_fails_here_is_one_line_with_the_way_out(folder: Project, text: str, says: str) -> None:
     (folder.root / "train.py").write_text(text)
