@@ -17,7 +17,7 @@ export TORCH_CPU ?=
 unexport PYTHONDONTWRITEBYTECODE
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-slow test-alone flaky test-cluster test-hosts test-slurm test-trainer lint bench faults picture page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-slow test-alone flaky test-cluster test-hosts test-slurm test-trainer lint bench faults page gpu-check data kubernetes report mlflow lock golden clean
 
 BEGAN := $(shell date +%s)
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
@@ -76,9 +76,6 @@ faults: $(VENV)/.develop ## try each fault many times, and write the table of do
 	@rm -f $(TRIES)
 	KIT_FAULTS=$${KIT_FAULTS:-long} KIT_FAULTS_FILE=$(TRIES) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m fault; \
 	  code=$$?; $(BIN)/python -m bench.faults $(TRIES) && exit $$code
-
-picture: $(VENV)/.runtime ## draw docs/quickstart.svg, the picture of the README, of the runs in results/
-	$(BIN)/python -m bench.picture "$$RESULTS" quickstart
 
 page: $(VENV)/.develop ## make docs/report/, the page of the README, of the runs in results/
 	$(BIN)/python -m bench.page "$$RESULTS"
