@@ -57,7 +57,7 @@ class Caching(Empty):
 def test_a_trainjob_is_created_again_until_its_runtime_is_known(make: Make, tmp_path: Path) -> None:
     cluster = Caching(3)
     handle = JobHandle(cluster, TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
-    assert set(handle.lines()) == {None}
+    assert set(handle.lines()) <= {None}  # it may be created before anybody looks
     assert (cluster.refusals, len(cluster.created), cluster.there) == (0, 2, set())
 
 
