@@ -13,7 +13,7 @@ LABEL org.opencontainers.image.base.name="${CPU_BASE_IMAGE}"
 ARG TORCH_CPU=
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
 WORKDIR /workspace
-COPY --chmod=0755 requirements.lock ./
+COPY --chmod=0755 requirements/runtime.lock requirements/
 COPY --chmod=0755 containers/install.sh containers/
 RUN containers/install.sh
 COPY --chmod=0755 . ./
@@ -32,7 +32,7 @@ LABEL org.opencontainers.image.base.name="${BASE_IMAGE}"
 ARG TORCH_CPU=
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
 WORKDIR /workspace
-COPY --chmod=0755 requirements.lock ./
+COPY --chmod=0755 requirements/runtime.lock requirements/
 COPY --chmod=0755 containers/install.sh containers/
 RUN containers/install.sh
 COPY --chmod=0755 . ./

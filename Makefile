@@ -109,8 +109,8 @@ RESOLVE = $(BIN)/uv pip compile --universal --python-version 3.10 --generate-has
 	--custom-compile-command 'make lock'
 lock: $(VENV)/.develop ## resolve the lock files again
 	$(RESOLVE) requirements/setup.in -o requirements/setup.lock
-	$(RESOLVE) requirements/runtime.in -o requirements.lock
-	$(RESOLVE) requirements/kubernetes.in -c requirements.lock -o requirements/kubernetes.lock
+	$(RESOLVE) requirements/runtime.in -o requirements/runtime.lock
+	$(RESOLVE) requirements/kubernetes.in -c requirements/runtime.lock -o requirements/kubernetes.lock
 	$(RESOLVE) requirements/report.in -c requirements/kubernetes.lock -o requirements/report.lock
 	$(RESOLVE) requirements/dev.in -c requirements/kubernetes.lock -c requirements/report.lock \
 	  -c requirements/setup.lock -o requirements/dev.lock
@@ -120,7 +120,7 @@ clean: ## remove the virtual environment; results/ and data/ are kept
 	rm -rf $(VENV)
 
 # The stamps: requirements/setup.py installs what is missing and says what it does.
-$(VENV)/.runtime: requirements/setup.lock requirements.lock pyproject.toml requirements/setup.py
+$(VENV)/.runtime: requirements/setup.lock requirements/runtime.lock pyproject.toml requirements/setup.py
 	@$(PYTHON) requirements/setup.py $(VENV) runtime
 
 $(VENV)/.develop: requirements/dev.lock $(VENV)/.runtime

@@ -3,7 +3,7 @@
 # /opt/kit the other locked packages that the base does not hold in the locked version. The base's packages are not
 # changed. TORCH_CPU, if set, is a package index with PyTorch's CPU-only builds.
 set -eu
-lock=requirements.lock
+lock=requirements/runtime.lock
 of_torch='^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)=='
 pip="python -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all:"
 

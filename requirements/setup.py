@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = {
-    "runtime": "requirements.lock",
+    "runtime": "requirements/runtime.lock",
     "kubernetes": "requirements/kubernetes.lock",
     "report": "requirements/report.lock",
     "mlflow": "requirements/mlflow.lock",
@@ -170,7 +170,7 @@ def without_cuda(text: str) -> str:
 
 def fingerprint(stage: str) -> str:
     """Hash the lists that a stage is installed from."""
-    names = [SETUP_LOCK, "requirements.lock", "pyproject.toml", LOCKS[stage]]
+    names = [SETUP_LOCK, "requirements/runtime.lock", "pyproject.toml", LOCKS[stage]]
     parts = [(ROOT / name).read_bytes() for name in names] + [os.environ.get("TORCH_CPU", "").encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 

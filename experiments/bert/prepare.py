@@ -178,7 +178,7 @@ def _download(part: str, folder: Path) -> None:
     """Download the originals, in a process of its own: the libraries for it import torch."""
     say(f"fetching the {part} ({'rt-polarity' if part == 'sentences' else HUB_MODEL}) ...")
     if importlib.util.find_spec("huggingface_hub") is None:
-        raise Refusal("huggingface_hub is not installed: install the project's requirements.lock")
+        raise Refusal("huggingface_hub is not installed: install requirements/runtime.lock")
     online = {**os.environ, "HF_HUB_OFFLINE": "0"}  # the programs of this family never are
     call([sys.executable, "-c", _FETCH[part], str(folder)], f"the {part} could not be fetched", WAY_OUT, online)
 

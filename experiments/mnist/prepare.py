@@ -85,7 +85,7 @@ def _download(data: Path) -> Path:
     say("fetching MNIST through torchvision (about 12 MB) ...")
     if importlib.util.find_spec("torchvision") is None:
         raise Refusal(
-            "torchvision is not installed: install the project's requirements.lock, or name a folder with --from"
+            "torchvision is not installed: install requirements/runtime.lock, or name a folder with --from"
         )
     folder = data / "download"
     way_out = (

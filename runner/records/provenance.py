@@ -22,6 +22,8 @@ from trainkit.sources import hash_sources
 _TOOL_SECONDS = 10
 _LARGEST_PID = 2**31 - 1
 READER = "reader_sha256"
+LOCKS = ("requirements/runtime.lock", "requirements.lock")
+"""Where a project's list of pinned packages may lie; the first one that is there counts."""
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
@@ -31,8 +33,8 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
     whatever else was committed or edited meanwhile.
     """
     code: dict[str, Any] = {"sources_sha256": hash_sources(sources)}
-    lock = root / "requirements.lock"
-    code["lock_sha256"] = hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None
+    lock = next((root / name for name in LOCKS if (root / name).is_file()), None)
+    code["lock_sha256"] = hashlib.sha256(lock.read_bytes()).hexdigest() if lock else None
     repository, diff = describe_repository(root)
     return code | repository, diff.decode("utf-8", "surrogateescape")
 

@@ -1,7 +1,7 @@
 """The files that are rendered and committed: `compose/`, `k8s/`, `slurm/`, and the bases of the Dockerfile.
 
-`rendered.yaml` says which files there are, and of which experiment and layout. Whatever else a project has in these
-folders is its own.
+`containers/rendered.yaml` says which files there are, and of which experiment and layout. Whatever else a project has
+in these folders is its own.
 """
 
 import os
@@ -30,7 +30,7 @@ from runner.targets.slurm.script import ScriptOptions, script
 from runner.targets.torchrun import device_ids
 from trainkit.files import read_file
 
-LISTING = "rendered.yaml"
+LISTING = "containers/rendered.yaml"
 MARK = "Rendered by `runner render`"
 """What every rendered file says of itself."""
 LARGEST_BYTES = 1_000_000
@@ -240,7 +240,7 @@ def _with_bases(dockerfile: Path, bases: dict[str, str]) -> str:
 
 
 def read_listing(root: Path) -> Listing:
-    """Read `rendered.yaml`; RequestError with file:line for whatever is wrong with it."""
+    """Read `containers/rendered.yaml`; RequestError with file:line for whatever is wrong with it."""
     document = yaml_reader.read(root / LISTING)
     _mapping(document)
     document.only_keys(("compose", "kubernetes", "slurm"))

@@ -42,7 +42,7 @@ json.dump(found, sys.stdout)
 PINS = """
 from importlib.metadata import version
 from packaging.requirements import Requirement
-for line in open("requirements.lock"):
+for line in open("requirements/runtime.lock"):
     if line[0].isalpha():
         pin = Requirement(line.rstrip(" \\\\\\n"))
         if pin.marker.evaluate() and not pin.name.startswith(("torch", "triton", "nvidia-")):
@@ -116,7 +116,7 @@ def test_every_package_is_the_locked_one(image: Images) -> None:
 def test_only_what_a_node_needs_is_in_it(project: Project, added_files: dict[str, Any]) -> None:
     tops = {path.split("/")[2] for path in added_files if path.startswith("/workspace/")}
     code = {"experiments", "runner", "trainkit"}
-    assert tops == code | {"pyproject.toml", "requirements.lock", "containers", "README.md", "LICENSE"}
+    assert tops == code | {"pyproject.toml", "requirements", "containers", "README.md", "LICENSE"}
     unwanted = r"/workspace/.*(__pycache__|\.pyc|/\.)|/(pip|results|data|tests|\.git|\.cache)$"
     in_workspace = [path for path in added_files if path.startswith("/workspace/") or path.count("/") < 3]
     assert [path for path in in_workspace if re.search(unwanted, path)] == []

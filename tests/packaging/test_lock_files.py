@@ -20,7 +20,7 @@ def pinned(text: str) -> dict[str, list[str]]:
     return {re.split("==", block)[0]: block.splitlines() for block in blocks if "==" in block}
 
 
-RUNTIME = pinned((ROOT / "requirements.lock").read_text("utf-8"))
+RUNTIME = pinned((ROOT / "requirements/runtime.lock").read_text("utf-8"))
 DEVELOP = pinned((ROOT / "requirements/dev.lock").read_text("utf-8"))
 
 
@@ -34,7 +34,7 @@ def test_every_pin_has_a_hash_and_no_lock_file_names_a_host() -> None:
     assert len(RUNTIME) > 40
     for lines in (*RUNTIME.values(), *DEVELOP.values()):
         assert any("--hash=sha256:" in line for line in lines), lines[0]
-    assert "://" not in (ROOT / "requirements.lock").read_text("utf-8")
+    assert "://" not in (ROOT / "requirements/runtime.lock").read_text("utf-8")
     assert "://" not in (ROOT / "requirements/dev.lock").read_text("utf-8")
 
 
@@ -44,7 +44,7 @@ def test_the_checks_run_on_the_very_packages_that_people_install() -> None:
 
 def test_what_is_installed_here_is_what_is_pinned() -> None:
     installed = {canonicalize_name(one.name): one.version for one in distributions()}
-    lines = re.findall(r"(?m)^([a-z0-9].*?) \\$", (ROOT / "requirements.lock").read_text("utf-8"))
+    lines = re.findall(r"(?m)^([a-z0-9].*?) \\$", (ROOT / "requirements/runtime.lock").read_text("utf-8"))
     without_cuda = installed["torch"].endswith("+cpu")
     for pin in map(Requirement, lines):
         if without_cuda and pin.name.startswith(("torch", "triton", "nvidia-")):
@@ -55,7 +55,7 @@ def test_what_is_installed_here_is_what_is_pinned() -> None:
 
 def test_without_a_gpu_only_what_cuda_needs_is_left_out() -> None:
     setup = runpy.run_path(str(ROOT / "requirements" / "setup.py"))
-    text = (ROOT / "requirements.lock").read_text("utf-8")
+    text = (ROOT / "requirements/runtime.lock").read_text("utf-8")
     left_out = set(RUNTIME) - set(pinned(setup["without_cuda"](text)))
     assert {"torch", "torchvision", "triton", "nvidia-nccl-cu12"} <= left_out
     assert all(name.startswith("nvidia-") for name in left_out - {"torch", "torchvision", "triton"})

@@ -26,8 +26,8 @@ DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 def copy(tmp_path: Path) -> Path:
     root = tmp_path / "project"
-    root.mkdir()
-    for name in ("image.lock", "Dockerfile", "pyproject.toml", LISTING):
+    (root / "containers").mkdir(parents=True)
+    for name in ("containers/image.lock", "Dockerfile", "pyproject.toml", LISTING):
         shutil.copy(ROOT / name, root / name)
     shutil.copytree(ROOT / "experiments", root / "experiments", ignore=shutil.ignore_patterns("__pycache__", "digits"))
     return root
@@ -58,7 +58,7 @@ def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: 
     assert project.runner("render").stderr == "rendered compose/2gpu.yml\n"
     (root / "compose" / "2gpu.yml").write_text("# mine\n")
     assert project.runner("render").stderr == (
-        "error: compose/2gpu.yml: not a rendered file: move it, or take its name out of rendered.yaml\n"
+        "error: compose/2gpu.yml: not a rendered file: move it, or take its name out of containers/rendered.yaml\n"
     )
     assert [path.read_text() for path in [*mine, root / "compose" / "2gpu.yml"]] == ["# mine\n"] * 4
 
@@ -113,11 +113,11 @@ def test_a_digest_that_the_engine_has_of_a_registry_is_locked_and_goes_wherever_
         return SimpleNamespace(attrs={"RepoDigests": digests[name]})
 
     monkeypatch.setattr(engine, "reach", lambda: SimpleNamespace(images=SimpleNamespace(get=get)))
-    before = (root / "image.lock").read_bytes()
+    before = (root / "containers/image.lock").read_bytes()
     for name in ("local:1", "nowhere:1"):
         with pytest.raises(RequestError, match=f"not hold {name} with a registry's digest: docker pull {name}"):
             image.pin(None, name)
-    assert (root / "image.lock").read_bytes() == before
+    assert (root / "containers/image.lock").read_bytes() == before
     image.pin(f"{base}:1", None)
     locked = f"{base}:1@{DIGEST}"
     assert read_lock(root) == {"BASE_IMAGE": locked, "CPU_BASE_IMAGE": "python:3.11-slim"}
@@ -154,22 +154,23 @@ FILES = "compose:\n  experiment: x\n  files: {%s}\nkubernetes: {default: y, file
     ("text", "why"),
     [
         ("BASE_IMAGE=a\n", "CPU_BASE_IMAGE is missing"),
-        ("BASE_IMAGE=a\nBASE_IMAGE=b\nCPU_BASE_IMAGE=c\n", "image.lock:2: 'BASE_IMAGE=b'"),
-        ("# x\nBASE=a\n", "image.lock:2: 'BASE=a'"),
-        ("BASE_IMAGE=a@sha256:12\n", "image.lock:1"),
-        ("BASE_IMAGE=$(id)\n", "image.lock:1"),
-        ("\x80", "image.lock: cannot be read"),
-        ("[]", "rendered.yaml:1: 'rendered.yaml' has to be a mapping"),
-        ("compose: {files: {}}", "rendered.yaml:1: 'experiment' is missing"),
-        (FILES % "", "rendered.yaml:4: 'y' is not one of the files"),
-        (FILES % "../a: {}", "rendered.yaml:3: '../a'"),
-        (FILES % "a: {layout: 1y, device: cpu, what: w}", "rendered.yaml:3: layout '1y'"),
-        (FILES % "a: {layout: 1x1, device: tpu, what: w}", "rendered.yaml:3: device 'tpu'"),
-        (FILES % "a: {layout: 1x1, device: cpu, what: w, why: x}", "rendered.yaml:3: unknown key 'why'"),
+        ("BASE_IMAGE=a\nBASE_IMAGE=b\nCPU_BASE_IMAGE=c\n", "containers/image.lock:2: 'BASE_IMAGE=b'"),
+        ("# x\nBASE=a\n", "containers/image.lock:2: 'BASE=a'"),
+        ("BASE_IMAGE=a@sha256:12\n", "containers/image.lock:1"),
+        ("BASE_IMAGE=$(id)\n", "containers/image.lock:1"),
+        ("\x80", "containers/image.lock: cannot be read"),
+        ("[]", "containers/rendered.yaml:1: 'containers/rendered.yaml' has to be a mapping"),
+        ("compose: {files: {}}", "containers/rendered.yaml:1: 'experiment' is missing"),
+        (FILES % "", "containers/rendered.yaml:4: 'y' is not one of the files"),
+        (FILES % "../a: {}", "containers/rendered.yaml:3: '../a'"),
+        (FILES % "a: {layout: 1y, device: cpu, what: w}", "containers/rendered.yaml:3: layout '1y'"),
+        (FILES % "a: {layout: 1x1, device: tpu, what: w}", "containers/rendered.yaml:3: device 'tpu'"),
+        (FILES % "a: {layout: 1x1, device: cpu, what: w, why: x}", "containers/rendered.yaml:3: unknown key 'why'"),
     ],
 )
 def test_a_broken_lock_or_list_of_files_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
-    for name in ("image.lock", LISTING):
+    (tmp_path / "containers").mkdir()
+    for name in ("containers/image.lock", LISTING):
         (tmp_path / name).write_bytes(f"{text}\n".encode("latin-1"))
     with pytest.raises(RequestError, match=re.escape(why)):
         (read_listing if why.startswith(LISTING) else read_lock)(tmp_path)

@@ -1,4 +1,4 @@
-"""`image.lock`: the images that ours are built on, each with its digest once it has been read.
+"""`containers/image.lock`: the images that ours are built on, each with its digest once it has been read.
 
 A digest is only ever read from an engine that holds the image.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-LOCK = "image.lock"
+LOCK = "containers/image.lock"
 LARGEST_BYTES = 10_000
 NAMES = ("BASE_IMAGE", "CPU_BASE_IMAGE")
 _LINE = re.compile(r"([A-Z_]+)=(\S+)")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from runner.definitions.settings import Settings
 
-LOCK = "requirements.lock"
+LOCK = "requirements/runtime.lock"
 LARGEST_LOCK = 10_000_000
 NOT_COMPARED = ("data", "results")
 """Folders of a project that its containers see as they are here."""

@@ -237,7 +237,7 @@ def _can_be(file: Rendered, paths: list[str], root: Path, experiment: Experiment
 
 
 def _plain(listing: Listing) -> dict[str, Any]:
-    """Return the list as `rendered.yaml` has it."""
+    """Return the list as `containers/rendered.yaml` has it."""
 
     def facts(file: Rendered) -> dict[str, str]:
         return {"layout": file.layout, "device": file.device, "what": file.what}

@@ -139,5 +139,5 @@ def _look(line: str, place: str, found: Requirements, torch: str) -> None:
     else:
         is_met = held > least if operator == ">" else held >= least
     if not is_met:
-        way_out = "name other ones in image.lock, or no image can be built"
+        way_out = "name other ones in containers/image.lock, or no image can be built"
         found.notes.append(f"{place}, and the base images hold torch {torch}: {way_out}")

@@ -17,7 +17,7 @@ from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
 from runner.records.schema import Launch, Record
 from runner.tools.proof.level import Check
-from runner.tools.proof.sources import DIFF, LOCK, REFUSED, Sources, Tree, hash_at, kept_changes
+from runner.tools.proof.sources import DIFF, REFUSED, Sources, Tree, hash_at, kept_changes
 from trainkit import files
 
 _HASH, _OF_TRAINING = "_sha256", ("parameters_sha256", "split_sha256")
@@ -114,7 +114,7 @@ class Inputs:
     def _lock(self, launch: Launch) -> Check:
         wanted, name = launch.code.get("lock_sha256"), "lock file"
         if not wanted:
-            return Check(name, None, f"the project had no {LOCK}")
+            return Check(name, None, "the project had none")
         if self._sources is None:
             return Check(name, False, "there is no project here")
         commit = str(launch.code.get("commit"))
@@ -124,7 +124,7 @@ class Inputs:
         )
         if found.same:
             return found
-        return Check(name, False, f"{LOCK} is another one than {str(wanted)[:12]}, here and at the commit")
+        return Check(name, False, f"it is another one than {str(wanted)[:12]}, here and at the commit")
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()

@@ -10,9 +10,10 @@ from runner.core.errors import RequestError, RunError, reason_of
 from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.records import manifest
+from runner.records.provenance import LOCKS
 from runner.tools.proof.archive import TOP, difference, unpack
 from runner.tools.proof.bundle import PROJECT, RESULTS
-from runner.tools.proof.sources import LACKS, LOCK, lay_out
+from runner.tools.proof.sources import LACKS, lay_out
 from trainkit import files
 
 
@@ -41,11 +42,10 @@ class Kit:
         return None
 
     def locks(self, commit: str) -> set[str]:
-        """Hash the lock file of a commit, if it is there."""
+        """Hash the lock files of a commit that are there."""
         tree = self.tree(commit)
-        if tree is None or not files.is_file(tree / LOCK):
-            return set()
-        return {manifest.hash_file(tree / LOCK, self.folder).sha256}
+        found = [tree / name for name in LOCKS if files.is_file(tree / name)] if tree else []
+        return {manifest.hash_file(path, self.folder).sha256 for path in found}
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
         """Put the project's files into an empty folder, with the kept changes; None, and why, if that fails."""

@@ -14,10 +14,10 @@ from runner.core.errors import KitError
 from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.definitions import program as programs
+from runner.records.provenance import LOCKS
 from trainkit import files
 from trainkit.sources import hash_sources
 
-LOCK = "requirements.lock"
 DIFF = "request/code.diff"
 REFUSED = "does not take the kept changes"
 LARGEST_LOCK = 20_000_000
@@ -62,13 +62,14 @@ class Sources:
             return None
 
     def locks(self, commit: str) -> set[str]:
-        """Hash the lock file as it is here and as it was at a commit; those that are there."""
+        """Hash the lock files as they are here and as they were at a commit; those that are there."""
         found = set()
-        with suppress(OSError):
-            found.add(hashlib.sha256(files.read_file(self._root / LOCK, LARGEST_LOCK)).hexdigest())
-        with suppress(git.GitError), self._view_of(commit) as (repository, view):
-            lock = view.ask("cat-file", "blob", f"{commit}:{repository.prefix}{LOCK}")
-            found.add(hashlib.sha256(lock).hexdigest())
+        for name in LOCKS:
+            with suppress(OSError):
+                found.add(hashlib.sha256(files.read_file(self._root / name, LARGEST_LOCK)).hexdigest())
+            with suppress(git.GitError), self._view_of(commit) as (repository, view):
+                lock = view.ask("cat-file", "blob", f"{commit}:{repository.prefix}{name}")
+                found.add(hashlib.sha256(lock).hexdigest())
         return found
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:

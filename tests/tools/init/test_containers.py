@@ -21,10 +21,11 @@ from tests.tools.init.conftest import Copy
 from tests.tools.init.test_scripts import TRAINS, write
 
 WHEEL = f"containers/{wheel.wheel_name()}"
+SOURCES = ("containers/image.lock", "containers/rendered.yaml")
 COMPOSE = {f"compose/{name}.yml" for name in ("1gpu", "2gpu", "1cpu", "2cpu", "2node-cpu")}
 JOBS = {f"{name}-multinode{device}.yaml" for name in ("train",) for device in ("", "-cpu")} | {"kustomization.yaml"}
 K8S = {f"{folder}/{name}" for folder in ("k8s", "k8s/trainer", "k8s/no-operator") for name in JOBS}
-BUILDER = {"Dockerfile", ".dockerignore", "containers/install.sh", WHEEL, "image.lock", "rendered.yaml"}
+BUILDER = {"Dockerfile", ".dockerignore", "containers/install.sh", WHEEL, *SOURCES}
 
 
 def contain(project: Project, *words: str) -> Ended:
@@ -102,7 +103,7 @@ def test_nothing_that_is_there_is_overwritten(folder: Project) -> None:
     assert settings
     assert settings.dockerfile == "runner.Dockerfile"
     assert yaml.safe_load(after["compose/1cpu.yml"])["services"]["node0"]["build"]["dockerfile"] == "runner.Dockerfile"
-    assert "2cpu" not in yaml.safe_load(after["rendered.yaml"])["compose"]["files"]
+    assert "2cpu" not in yaml.safe_load(after["containers/rendered.yaml"])["compose"]["files"]
     assert folder.runner("render", "--check").stderr == "everything is as rendered\n"
 
 

@@ -144,7 +144,7 @@ def test_another_lock_file_and_a_commit_that_is_gone_are_named(project: Project,
     ended = project.runner("verify", run)
     assert ended.code == 1
     assert "  level 1: programs: not those of this checkout, and commit" in ended.stdout
-    assert "  level 1: lock file: requirements.lock is another one" in ended.stdout
+    assert "  level 1: lock file: it is another one" in ended.stdout
 
 
 def test_another_architecture_and_an_image_that_is_gone_are_named(project: Project, run: Path) -> None:
