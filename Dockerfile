@@ -10,10 +10,11 @@ ARG CPU_BASE_IMAGE
 LABEL org.opencontainers.image.base.name="${CPU_BASE_IMAGE}"
 
 # The same in both stages
+ARG TORCH=
 ARG TORCH_CPU=
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
 WORKDIR /workspace
-COPY --chmod=0755 requirements/runtime.lock requirements/
+COPY --chmod=0755 requirements/runtime.lock requirements/current.lock requirements/
 COPY --chmod=0755 containers/install.sh containers/
 RUN containers/install.sh
 COPY --chmod=0755 . ./
@@ -29,10 +30,11 @@ ARG BASE_IMAGE
 LABEL org.opencontainers.image.base.name="${BASE_IMAGE}"
 
 # The same in both stages
+ARG TORCH=
 ARG TORCH_CPU=
 ENV HOME=/tmp USER=kit PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt/kit:/workspace PATH=/opt/kit/bin:$PATH
 WORKDIR /workspace
-COPY --chmod=0755 requirements/runtime.lock requirements/
+COPY --chmod=0755 requirements/runtime.lock requirements/current.lock requirements/
 COPY --chmod=0755 containers/install.sh containers/
 RUN containers/install.sh
 COPY --chmod=0755 . ./

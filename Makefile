@@ -1,9 +1,12 @@
-# `make run` and `make test` do all their set-up. They need Python 3.10 or 3.11, make, and nothing else.
+# `make run` and `make test` do all their set-up. They need Python 3.10 to 3.12, make, and nothing else.
 #
-#   make run TORCH_CPU=<index>   takes PyTorch's CPU-only wheels from that package index, for a machine without a GPU
+#   make run CPU=1               takes PyTorch's CPU-only wheels from PyTorch's own index, for a machine without a GPU
+#   make run TORCH_CPU=<index>   takes them from another package index
+#   make run TORCH=current       takes the newest PyTorch instead of 2.3.1, into an environment of its own
 
 PYTHON ?= python3
-VENV ?= .venv
+export TORCH ?=
+VENV ?= .venv$(addprefix -,$(TORCH))
 BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -12,7 +15,7 @@ SLOW = report/test_hostile_sizes.py report/test_two_sides.py report/test_hostile
 FAST = $(addprefix tests/,core definitions logs records report targets tools/pages/test_export.py test_rooms.py) $(addprefix --ignore tests/,$(SLOW))
 NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
 REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
-export TORCH_CPU ?=
+export TORCH_CPU ?= $(if $(CPU),https://download.pytorch.org/whl/cpu)
 # Where it is set, every process would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 export RESULTS ?= results
@@ -115,13 +118,16 @@ lock: $(VENV)/.develop ## resolve the lock files again
 	$(RESOLVE) requirements/dev.in -c requirements/kubernetes.lock -c requirements/report.lock \
 	  -c requirements/setup.lock -o requirements/dev.lock
 	$(RESOLVE) requirements/mlflow.in -c requirements/dev.lock -o requirements/mlflow.lock
+	$(RESOLVE) requirements/current.in -o requirements/current.lock
+	$(RESOLVE) requirements/current-dev.in -c requirements/current.lock -c requirements/setup.lock \
+	  -o requirements/current-dev.lock
 
 clean: ## remove the virtual environment; results/ and data/ are kept
 	rm -rf $(VENV)
 
 # The stamps: requirements/setup.py installs what is missing and says what it does.
-$(VENV)/.runtime: requirements/setup.lock requirements/runtime.lock pyproject.toml requirements/setup.py
+$(VENV)/.runtime: requirements/setup.lock requirements/runtime.lock requirements/current.lock pyproject.toml requirements/setup.py
 	@$(PYTHON) requirements/setup.py $(VENV) runtime
 
-$(VENV)/.develop: requirements/dev.lock $(VENV)/.runtime
+$(VENV)/.develop: requirements/dev.lock requirements/current-dev.lock $(VENV)/.runtime
 	@$(PYTHON) requirements/setup.py $(VENV) develop

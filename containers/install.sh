@@ -1,10 +1,11 @@
 #!/bin/sh
 # Install what the image's base lacks, called by the Dockerfile in both stages: torch, if the base has none, and into
 # /opt/kit the other locked packages that the base does not hold in the locked version. The base's packages are not
-# changed. TORCH_CPU, if set, is a package index with PyTorch's CPU-only builds.
+# changed. TORCH=current takes the newest torch instead of 2.3.1; TORCH_CPU, if set, is a package index with PyTorch's
+# CPU-only builds.
 set -eu
-lock=requirements/runtime.lock
-of_torch='^(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)=='
+lock=requirements/${TORCH:-runtime}.lock
+of_torch='^(torch|torchvision|triton|cuda-[a-z]+|nvidia-(cu|nccl|nv)[a-z0-9-]*)=='
 pip="python -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all:"
 
 if ! python -m pip show --quiet torch 2> /dev/null; then

@@ -3,8 +3,9 @@
     python3 requirements/setup.py VENV runtime|kubernetes|report|mlflow|develop
 
 `make` calls it. Two set-ups at the same time wait for each other, and one that was cut off continues where it stopped:
-uv keeps what it has fetched. TORCH_CPU names a package index with the CPU-only wheels of PyTorch, for a machine without
-a GPU. This file keeps to the syntax of Python 3.6, so that an old Python gets a sentence and no traceback.
+uv keeps what it has fetched. TORCH=current takes the newest PyTorch instead of 2.3.1. TORCH_CPU names a package index
+with the CPU-only wheels of PyTorch, for a machine without a GPU. This file keeps to the syntax of Python 3.6, so that
+an old Python gets a sentence and no traceback.
 """
 
 import errno
@@ -16,20 +17,26 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = {
-    "runtime": "requirements/runtime.lock",
-    "kubernetes": "requirements/kubernetes.lock",
-    "report": "requirements/report.lock",
-    "mlflow": "requirements/mlflow.lock",
-    "develop": "requirements/dev.lock",
+    "": {
+        "runtime": "requirements/runtime.lock",
+        "kubernetes": "requirements/kubernetes.lock",
+        "report": "requirements/report.lock",
+        "mlflow": "requirements/mlflow.lock",
+        "develop": "requirements/dev.lock",
+    },
+    "current": {"runtime": "requirements/current.lock", "develop": "requirements/current-dev.lock"},
 }
+"""The list of packages of each stage, for torch 2.3.1 and, with TORCH=current, for the newest one."""
+NEWEST = {"": 12, "current": 13}
+"""The minor version of the newest Python that has wheels of all of them; the oldest is 3.10."""
 SETUP_LOCK = "requirements/setup.lock"
-PYTHONS = ((3, 10), (3, 11))
-CUDA = re.compile(r"(torch|torchvision|triton|nvidia-[a-z0-9-]+-cu12)==")
-TORCH = re.compile(r"(?m)^(torch|torchvision)==([0-9.]+)")
+CUDA = re.compile(r"(torch|torchvision|triton|cuda-[a-z]+|nvidia-(?!ml-py)[a-z0-9-]+)==")
+TORCH = re.compile(r"(?m)^((?:torch|torchvision)==[0-9.]+)( ; [^\\\n]*)?")
 SIZES_GB = 2.9, 5.1
 """To fetch and on disk: most of it is PyTorch with CUDA."""
 CPU_SIZES_GB = 0.4, 1.5
@@ -42,12 +49,13 @@ class SetupError(Exception):
 def main(venv: Path, stage: str) -> None:
     """Install one stage and what it stands on, unless the environment has it already."""
     try:
-        check_machine()
+        torch = os.environ.get("TORCH", "")
+        check_machine(torch, stage)
         venv.mkdir(parents=True, exist_ok=True)
         with (venv / ".setup.lock").open("w") as lock:
             wait_for_others(lock, venv)
             for name in dict.fromkeys(["runtime", stage]):
-                install(venv, name)
+                install(venv, name, torch)
     except SetupError as error:
         sys.exit(f"error: {error}")
     except OSError as error:
@@ -57,15 +65,40 @@ def main(venv: Path, stage: str) -> None:
         sys.exit(130)
 
 
-def check_machine() -> None:
-    """Refuse a Python or a machine that the lists are not made for."""
-    if sys.version_info[:2] not in PYTHONS:
-        here = ".".join(map(str, sys.version_info[:2]))
-        message = f"the packages are locked for Python 3.10 and 3.11, this is {here}: name one, make PYTHON=python3.11"
-        raise SetupError(message)
-    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        message = f"the packages are locked for Linux on x86-64, this is {platform.system()} on {platform.machine()}"
-        raise SetupError(message)
+def check_machine(torch: str, stage: str) -> None:
+    """Refuse a machine that the lists are not made for; go on with another Python if this one lacks wheels."""
+    if stage not in LOCKS.get(torch, {}):
+        known = "TORCH=current is the newest PyTorch, without TORCH= it is 2.3.1"
+        raise SetupError(f"no packages are locked for TORCH={torch} and {stage}: {known}")
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+        here = f"{platform.system()} on {platform.machine()}"
+        raise SetupError(f"the packages are locked for Linux on x86-64 and arm64, this is {here}")
+    newest = NEWEST[torch]
+    if (3, 10) <= sys.version_info[:2] <= (3, newest):
+        return
+    here = ".".join(map(str, sys.version_info[:2]))
+    names = [f"python3.{minor}" for minor in range(newest, 9, -1)]
+    found = next(filter(None, map(shutil.which, names)), None) or fetch_python(names[0])
+    if not found:
+        ways = f"install {names[0]}, or name one that lies elsewhere, make PYTHON=..."
+        raise SetupError(f"the packages are locked for Python 3.10 to 3.{newest}, this is {here}: {ways}")
+    say(f"this Python is {here}, the packages are locked for 3.10 to 3.{newest}: going on with {found}")
+    os.execv(found, [found, *sys.argv])  # noqa: S606
+
+
+def fetch_python(name: str) -> str:
+    """Let uv fetch a Python; empty if it cannot."""
+    say(f"no {name} is here: fetching one with uv")
+    version = name[len("python") :]
+    with tempfile.TemporaryDirectory() as folder:
+        python = Path(folder) / "bin" / "python"
+        uv = python.with_name("uv")
+        if run([sys.executable, "-m", "venv", folder], quiet=True) or run(pip_of_uv(python)):
+            return ""
+        if run([uv, "python", "install", version]):
+            return ""
+        asked = [str(uv), "python", "find", "--managed-python", version]
+        return subprocess.run(asked, stdout=subprocess.PIPE, check=False).stdout.decode().strip()
 
 
 def wait_for_others(lock, venv: Path) -> None:  # type: ignore[no-untyped-def]
@@ -77,9 +110,10 @@ def wait_for_others(lock, venv: Path) -> None:  # type: ignore[no-untyped-def]
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def install(venv: Path, stage: str) -> None:
+def install(venv: Path, stage: str, torch: str) -> None:
     """Install the packages of one stage; its stamp holds the hash of the lists that it was made from."""
-    stamp, made_from = venv / f".{stage}", fingerprint(stage)
+    listed = LOCKS[torch][stage]
+    stamp, made_from = venv / f".{stage}", fingerprint([SETUP_LOCK, LOCKS[torch]["runtime"], "pyproject.toml", listed])
     if stamp.is_file() and stamp.read_text("utf-8") == made_from:
         stamp.touch()
         return
@@ -89,28 +123,30 @@ def install(venv: Path, stage: str) -> None:
         if run([sys.executable, "-m", "venv", venv]):
             raise SetupError("the virtual environment cannot be created: on Debian, install the package python3-venv")
     uv = [venv / "bin" / "uv", "pip", "install", "--python", python]
-    install_uv(python)
-    lock = ROOT / LOCKS[stage]
+    if run(pip_of_uv(python)):
+        raise SetupError("uv could not be fetched with pip, whose message is above: see the network, call make again")
+    lock = ROOT / listed
     announce(venv, lock)
     index = os.environ.get("TORCH_CPU")
     if index:
         text = lock.read_text("utf-8")
-        torch = [f"{name}=={version}+cpu" for name, version in TORCH.findall(text)]
+        wheels = venv / "torch.txt"
+        wheels.write_text("".join(f"{pin}+cpu{marker}\n" for pin, marker in TORCH.findall(text)), "utf-8")
         lock = venv / "without-cuda.lock"
         lock.write_text(without_cuda(text), "utf-8")
-        fetch([*uv, "--no-deps", "--index-url", index, *torch])
+        fetch([*uv, "--no-deps", "--index-url", index, "--requirement", wheels])
         uv.append("--no-deps")
     fetch([*uv, "--require-hashes", "--requirement", lock])
     if stage == "runtime":
         fetch([*uv, "--quiet", "--no-deps", "--no-build-isolation", "--editable", ROOT])
+        (venv / ".kit-lock").write_text(listed, "utf-8")  # a record names it
     stamp.write_text(made_from, "utf-8")
 
 
-def install_uv(python: Path) -> None:
-    """Install uv itself, by pip and by its hash."""
+def pip_of_uv(python: Path) -> list:  # type: ignore[type-arg]
+    """Return the command that installs uv itself, by its hash."""
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-    if run([*pip, "--requirement", ROOT / SETUP_LOCK]):
-        raise SetupError("uv could not be fetched with pip, whose message is above: see the network, call make again")
+    return [*pip, "--requirement", ROOT / SETUP_LOCK]
 
 
 def announce(venv: Path, lock: Path) -> None:
@@ -168,9 +204,8 @@ def without_cuda(text: str) -> str:
     return "".join(kept)
 
 
-def fingerprint(stage: str) -> str:
+def fingerprint(names: list) -> str:  # type: ignore[type-arg]
     """Hash the lists that a stage is installed from."""
-    names = [SETUP_LOCK, "requirements/runtime.lock", "pyproject.toml", LOCKS[stage]]
     parts = [(ROOT / name).read_bytes() for name in names] + [os.environ.get("TORCH_CPU", "").encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 

@@ -1,17 +1,27 @@
 """`requirements/setup.py`, by which `make` installs the packages: what it says if it cannot."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = ROOT / "requirements" / "setup.py"
 OTHER_PYTHON = """
 import runpy, sys
-sys.version_info = (3, 13, 1, "final", 0)
+sys.version_info = (3, {minor}, 1, "final", 0)
 sys.argv = [{path!r}, {venv!r}, "runtime"]
 runpy.run_path({path!r}, run_name="__main__")
 """
+
+
+def set_up_by_python(minor: int, venv: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Call it with a Python that says it is another one."""
+    code = OTHER_PYTHON.format(minor=minor, path=str(SETUP), venv=str(venv))
+    clean = {**os.environ, "TORCH": "", **environment}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=clean)
 
 
 def set_up(venv: Path) -> subprocess.CompletedProcess[str]:
@@ -19,15 +29,36 @@ def set_up(venv: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
-def test_another_python_is_refused_in_one_line_before_anything_is_made(tmp_path: Path) -> None:
-    venv = tmp_path / "venv"
-    code = OTHER_PYTHON.format(path=str(SETUP), venv=str(venv))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(("torch", "minor"), [("", 13), ("current", 14)])
+def test_a_newer_python_gives_way_to_one_that_is_here(tmp_path: Path, torch: str, minor: int) -> None:
+    older = tmp_path / "python3.10"
+    older.write_text('#!/bin/sh\necho "set up by $0 $3" >&2\n')
+    older.chmod(0o755)
+    done = set_up_by_python(minor, tmp_path / "venv", PATH=str(tmp_path), TORCH=torch)
+    assert done.returncode == 0
+    assert done.stderr == (
+        f"this Python is 3.{minor}, the packages are locked for 3.10 to 3.{minor - 1}: going on with {older}\n"
+        f"set up by {older} runtime\n"
+    )
+
+
+def test_a_newer_python_alone_without_a_network_is_refused_with_what_to_install(tmp_path: Path) -> None:
+    done = set_up_by_python(13, tmp_path / "venv", PATH="", PIP_NO_INDEX="1")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "error: the packages are locked for Python 3.10 to 3.12, this is 3.13: install python3.12, "
+        "or name one that lies elsewhere, make PYTHON=..."
+    )
+    assert not (tmp_path / "venv").exists()
+
+
+def test_a_torch_without_a_lock_is_refused(tmp_path: Path) -> None:
+    done = set_up_by_python(11, tmp_path / "venv", TORCH="2.9")
     assert done.returncode == 1
     assert done.stderr == (
-        "error: the packages are locked for Python 3.10 and 3.11, this is 3.13: name one, make PYTHON=python3.11\n"
+        "error: no packages are locked for TORCH=2.9 and runtime: "
+        "TORCH=current is the newest PyTorch, without TORCH= it is 2.3.1\n"
     )
-    assert not venv.exists()
 
 
 def test_a_pip_that_fetches_nothing_has_a_last_line_with_the_way_out(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import platform
 import shutil
 import socket
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from trainkit.sources import hash_sources
 _TOOL_SECONDS = 10
 _LARGEST_PID = 2**31 - 1
 READER = "reader_sha256"
-LOCKS = ("requirements/runtime.lock", "requirements.lock")
+LOCKS = ("requirements/runtime.lock", "requirements.lock", "requirements/current.lock")
 """Where a project's list of pinned packages may lie; the first one that is there counts."""
 
 
@@ -33,7 +34,9 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
     whatever else was committed or edited meanwhile.
     """
     code: dict[str, Any] = {"sources_sha256": hash_sources(sources)}
-    lock = next((root / name for name in LOCKS if (root / name).is_file()), None)
+    installed = Path(sys.prefix, ".kit-lock")  # requirements/setup.py says there from which list it installed
+    names = [installed.read_text("utf-8"), *LOCKS] if installed.is_file() else LOCKS
+    lock = next((root / name for name in names if (root / name).is_file()), None)
     code["lock_sha256"] = hashlib.sha256(lock.read_bytes()).hexdigest() if lock else None
     repository, diff = describe_repository(root)
     return code | repository, diff.decode("utf-8", "surrogateescape")
