@@ -84,9 +84,7 @@ def _download(data: Path) -> Path:
     """Fetch the files through torchvision, which knows several mirrors and imports torch: in a process of its own."""
     say("fetching MNIST through torchvision (about 12 MB) ...")
     if importlib.util.find_spec("torchvision") is None:
-        raise Refusal(
-            "torchvision is not installed: install requirements/runtime.lock, or name a folder with --from"
-        )
+        raise Refusal("torchvision is not installed: install requirements/runtime.lock, or name a folder with --from")
     folder = data / "download"
     way_out = (
         "on a machine that reaches only package registries: "
