@@ -224,6 +224,7 @@ def become(asked: dict[str, Any]) -> list[str]:
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
+    tempfile.tempdir = None  # an import may have asked for the server's
     words = list(asked["argv"])
     unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     while words and words[0] == "-u":
