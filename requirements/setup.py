@@ -81,6 +81,8 @@ def check_machine(torch: str, stage: str) -> None:
     found = next(filter(None, map(shutil.which, names)), None) or fetch_python(names[0])
     if not found:
         ways = f"install {names[0]}, or name one that lies elsewhere, make PYTHON=..."
+        if newest < sys.version_info[1] <= NEWEST["current"]:
+            ways += "; the newest PyTorch has them for this one: make TORCH=current"
         raise SetupError(f"the packages are locked for Python 3.10 to 3.{newest}, this is {here}: {ways}")
     say(f"this Python is {here}, the packages are locked for 3.10 to 3.{newest}: going on with {found}")
     os.execv(found, [found, *sys.argv])  # noqa: S606

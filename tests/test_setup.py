@@ -47,7 +47,7 @@ def test_a_newer_python_alone_without_a_network_is_refused_with_what_to_install(
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "error: the packages are locked for Python 3.10 to 3.12, this is 3.13: install python3.12, "
-        "or name one that lies elsewhere, make PYTHON=..."
+        "or name one that lies elsewhere, make PYTHON=...; the newest PyTorch has them for this one: make TORCH=current"
     )
     assert not (tmp_path / "venv").exists()
 
