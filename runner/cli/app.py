@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -65,7 +66,9 @@ def _options(
         show(__version__)
         raise typer.Exit
     if context.invoked_subcommand is None:
-        show_document(context.get_help() + "\n")
+        from runner.cli.next_step import next_step
+
+        show_document(f"{context.get_help()}\nNext: {next_step(Path.cwd())}\n")
         raise typer.Exit
 
 

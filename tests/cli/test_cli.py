@@ -38,9 +38,33 @@ def test_without_a_command_the_help_is_shown(project: Project) -> None:
     shown = project.runner()
     assert (shown.code, shown.stderr) == (0, "")
     assert "..." not in shown.stdout.partition("Commands:")[2]  # each summary is short enough to be shown in full
-    assert project.runner("--help").stdout == project.runner("-h").stdout == shown.stdout
+    helped = project.runner("--help").stdout
+    assert project.runner("-h").stdout == helped == shown.stdout.partition("Next: ")[0]
     for command in MAIN:
         assert project.runner(command, "--help").code == 0
+
+
+def test_without_a_command_the_next_sensible_one_is_named(project: Project) -> None:
+    def following() -> str:
+        shown = project.runner()
+        assert (shown.code, shown.stderr) == (0, "")
+        return shown.stdout.partition("\nNext: ")[2].partition("    ")[0]
+
+    (project.root / "runner.toml").unlink()
+    assert following() == "runner init"
+    (project.root / "runner.toml").write_text("definitions = 3\n")
+    assert following().startswith("mend the settings: ")
+    (project.root / "runner.toml").write_text("definitions = 'studies'\n")
+    small = project.root / "studies" / "small.yaml"
+    small.parent.mkdir()
+    small.touch()
+    assert following() == "runner run small"
+    small.with_name("large.yaml").touch()
+    assert following() == "runner list"
+    record = project.root / "results" / "small" / "a" / "run.json"
+    record.parent.mkdir(parents=True)
+    record.touch()
+    assert following() == "runner summarize results/"
 
 
 def test_the_version_is_said(project: Project) -> None:

@@ -1,0 +1,26 @@
+"""What `runner` alone says below its help: the next sensible command in this folder."""
+
+from pathlib import Path
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.definitions import experiment as definition
+from runner.definitions.settings import nearest
+
+
+def next_step(here: Path) -> str:
+    """Return a command and what it does."""
+    try:
+        project = nearest(here)
+        experiments = definition.files(project.root) if project else []
+    except RequestError as error:
+        return f"mend the settings: {error}"
+    results = (project.root if project else here) / "results"
+    if next(results.glob("*/*/run.json"), None):
+        place = "results/" if results.parent == here else one_line(results)
+        return f"runner summarize {place}    makes the table of the records"
+    if not experiments:
+        return "runner init    finds your training script and writes its definition"
+    if len(experiments) > 1:
+        return f"runner list    shows the {len(experiments)} experiments, each of which `runner run NAME` runs"
+    return f"runner run {experiments[0].stem}    runs the experiment and keeps a record of it"
