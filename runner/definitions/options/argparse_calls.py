@@ -5,12 +5,22 @@ import bisect
 import re
 from typing import NamedTuple
 
-from runner.definitions.options.literals import keywords, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import LIBRARY, Code, Source, dotted, last, part_of
+from runner.definitions.options.sources import (
+    LIBRARY,
+    Code,
+    Source,
+    dotted,
+    keywords,
+    last,
+    literal,
+    literals,
+    part_of,
+    texts,
+)
 
 _ADD = "add_argument"
-MARKS = frozenset({f".{_ADD}", ".parse_known_args"})
+_MARKS = {_ADD, "parse_known_args"}
 _FLAGS = {"store_true": False, "store_false": True, "store_const": None, "append_const": None, "count": None}
 _SWITCH = "BooleanOptionalAction"
 _NONE = ("help", "version")
@@ -34,8 +44,9 @@ _ADDS_UNSEEN |= {"add_function_arguments", "add_method_arguments", "add_dataclas
 
 
 def is_used(code: Code, source: Source) -> bool:
-    """Return whether a file calls functions of the library that declare arguments."""
-    return any(last(call.func) == _ADD for call in _library_calls(code, source))
+    """Return whether a file declares arguments, or calls functions of the library that do."""
+    called = {name.rpartition(".")[2] for name in code.called(source)}
+    return bool(called & _MARKS) or any(last(call.func) == _ADD for call in _library_calls(code, source))
 
 
 def read(code: Code) -> Interface:

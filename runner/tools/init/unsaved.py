@@ -10,7 +10,7 @@ from runner.core.layout import Layout
 from runner.core.yaml_writer import to_json
 from runner.definitions.choices import read_change
 from runner.definitions.definition import Experiment
-from runner.definitions.options.spelling import spell
+from runner.definitions.options.option import spell
 from runner.tools.init import trial
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread

@@ -1,32 +1,16 @@
-"""How a value is written on a command line: each library that reads one has rules of its own."""
+"""How values are written for libraries that read more than words: as Python, in Hydra's grammar, or as YAML."""
 
 import math
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
-WORDS, JOINED, PYTHON, HYDRA, OMEGACONF = "words", "joined", "python", "hydra", "omegaconf"
+from runner.definitions.options.option import Style, spell
+
 _PLAIN = re.compile(r"[A-Za-z_/.][\w/.@%+-]*", re.ASCII)
 """A text that every one of these grammars reads as the text that it is, unless it is one of the words below."""
 _WORDS = {"true", "false", "null", "none", "nan", "inf", "infinity", "yes", "no", "on", "off", "y", "n", "~"}
 _NUMBER = re.compile(r"[.+-]?[\d.][\d._eE+-]*|\.(nan|inf)", re.IGNORECASE | re.ASCII)
 _BRACKETS = {"[": "]", "{": "}", "(": ")"}
-
-
-class Style(NamedTuple):
-    """The rules of one library: how a value that is no boolean is written, and the words for true and false."""
-
-    write: Callable[[object], str]
-    joined: bool = False
-    """Always `--key=value`, one word."""
-    assigns: bool = False
-    """`key=value`, without hyphens."""
-    truth: tuple[str, str] = ("true", "false")
-
-
-def spell(value: object) -> str:
-    """Write a value as most parsers take it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _quoting(quote: Callable[[str], str]) -> Callable[[object], str]:
@@ -62,10 +46,6 @@ def _escape(letter: str) -> str:
     return letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-STYLES = {
-    WORDS: Style(spell),
-    JOINED: Style(spell, joined=True),
-    PYTHON: Style(_quoting(repr), joined=True, truth=("True", "False")),
-    HYDRA: Style(_quoting(_quote_hydra), joined=True, assigns=True),
-    OMEGACONF: Style(_write_yaml, joined=True, assigns=True),
-}
+PYTHON = Style(_quoting(repr), joined=True, truth=("True", "False"))
+HYDRA = Style(_quoting(_quote_hydra), joined=True, assigns=True)
+OMEGACONF = Style(_write_yaml, joined=True, assigns=True)

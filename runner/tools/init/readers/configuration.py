@@ -3,9 +3,8 @@
 import ast
 import re
 
-from runner.definitions.options.literals import literal
 from runner.definitions.options.option import Configuration, Option
-from runner.definitions.options.sources import Code, last
+from runner.definitions.options.sources import Code, last, literal
 
 _LOADS = {
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load"), "yaml"),

@@ -3,10 +3,9 @@
 import ast
 
 from runner.definitions.options.argparse_calls import SPELLING, add
-from runner.definitions.options.fields import Field, fields_of_function
-from runner.definitions.options.literals import Annotation, annotation, keywords, literal, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import Code, Function, last
+from runner.definitions.options.sources import Code, Function, keywords, last, literal, texts
+from runner.tools.init.readers.fields import Annotation, Field, annotation, fields_of_function
 
 MARKS = frozenset({"typer.Typer", "typer.run"})
 _CONTEXTS = ("Context", "CallbackParam")

@@ -5,9 +5,9 @@ import re
 from typing import NamedTuple
 
 from runner.definitions.options.argparse_calls import SPELLING, add
-from runner.definitions.options.literals import annotation, keywords, kind_of, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import Code, Source, last
+from runner.definitions.options.sources import Code, Source, keywords, last, literal, literals, texts
+from runner.tools.init.readers.fields import annotation, kind_of
 
 _MODULES = ("click", "rich_click", "asyncclick", "cloup")
 _DECLARES = ("option", "argument", "command", "group")

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from runner.core.errors import RequestError
-from runner.definitions.options import Configuration, shortest
+from runner.definitions.options import Configuration
+from runner.tools.init.arguments import shortest
 from tests.support.scripts import script
 
 PARSER = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--x', default=1)\n"

@@ -5,10 +5,17 @@ import re
 from collections.abc import Callable
 
 from runner.definitions.options import argparse_calls
-from runner.definitions.options.fields import Field, Fields, fields_of_class, fields_of_function, read_fields
-from runner.definitions.options.literals import Annotation, is_none, keywords, literal, literals
 from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import Code, last
+from runner.definitions.options.sources import Code, keywords, last, literal, literals
+from runner.tools.init.readers.fields import (
+    Annotation,
+    Field,
+    Fields,
+    fields_of_class,
+    fields_of_function,
+    is_none,
+    read_fields,
+)
 
 FEW_STEPS = 10
 _OF_TRAINER = re.compile(r"TrainingArguments$|^[A-Z]{3,}[a-z]?Config$")
