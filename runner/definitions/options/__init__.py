@@ -9,9 +9,9 @@ from pathlib import Path
 from runner.core.capabilities import capability
 from runner.definitions.options import argparse_calls
 from runner.definitions.options.option import Configuration, Interface, Option
-from runner.definitions.options.sources import LARGEST_SOURCE, Code, own_sources, read_code, unreadable
+from runner.definitions.options.sources import LARGEST_SOURCE, Code, read_code, unreadable
 
-__all__ = ["LARGEST_SOURCE", "Configuration", "Interface", "Option", "own_sources", "read_interface"]
+__all__ = ["LARGEST_SOURCE", "Configuration", "Interface", "Option", "read_code", "read_interface"]
 
 _OTHER_PARSERS = {
     *("click", "rich_click", "asyncclick", "cloup", "typer", "fire", "hydra", "omegaconf", "tyro", "simple_parsing"),

@@ -174,11 +174,6 @@ def read_code(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Code:
     )
 
 
-def own_sources(root: Path, path: Path, search: tuple[Path, ...] = ()) -> list[Path]:
-    """List a source file of a project and the project's files that it imports, the library left out."""
-    return [source.path for source in read_code(root, path, search).sources]
-
-
 def _imported(
     root: Path, program: Path, source: Path, node: ast.Import | ast.ImportFrom, search: tuple[Path, ...]
 ) -> list[Path]:

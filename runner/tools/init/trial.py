@@ -81,9 +81,6 @@ def keep(folder: Path) -> None:
     (folder / _KEEP).touch()
 
 
-_KEEP = "kept"
-
-
 class _Bounded(Local):
     """The target `local`, but for the size of what is printed."""
 
