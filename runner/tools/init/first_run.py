@@ -6,6 +6,7 @@ from pathlib import Path
 from runner.cli.lines import say
 from runner.core.errors import RequestError
 from runner.execution import signals
+from runner.execution.run import execute
 from runner.records.repository import describe_repository
 from runner.tools.init import arguments, failure, reading, trial
 from runner.tools.init.definition_text import LIMIT_SECONDS
@@ -45,7 +46,8 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
         screen = trial.TrialScreen()
         with signals.taken() as interrupts, screen:
-            tried = trial.try_once(plan, folder / "results", screen, interrupts)
+            execute(plan, trial.Bounded(), [], folder / "results", screen, interrupts)
+        (tried,) = screen.trials
         script = proposal.choice.modules.script
         if tried.failed:
             said, worth_keeping = failure.describe(tried, proposal.root, script, proposal.program, command)

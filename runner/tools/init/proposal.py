@@ -18,7 +18,7 @@ from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest
 from runner.tools.init import arguments, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
-from runner.tools.init.definition_text import definition_text
+from runner.tools.init.definition_text import definition_lines
 from runner.tools.init.failure import INIT, run_command
 from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
@@ -66,7 +66,8 @@ class Proposal:
 
     def text(self, reading: Reading) -> str:
         """Write the definition's text."""
-        return definition_text(self.name, self.program, self.args, self.traits, reading)
+        lines = definition_lines(self.name, self.program, self.args, self.traits, reading)
+        return "".join(f"{line}\n" for line in lines)
 
     def changes(self, reading: Reading) -> list[Change]:
         """List the files to write."""

@@ -1,7 +1,5 @@
 """The first short run: the script is started once, as `runner run` starts it, and its output is kept beside."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,8 +13,6 @@ from runner.cli.terminal import Screen
 from runner.core import clock
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Plan, Run, make_plan
-from runner.execution.run import execute
-from runner.execution.signals import Interrupts
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
 from runner.targets.base import LaunchSpec, Line, Note
@@ -56,15 +52,6 @@ def plan_trial(experiment: Experiment, device: str, args: dict[str, Any], second
     return make_plan(short, device=device, layouts=[LAYOUT], repeat=1)
 
 
-def try_once(plan: Plan, folder: Path, screen: TrialScreen, interrupts: Interrupts) -> Trial:
-    """Carry out the run in a folder; whatever it started has ended when this returns.
-
-    Raises RequestError if this machine cannot run it, and Interrupted after a signal.
-    """
-    execute(plan, _Bounded(), [], folder, screen, interrupts)
-    return screen.trials[0]
-
-
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Make a folder for temporary files, which is removed unless something in it is to be kept (`keep`)."""
@@ -81,10 +68,11 @@ def keep(folder: Path) -> None:
     (folder / _KEEP).touch()
 
 
-class _Bounded(Local):
+class Bounded(Local):
     """The target `local`, but for the size of what is printed."""
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> Any:
+        """Start the run."""
         return _BoundedHandle(super().start(spec, folder), folder.raw)
 
 
