@@ -22,13 +22,12 @@ _OF_TRAINER = re.compile(r"TrainingArguments$|^[A-Z]{3,}[a-z]?Config$")
 """Classes of transformers and trl with the arguments of a Trainer, which has `max_steps`: SFTConfig, for example."""
 _HF = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 _LIGHTNING = "LightningCLI"
-_SIMPLE = ("simple_parsing.parse", "simple_parsing.helpers.parse")
-_JSONARGPARSE = ("jsonargparse.CLI", "jsonargparse.auto_cli")
-_TYRO = ("tyro.cli",)
+_SIMPLE = frozenset({"simple_parsing.parse", "simple_parsing.helpers.parse"})
+_JSONARGPARSE = frozenset({"jsonargparse.CLI", "jsonargparse.auto_cli"})
 HF = frozenset(f".{name}" for name in _HF)
-TYRO = frozenset(_TYRO)
-SIMPLE = frozenset({*_SIMPLE, "simple_parsing.parse_known_args", "simple_parsing.ArgumentParser"})
-JSONARGPARSE = frozenset({*_JSONARGPARSE, f".{_LIGHTNING}"})
+TYRO = frozenset({"tyro.cli"})
+SIMPLE = _SIMPLE | {"simple_parsing.parse_known_args", "simple_parsing.ArgumentParser"}
+JSONARGPARSE = _JSONARGPARSE | {f".{_LIGHTNING}"}
 _OUTSIDE = Fields([], is_open=True)
 
 
@@ -87,7 +86,7 @@ def _hf_option(name: str, field: Field, said: Annotation) -> Option:
 
 def read_tyro(code: Code) -> Interface:
     """Read the class or function that `tyro.cli` is given."""
-    return _read(code, "tyro", _TYRO, _tyro_option)
+    return _read(code, "tyro", TYRO, _tyro_option)
 
 
 def _tyro_option(name: str, field: Field, said: Annotation) -> Option:
@@ -141,7 +140,7 @@ def _jsonargparse_option(name: str, field: Field, said: Annotation) -> Option:
     return Option(spelling, kind, said.names, None, field.required, literal(field.default))
 
 
-def _read(code: Code, kind: str, calls: tuple[str, ...], make: Callable[[str, Field, Annotation], Option]) -> Interface:
+def _read(code: Code, kind: str, calls: frozenset[str], make: Callable[[str, Field, Annotation], Option]) -> Interface:
     """Read the class or function that a call is given; of several, or of none that is seen, all is open."""
     for source, call in code.every_call():
         if source.origin(call.func) in calls:

@@ -33,17 +33,15 @@ def _quote_hydra(text: str) -> str:
 
 
 def _write_yaml(value: object) -> str:
-    is_finite = not isinstance(value, float) or math.isfinite(value)
-    return _quoting(_quote_yaml)(value) if is_finite else str(value).replace("inf", ".inf").replace("nan", ".nan")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value).replace("inf", ".inf").replace("nan", ".nan")
+    return _quoting(_quote_yaml)(value)
 
 
 def _quote_yaml(text: str) -> str:
-    escaped = text.replace("\\", r"\\").replace('"', r"\"")
-    return '"' + "".join(_escape(letter) for letter in escaped) + '"'
-
-
-def _escape(letter: str) -> str:
-    return letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+    text = text.replace("\\", r"\\").replace('"', r"\"")
+    signs = (sign if sign.isprintable() else sign.encode("unicode_escape", "surrogatepass").decode() for sign in text)
+    return '"' + "".join(signs) + '"'
 
 
 PYTHON = Style(_quoting(repr), joined=True, truth=("True", "False"))
