@@ -76,13 +76,6 @@ def test_the_resolved_definition_is_plain_json_and_its_hash_does_not_change(proj
     assert load(project, FULL.replace("epochs: 2", "epochs: 3")).sha256() != tiny.sha256()
 
 
-def test_a_skip_leaves_its_cells_out_on_its_device_only(project: Project) -> None:
-    tiny = load(project, FULL)
-    skipped = {device: [cell for cell, skip in tiny.cells(device) if skip] for device in (None, "cpu", "cuda")}
-    assert skipped == {None: [], "cpu": [], "cuda": [{"layout": "2+3", "batch_size": 16}]}
-    assert len(tiny.cells("cpu")) == 6
-
-
 LAYOUTS = "write nodes x processes, for example 1x2, or heterogeneous nodes, for example 2+3"
 SHAPES = [
     ("summary:", "sumary:", "3: unknown key 'sumary'; did you mean 'summary'?"),
@@ -210,13 +203,6 @@ def test_a_cell_that_is_always_skipped_can_be_named_nowhere(
     project: Project, skip: tuple[str, str], old: str, new: str, said: str
 ) -> None:
     assert complaint(project, FULL.replace(*skip).replace(old, new)).startswith(said)
-
-
-def test_a_program_that_is_no_python_is_refused_with_both_places(project: Project) -> None:
-    path = project.program("toys.ok", "x = 1\ndef main(:\n")
-    assert complaint(project, FULL).startswith(
-        f"4: <project>/{path.relative_to(project.root)}:2: the program cannot be read"
-    )
 
 
 def test_definitions_are_found_by_name_and_by_path(project: Project) -> None:
