@@ -93,15 +93,8 @@ def of_project(experiment: Experiment) -> Additions:
     return added
 
 
-def of_proposal(proposal: Proposal, reading: Reading, folder: Path) -> Additions:
-    """Add containers to a project that does not exist yet, or to its new definition.
-
-    Args:
-        proposal: the project.
-        reading: how the output of its script is read.
-        folder: for temporary files.
-    """
-    experiment = proposal.experiment(reading, folder)
+def of_proposal(proposal: Proposal, reading: Reading, experiment: Experiment) -> Additions:
+    """Add containers to a project that does not exist yet, or to its new definition, which is loaded already."""
     if proposal.settings.source is not None:
         added = of_project(experiment)
     else:

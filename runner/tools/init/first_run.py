@@ -54,19 +54,17 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
             if worth_keeping:
                 trial.keep(folder)
             raise RequestError(said)
-        say(f"ended: {_how(tried, seconds)}")
+        took = tried.record.metrics.get("wall_seconds", seconds)
+        how = f"after {took:.1f} s, by itself"
+        if tried.ended_early:
+            limit = f"a run of its own may take {LIMIT_SECONDS} s"
+            how = f"by the runner after {took:.0f} s, before it was done: {limit}"
+        say(f"ended: {how}")
         if short:
             words = " ".join(f"--set {key}={value}" for key, value in short.items())
             again = f"runner run {proposal.name}" if command == INIT else command
             say(f"note: this run was a short one; for a quick table of such: {again} {words}")
         return recognise(tried)
-
-
-def _how(tried: trial.Trial, seconds: float) -> str:
-    took = tried.record.metrics.get("wall_seconds", seconds)
-    if tried.ended_early:
-        return f"by the runner after {took:.0f} s, before it was done: a run of its own may take {LIMIT_SECONDS} s"
-    return f"after {took:.1f} s, by itself"
 
 
 def say_output(reading: Reading, *, tried: bool) -> None:

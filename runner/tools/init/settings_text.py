@@ -25,9 +25,11 @@ _ABOUT = "# A project of the runner; its settings are definitions, path, image, 
 
 def changed_settings(settings: Settings) -> tuple[Path, str | None, str] | None:
     """Return the file to write, its text before (None if there is none) and after; None if it says all already."""
-    values = _values(settings)
     if settings.source is not None:
         return None
+    defaults = {"definitions": PACKAGE, "path": [], "image": "", "dockerfile": DOCKERFILE}
+    given: dict[str, Any] = {**{key: getattr(settings, key) for key in defaults}, "path": list(settings.path)}
+    values = {key: value for key, value in given.items() if value != defaults[key]}
     shared = settings.root / SHARED_FILE
     if is_file(shared):
         before = read_text(shared, LARGEST_BYTES)
@@ -92,13 +94,6 @@ def read_text(path: Path, most: int) -> str:
         raise RequestError(
             f"{one_line(path)}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
         ) from None
-
-
-def _values(settings: Settings) -> dict[str, Any]:
-    """Return the settings that differ from the defaults."""
-    defaults = {"definitions": PACKAGE, "path": [], "image": "", "dockerfile": DOCKERFILE}
-    values = {**{key: getattr(settings, key) for key in defaults}, "path": list(settings.path)}
-    return {key: value for key, value in values.items() if value != defaults[key]}
 
 
 def _rows(values: dict[str, Any]) -> str:
