@@ -17,6 +17,7 @@ _OTHER_PARSERS = {
     *("click", "rich_click", "asyncclick", "cloup", "typer", "fire", "hydra", "omegaconf", "tyro", "simple_parsing"),
     *("jsonargparse", "lightning", "pytorch_lightning", "transformers", "trl"),
 }
+"""Libraries that read a command line otherwise than argparse."""
 
 
 def read_interface(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Interface:

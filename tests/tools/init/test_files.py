@@ -158,7 +158,7 @@ def test_if_one_file_cannot_be_written_none_is(folder: Project, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("place", ["experiments", "compose", "k8s", ".gitignore"])
-def test_nothing_is_written_through_a_link(folder: Project, tmp_path: Path, place: str) -> None:
+def test_nothing_is_written_through_a_linked_folder(folder: Project, tmp_path: Path, place: str) -> None:
     write(folder.root, {"train.py": TRAINS, "requirements.txt": "torch==2.3.1\n"})
     commit_all(folder.root)
     elsewhere = tmp_path / "elsewhere"
