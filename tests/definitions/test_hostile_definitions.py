@@ -104,11 +104,11 @@ def test_a_matrix_that_is_too_large_is_refused_before_a_cell_is_built(root: Path
 
 
 def test_other_layouts_and_repeats_are_bounded_too(root: Path) -> None:
-    one = experiment.load(define(root, matrix={"layout": ["1x1"], "steps": list(range(5000))}), root)
+    tiny = experiment.load(define(root, matrix={"layout": ["1x1"], "steps": list(range(5000))}), root)
     with pytest.raises(RequestError, match=r"^--layout: the matrix has 15,000 cells"):
-        make_plan(one, device="cpu", layouts=["1x1,1x2,1x3"])
+        make_plan(tiny, device="cpu", layouts=["1x1,1x2,1x3"])
     with pytest.raises(RequestError, match=f"5,000 cells x 1,000 repeats; {MOST_RUNS:,} runs are the most"):
-        make_plan(one, device="cpu", repeat=1000)
+        make_plan(tiny, device="cpu", repeat=1000)
 
 
 def test_the_largest_matrix_is_planned_soon(root: Path) -> None:
@@ -117,8 +117,8 @@ def test_the_largest_matrix_is_planned_soon(root: Path) -> None:
     path = define(root, matrix={"layout": ["1x1"], "steps": list(range(10_000))}, skip=skip, published={
         "source": "s", "rows": rows})  # fmt: skip
     with within(4):
-        one = experiment.load(path, root)
-        made = make_plan(one, device="cpu", only=["steps=" + ",".join(map(str, range(5_000)))])
+        tiny = experiment.load(path, root)
+        made = make_plan(tiny, device="cpu", only=["steps=" + ",".join(map(str, range(5_000)))])
     assert len(made.cells) == 4_900
 
 
@@ -184,20 +184,20 @@ def test_nan_and_infinity_each_keep_an_identity_of_their_own(root: Path, way: st
         matrix = f"{{layout: [1x1], lr: [{word}]}}" if way == "axis" else "{layout: [1x1]}"
         args = "" if way == "axis" else f"args: {{lr: {word}}}\n"
         path = define(root, f"name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\n{args}matrix: {matrix}\n")
-        one = experiment.load(path, root)
-        assert json.loads(json.dumps(one.resolved(), allow_nan=False)) == one.resolved()
-        plans.append((one.sha256(), make_plan(one, device="cpu").cells[0].command()))
+        tiny = experiment.load(path, root)
+        assert json.loads(json.dumps(tiny.resolved(), allow_nan=False)) == tiny.resolved()
+        plans.append((tiny.sha256(), make_plan(tiny, device="cpu").cells[0].command()))
     assert len({sha256 for sha256, _ in plans}) == 3
     assert [command.partition("ok ")[2] for _, command in plans] == ["--lr nan", "--lr inf", "--lr=-inf"]
 
 
 def test_nan_on_an_axis_is_chosen_and_skipped_and_stands_once(root: Path) -> None:
     head = "name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\nmatrix: {layout: [1x1], lr: [.nan, .inf, 1]}\n"
-    one = experiment.load(define(root, head), root)
-    assert [str(cell) for cell in make_plan(one, device="cpu", only=["lr=.nan"]).cells] == ["1x1 lr=nan"]
-    assert [str(cell) for cell in make_plan(one, device="cpu", only=["lr=.inf,1"]).cells] == ["1x1 lr=inf", "1x1 lr=1"]
-    one = experiment.load(define(root, head + "skip: [{lr: .nan, why: no number}]\n"), root)
-    assert [str(cell) for cell in make_plan(one, device="cpu").cells] == ["1x1 lr=inf", "1x1 lr=1"]
+    tiny = experiment.load(define(root, head), root)
+    assert [str(cell) for cell in make_plan(tiny, device="cpu", only=["lr=.nan"]).cells] == ["1x1 lr=nan"]
+    assert [str(cell) for cell in make_plan(tiny, device="cpu", only=["lr=.inf,1"]).cells] == ["1x1 lr=inf", "1x1 lr=1"]
+    tiny = experiment.load(define(root, head + "skip: [{lr: .nan, why: no number}]\n"), root)
+    assert [str(cell) for cell in make_plan(tiny, device="cpu").cells] == ["1x1 lr=inf", "1x1 lr=1"]
     path = define(root, head.replace("[.nan, .inf, 1]", "[.nan, 1, .nan]"))
     assert refusal(path, root) == ":5: lr nan stands twice"
 

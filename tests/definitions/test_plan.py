@@ -28,8 +28,8 @@ repeat: 3
 
 
 def plan(project: Project, text: str = TEXT, **choices: Any) -> Plan:
-    one = definition.load(project.define(text), project.root)
-    return make_plan(one, **{"device": "cpu", **choices})
+    tiny = definition.load(project.define(text), project.root)
+    return make_plan(tiny, **{"device": "cpu", **choices})
 
 
 def test_the_cells_are_the_matrix_less_what_is_skipped_on_the_device(project: Project) -> None:

@@ -69,7 +69,7 @@ def text(proposal: Proposal, tmp_path: Path) -> str:
         ({"go.py": LIBRARY + "best: float = main()\n", "net.py": "DEVICE = main()\n" + LIBRARY}, "go.py"),
         ({"fit.py": "import lightning\nt = lightning.Trainer()\nt.fit(1)\n", "forest.py": "m.fit(x)\n"}, "fit.py"),
     ],
-    ids=lambda one: one if isinstance(one, str) else ",".join(one),
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str], taken: str) -> None:
     assert look(folder, files).choice.modules.script == taken
@@ -107,7 +107,7 @@ def test_links_are_not_followed(folder: Project) -> None:
         ({"-x/train.py": TRAINS}, None, "-x/train.py", ()),
         ({'it\'s a "tr\u00e4in" #1.py': TRAINS}, None, 'it\'s a "tr\u00e4in" #1.py', ()),
     ],
-    ids=lambda one: one if isinstance(one, str) else None,
+    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_a_script_is_started_as_its_imports_ask_for(
     folder: Project, tmp_path: Path, files: dict[str, str], script: str | None, program: str, path: tuple[str, ...]
