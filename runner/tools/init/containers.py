@@ -36,9 +36,7 @@ IGNORE = ".dockerignore"
 """Also the ending of the name of one that counts for one Dockerfile only, and then before the project's."""
 FOLDER = "containers"
 """What the builder needs besides the project: the kit, and how all is installed."""
-BASES = dict(
-    zip(NAMES, ("pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime", "python:3.11-slim"), strict=True),
-)
+BASES = dict(zip(NAMES, ("pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime", "python:3.11-slim"), strict=True))
 TORCH = "torch==2.3.1 torchvision==0.18.1 numpy==1.26.4"
 """What the base for GPUs holds, for the one that has no torch."""
 OUTPUTS = ("data", "checkpoints", "lightning_logs", "logs", "mlruns", "outputs", "runs", "wandb")
@@ -235,15 +233,11 @@ def _plain(listing: Listing) -> dict[str, Any]:
     def facts(file: Rendered) -> dict[str, str]:
         return {"layout": file.layout, "device": file.device, "what": file.what}
 
+    compose = {file.name: facts(file) for file in listing.compose}
+    kubernetes = {file.name: {"experiment": file.experiment, **facts(file)} for file in listing.kubernetes}
     return {
-        "compose": {
-            "experiment": listing.compose[0].experiment,
-            "files": {file.name: facts(file) for file in listing.compose},
-        },
-        "kubernetes": {
-            "default": listing.default,
-            "files": {file.name: {"experiment": file.experiment, **facts(file)} for file in listing.kubernetes},
-        },
+        "compose": {"experiment": listing.compose[0].experiment, "files": compose},
+        "kubernetes": {"default": listing.default, "files": kubernetes},
     }
 
 
