@@ -104,11 +104,8 @@ def of_proposal(proposal: Proposal, reading: Reading, experiment: Experiment) ->
 def _containers(settings: Settings, experiment: Experiment) -> tuple[Additions, dict[str, str]]:
     """Write what the containers of a project are made of; a file that is there already is left out, and noted.
 
-    Args:
-        settings: the project's; an image that they name keeps its name.
-        experiment: what the files start unless another experiment is named.
-
-    Returns what is added, and what the project's settings have to say besides.
+    The files start the experiment unless another one is named. Returns what is added, and what the project's settings
+    have to say besides.
     """
     root, notes = settings.root, list[str]()
     chosen = replace(settings, image=settings.image or image_name(root), dockerfile=_dockerfile(settings, notes))

@@ -29,13 +29,9 @@ def unread(proposal: Proposal) -> Reading:
 
 
 def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
-    """Start the script once, and say how its output is read.
+    """Start the script once, for so many seconds at most, and find how its output is read.
 
-    Args:
-        proposal: the script.
-        device: `cpu` or `cuda`.
-        seconds: when the run is ended.
-        command: the command that a person gives again, with further arguments for the script.
+    The command is the one that a person gives again, with further arguments for the script.
     """
     if importlib.util.find_spec("torch") is None:
         raise RequestError(failure.torch_is_missing())

@@ -87,12 +87,8 @@ def propose(
 ) -> Proposal:
     """Look at the repository that a person is in; RequestError if no definition can be written.
 
-    Args:
-        here: the current folder, below which a script is looked for.
-        script: the script's path from there, if the person names one.
-        name: the experiment's name, if the person gives one.
-        words: `arg=value` for the script.
-        line: its arguments as its own command line has them, if nothing is to be written.
+    Script and name are those that the person gives, if any; words are `arg=value` for the script. A line has its
+    arguments as its own command line has them, if nothing is to be written.
     """
     git = repository(here)
     settings = project(here, git)

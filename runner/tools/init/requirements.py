@@ -41,12 +41,7 @@ class Requirements:
 
 
 def find_requirements(root: Path, torch: str) -> Requirements:
-    """Read what a project says of its packages.
-
-    Args:
-        root: the project's folder.
-        torch: the version that the base images hold, empty if nobody knows.
-    """
+    """Read what a project says of its packages; `torch` is the version in the base images, empty if nobody knows."""
     found = Requirements()
     if is_file(root / LISTED):
         found.words = [LISTED]

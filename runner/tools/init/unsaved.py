@@ -23,18 +23,10 @@ FIRST_SECONDS = 60
 def experiment_of(
     here: Path, script: str, line: list[str], changes: list[str], layouts: list[str], device: str, *, start: bool
 ) -> Experiment:
-    """Make the experiment of a script, and say in three lines what was found.
+    """Make the experiment of a script, and say in three lines what was found; RequestError if it cannot be run so.
 
-    Args:
-        here: the current folder.
-        script: the script's path from there.
-        line: the script's arguments as its own command line has them.
-        changes: further ones, as `name=value`.
-        layouts: the layouts that it will run at; none for those that are proposed.
-        device: `cpu` or `cuda`.
-        start: whether it may be started once, so that its output is read.
-
-    Raises RequestError if it is no script that can be run so.
+    Its arguments are given as its own command line has them, and in `changes` as `name=value`. Without layouts it runs
+    at those that are proposed. It is started once, so that its output is read, if that is allowed.
     """
     proposal = propose(here, script, None, changes, line)
     _refuse_several_processes(proposal, layouts)
