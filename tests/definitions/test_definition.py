@@ -80,6 +80,7 @@ LAYOUTS = "write nodes x processes, for example 1x2, or heterogeneous nodes, for
 SHAPES = [
     ("summary:", "sumary:", "3: unknown key 'sumary'; did you mean 'summary'?"),
     ("name: tiny", "name: Tiny_1", "2: name 'Tiny_1' has to be lower-case letters, digits and hyphens, 40 at most"),
+    ("name: tiny", r'name: "t\x1b[2Jny"', r"2: name 't\x1b[2Jny' has to be lower-case letters"),
     ("name: tiny\n", "", "2: 'name' is missing"),
     ("summary: A tiny experiment", "summary: [a]", "3: 'summary' has to be text, not ['a']"),
     ("summary: A tiny experiment", "summary: ' '", "3: 'summary' has to be text, not ' '"),
