@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import trainkit
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.text import one_line
 from runner.core.values import LARGEST_WHOLE
 from trainkit.files import read_file
@@ -222,7 +222,7 @@ def _text(source: Path) -> bytes:
     try:
         return read_file(source, LARGEST_SOURCE)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{one_line(source)}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise RequestError(f"{one_line(source)}: cannot be read: {reason_of(error)}") from None
 
 
 @lru_cache(maxsize=256)

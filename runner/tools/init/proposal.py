@@ -14,7 +14,7 @@ from runner.definitions import program as programs
 from runner.definitions.choices import read_change
 from runner.definitions.definition import NAME, Experiment
 from runner.definitions.program import Program
-from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest
+from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
 from runner.tools.init import arguments, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
@@ -23,12 +23,11 @@ from runner.tools.init.failure import INIT, run_command
 from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
-from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, read_text, require_path
+from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, require_path
 from runner.tools.init.source import why_unread
 from runner.tools.init.traits import Traits, traits
 from trainkit.files import is_file, is_folder
 
-LARGEST_IGNORE = 1_000_000
 _FOLDERS = (PACKAGE, "runs", "runner-definitions")
 """Where definitions may be; the first that is free, or that holds definitions already."""
 _GENERIC = {"main", "__main__", "run", "script", "app", "cli"}
@@ -77,7 +76,7 @@ class Proposal:
         results = f"{RESULTS}run.json"
         if self.repository.top is not None and not repository(self.root).ignores(results):
             path = self.root / ".gitignore"
-            before = read_text(path, LARGEST_IGNORE) if is_file(path) else None
+            before = read_text(path) if is_file(path) else None
             found.append(Change(path, before, ignoring(before)))
         return found
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from runner.core.text import one_line
-from runner.definitions.settings import SHARED_FILE, parse_toml
+from runner.definitions.settings import SHARED_FILE
+from runner.tools.init.settings_text import read_toml
 from trainkit.files import is_file, read_file
 
 LISTED = "requirements.txt"
@@ -61,12 +61,7 @@ def find_requirements(root: Path, torch: str) -> Requirements:
 
 def _of_pyproject(root: Path, found: Requirements) -> list[str] | None:
     """Return the dependencies of a project; None if its pyproject.toml lists none."""
-    if not is_file(root / SHARED_FILE):
-        return None
-    try:
-        values: dict[str, Any] = parse_toml(read_file(root / SHARED_FILE, LARGEST_BYTES).decode("utf-8-sig"))
-    except (OSError, ValueError):
-        return None
+    values = read_toml(root / SHARED_FILE)
     project, tool = values.get("project"), values.get("tool")
     listed = project.get("dependencies") if isinstance(project, dict) else None
     if isinstance(listed, list) and all(isinstance(line, str) for line in listed):

@@ -13,7 +13,7 @@ from typing import Any
 
 import runner
 from runner.core.errors import RequestError
-from runner.definitions.settings import parse_toml
+from runner.tools.init.settings_text import read_toml
 from trainkit.files import is_file, read_file
 
 NAME = "distributed-experiment-kit"
@@ -31,7 +31,7 @@ def wheel_name() -> str:
 def make_wheel() -> bytes:
     """Return the wheel; the same files always give the same bytes."""
     home = Path(runner.__file__).parents[1]
-    project = _project(home)
+    project = read_toml(home / "pyproject.toml").get("project", {})
     # The kit runs from its own repository, installed or not; or from an installation.
     files = _of_checkout(home, project) if project.get("name") == NAME else _of_installation()
     info = f"{_stem()}.dist-info"
@@ -52,15 +52,6 @@ def make_wheel() -> bytes:
 
 def _stem() -> str:
     return f"{NAME.replace('-', '_')}-{runner.__version__}"
-
-
-def _project(home: Path) -> dict[str, Any]:
-    try:
-        values = parse_toml(read_file(home / "pyproject.toml", LARGEST_BYTES).decode())
-    except (OSError, ValueError):
-        return {}
-    found = values.get("project")
-    return found if isinstance(found, dict) else {}
 
 
 def _of_checkout(home: Path, project: dict[str, Any]) -> dict[str, bytes]:
