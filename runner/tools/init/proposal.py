@@ -15,7 +15,7 @@ from runner.definitions.choices import read_change
 from runner.definitions.definition import NAME, Experiment
 from runner.definitions.program import Program
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
-from runner.tools.init import arguments, tree
+from runner.tools.init import arguments, source, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import definition_lines
@@ -24,7 +24,6 @@ from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
 from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, require_path
-from runner.tools.init.source import why_unread
 from runner.tools.init.traits import Traits, traits
 from trainkit.files import is_file, is_folder
 
@@ -127,7 +126,7 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choi
         named = _script_of(script, here, root)
         choice = judge(root, named, named=True)
         if choice is None:
-            why = one_line(why_unread(root / named))
+            why = one_line(source.parse(root / named))
             raise RequestError(f"{one_line(named)} cannot be read: {why}; mend that, or name another script")
         return choice
     found = tree.find(here, git)
