@@ -1,6 +1,8 @@
 """The first run of a script, by which its output is read, and what a person is told of it."""
 
 import importlib.util
+import shutil
+import tempfile
 from pathlib import Path
 
 from runner.cli.lines import say
@@ -35,7 +37,8 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
     """
     if importlib.util.find_spec("torch") is None:
         raise RequestError(failure.torch_is_missing())
-    with trial.scratch() as folder:
+    folder, is_kept = Path(tempfile.mkdtemp(prefix="runner-init-")), False
+    try:
         experiment = proposal.experiment(unread(proposal), folder)
         short = arguments.for_first_try(proposal.program, proposal.args)
         plan = trial.plan_trial(experiment, device, short, seconds)
@@ -46,9 +49,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         (tried,) = screen.trials
         script = proposal.choice.modules.script
         if tried.failed:
-            said, worth_keeping = failure.describe(tried, proposal.root, script, proposal.program, command)
-            if worth_keeping:
-                trial.keep(folder)
+            said, is_kept = failure.describe(tried, proposal.root, script, proposal.program, command)
             raise RequestError(said)
         took = tried.record.metrics.get("wall_seconds", seconds)
         how = f"after {took:.1f} s, by itself"
@@ -61,6 +62,9 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
             again = f"runner run {proposal.name}" if command == INIT else command
             say(f"note: this run was a short one; for a quick table of such: {again} {words}")
         return recognise(tried)
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def say_output(reading: Reading, *, tried: bool) -> None:

@@ -7,8 +7,8 @@ import typer
 
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Change, Device, device_of, here
+from runner.core.temporary import temporary_folder
 from runner.logs.dialect import NONE
-from runner.tools.init import trial
 from runner.tools.init.changes import write
 from runner.tools.init.containers import Additions, defined, of_project, of_proposal
 from runner.tools.init.first_run import read_first_run, say_output, say_script, say_state, unread
@@ -47,7 +47,7 @@ def init(
     say_script(proposal)
     start = not no_try and not dry_run
     reading = read_first_run(proposal, device_of(device), try_seconds) if start else unread(proposal)
-    with trial.scratch() as folder:  # the definition is loaded as it will be, before anything is written
+    with temporary_folder("init") as folder:  # the definition is loaded as it will be, before anything is written
         experiment = proposal.experiment(reading, folder)
         added = of_proposal(proposal, reading, experiment) if containers else Additions(proposal.changes(reading))
     if not dry_run:

@@ -1,9 +1,6 @@
 """The first short run: the script is started once, as `runner run` starts it, and its output is kept beside."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,6 @@ LAYOUT = "1x1"
 MOST_BYTES = 50_000_000
 """What a script may print in its first run; one that prints more is ended."""
 _LOOK_SECONDS = 0.5
-_KEEP = "kept"
 
 
 @dataclass(frozen=True)
@@ -50,22 +46,6 @@ def plan_trial(experiment: Experiment, device: str, args: dict[str, Any], second
         experiment, args={**experiment.args, **args}, dialect={}, timeout_seconds=seconds, skip=(), baseline={}
     )
     return make_plan(short, device=device, layouts=[LAYOUT], repeat=1)
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """Make a folder for temporary files, which is removed unless something in it is to be kept (`keep`)."""
-    folder = Path(tempfile.mkdtemp(prefix="runner-init-"))
-    try:
-        yield folder
-    finally:
-        if not (folder / _KEEP).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def keep(folder: Path) -> None:
-    """Keep a folder of `scratch`."""
-    (folder / _KEEP).touch()
 
 
 class Bounded(Local):

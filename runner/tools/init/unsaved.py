@@ -7,11 +7,11 @@ from pathlib import Path
 from runner.cli.lines import say
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.temporary import temporary_folder
 from runner.core.yaml_writer import to_json
 from runner.definitions.choices import read_change
 from runner.definitions.definition import Experiment
 from runner.definitions.options.option import spell
-from runner.tools.init import trial
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, propose
@@ -34,7 +34,7 @@ def experiment_of(
     say(f"script: {named}: {proposal.choice.why}")
     reading = read_first_run(proposal, device, FIRST_SECONDS, run_command(named)) if start else unread(proposal)
     say_output(reading, tried=start)
-    with trial.scratch() as folder:
+    with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)
     found = proposal.traits
     keep = shlex.join(["runner", "init", named, *(word for pair in proposal.args.items() for word in _set(*pair))])
