@@ -128,6 +128,25 @@ SHAPES = [
     ("[2.0, 1.5]", "[2.0, x]", "20: 'train_loss' has to be a list of numbers, one for each epoch"),
     ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' is a share from 0 to 1, not 98"),
     (FULL, "# nothing\n", "1: a definition is a mapping with the keys name, summary, program"),
+    ("toys.ok\nargs", "/train.sh\nargs", "4: program '/train.sh' has to be <family>.<program>, for example mnist.ddp"),
+    ("repeat: 5", "launcher: mpirun", "14: launcher has to be torchrun or python, not 'mpirun'"),
+    ("repeat: 5", "data: a b", "14: data 'a b' has to be the name of a family, for example mnist"),
+    ("repeat: 5", "dialect: 3", "14: a dialect has to be a name or the path of a YAML file, not 3"),
+    ("repeat: 5", "dialect: []", "14: 0 dialects; from 1 to 20 can be named"),
+    ("repeat: 5", "dialect: [' ']", "14: a dialect has to be a name or the path of a YAML file, not ' '"),
+    ("repeat: 5", "program_args: {toy.ddp: 5}", "14: 'toy.ddp' has to be a mapping of args to values, not 5"),
+    ("[1x1, 2+2, 2+3]", "[]", "8: axis 'layout' has to be a list of values, not []"),
+    ("batch_size: [8, 16]", "device: [cpu]", "9: the device is chosen on the command line, by --device"),
+    ("skip:\n", "skip:\n" + "  - {layout: 1x1, why: x}\n" * 100, "10: 'skip' has 101 entries; 100 are the most"),
+    ("repeat: 5", "repeat: true", "14: 'repeat' has to be a whole number from 1 to 1000, not True"),
+    ("repeat: 5", "repeat: 1001", "14: 'repeat' has to be a whole number from 1 to 1000, not 1001"),
+    (
+        "12.5",
+        "1e9",
+        "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most",
+    ),
+    ("repeat: 5", "patience_seconds: 0", "14: 'patience_seconds' has to be a number of seconds above 0"),
+    (FULL.partition("  rows:")[2], " []\n", "18: 'published' needs 'rows': a list of mappings"),
 ]
 """What the JSON Schema refuses too."""
 MEANINGS = [
