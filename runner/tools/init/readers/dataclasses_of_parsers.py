@@ -79,9 +79,8 @@ def _is_of_trainer(code: Code, node: ast.expr) -> bool:
 
 def _hf_option(name: str, field: Field, said: Annotation) -> Option:
     choices = said.choices or literals(field.metadata.get("choices"))
-    kind = "value" if said.many or (said.choices and said.kind != "bool") else said.kind
     is_required = field.required and said.kind != "bool"
-    return Option(f"--{name}", kind, choices, None, is_required, literal(field.default), many=said.many)
+    return Option(f"--{name}", said.kind, choices, None, is_required, literal(field.default), many=said.many)
 
 
 def read_tyro(code: Code) -> Interface:
@@ -135,7 +134,7 @@ def read_jsonargparse(code: Code) -> Interface:
 
 def _jsonargparse_option(name: str, field: Field, said: Annotation) -> Option:
     is_positional = field.required and "." not in name
-    kind = "value" if said.many or said.is_optional else said.kind
+    kind = "value" if said.is_optional else said.kind
     spelling = name if is_positional else f"--{name}"
     return Option(spelling, kind, said.names, None, field.required, literal(field.default))
 

@@ -83,6 +83,5 @@ def _is_decorated(function: Function, names: set[str]) -> bool:
 
 def _option(name: str, field: Field, said: Annotation) -> Option:
     """Make an option; Fire reads every value as Python, whatever the annotation says."""
-    kind = "value" if said.many or said.is_optional else said.kind
-    truth = PYTHON.truth
-    return Option(f"--{name}", kind, required=field.required, default=literal(field.default), style=PYTHON, truth=truth)
+    kind, default = "value" if said.is_optional else said.kind, literal(field.default)
+    return Option(f"--{name}", kind, required=field.required, default=default, style=PYTHON, truth=PYTHON.truth)
