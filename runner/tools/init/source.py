@@ -66,9 +66,9 @@ class Source:
     imports: tuple[Import, ...]
     signs: frozenset[str]
     guarded: bool
-    """Return whether it has `if __name__ == "__main__"`."""
+    """It has `if __name__ == "__main__"`."""
     works: bool
-    """Return whether something is done at its top level, or its last lines take what a function of its own returns."""
+    """Something is done at its top level, or its last lines take what a function of its own returns."""
     devices: str | None = None
     """What Lightning's Trainer is given as `devices`, as it is written."""
 
