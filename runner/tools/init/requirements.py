@@ -1,9 +1,10 @@
 """What the image of a project has to install, read from the project's files without running any of them."""
 
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from runner.core.text import one_line
 from runner.definitions.settings import SHARED_FILE
@@ -84,8 +85,8 @@ def _follow(root: Path, first: str, found: Requirements, torch: str) -> None:
         for number, line in _lines(root / name):
             place = f"{one_line(name)}:{number}: '{one_line(line, 100)}'"
             if included := _INCLUDES.match(line):
-                inner = _inner(name, included[1].strip().strip("\"'"))
-                if inner and is_file(root / inner):
+                inner = posixpath.normpath(posixpath.join(posixpath.dirname(name), included[1].strip().strip("\"'")))
+                if not inner.startswith(("/", "../")) and is_file(root / inner):
                     pending.append(inner)
                 elif "://" not in line:
                     found.notes.append(f"{place}: there is no such file in the project: no image can be built")
@@ -104,16 +105,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         text = re.sub(r"(^|\s)#.*", "", line).strip()
         if text:
             yield number, text
-
-
-def _inner(file: str, path: str) -> str | None:
-    """Return the path of an included file from the project's folder; None for one outside of it."""
-    parts: list[str] = []
-    for part in (PurePosixPath(file).parent / path).parts:
-        if part == "/" or (part == ".." and not parts):
-            return None
-        parts = parts[:-1] if part == ".." else [*parts, part]
-    return "/".join(parts)
 
 
 def _look(line: str, place: str, found: Requirements, torch: str) -> None:

@@ -208,6 +208,7 @@ def test_a_requirement_that_is_the_project_itself_is_installed_after_it_is_copie
         ("torch>=2.0", ""),
         ("torchvision==0.2", ""),
         ("-r ../shared.txt", "requirements.txt:2: '-r ../shared.txt': there is no such file in the project"),
+        ("-r //etc/hosts", "requirements.txt:2: '-r //etc/hosts': there is no such file in the project"),
         ("-r nowhere.txt", "requirements.txt:2: '-r nowhere.txt': there is no such file in the project"),
         ("-c https://lab.example/constraints.txt", ""),
     ],
