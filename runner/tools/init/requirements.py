@@ -113,12 +113,8 @@ def _look(line: str, place: str, found: Requirements, torch: str) -> None:
     asked = _TORCH.match(line)
     if asked is None or not torch:
         return
-    operator = asked[2]
     held, least = ([int(part) for part in version.split(".")] for version in (torch, asked[3]))
-    if operator in ("==", "==="):
-        is_met = held[: len(least)] == least
-    else:
-        is_met = held > least if operator == ">" else held >= least
-    if not is_met:
+    is_same = held[: len(least)] == least
+    if not {"==": is_same, "===": is_same, ">": held > least}.get(asked[2], held >= least):
         way_out = "name other ones in image.lock, or no image can be built"
         found.notes.append(f"{place}, and the base images hold torch {torch}: {way_out}")
