@@ -1,11 +1,11 @@
-"""The table of commands, and what the pipeline asks of tools: names here, modules imported on use.
+"""The table of commands: names here, modules imported on use.
 
-Nothing else of the pipeline knows a tool. A kit without a tool's folder lacks its commands, and nothing else.
+A kit without a tool's folder lacks its commands, and nothing else.
 """
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
+
+from runner.core.capabilities import is_there, module
 
 MAIN = {
     "init": ("tools.init.init_command", "Make your repository a project with a first definition."),
@@ -37,38 +37,15 @@ FURTHER = {
 }
 """Each command's module below `runner`, with the name in it where that is another, and its summary."""
 
-CAPABILITIES = {
-    "archive": "tools.proof.kit",
-    "page": "tools.pages.files",
-    "predictions": "tools.predict.summary",
-    "script": "tools.init.unsaved",
-}
-"""What a tool can do for a command of another place, and its module."""
-
-
-def capability(name: str) -> Any:
-    """Import what a tool can do; None if this kit does without the tool."""
-    return _module(CAPABILITIES[name]) if _is_there(CAPABILITIES[name]) else None
-
 
 def summaries(table: dict[str, tuple[str, str]]) -> dict[str, str]:
     """Return the summary of each command that this kit has."""
-    return {name: summary for name, (entry, summary) in table.items() if _is_there(entry)}
+    return {name: summary for name, (entry, summary) in table.items() if is_there(entry.partition(":")[0])}
 
 
 def load(name: str) -> tuple[Any, dict[str, Any] | None]:
     """Import a command: its function, or its group of commands, and the settings for its words."""
     entry, _ = (MAIN | FURTHER)[name]
-    module = _module(entry)
-    return getattr(module, entry.partition(":")[2] or name), getattr(module, "SETTINGS", None)
-
-
-def _module(entry: str) -> Any:
-    return import_module(f"runner.{entry.partition(':')[0]}")
-
-
-def _is_there(entry: str) -> bool:
-    try:
-        return find_spec(f"runner.{entry.partition(':')[0]}") is not None
-    except ModuleNotFoundError:
-        return False
+    place, _, function = entry.partition(":")
+    found = module(place)
+    return getattr(found, function or name), getattr(found, "SETTINGS", None)

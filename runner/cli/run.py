@@ -99,7 +99,7 @@ def _plan_of_script(
     start: bool,
 ) -> Plan:
     """Plan the runs of a script that has no definition."""
-    from runner.cli.commands import capability
+    from runner.core.capabilities import capability
     from runner.definitions.plan import make_plan
 
     scripts = capability("script")

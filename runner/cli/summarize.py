@@ -6,8 +6,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.commands import capability
 from runner.cli.lines import say, show_document
+from runner.core.capabilities import capability
 from runner.core.errors import RequestError
 from runner.report.rows import Block
 from runner.report.table import Table

@@ -112,14 +112,14 @@ class View:
             GIT_CONFIG_NOSYSTEM="1",
         )
 
-    def run(self, *words: str, given: bytes = b"", seconds: float | None = None) -> subprocess.CompletedProcess[bytes]:
+    def run(self, *words: str, given: bytes = b"", seconds: float = SECONDS) -> subprocess.CompletedProcess[bytes]:
         """Run git in the folder, however it ends; GitError if it does not answer."""
         done = _run(words, self._folder, self._environment, given, seconds)
         if done is None:
             raise GitError("git is missing")
         return done
 
-    def ask(self, *words: str, given: bytes = b"", seconds: float | None = None) -> bytes:
+    def ask(self, *words: str, given: bytes = b"", seconds: float = SECONDS) -> bytes:
         """Return what git prints; GitError if it fails."""
         done = self.run(*words, given=given, seconds=seconds)
         if done.returncode:
@@ -293,10 +293,9 @@ def _name(folder: Path, *words: str) -> str | None:
 
 
 def _run(
-    words: Iterable[str], folder: Path, environment: dict[str, str], given: bytes = b"", seconds: float | None = None
+    words: Iterable[str], folder: Path, environment: dict[str, str], given: bytes = b"", seconds: float = SECONDS
 ) -> subprocess.CompletedProcess[bytes] | None:
     """Run git in a session of its own, which gets no Ctrl-C; None without git, GitError if it takes too long."""
-    seconds = SECONDS if seconds is None else seconds
     try:
         return subprocess.run(
             ["git", *words],

@@ -21,7 +21,9 @@ class Masker:
     def __init__(self, values: Iterable[str] = ()) -> None:
         self.values = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST and value != MASK))
         forms = sorted({form for value in self.values for form in _spellings(value)}, key=len, reverse=True)
-        self._known = re.compile("|".join(map(_bounded, forms))) if forms else None
+        # A short one counts as a whole word only.
+        known = (re.escape(form) if len(form) >= _WHOLE_WORD else rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms)
+        self._known = re.compile("|".join(known)) if forms else None
 
     def may_apply(self, data: bytes) -> bool:
         """Return whether anything in an encoded text may be a secret: a quick look before the long one."""
@@ -86,11 +88,6 @@ def _spellings(value: str) -> set[str]:
     spelled |= {value.replace("'", "''"), value.replace("$", "$$"), quote(value.encode("utf-8", "replace"), safe="")}
     spelled.add(shlex.quote(value).removeprefix("'").removesuffix("'"))
     return {text for text in spelled if len(text) >= SHORTEST}
-
-
-def _bounded(form: str) -> str:
-    """Match a short value as a whole word only."""
-    return re.escape(form) if len(form) >= _WHOLE_WORD else rf"(?<!\w){re.escape(form)}(?!\w)"
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -143,7 +143,14 @@ class _Builder:
         if isinstance(event, ScalarEvent):
             return self._scalar(event)
         self._check_tag(event, self._tag(kind, event, None))
-        return self._mapping(path) if kind is MappingNode else self._sequence(path)
+        if kind is MappingNode:
+            return self._mapping(path)
+        items: list[Any] = []
+        for item in self._events:
+            if isinstance(item, SequenceEndEvent):
+                break
+            items.append(self._value(item, (*path, len(items))))
+        return items
 
     def _mapping(self, path: _Path) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
@@ -159,14 +166,6 @@ class _Builder:
             self._lines[place] = event.start_mark.line + 1
             mapping[key] = self._value(next(self._events), place)
         return mapping
-
-    def _sequence(self, path: _Path) -> list[Any]:
-        items: list[Any] = []
-        for event in self._events:
-            if isinstance(event, SequenceEndEvent):
-                break
-            items.append(self._value(event, (*path, len(items))))
-        return items
 
     def _scalar(self, event: ScalarEvent) -> Any:
         tag = self._tag(ScalarNode, event, event.value)

@@ -1,18 +1,13 @@
 """Values -> text that is the same byte for byte each time."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode, SequenceNode
 from ruamel.yaml.representer import SafeRepresenter
-
-if TYPE_CHECKING:
-    from ruamel.yaml.nodes import ScalarNode, SequenceNode
 
 # What every YAML reader, of version 1.1 or 1.2, reads as text: it begins like a word, an option, a path or a variable,
 # has no character that means something in YAML, and is none of the words below.

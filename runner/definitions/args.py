@@ -8,7 +8,7 @@ from runner.core.values import LARGEST_WHOLE
 from runner.core.yaml_reader import Document
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.keys import Node
-from runner.definitions.options.spelling import spell
+from runner.definitions.options.option import spell
 
 NAME = r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*"
 """A dot stands in the names of nested settings, as Hydra's `optimizer.lr`."""

@@ -1,8 +1,7 @@
 """Data sets: which families prepare one, and the command that does it.
 
-A family prepares its data with a program of its own, `experiments/<family>/prepare.py`. A definition names the family
-in `data:`; nothing else is known here. A cell may need no data after all, for example with `--set dataset=digits`, and
-only the program knows: so a step that prepares data before a run never fails the run. The program says what is missing.
+A definition names a family in `data:`, which has a program for that, `experiments/<family>/prepare.py`. Whether a cell
+needs the data only its program knows: a step that prepares data before a run never fails the run.
 """
 
 import os

@@ -15,10 +15,10 @@ from runner.definitions.definition import KEYS, NODES, ROOT, Experiment
 from runner.definitions.dialects import measure_of, read_dialects
 from runner.definitions.keys import check
 from runner.definitions.published import read_published
-from runner.definitions.settings import Settings, find_project, settings_of
+from runner.definitions.settings import Settings, settings_of
 from runner.definitions.skips import DEVICES, read_skips
 
-__all__ = ["DEVICES", "KEYS", "Experiment", "files", "find", "load", "project_root"]
+__all__ = ["DEVICES", "KEYS", "Experiment", "files", "find", "load"]
 
 
 def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment:
@@ -56,11 +56,6 @@ def _refuse_twins(path: Path, root: Path) -> None:
     if len(twins) > 1 and path.resolve() in [other.resolve() for other in twins]:
         places = " and ".join(str(other.relative_to(root)) for other in sorted(twins))
         raise RequestError(one_line(f"the name '{path.stem}' stands twice: {places}; rename one of them"))
-
-
-def project_root(start: Path) -> Path:
-    """Return the folder of the project that `start` is in; RequestError if it is in none."""
-    return find_project(start).root
 
 
 def files(root: Path) -> list[Path]:

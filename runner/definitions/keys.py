@@ -38,9 +38,7 @@ _SAYS = {
     "pattern": "{key} '{value}' has to be {form}",
     "maxLength": "'{key}' has {count:,} characters; {maxLength:,} are the most",
     "maxItems": "'{key}' has {count:,} entries; {maxItems:,} are the most",
-    "type": "'{key}' has to be {meant}, not {shown}",
-    "minimum": "'{key}' has to be {meant}, not {shown}",
-    "maximum": "'{key}' has to be {meant}, not {shown}",
+    **dict.fromkeys(("type", "minimum", "maximum"), "'{key}' has to be {meant}, not {shown}"),
 }
 
 

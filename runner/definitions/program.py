@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line, shown
-from runner.definitions.options import LARGEST_SOURCE, Interface, Option, own_sources, read_interface
+from runner.definitions.options import LARGEST_SOURCE, Interface, Option, read_code, read_interface
 from runner.definitions.settings import PACKAGE, Settings, settings_of
 from trainkit.files import read_file
 from trainkit.sources import folders_of, read_sources
@@ -132,7 +132,7 @@ def find(root: Path, name: str, settings: Settings | None = None) -> Program:
 
 def _elsewhere(settings: Settings, name: str, path: Path) -> Program:
     root, search = settings.root, tuple(settings.root / folder for folder in settings.path)
-    own = [file for file in own_sources(root, path, search) if file.is_relative_to(root)]
+    own = [source.path for source in read_code(root, path, search).sources if source.path.is_relative_to(root)]
     files = {str(file.relative_to(root)) for file in (*own, *settings.code_files())}
     return Program(name, path, read_interface(root, path, search), tuple(sorted(files)), settings.path)
 

@@ -109,26 +109,25 @@ def _read(folder: Path) -> Settings | None:
     own, shared = folder / OWN_FILE, folder / SHARED_FILE
     if files.is_file(own):
         return _settings(folder, own, _parse(own), ())
-    if files.is_file(shared):
-        text = _text(shared)
-        if "runner" in text:
-            document = _parse(shared)
-            tool = document.values.get("tool")
-            if isinstance(tool, dict) and "runner" in tool:
-                return _settings(folder, shared, document, _TABLE)
+    if files.is_file(shared) and "runner" in read_text(shared):
+        document = _parse(shared)
+        tool = document.values.get("tool")
+        if isinstance(tool, dict) and "runner" in tool:
+            return _settings(folder, shared, document, _TABLE)
     return None
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Read a text of the project, with its byte order mark; RequestError if it cannot be read."""
     try:
-        return files.read_file(path, LARGEST_BYTES).decode("utf-8-sig")
+        return files.read_file(path, LARGEST_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
         raise RequestError(f"{one_line(path)}: cannot be read: {why}") from None
 
 
 def _parse(path: Path) -> Document:
-    text = _text(path)
+    text = read_text(path).removeprefix("\ufeff")
     for number, row in enumerate(text.splitlines(), 1):
         if _LONG_NUMBER.search(row):
             raise RequestError(f"{one_line(path)}:{number}: a number has more than 4,300 digits")

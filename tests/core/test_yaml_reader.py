@@ -102,15 +102,6 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     assert document.lines["b",] == 2
 
 
-@pytest.mark.parametrize("size", [1_000_001, 50_000_000])
-def test_a_file_that_is_too_large_is_refused(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "x.yaml"
-    with path.open("wb") as file:
-        file.truncate(size)
-    with pytest.raises(RequestError, match="cannot be read: it has more than 200,000 bytes"):
-        yamlfile.read(path)
-
-
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.yaml"):
         with pytest.raises(RequestError, match="cannot be read"):

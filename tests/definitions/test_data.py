@@ -1,21 +1,14 @@
 """A family that brings its own data: one folder, and nothing else is touched."""
 
-import json
-import os
-import shutil
-import subprocess
 import textwrap
-from pathlib import Path
 
 import pytest
 
 from runner.core.errors import RequestError
 from runner.definitions import data
 from runner.definitions.experiment import files, load
-from tests.support import fork_server
 from tests.support.projects import Project
 
-ROOT = Path(__file__).parents[2]
 PREPARE = '''
     """Bring two numbers to the data folder."""
 
@@ -59,49 +52,30 @@ PROGRAM = '''
     if __name__ == "__main__":
         main()
 '''
-DEFINITION = """
-    name: line
-    summary: What do the numbers add up to?
-    program: line.fit
-    data: line
-    scaling: strong
-    matrix:
-      layout: [1x1]
-    repeat: 1
-    timeout_seconds: 600
-"""
 
 
-def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [fork_server.command("runner"), *words]
-    return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
+def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(project: Project) -> None:
+    before = {path: path.stat().st_mtime_ns for path in project.root.rglob("*") if path.is_file()}
+    folder = project.root / "experiments" / "line"
+    folder.mkdir()
+    for name, text in {"prepare.py": PREPARE, "fit.py": PROGRAM}.items():
+        (folder / name).write_text(textwrap.dedent(text).lstrip(), "utf-8")
+    written = project.define(name="line", program="line.fit", data="line", matrix={"layout": ["1x1"]})
+    written.rename(folder / "line.yaml")
+    assert data.families(project.root) == ["line"]
+    assert "line" in [path.stem for path in files(project.root)]
 
-
-def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(tmp_path: Path) -> None:
-    project = tmp_path / "a project"
-    for name in ("experiments", "trainkit"):
-        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (project / "runner.toml").touch()
-    before = {path: path.stat().st_mtime_ns for path in project.rglob("*") if path.is_file()}
-    (project / "experiments" / "line").mkdir()
-    for name, text in {"prepare.py": PREPARE, "fit.py": PROGRAM, "line.yaml": DEFINITION}.items():
-        (project / "experiments" / "line" / name).write_text(textwrap.dedent(text).lstrip(), "utf-8")
-    assert data.families(project) == ["bert", "line", "mnist"]
-    assert "line" in [path.stem for path in files(project)]
-
-    (tmp_path / "source").mkdir()
-    shown = run(project, "prepare", "line", "--help").stdout
+    (project.root.parent / "source").mkdir()
+    shown = project.runner("prepare", "line", "--help").stdout
     assert shown.startswith("usage: runner prepare line")
     assert all(option in shown for option in ("--from", "--data-dir", "--numbers"))
-    prepared = run(project, "prepare", "line", "--from", "../source", "--numbers", "3 4")
-    assert (prepared.returncode, prepared.stderr) == (0, "two numbers\n")
-    done = run(project, "run", "line", "--device", "cpu")
-    assert done.returncode == 0, done.stderr
-    [record] = (json.loads(path.read_bytes()) for path in project.glob("results/line/*/run.json"))
+    prepared = project.runner("prepare", "line", "--from", "../source", "--numbers", "3 4")
+    assert (prepared.code, prepared.stderr) == (0, "two numbers\n")
+    done = project.runner("run", "line", "--device", "cpu")
+    assert done.code == 0, done.snapshot
+    record = project.record(*project.runs("line"))
     assert (record["status"], record["metrics"]["final_loss"]) == ("completed", 7.0)
-    after = {path: path.stat().st_mtime_ns for path in project.rglob("*") if path.is_file()}
-    assert {path: time for path, time in after.items() if path in before} == before
+    assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
 @pytest.mark.parametrize(

@@ -76,17 +76,11 @@ def test_the_resolved_definition_is_plain_json_and_its_hash_does_not_change(proj
     assert load(project, FULL.replace("epochs: 2", "epochs: 3")).sha256() != tiny.sha256()
 
 
-def test_a_skip_leaves_its_cells_out_on_its_device_only(project: Project) -> None:
-    tiny = load(project, FULL)
-    skipped = {device: [cell for cell, skip in tiny.cells(device) if skip] for device in (None, "cpu", "cuda")}
-    assert skipped == {None: [], "cpu": [], "cuda": [{"layout": "2+3", "batch_size": 16}]}
-    assert len(tiny.cells("cpu")) == 6
-
-
 LAYOUTS = "write nodes x processes, for example 1x2, or heterogeneous nodes, for example 2+3"
 SHAPES = [
     ("summary:", "sumary:", "3: unknown key 'sumary'; did you mean 'summary'?"),
     ("name: tiny", "name: Tiny_1", "2: name 'Tiny_1' has to be lower-case letters, digits and hyphens, 40 at most"),
+    ("name: tiny", r'name: "t\x1b[2Jny"', r"2: name 't\x1b[2Jny' has to be lower-case letters"),
     ("name: tiny\n", "", "2: 'name' is missing"),
     ("summary: A tiny experiment", "summary: [a]", "3: 'summary' has to be text, not ['a']"),
     ("summary: A tiny experiment", "summary: ' '", "3: 'summary' has to be text, not ' '"),
@@ -134,6 +128,25 @@ SHAPES = [
     ("[2.0, 1.5]", "[2.0, x]", "20: 'train_loss' has to be a list of numbers, one for each epoch"),
     ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' is a share from 0 to 1, not 98"),
     (FULL, "# nothing\n", "1: a definition is a mapping with the keys name, summary, program"),
+    ("toys.ok\nargs", "/train.sh\nargs", "4: program '/train.sh' has to be <family>.<program>, for example mnist.ddp"),
+    ("repeat: 5", "launcher: mpirun", "14: launcher has to be torchrun or python, not 'mpirun'"),
+    ("repeat: 5", "data: a b", "14: data 'a b' has to be the name of a family, for example mnist"),
+    ("repeat: 5", "dialect: 3", "14: a dialect has to be a name or the path of a YAML file, not 3"),
+    ("repeat: 5", "dialect: []", "14: 0 dialects; from 1 to 20 can be named"),
+    ("repeat: 5", "dialect: [' ']", "14: a dialect has to be a name or the path of a YAML file, not ' '"),
+    ("repeat: 5", "program_args: {toy.ddp: 5}", "14: 'toy.ddp' has to be a mapping of args to values, not 5"),
+    ("[1x1, 2+2, 2+3]", "[]", "8: axis 'layout' has to be a list of values, not []"),
+    ("batch_size: [8, 16]", "device: [cpu]", "9: the device is chosen on the command line, by --device"),
+    ("skip:\n", "skip:\n" + "  - {layout: 1x1, why: x}\n" * 100, "10: 'skip' has 101 entries; 100 are the most"),
+    ("repeat: 5", "repeat: true", "14: 'repeat' has to be a whole number from 1 to 1000, not True"),
+    ("repeat: 5", "repeat: 1001", "14: 'repeat' has to be a whole number from 1 to 1000, not 1001"),
+    (
+        "12.5",
+        "1e9",
+        "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most",
+    ),
+    ("repeat: 5", "patience_seconds: 0", "14: 'patience_seconds' has to be a number of seconds above 0"),
+    (FULL.partition("  rows:")[2], " []\n", "18: 'published' needs 'rows': a list of mappings"),
 ]
 """What the JSON Schema refuses too."""
 MEANINGS = [
@@ -210,13 +223,6 @@ def test_a_cell_that_is_always_skipped_can_be_named_nowhere(
     project: Project, skip: tuple[str, str], old: str, new: str, said: str
 ) -> None:
     assert complaint(project, FULL.replace(*skip).replace(old, new)).startswith(said)
-
-
-def test_a_program_that_is_no_python_is_refused_with_both_places(project: Project) -> None:
-    path = project.program("toys.ok", "x = 1\ndef main(:\n")
-    assert complaint(project, FULL).startswith(
-        f"4: <project>/{path.relative_to(project.root)}:2: the program cannot be read"
-    )
 
 
 def test_definitions_are_found_by_name_and_by_path(project: Project) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "experiments" / "definition.schema.json"
 SCHEMA = schema()
 SHIPPED = files(ROOT)
-FITS = jsonschema.Draft7Validator(SCHEMA).is_valid
 GOOD = {
     "name": "tiny",
     "summary": "s",
@@ -36,24 +35,6 @@ GOOD = {
     "patience_seconds": 5,
     "published": {"source": "s", "rows": [{"layout": "1x1", "hardware": "1x A100", "train_seconds": 1.5}]},
 }
-WRONG: list[tuple[str, Any]] = [
-    ("program", "/train.sh"),
-    ("launcher", "mpirun"),
-    ("data", "a b"),
-    ("dialect", 3),
-    ("dialect", []),
-    ("dialect", [" "]),
-    ("program_args", {"toy.ddp": 5}),
-    ("matrix", {"layout": []}),
-    ("matrix", {"layout": ["1x1"], "device": ["cpu"]}),
-    ("skip", [{"layout": "1x1", "why": "x"}] * 101),
-    ("repeat", True),
-    ("repeat", 1001),
-    ("timeout_seconds", 1e9),
-    ("patience_seconds", 0),
-    ("published", {"source": "s", "rows": []}),
-]
-"""What test_definition.py does not show."""
 
 
 def refused(folder: Path, values: dict[str, Any]) -> str | None:
@@ -83,17 +64,6 @@ def test_every_shipped_definition_names_the_schema_and_passes() -> None:
         jsonschema.validate(read(path).values, SCHEMA)
 
 
-@pytest.mark.parametrize(("key", "value"), WRONG, ids=str)
-def test_a_wrong_definition_is_refused_by_both_and_a_good_one_by_none(key: str, value: object, tmp_path: Path) -> None:
-    assert refused(tmp_path, GOOD) is None
-    assert FITS(GOOD)
-    wrong = {**GOOD, key: value}
-    said = refused(tmp_path, wrong)
-    assert said is not None
-    assert said.startswith(f"{tmp_path / 'tiny.yaml'}:")
-    assert not FITS(wrong)
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: (
@@ -104,10 +74,13 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=80)
+@example({})
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES | st.sampled_from(list(GOOD.values())), max_size=3))
 def test_what_the_checks_accept_the_schema_accepts(
     tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]
 ) -> None:
     values = {**GOOD, **changes}
-    if refused(tmp_path_factory.getbasetemp(), values) is None:
+    said = refused(tmp_path_factory.getbasetemp(), values)
+    assert changes or not said
+    if said is None:
         jsonschema.validate(values, SCHEMA)

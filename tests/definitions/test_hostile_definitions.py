@@ -16,32 +16,18 @@ from runner.core.layout import LARGEST_WORLD, Layout
 from runner.definitions import experiment, program
 from runner.definitions.axes import MOST_CELLS
 from runner.definitions.plan import MOST_RUNS, make_plan
+from tests.support.projects import Project
 
-ROOT = Path(__file__).parents[2]
-GOOD: dict[str, Any] = {
-    "name": "tiny",
-    "summary": "s",
-    "program": "toys.ok",
-    "scaling": "weak",
-    "matrix": {"layout": ["1x1", "1x2"]},
-}
 OK = """
-from argparse import ArgumentParser
-parser = ArgumentParser()
 parser.add_argument("--lr", type=float)
 parser.add_argument("--steps", type=int)
 parser.add_argument("--note")
-if __name__ == "__main__":
-    parser.parse_args()
 """
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    family = tmp_path / "experiments" / "toys"
-    family.mkdir(parents=True)
-    (family / "ok.py").write_text(OK)
-    return tmp_path
+@pytest.fixture(autouse=True)
+def _program(project: Project) -> None:
+    project.program("toys.ok", OK)
 
 
 @contextlib.contextmanager
@@ -52,73 +38,68 @@ def within(seconds: float) -> Iterator[None]:
     assert time.thread_time() - began < seconds
 
 
-def define(root: Path, text: str = "", **changes: Any) -> Path:
-    path = root / "experiments" / "tiny.yaml"
-    path.write_text(text or json.dumps({**GOOD, **changes}), "utf-8", errors="surrogatepass")
-    return path
-
-
-def refusal(path: Path, root: Path) -> str:
+def refusal(path: Path, project: Project) -> str:
     with pytest.raises(RequestError) as refused:
-        experiment.load(path, root)
+        experiment.load(path, project.root)
     said = str(refused.value)
     assert said.isprintable()
     assert said.startswith(str(path))
     return said.removeprefix(str(path))
 
 
-def test_a_definition_that_is_no_regular_file_is_refused_at_once(root: Path) -> None:
-    path = root / "experiments" / "tiny.yaml"
+def test_a_definition_that_is_no_regular_file_is_refused_at_once(project: Project) -> None:
+    path = project.define()
+    path.unlink()
     os.mkfifo(path)
-    assert refusal(path, root) == ": cannot be read: it is no regular file"
+    assert refusal(path, project) == ": cannot be read: it is no regular file"
     for target in ("/dev/zero", "/etc/passwd", "nowhere", "tiny.yaml"):
         path.unlink()
         path.symlink_to(target)
-        assert refusal(path, root) == ": cannot be read: it is a link, and links are not followed"
+        assert refusal(path, project) == ": cannot be read: it is a link, and links are not followed"
     path.unlink()
     with path.open("wb") as file:
         file.truncate(10**12)
-    assert refusal(path, root) == ": cannot be read: it has more than 200,000 bytes"
+    assert refusal(path, project) == ": cannot be read: it has more than 200,000 bytes"
 
 
-def test_a_program_that_is_no_regular_file_is_refused_at_once(root: Path) -> None:
-    path, source = define(root), root / "experiments" / "toys" / "ok.py"
+def test_a_program_that_is_no_regular_file_is_refused_at_once(project: Project) -> None:
+    path, source = project.define(), project.root / "experiments" / "toys" / "ok.py"
     source.unlink()
     os.mkfifo(source)
-    assert refusal(path, root).endswith(f"{source}: cannot be read: it is no regular file")
+    assert refusal(path, project).endswith(f"{source}: cannot be read: it is no regular file")
     source.unlink()
     source.symlink_to("/dev/zero")
-    assert refusal(path, root).endswith(f"{source}: cannot be read: it is a link, and links are not followed")
-    assert program.names(root) == []
+    assert refusal(path, project).endswith(f"{source}: cannot be read: it is a link, and links are not followed")
+    assert program.names(project.root) == []
 
 
 @pytest.mark.parametrize("size", [10**6, 10**12])
-def test_a_matrix_that_is_too_large_is_refused_before_a_cell_is_built(root: Path, size: int) -> None:
+def test_a_matrix_that_is_too_large_is_refused_before_a_cell_is_built(project: Project, size: int) -> None:
     axes = {f"a{number}": list(range(1000)) for number in range(round(math.log(size, 1000)))}
     axes |= {"more": list(range(size // 1000 ** len(axes)))} if size > 1000 ** len(axes) else {}
-    path = define(root, matrix={"layout": ["1x1"], **axes})
+    path = project.define(matrix={"layout": ["1x1"], **axes})
     with within(2):
-        said = refusal(path, root)
+        said = refusal(path, project)
     assert f"the matrix has {size:,} cells (" in said
     assert f"{MOST_CELLS:,} are the most: split the experiment" in said
 
 
-def test_other_layouts_and_repeats_are_bounded_too(root: Path) -> None:
-    one = experiment.load(define(root, matrix={"layout": ["1x1"], "steps": list(range(5000))}), root)
+def test_other_layouts_and_repeats_are_bounded_too(project: Project) -> None:
+    tiny = experiment.load(project.define(matrix={"layout": ["1x1"], "steps": list(range(5000))}), project.root)
     with pytest.raises(RequestError, match=r"^--layout: the matrix has 15,000 cells"):
-        make_plan(one, device="cpu", layouts=["1x1,1x2,1x3"])
+        make_plan(tiny, device="cpu", layouts=["1x1,1x2,1x3"])
     with pytest.raises(RequestError, match=f"5,000 cells x 1,000 repeats; {MOST_RUNS:,} runs are the most"):
-        make_plan(one, device="cpu", repeat=1000)
+        make_plan(tiny, device="cpu", repeat=1000)
 
 
-def test_the_largest_matrix_is_planned_soon(root: Path) -> None:
+def test_the_largest_matrix_is_planned_soon(project: Project) -> None:
     skip = [{"steps": number, "why": "x"} for number in range(100)]
     rows = [{"steps": 9_000 + number, "hardware": "1x A100", "train_seconds": 1} for number in range(200)]
-    path = define(root, matrix={"layout": ["1x1"], "steps": list(range(10_000))}, skip=skip, published={
+    path = project.define(matrix={"layout": ["1x1"], "steps": list(range(10_000))}, skip=skip, published={
         "source": "s", "rows": rows})  # fmt: skip
     with within(4):
-        one = experiment.load(path, root)
-        made = make_plan(one, device="cpu", only=["steps=" + ",".join(map(str, range(5_000)))])
+        tiny = experiment.load(path, project.root)
+        made = make_plan(tiny, device="cpu", only=["steps=" + ",".join(map(str, range(5_000)))])
     assert len(made.cells) == 4_900
 
 
@@ -138,18 +119,18 @@ def test_the_largest_matrix_is_planned_soon(root: Path) -> None:
     ],
     ids=lambda value: value[:12],
 )
-def test_a_yaml_file_that_takes_too_long_is_refused_soon(root: Path, text: str, said: str) -> None:
-    path = define(root, text)
+def test_a_yaml_file_that_takes_too_long_is_refused_soon(project: Project, text: str, said: str) -> None:
+    path = project.define(text)
     with within(3):
-        assert said in refusal(path, root)
+        assert said in refusal(path, project)
 
 
-def test_a_long_word_is_compared_with_others_soon(root: Path) -> None:
+def test_a_long_word_is_compared_with_others_soon(project: Project) -> None:
     word = "".join(chr(0x4E00 + number % 20_000) for number in range(6_000))
-    path = define(root, matrix={"layout": ["1x1"], "note": [word[number:] for number in range(4)]}, baseline={
+    path = project.define(matrix={"layout": ["1x1"], "note": [word[number:] for number in range(4)]}, baseline={
         "note": word[::-1]})  # fmt: skip
     with within(2):
-        assert "matches no cell" in refusal(path, root)
+        assert "matches no cell" in refusal(path, project)
 
 
 @pytest.mark.parametrize(
@@ -160,13 +141,11 @@ def test_a_long_word_is_compared_with_others_soon(root: Path) -> None:
         ({"program": "a." + "b" * 5_000}, "'program' has 5,002 characters; 100 are the most"),
         ({"args": {"note": "x" * 20_000}}, "arg 'note' is too long: a text has 10,000 characters at most"),
         ({"matrix": {"layout": ["1x1"], **{f"a{number}": [1] for number in range(30)}}}, "31 axes; 20 are the most"),
-        ({"skip": [{"layout": "1x1", "why": "x"}] * 200}, "'skip' has 200 entries; 100 are the most"),
-        ({"name": "t\x1b[2Jny"}, "name 't\\x1b[2Jny' has to be lower-case letters"),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_every_value_is_bounded(root: Path, changes: dict[str, Any], said: str) -> None:
-    assert said in refusal(define(root, **changes), root)
+def test_every_value_is_bounded(project: Project, changes: dict[str, Any], said: str) -> None:
+    assert said in refusal(project.define(**changes), project)
 
 
 def test_a_layout_of_the_largest_world_is_looked_through_soon() -> None:
@@ -177,52 +156,52 @@ def test_a_layout_of_the_largest_world_is_looked_through_soon() -> None:
 
 
 @pytest.mark.parametrize("way", ["axis", "set"])
-def test_nan_and_infinity_each_keep_an_identity_of_their_own(root: Path, way: str) -> None:
+def test_nan_and_infinity_each_keep_an_identity_of_their_own(project: Project, way: str) -> None:
     words = [".nan", ".inf", "-.inf"]
     plans = []
     for word in words:
         matrix = f"{{layout: [1x1], lr: [{word}]}}" if way == "axis" else "{layout: [1x1]}"
         args = "" if way == "axis" else f"args: {{lr: {word}}}\n"
-        path = define(root, f"name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\n{args}matrix: {matrix}\n")
-        one = experiment.load(path, root)
-        assert json.loads(json.dumps(one.resolved(), allow_nan=False)) == one.resolved()
-        plans.append((one.sha256(), make_plan(one, device="cpu").cells[0].command()))
+        path = project.define(f"name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\n{args}matrix: {matrix}\n")
+        tiny = experiment.load(path, project.root)
+        assert json.loads(json.dumps(tiny.resolved(), allow_nan=False)) == tiny.resolved()
+        plans.append((tiny.sha256(), make_plan(tiny, device="cpu").cells[0].command()))
     assert len({sha256 for sha256, _ in plans}) == 3
     assert [command.partition("ok ")[2] for _, command in plans] == ["--lr nan", "--lr inf", "--lr=-inf"]
 
 
-def test_nan_on_an_axis_is_chosen_and_skipped_and_stands_once(root: Path) -> None:
+def test_nan_on_an_axis_is_chosen_and_skipped_and_stands_once(project: Project) -> None:
     head = "name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\nmatrix: {layout: [1x1], lr: [.nan, .inf, 1]}\n"
-    one = experiment.load(define(root, head), root)
-    assert [str(cell) for cell in make_plan(one, device="cpu", only=["lr=.nan"]).cells] == ["1x1 lr=nan"]
-    assert [str(cell) for cell in make_plan(one, device="cpu", only=["lr=.inf,1"]).cells] == ["1x1 lr=inf", "1x1 lr=1"]
-    one = experiment.load(define(root, head + "skip: [{lr: .nan, why: no number}]\n"), root)
-    assert [str(cell) for cell in make_plan(one, device="cpu").cells] == ["1x1 lr=inf", "1x1 lr=1"]
-    path = define(root, head.replace("[.nan, .inf, 1]", "[.nan, 1, .nan]"))
-    assert refusal(path, root) == ":5: lr nan stands twice"
+    tiny = experiment.load(project.define(head), project.root)
+    assert [str(cell) for cell in make_plan(tiny, device="cpu", only=["lr=.nan"]).cells] == ["1x1 lr=nan"]
+    assert [str(cell) for cell in make_plan(tiny, device="cpu", only=["lr=.inf,1"]).cells] == ["1x1 lr=inf", "1x1 lr=1"]
+    tiny = experiment.load(project.define(head + "skip: [{lr: .nan, why: no number}]\n"), project.root)
+    assert [str(cell) for cell in make_plan(tiny, device="cpu").cells] == ["1x1 lr=inf", "1x1 lr=1"]
+    path = project.define(head.replace("[.nan, .inf, 1]", "[.nan, 1, .nan]"))
+    assert refusal(path, project) == ":5: lr nan stands twice"
 
 
-def test_a_name_that_stands_twice_is_refused_with_both_places(root: Path) -> None:
-    flat = define(root)
-    twin = root / "experiments" / "toys" / "tiny.yaml"
+def test_a_name_that_stands_twice_is_refused_with_both_places(project: Project) -> None:
+    flat = project.define()
+    twin = project.root / "experiments" / "toys" / "tiny.yaml"
     twin.write_bytes(flat.read_bytes())
     for path in (flat, twin):
         with pytest.raises(RequestError) as refused:
-            experiment.load(path, root)
+            experiment.load(path, project.root)
         places = "experiments/tiny.yaml and experiments/toys/tiny.yaml"
         assert str(refused.value) == f"the name 'tiny' stands twice: {places}; rename one of them"
 
 
 def test_a_link_to_a_folder_or_a_folder_that_cannot_be_read_is_listed_and_refused(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    define(root)
-    folder = root / "experiments"
+    project.define()
+    folder = project.root / "experiments"
     (folder / "away").symlink_to("/tmp")  # where a link leads
-    assert refusal(folder / "away", root) == ": cannot be read: it is a link, and links are not followed"
+    assert refusal(folder / "away", project) == ": cannot be read: it is a link, and links are not followed"
 
     def refuse(path: Path) -> None:
         raise PermissionError(path)
 
     monkeypatch.setattr(Path, "iterdir", refuse)  # root may read everything
-    assert experiment.files(root) == [folder / "away", folder / "tiny.yaml", folder / "toys"]
+    assert experiment.files(project.root) == [folder / "away", folder / "tiny.yaml", folder / "toys"]

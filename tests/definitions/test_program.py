@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.core.capabilities import CAPABILITIES
 from runner.core.errors import RequestError
 from runner.definitions import program
 from runner.definitions.options import Interface, Option
@@ -77,6 +78,24 @@ def test_a_source_that_is_no_python_is_refused_at_its_line(project: Project, sou
     with pytest.raises(RequestError) as caught:
         program.find(project.root, "toys.one")
     assert str(caught.value).startswith(f"{path}:{line}: the program cannot be read as Python")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import click\n@click.command()\n@click.option('--x')\ndef main(x): ...\n",
+        "from transformers import HfArgumentParser\nparser = HfArgumentParser(Own)\nparser.add_argument('--x')\n",
+        "print(1)\n",
+    ],
+)
+def test_without_the_tool_that_reads_other_libraries_only_args_of_argparse_are_checked(
+    source: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CAPABILITIES, "readers", "tools.none.readers")
+    project.program("toys.one", source)
+    program.find(project.root, "toys.one").check("never_seen", 3)
+    with pytest.raises(RequestError, match="program toys.ok takes no arg 'never_seen'"):
+        program.find(project.root, "toys.ok").check("never_seen", 3)
 
 
 def test_a_program_that_reads_its_command_line_by_hand_is_given_everything(project: Project) -> None:

@@ -8,7 +8,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
-from runner.definitions import experiment as definition
 from runner.definitions import program
 from runner.definitions.settings import Settings, find_project, settings_of
 from tests.support.projects import Project
@@ -151,14 +150,6 @@ def test_a_changed_file_of_the_same_code_is_other_code(project: Project) -> None
     after = program.find(root, "train.py").sources(root)
     assert before != after
     assert before["train.py"] == after["train.py"]
-
-
-def test_definitions_are_in_the_folder_that_the_settings_name(project: Project) -> None:
-    marked(project.root, "definitions = 'runs'\n")
-    (project.root / "runs").mkdir()
-    (project.root / "experiments" / "tiny.yaml").rename(project.root / "runs" / "tiny.yaml")
-    assert definition.find("tiny", project.root) == project.root / "runs" / "tiny.yaml"
-    assert "tiny\tA tiny experiment" in project.runner("list").stdout
 
 
 def test_the_settings_options_hold_unless_the_command_line_says_otherwise(project: Project) -> None:

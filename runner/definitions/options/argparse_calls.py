@@ -3,28 +3,32 @@
 import ast
 import bisect
 import re
-from typing import NamedTuple
 
-from runner.definitions.options.literals import keywords, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import LIBRARY, Code, Source, dotted, last, part_of
+from runner.definitions.options.sources import (
+    LIBRARY,
+    Code,
+    Source,
+    dotted,
+    keywords,
+    last,
+    literal,
+    literals,
+    part_of,
+    texts,
+)
 
 _ADD = "add_argument"
-MARKS = frozenset({f".{_ADD}", ".parse_known_args"})
+_MARKS = {_ADD, "parse_known_args"}
 _FLAGS = {"store_true": False, "store_false": True, "store_const": None, "append_const": None, "count": None}
-_SWITCH = "BooleanOptionalAction"
-_NONE = ("help", "version")
-"""Actions that end the program."""
-_NUMBERS = ("int", "float")
 _MAKES, _STARTS = "add_parser", "add_subparsers"
 _GROUPS = ("add_argument_group", "add_mutually_exclusive_group", "add_argument")
 _LONGEST_CHAIN = 20
 _MOST_COMMANDS = 100
 """Subcommands that share an option; of more none is named."""
-_AT_LEAST = "at_least"
-"""The type of whole numbers with a lower bound, of `trainkit.arguments`."""
+_Made = dict[tuple[int, str], list[tuple[int, ast.Call]]]
+"""For each file and name the lines in which something is assigned to the name, with what."""
 SPELLING = re.compile(r"-{0,2}[^\W_][\w.-]*")
-_PARSERS = ("Parser", "ArgParser")
 _OWN_PARSERS = {"argparse", "configargparse", "gooey", "jsonargparse", "transformers", "trl", "simple_parsing"}
 _ONLY_LOOK = {LIBRARY, "argcomplete", "shtab", "print", "vars", "repr", "str", "type", "isinstance", "super", "id"}
 _ONLY_LOOK |= {"hasattr"}
@@ -34,8 +38,9 @@ _ADDS_UNSEEN |= {"add_function_arguments", "add_method_arguments", "add_dataclas
 
 
 def is_used(code: Code, source: Source) -> bool:
-    """Return whether a file calls functions of the library that declare arguments."""
-    return any(last(call.func) == _ADD for call in _library_calls(code, source))
+    """Return whether a file declares arguments, or calls functions of the library that do."""
+    called = {name.rpartition(".")[2] for name in code.called(source)}
+    return bool(called & _MARKS) or any(last(call.func) == _ADD for call in _library_calls(code, source))
 
 
 def read(code: Code) -> Interface:
@@ -46,21 +51,22 @@ def read(code: Code) -> Interface:
     options: dict[str, Option] = {}
     made = {name for name, value in code.values.items() if isinstance(value, ast.Call) and _is_parser(value.func)}
     parsers = {*made, "parser"}
-    commands = _commands(code)
+    command, names = _commands(code)
+    assigned = _made(code) if command else {}
     is_open = False
     for source, call in code.every_call():
         name = last(call.func)
         if name == _ADD:
             option = declared(call)
             is_open |= option is None and not _ends(call)
-            add(options, commands.place(source, call, option) if commands and option else option)
+            add(options, _placed(assigned, source, call, option) if command and option else option)
         elif name == "set_defaults":
             for key in keywords(call).keys() & options.keys():
                 options[key] = options[key]._replace(default=literal(keywords(call)[key]), required=False)
         elif name in _ADDS_UNSEEN or _is_given_away(code, source, call, parsers):
             is_open = True
-    if commands:
-        options = {commands.key: Option(commands.key, "value", commands.names, required=True, depth=1), **options}
+    if command:
+        options = {command: Option(command, "value", names, required=True, depth=1), **options}
     for source in code.sources:
         for call in _library_calls(code, source):
             add(options, declared(call) if last(call.func) == _ADD else None)
@@ -96,7 +102,7 @@ def declared(call: ast.Call) -> Option | None:
     is_several = "nargs" in given and nargs not in ("?", 0)
     many = REPEATED if action in ("append", "extend") else LISTED if is_several else ""
     kind, least = _type(given.get("type")) if not many else ("value", None)
-    kind = "switch" if action == _SWITCH else "flag" if action in _FLAGS else kind
+    kind = "switch" if action == "BooleanOptionalAction" else "flag" if action in _FLAGS else kind
     is_positional = not spelling.startswith("-")
     required = is_positional and nargs not in ("?", "*") and "default" not in given
     return Option(
@@ -112,7 +118,7 @@ def declared(call: ast.Call) -> Option | None:
 
 
 def _ends(call: ast.Call) -> bool:
-    return _action(keywords(call).get("action")) in _NONE
+    return _action(keywords(call).get("action")) in ("help", "version")
 
 
 def _action(node: ast.expr | None) -> str:
@@ -121,12 +127,12 @@ def _action(node: ast.expr | None) -> str:
 
 
 def _type(node: ast.expr | None) -> tuple[str, int | None]:
-    """Return the kind and the lower bound that an argument's type gives it."""
-    if isinstance(node, ast.Call) and last(node.func) == _AT_LEAST:
+    """Return the kind that an argument's type gives it, and the lower bound of `trainkit.arguments.at_least`."""
+    if isinstance(node, ast.Call) and last(node.func) == "at_least":
         bound = literal(node.args[0]) if node.args else None
         return "int", bound if isinstance(bound, int) else None
     name = dotted(node) if node else ""
-    return name if name in _NUMBERS else "bool" if name == "bool" else "value", None
+    return name if name in ("int", "float", "bool") else "value", None
 
 
 def _truth(node: ast.expr | None, kind: str) -> tuple[str, str]:
@@ -141,7 +147,7 @@ def _truth(node: ast.expr | None, kind: str) -> tuple[str, str]:
 
 
 def _is_parser(func: ast.expr) -> bool:
-    return last(func).endswith(_PARSERS)
+    return last(func).endswith("Parser")
 
 
 def _is_given_away(code: Code, source: Source, call: ast.Call, parsers: set[str]) -> bool:
@@ -175,48 +181,8 @@ def _library_calls(code: Code, source: Source) -> list[ast.Call]:
     return calls
 
 
-class _Commands(NamedTuple):
-    """The subcommands of a program: the argument that names them, their names, and where parsers are made.
-
-    `made` holds for each file and name the lines in which something is assigned to the name, with what.
-    """
-
-    key: str
-    names: tuple[str, ...]
-    made: dict[tuple[int, str], list[tuple[int, ast.Call]]]
-
-    def place(self, source: Source, call: ast.Call, option: Option) -> Option:
-        """Return an option that a call declares with its depth, and with the subcommand that takes it."""
-        parser = self._parser(source, call)
-        if parser is None:
-            return option._replace(depth=2)
-        if last(parser.func) != _MAKES:
-            return option._replace(depth=0)
-        return option._replace(depth=2, commands=tuple(texts(parser.args)[:1]))
-
-    def _parser(self, source: Source, call: ast.Call) -> ast.Call | None:
-        """Find the call that makes the parser which another call declares something of; None if it is not seen."""
-        for _ in range(_LONGEST_CHAIN):
-            if not isinstance(call.func, ast.Attribute):
-                return None
-            owner = call.func.value
-            made = owner if isinstance(owner, ast.Call) else self._before(source, last(owner), call.lineno)
-            if made is None:
-                return None  # the parameter of a function that adds what several subcommands share
-            if last(made.func) not in _GROUPS:
-                return made
-            call = made
-        return None
-
-    def _before(self, source: Source, name: str, line: int) -> ast.Call | None:
-        """Find what was assigned to a name last before a line."""
-        made = self.made.get((id(source.tree), name), [])
-        index = bisect.bisect_right(made, line, key=lambda pair: pair[0])
-        return made[index - 1][1] if index else None
-
-
-def _commands(code: Code) -> _Commands | None:
-    """Find the subcommands; None for a program without any."""
+def _commands(code: Code) -> tuple[str, tuple[str, ...]]:
+    """Find the argument that names a subcommand, and all their names; an empty one for a program without any."""
     names: list[str] = []
     key = ""
     for _, call in code.every_call():
@@ -224,13 +190,29 @@ def _commands(code: Code) -> _Commands | None:
             key = key or str(literal(keywords(call).get("dest")) or "command")
         elif last(call.func) == _MAKES:
             names += texts(call.args)[:1]
-    if not key or not key.isidentifier():
-        return None
-    return _Commands(key, tuple(dict.fromkeys(names)), _made(code))
+    return key if key.isidentifier() else "", tuple(dict.fromkeys(names))
 
 
-def _made(code: Code) -> dict[tuple[int, str], list[tuple[int, ast.Call]]]:
-    made: dict[tuple[int, str], list[tuple[int, ast.Call]]] = {}
+def _placed(made: _Made, source: Source, call: ast.Call, option: Option) -> Option:
+    """Return an option that a call declares with its depth, and with the subcommand that takes it."""
+    behind = option._replace(depth=2)
+    for _ in range(_LONGEST_CHAIN):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if not isinstance(owner, ast.Call):
+            lines = made.get((id(source.tree), last(owner)), []) if owner else []
+            index = bisect.bisect_right(lines, call.lineno, key=lambda pair: pair[0])
+            if not index:
+                return behind  # the parameter of a function that adds what several subcommands share
+            owner = lines[index - 1][1]
+        call = owner
+        if last(call.func) not in _GROUPS:
+            is_of_command = last(call.func) == _MAKES
+            return behind._replace(commands=tuple(texts(call.args)[:1])) if is_of_command else option._replace(depth=0)
+    return behind
+
+
+def _made(code: Code) -> _Made:
+    made: _Made = {}
     for source in code.sources:
         if not source.part.names & {_MAKES, _STARTS}:
             continue

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from runner.definitions.options.spelling import STYLES, WORDS, spell
-
 REPEATED, LISTED = "repeat", "words"
+
+
+def spell(value: object) -> str:
+    """Write a value as most parsers take it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Style(NamedTuple):
+    """The rules of one library: how a value that is no boolean is written, and the words for true and false."""
+
+    write: Callable[[object], str]
+    joined: bool = False
+    """Always `--key=value`, one word."""
+    assigns: bool = False
+    """`key=value`, without hyphens."""
+    truth: tuple[str, str] = ("true", "false")
+
+
+WORDS = Style(spell)
+JOINED = Style(spell, joined=True)
 
 
 class Option(NamedTuple):
@@ -25,7 +44,7 @@ class Option(NamedTuple):
         default: the default, if it stands in the source as a number, a text, true or false; else None.
         off: the word that says no to a switch; empty for `--no-<name>`.
         many: `repeat` (`--x 1 --x 2`) or `words` (`--x 1 2`) for an argument of several values; empty for one of one.
-        style: a key of STYLES, how its value is written.
+        style: how its value is written.
         truth: the words for true and false.
         depth: 0 stands before the name of a subcommand, 1 is that name, 2 stands behind it.
         commands: the subcommands that take it; empty if every one does, or if that cannot be read from the source.
@@ -39,7 +58,7 @@ class Option(NamedTuple):
     default: object = None
     off: str = ""
     many: str = ""
-    style: str = WORDS
+    style: Style = WORDS
     truth: tuple[str, str] = ("true", "false")
     depth: int = 0
     commands: tuple[str, ...] = ()
@@ -47,7 +66,7 @@ class Option(NamedTuple):
     @property
     def positional(self) -> bool:
         """Return whether its value stands alone, without a name."""
-        return not self.spelling.startswith("-") and not STYLES[self.style].assigns
+        return not self.spelling.startswith("-") and not self.style.assigns
 
     def refuses(self, value: object) -> str | None:
         """Return what the program takes, if this value is something else."""
@@ -81,13 +100,13 @@ class Option(NamedTuple):
             return [self.truth[0 if value else 1]]
         if self.many and isinstance(value, str):
             try:
-                return [STYLES[self.style].write(text) for text in shlex.split(value)]
+                return [self.style.write(text) for text in shlex.split(value)]
             except ValueError:  # an odd quotation mark
                 return [spell(value)]
-        return [STYLES[self.style].write(value)]
+        return [self.style.write(value)]
 
     def _named(self, text: str) -> list[str]:
-        if STYLES[self.style].joined:
+        if self.style.joined:
             return [f"{self.spelling}={text}"]
         if not text.startswith("-"):
             return [self.spelling, text]
@@ -114,11 +133,11 @@ class Interface:
     """What a program takes on its command line.
 
     Args:
-        kind: the library that reads the command line, a key of FAMILIES; `yaml` for a program that reads nothing but
-            a file of settings.
+        kind: the library that reads the command line, for example `argparse`; `yaml` for a program that reads nothing
+            but a file of settings.
         options: the arguments by their keys, `batch_size`.
         is_open: it may take more than its source shows; an argument that is not among the options is passed on.
-        style: how such an argument is written, a key of STYLES.
+        style: how such an argument is written.
         short: arguments of its libraries, which its source does not show, that make a first try short.
         configuration: the file of settings that it reads.
     """
@@ -126,7 +145,7 @@ class Interface:
     kind: str
     options: dict[str, Option] = field(default_factory=dict)
     is_open: bool = False
-    style: str = WORDS
+    style: Style = WORDS
     short: dict[str, object] = field(default_factory=dict)
     configuration: Configuration | None = None
 
@@ -149,6 +168,5 @@ class Interface:
         """Return what is known of an argument; of one that is not seen, only how it is written."""
         if key in self.options:
             return self.options[key]
-        style = STYLES[self.style]
         behind = 2 if any(option.depth for option in self.options.values()) else 0
-        return Option(key if style.assigns else f"--{key}", style=self.style, truth=style.truth, depth=behind)
+        return Option(key if self.style.assigns else f"--{key}", style=self.style, truth=self.style.truth, depth=behind)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import trainkit
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.text import one_line
+from runner.core.values import LARGEST_WHOLE
 from trainkit.files import read_file
 
 LIBRARY = "trainkit"
@@ -19,6 +20,9 @@ LIBRARY = "trainkit"
 LARGEST_SOURCE = 1_000_000
 MOST_SOURCES, MOST_BYTES = 2_000, 10_000_000
 """How much of a project is followed from one program by its imports."""
+LONGEST_TEXT, MOST_CHOICES = 10_000, 1_000
+"""How long a text that stands in a source may be, and a list."""
+UNREADABLE = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -104,6 +108,43 @@ def last(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def literal(node: ast.expr | None) -> object:
+    """Return the number, text, true or false that stands there; None for anything else."""
+    value = _evaluated(node)
+    return value if _is_plain(value) else None
+
+
+def literals(node: ast.expr | None) -> tuple[object, ...]:
+    """Return the items of a list that stand in the source as they are; none if they are computed."""
+    values = _evaluated(node)
+    if not isinstance(values, list | tuple | set) or len(values) > MOST_CHOICES or not all(map(_is_plain, values)):
+        return ()
+    return tuple(values)
+
+
+def keywords(call: ast.Call) -> dict[str, ast.expr]:
+    """Return the named arguments of a call."""
+    return {word.arg: word.value for word in call.keywords if word.arg}
+
+
+def texts(nodes: list[ast.expr]) -> list[str]:
+    """Return the texts among the arguments of a call."""
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def _evaluated(node: ast.expr | None) -> object:
+    try:
+        return ast.literal_eval(node) if node is not None else None
+    except UNREADABLE:
+        return None
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, int):
+        return abs(value) <= LARGEST_WHOLE
+    return isinstance(value, float) or (isinstance(value, str) and len(value) <= LONGEST_TEXT and value.isprintable())
+
+
 def read_code(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Code:
     """Read a source file and what it imports; RequestError, with the line, for what cannot be read as Python."""
     sources: list[Source] = []
@@ -131,11 +172,6 @@ def read_code(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Code:
         {name: node for part in parts for name, node in part.classes.items()},
         {name: node for part in parts for name, node in part.values.items()},
     )
-
-
-def own_sources(root: Path, path: Path, search: tuple[Path, ...] = ()) -> list[Path]:
-    """List a source file of a project and the project's files that it imports, the library left out."""
-    return [source.path for source in read_code(root, path, search).sources]
 
 
 def _imported(
@@ -186,7 +222,7 @@ def _text(source: Path) -> bytes:
     try:
         return read_file(source, LARGEST_SOURCE)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{one_line(source)}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise RequestError(f"{one_line(source)}: cannot be read: {reason_of(error)}") from None
 
 
 @lru_cache(maxsize=256)

@@ -36,9 +36,7 @@ IGNORE = ".dockerignore"
 """Also the ending of the name of one that counts for one Dockerfile only, and then before the project's."""
 FOLDER = "containers"
 """What the builder needs besides the project: the kit, and how all is installed."""
-BASES = dict(
-    zip(NAMES, ("pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime", "python:3.11-slim"), strict=True),
-)
+BASES = dict(zip(NAMES, ("pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime", "python:3.11-slim"), strict=True))
 TORCH = "torch==2.3.1 torchvision==0.18.1 numpy==1.26.4"
 """What the base for GPUs holds, for the one that has no torch."""
 OUTPUTS = ("data", "checkpoints", "lightning_logs", "logs", "mlruns", "outputs", "runs", "wandb")
@@ -93,15 +91,8 @@ def of_project(experiment: Experiment) -> Additions:
     return added
 
 
-def of_proposal(proposal: Proposal, reading: Reading, folder: Path) -> Additions:
-    """Add containers to a project that does not exist yet, or to its new definition.
-
-    Args:
-        proposal: the project.
-        reading: how the output of its script is read.
-        folder: for temporary files.
-    """
-    experiment = proposal.experiment(reading, folder)
+def of_proposal(proposal: Proposal, reading: Reading, experiment: Experiment) -> Additions:
+    """Add containers to a project that does not exist yet, or to its new definition, which is loaded already."""
     if proposal.settings.source is not None:
         added = of_project(experiment)
     else:
@@ -113,11 +104,8 @@ def of_proposal(proposal: Proposal, reading: Reading, folder: Path) -> Additions
 def _containers(settings: Settings, experiment: Experiment) -> tuple[Additions, dict[str, str]]:
     """Write what the containers of a project are made of; a file that is there already is left out, and noted.
 
-    Args:
-        settings: the project's; an image that they name keeps its name.
-        experiment: what the files start unless another experiment is named.
-
-    Returns what is added, and what the project's settings have to say besides.
+    The files start the experiment unless another one is named. Returns what is added, and what the project's settings
+    have to say besides.
     """
     root, notes = settings.root, list[str]()
     chosen = replace(settings, image=settings.image or image_name(root), dockerfile=_dockerfile(settings, notes))
@@ -242,15 +230,11 @@ def _plain(listing: Listing) -> dict[str, Any]:
     def facts(file: Rendered) -> dict[str, str]:
         return {"layout": file.layout, "device": file.device, "what": file.what}
 
+    compose = {file.name: facts(file) for file in listing.compose}
+    kubernetes = {file.name: {"experiment": file.experiment, **facts(file)} for file in listing.kubernetes}
     return {
-        "compose": {
-            "experiment": listing.compose[0].experiment,
-            "files": {file.name: facts(file) for file in listing.compose},
-        },
-        "kubernetes": {
-            "default": listing.default,
-            "files": {file.name: {"experiment": file.experiment, **facts(file)} for file in listing.kubernetes},
-        },
+        "compose": {"experiment": listing.compose[0].experiment, "files": compose},
+        "kubernetes": {"default": listing.default, "files": kubernetes},
     }
 
 

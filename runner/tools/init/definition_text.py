@@ -14,12 +14,10 @@ from runner.tools.init.traits import Traits
 LIMIT_SECONDS = 1800
 
 
-def definition_text(name: str, program: Program, args: dict[str, Any], traits: Traits, reading: Reading) -> str:
-    """Write a definition."""
-    return "\n".join(_lines(name, program, args, traits, reading)) + "\n"
-
-
-def _lines(name: str, program: Program, args: dict[str, Any], traits: Traits, reading: Reading) -> Iterator[str]:
+def definition_lines(
+    name: str, program: Program, args: dict[str, Any], traits: Traits, reading: Reading
+) -> Iterator[str]:
+    """Write the lines of a definition."""
     processes = 2 if traits.parallel else 1
     launcher = ["python"] if traits.spawns else ["torchrun", "--standalone", f"--nproc-per-node={processes}"]
     words = shlex.join([*launcher, *program.words, *program.argv(args)])

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from runner.core.text import one_line, shown
-from runner.definitions.options.spelling import spell
+from runner.definitions.options.option import spell
 from runner.definitions.program import Program
 from runner.tools.init.arguments import needs
 from runner.tools.init.modules import USUAL_PLACES

@@ -1,11 +1,14 @@
 """The first run of a script, by which its output is read, and what a person is told of it."""
 
 import importlib.util
+import shutil
+import tempfile
 from pathlib import Path
 
 from runner.cli.lines import say
 from runner.core.errors import RequestError
 from runner.execution import signals
+from runner.execution.run import execute
 from runner.records.repository import describe_repository
 from runner.tools.init import arguments, failure, reading, trial
 from runner.tools.init.definition_text import LIMIT_SECONDS
@@ -28,43 +31,40 @@ def unread(proposal: Proposal) -> Reading:
 
 
 def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
-    """Start the script once, and say how its output is read.
+    """Start the script once, for so many seconds at most, and find how its output is read.
 
-    Args:
-        proposal: the script.
-        device: `cpu` or `cuda`.
-        seconds: when the run is ended.
-        command: the command that a person gives again, with further arguments for the script.
+    The command is the one that a person gives again, with further arguments for the script.
     """
     if importlib.util.find_spec("torch") is None:
         raise RequestError(failure.torch_is_missing())
-    with trial.scratch() as folder:
+    folder, is_kept = Path(tempfile.mkdtemp(prefix="runner-init-")), False
+    try:
         experiment = proposal.experiment(unread(proposal), folder)
         short = arguments.for_first_try(proposal.program, proposal.args)
         plan = trial.plan_trial(experiment, device, short, seconds)
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
         screen = trial.TrialScreen()
         with signals.taken() as interrupts, screen:
-            tried = trial.try_once(plan, folder / "results", screen, interrupts)
+            execute(plan, trial.Bounded(), [], folder / "results", screen, interrupts)
+        (tried,) = screen.trials
         script = proposal.choice.modules.script
         if tried.failed:
-            said, worth_keeping = failure.describe(tried, proposal.root, script, proposal.program, command)
-            if worth_keeping:
-                trial.keep(folder)
+            said, is_kept = failure.describe(tried, proposal.root, script, proposal.program, command)
             raise RequestError(said)
-        say(f"ended: {_how(tried, seconds)}")
+        took = tried.record.metrics.get("wall_seconds", seconds)
+        how = f"after {took:.1f} s, by itself"
+        if tried.ended_early:
+            limit = f"a run of its own may take {LIMIT_SECONDS} s"
+            how = f"by the runner after {took:.0f} s, before it was done: {limit}"
+        say(f"ended: {how}")
         if short:
             words = " ".join(f"--set {key}={value}" for key, value in short.items())
             again = f"runner run {proposal.name}" if command == INIT else command
             say(f"note: this run was a short one; for a quick table of such: {again} {words}")
         return recognise(tried)
-
-
-def _how(tried: trial.Trial, seconds: float) -> str:
-    took = tried.record.metrics.get("wall_seconds", seconds)
-    if tried.ended_early:
-        return f"by the runner after {took:.0f} s, before it was done: a run of its own may take {LIMIT_SECONDS} s"
-    return f"after {took:.1f} s, by itself"
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def say_output(reading: Reading, *, tried: bool) -> None:

@@ -7,13 +7,12 @@ import typer
 
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Change, Device, device_of, here
+from runner.core.temporary import temporary_folder
 from runner.logs.dialect import NONE
-from runner.tools.init import trial
 from runner.tools.init.changes import write
 from runner.tools.init.containers import Additions, defined, of_project, of_proposal
 from runner.tools.init.first_run import read_first_run, say_output, say_script, say_state, unread
-from runner.tools.init.proposal import Proposal, propose
-from runner.tools.init.reading import Reading
+from runner.tools.init.proposal import propose
 
 
 def init(
@@ -41,26 +40,26 @@ def init(
     With --containers: an image with the project's requirements, compose/ and k8s/; also for a definition that is there.
     """
     if containers and script is None and (experiment := defined(here(), name)):
-        _finish(of_project(experiment), experiment.root, _next(experiment.name, on=" --on compose"), dry_run=dry_run)
+        _finish(of_project(experiment), experiment.root, experiment.name, containers=True, dry_run=dry_run)
         return
 
     proposal = propose(here(), script, name, change or [])
     say_script(proposal)
-    if dry_run:
-        _show_diff(proposal, containers=containers)
-        return
-    reading = unread(proposal) if no_try else read_first_run(proposal, device_of(device), try_seconds)
-    added = _checked(proposal, reading, containers=containers)
-    say_output(reading, tried=not no_try)
-    say_state(proposal.root)
-    _finish(added, proposal.root, _next(proposal.name, on=" --on compose" * containers))
+    start = not no_try and not dry_run
+    reading = read_first_run(proposal, device_of(device), try_seconds) if start else unread(proposal)
+    with temporary_folder("init") as folder:  # the definition is loaded as it will be, before anything is written
+        experiment = proposal.experiment(reading, folder)
+        added = of_proposal(proposal, reading, experiment) if containers else Additions(proposal.changes(reading))
+    if not dry_run:
+        say_output(reading, tried=start)
+        say_state(proposal.root)
+    _finish(added, proposal.root, proposal.name, containers=containers, dry_run=dry_run)
+    if dry_run and reading.dialects == (NONE,):
+        chosen = "the dialect and the measure are chosen by a first run of the script, which comes then"
+        say(f"nothing is written; {chosen}")
 
 
-def _next(name: str, on: str) -> list[str]:
-    return [f"runner run {name}{on}", "runner summarize results/"]
-
-
-def _finish(added: Additions, root: Path, commands: list[str], *, dry_run: bool = False) -> None:
+def _finish(added: Additions, root: Path, name: str, *, containers: bool, dry_run: bool) -> None:
     """Write the files and say so, or show them."""
     for note in added.notes:
         say(f"note: {note}")
@@ -71,21 +70,5 @@ def _finish(added: Additions, root: Path, commands: list[str], *, dry_run: bool 
     write(root, added.changes, added.folders)
     for change in added.changes:
         show(f"{'wrote' if change.before is None else 'added to'} {change.path.relative_to(root).as_posix()}")
-    for word, command in zip(("next", "then"), commands, strict=True):
-        show(f"{word}: {command}")
-
-
-def _show_diff(proposal: Proposal, *, containers: bool) -> None:
-    added = _checked(proposal, unread(proposal), containers=containers)
-    _finish(added, proposal.root, [], dry_run=True)
-    if unread(proposal).dialects == (NONE,):
-        say("nothing is written; the dialect and the measure are chosen by a first run of the script, which comes then")
-
-
-def _checked(proposal: Proposal, reading: Reading, *, containers: bool) -> Additions:
-    """Load the definition as it will be, before anything is written."""
-    with trial.scratch() as folder:
-        if containers:
-            return of_proposal(proposal, reading, folder)
-        proposal.experiment(reading, folder)
-    return Additions(proposal.changes(reading))
+    show(f"next: runner run {name}{' --on compose' if containers else ''}")
+    show("then: runner summarize results/")

@@ -14,21 +14,19 @@ from runner.definitions import program as programs
 from runner.definitions.choices import read_change
 from runner.definitions.definition import NAME, Experiment
 from runner.definitions.program import Program
-from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest
-from runner.tools.init import arguments, tree
+from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
+from runner.tools.init import arguments, source, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
-from runner.tools.init.definition_text import definition_text
+from runner.tools.init.definition_text import definition_lines
 from runner.tools.init.failure import INIT, run_command
 from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
-from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, read_text, require_path
-from runner.tools.init.source import why_unread
+from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, require_path
 from runner.tools.init.traits import Traits, traits
 from trainkit.files import is_file, is_folder
 
-LARGEST_IGNORE = 1_000_000
 _FOLDERS = (PACKAGE, "runs", "runner-definitions")
 """Where definitions may be; the first that is free, or that holds definitions already."""
 _GENERIC = {"main", "__main__", "run", "script", "app", "cli"}
@@ -66,7 +64,8 @@ class Proposal:
 
     def text(self, reading: Reading) -> str:
         """Write the definition's text."""
-        return definition_text(self.name, self.program, self.args, self.traits, reading)
+        lines = definition_lines(self.name, self.program, self.args, self.traits, reading)
+        return "".join(f"{line}\n" for line in lines)
 
     def changes(self, reading: Reading) -> list[Change]:
         """List the files to write."""
@@ -76,7 +75,7 @@ class Proposal:
         results = f"{RESULTS}run.json"
         if self.repository.top is not None and not repository(self.root).ignores(results):
             path = self.root / ".gitignore"
-            before = read_text(path, LARGEST_IGNORE) if is_file(path) else None
+            before = read_text(path) if is_file(path) else None
             found.append(Change(path, before, ignoring(before)))
         return found
 
@@ -86,12 +85,8 @@ def propose(
 ) -> Proposal:
     """Look at the repository that a person is in; RequestError if no definition can be written.
 
-    Args:
-        here: the current folder, below which a script is looked for.
-        script: the script's path from there, if the person names one.
-        name: the experiment's name, if the person gives one.
-        words: `arg=value` for the script.
-        line: its arguments as its own command line has them, if nothing is to be written.
+    Script and name are those that the person gives, if any; words are `arg=value` for the script. A line has its
+    arguments as its own command line has them, if nothing is to be written.
     """
     git = repository(here)
     settings = project(here, git)
@@ -131,7 +126,7 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choi
         named = _script_of(script, here, root)
         choice = judge(root, named, named=True)
         if choice is None:
-            why = one_line(why_unread(root / named))
+            why = one_line(source.parse(root / named))
             raise RequestError(f"{one_line(named)} cannot be read: {why}; mend that, or name another script")
         return choice
     found = tree.find(here, git)

@@ -1,13 +1,14 @@
 """What the image of a project has to install, read from the project's files without running any of them."""
 
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path
 
 from runner.core.text import one_line
-from runner.definitions.settings import SHARED_FILE, parse_toml
+from runner.definitions.settings import SHARED_FILE
+from runner.tools.init.settings_text import read_toml
 from trainkit.files import is_file, read_file
 
 LISTED = "requirements.txt"
@@ -41,12 +42,7 @@ class Requirements:
 
 
 def find_requirements(root: Path, torch: str) -> Requirements:
-    """Read what a project says of its packages.
-
-    Args:
-        root: the project's folder.
-        torch: the version that the base images hold, empty if nobody knows.
-    """
+    """Read what a project says of its packages; `torch` is the version in the base images, empty if nobody knows."""
     found = Requirements()
     if is_file(root / LISTED):
         found.words = [LISTED]
@@ -66,12 +62,7 @@ def find_requirements(root: Path, torch: str) -> Requirements:
 
 def _of_pyproject(root: Path, found: Requirements) -> list[str] | None:
     """Return the dependencies of a project; None if its pyproject.toml lists none."""
-    if not is_file(root / SHARED_FILE):
-        return None
-    try:
-        values: dict[str, Any] = parse_toml(read_file(root / SHARED_FILE, LARGEST_BYTES).decode("utf-8-sig"))
-    except (OSError, ValueError):
-        return None
+    values = read_toml(root / SHARED_FILE)
     project, tool = values.get("project"), values.get("tool")
     listed = project.get("dependencies") if isinstance(project, dict) else None
     if isinstance(listed, list) and all(isinstance(line, str) for line in listed):
@@ -94,8 +85,8 @@ def _follow(root: Path, first: str, found: Requirements, torch: str) -> None:
         for number, line in _lines(root / name):
             place = f"{one_line(name)}:{number}: '{one_line(line, 100)}'"
             if included := _INCLUDES.match(line):
-                inner = _inner(name, included[1].strip().strip("\"'"))
-                if inner and is_file(root / inner):
+                inner = posixpath.normpath(posixpath.join(posixpath.dirname(name), included[1].strip().strip("\"'")))
+                if not inner.startswith(("/", "../")) and is_file(root / inner):
                     pending.append(inner)
                 elif "://" not in line:
                     found.notes.append(f"{place}: there is no such file in the project: no image can be built")
@@ -116,28 +107,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _inner(file: str, path: str) -> str | None:
-    """Return the path of an included file from the project's folder; None for one outside of it."""
-    parts: list[str] = []
-    for part in (PurePosixPath(file).parent / path).parts:
-        if part == "/" or (part == ".." and not parts):
-            return None
-        parts = parts[:-1] if part == ".." else [*parts, part]
-    return "/".join(parts)
-
-
 def _look(line: str, place: str, found: Requirements, torch: str) -> None:
     found.whole |= bool(_LOCAL.match(line))
     found.git |= "git+" in line
     asked = _TORCH.match(line)
     if asked is None or not torch:
         return
-    operator = asked[2]
     held, least = ([int(part) for part in version.split(".")] for version in (torch, asked[3]))
-    if operator in ("==", "==="):
-        is_met = held[: len(least)] == least
-    else:
-        is_met = held > least if operator == ">" else held >= least
-    if not is_met:
+    is_same = held[: len(least)] == least
+    if not {"==": is_same, "===": is_same, ">": held > least}.get(asked[2], held >= least):
         way_out = "name other ones in containers/image.lock, or no image can be built"
         found.notes.append(f"{place}, and the base images hold torch {torch}: {way_out}")

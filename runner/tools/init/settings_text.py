@@ -15,6 +15,7 @@ from runner.definitions.settings import (
     SHARED_FILE,
     Settings,
     parse_toml,
+    read_text,
 )
 from trainkit.files import is_file, read_file
 
@@ -25,12 +26,14 @@ _ABOUT = "# A project of the runner; its settings are definitions, path, image, 
 
 def changed_settings(settings: Settings) -> tuple[Path, str | None, str] | None:
     """Return the file to write, its text before (None if there is none) and after; None if it says all already."""
-    values = _values(settings)
     if settings.source is not None:
         return None
+    defaults = {"definitions": PACKAGE, "path": [], "image": "", "dockerfile": DOCKERFILE}
+    given: dict[str, Any] = {**{key: getattr(settings, key) for key in defaults}, "path": list(settings.path)}
+    values = {key: value for key, value in given.items() if value != defaults[key]}
     shared = settings.root / SHARED_FILE
     if is_file(shared):
-        before = read_text(shared, LARGEST_BYTES)
+        before = read_text(shared)
         after = appended(before, f"\n[tool.runner]\n{_ABOUT}\n{_rows(values)}")
         if _at(after, ("tool", "runner")) == values:  # a table `tool` in one line cannot be added to
             return shared, before, after
@@ -45,7 +48,7 @@ def added_settings(settings: Settings, new: dict[str, str]) -> tuple[Path, str, 
     """
     path = settings.source
     assert path is not None  # noqa: S101 - for the type checker
-    before = read_text(path, LARGEST_BYTES)
+    before = read_text(path)
     end = "\r\n" if "\r\n" in before else "\n"
     rows = _rows(new).replace("\n", end)
     mark = "\ufeff" if before.startswith("\ufeff") else ""
@@ -84,25 +87,16 @@ def appended(before: str, more: str) -> str:
     return before + gap + more.replace("\n", end)
 
 
-def read_text(path: Path, most: int) -> str:
-    """Read a text to which something is appended; RequestError if it cannot be read."""
-    try:
-        return read_file(path, most).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(
-            f"{one_line(path)}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}"
-        ) from None
-
-
-def _values(settings: Settings) -> dict[str, Any]:
-    """Return the settings that differ from the defaults."""
-    defaults = {"definitions": PACKAGE, "path": [], "image": "", "dockerfile": DOCKERFILE}
-    values = {**{key: getattr(settings, key) for key in defaults}, "path": list(settings.path)}
-    return {key: value for key, value in values.items() if value != defaults[key]}
-
-
 def _rows(values: dict[str, Any]) -> str:
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a file in TOML; empty if it cannot be read."""
+    try:
+        return parse_toml(read_file(path, LARGEST_BYTES).decode("utf-8-sig"))
+    except (OSError, ValueError):
+        return {}
 
 
 def _at(text: str, place: tuple[str, ...]) -> dict[str, Any] | None:

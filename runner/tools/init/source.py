@@ -66,9 +66,9 @@ class Source:
     imports: tuple[Import, ...]
     signs: frozenset[str]
     guarded: bool
-    """Return whether it has `if __name__ == "__main__"`."""
+    """It has `if __name__ == "__main__"`."""
     works: bool
-    """Return whether something is done at its top level, or its last lines take what a function of its own returns."""
+    """Something is done at its top level, or its last lines take what a function of its own returns."""
     devices: str | None = None
     """What Lightning's Trainer is given as `devices`, as it is written."""
 
@@ -82,9 +82,8 @@ class Source:
 @lru_cache(maxsize=8_192)
 def read(path: Path) -> Source | None:
     """Read a file; None for one that cannot be read, or is no Python of this version."""
-    try:
-        tree = syntax_tree(read_file(path, LARGEST))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parse(path)
+    if isinstance(tree, str):
         return None
     imports: list[Import] = []
     signs: set[str] = set()
@@ -104,10 +103,10 @@ def read(path: Path) -> Source | None:
     return Source(tuple(imports), frozenset(signs), guarded, works, devices)
 
 
-def why_unread(path: Path) -> str:
-    """Return why `read` returns None for a file."""
+def parse(path: Path) -> ast.Module | str:
+    """Parse a file; the words say why that cannot be done."""
     try:
-        syntax_tree(read_file(path, LARGEST))
+        return syntax_tree(read_file(path, LARGEST))
     except SyntaxError as error:
         version = ".".join(platform.python_version_tuple()[:2])
         return f"line {error.lineno or 1} is no Python {version} ({error.msg})"
@@ -115,7 +114,6 @@ def why_unread(path: Path) -> str:
         return error.strerror or "it cannot be read"
     except (ValueError, RecursionError, MemoryError) as error:
         return str(error) or "it is nested too deep"
-    return "it has changed meanwhile"
 
 
 def _of_call(call: ast.Call) -> Iterator[str]:

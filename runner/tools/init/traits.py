@@ -15,15 +15,15 @@ class Traits:
     """What the source shows; each of the texts is a comment of the definition."""
 
     parallel: bool
-    """Return whether torchrun may start more than one process of it."""
+    """Torchrun may start more than one process of it."""
     why_layout: str
     scaling: str
     why_scaling: str
     cpu_alone: bool = False
-    """Return whether on a CPU it only trains in one process."""
+    """On a CPU it only trains in one process."""
     events: bool = False
     spawns: bool = False
-    """Return whether it starts the processes of its own process group."""
+    """It starts the processes of its own process group."""
 
 
 def traits(modules: Modules) -> Traits:

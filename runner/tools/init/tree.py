@@ -30,7 +30,7 @@ class Tree:
     unread: list[str] = field(default_factory=list)
     """Folders that could not be read."""
     cut: bool = False
-    """Return whether there is more than is looked at."""
+    """There is more than is looked at."""
 
 
 def find(root: Path, repository: Repository) -> Tree:

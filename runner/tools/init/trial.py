@@ -1,11 +1,6 @@
 """The first short run: the script is started once, as `runner run` starts it, and its output is kept beside."""
 
-from __future__ import annotations
-
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +10,6 @@ from runner.cli.terminal import Screen
 from runner.core import clock
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Plan, Run, make_plan
-from runner.execution.run import execute
-from runner.execution.signals import Interrupts
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
 from runner.targets.base import LaunchSpec, Line, Note
@@ -26,7 +19,6 @@ LAYOUT = "1x1"
 MOST_BYTES = 50_000_000
 """What a script may print in its first run; one that prints more is ended."""
 _LOOK_SECONDS = 0.5
-_KEEP = "kept"
 
 
 @dataclass(frozen=True)
@@ -56,38 +48,11 @@ def plan_trial(experiment: Experiment, device: str, args: dict[str, Any], second
     return make_plan(short, device=device, layouts=[LAYOUT], repeat=1)
 
 
-def try_once(plan: Plan, folder: Path, screen: TrialScreen, interrupts: Interrupts) -> Trial:
-    """Carry out the run in a folder; whatever it started has ended when this returns.
-
-    Raises RequestError if this machine cannot run it, and Interrupted after a signal.
-    """
-    execute(plan, _Bounded(), [], folder, screen, interrupts)
-    return screen.trials[0]
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """Make a folder for temporary files, which is removed unless something in it is to be kept (`keep`)."""
-    folder = Path(tempfile.mkdtemp(prefix="runner-init-"))
-    try:
-        yield folder
-    finally:
-        if not (folder / _KEEP).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def keep(folder: Path) -> None:
-    """Keep a folder of `scratch`."""
-    (folder / _KEEP).touch()
-
-
-_KEEP = "kept"
-
-
-class _Bounded(Local):
+class Bounded(Local):
     """The target `local`, but for the size of what is printed."""
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> Any:
+        """Start the run."""
         return _BoundedHandle(super().start(spec, folder), folder.raw)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from runner.cli.lines import say
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
+from runner.core.temporary import temporary_folder
 from runner.core.yaml_writer import to_json
 from runner.definitions.choices import read_change
 from runner.definitions.definition import Experiment
-from runner.definitions.options.spelling import spell
-from runner.tools.init import trial
+from runner.definitions.options.option import spell
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, propose
@@ -23,18 +23,10 @@ FIRST_SECONDS = 60
 def experiment_of(
     here: Path, script: str, line: list[str], changes: list[str], layouts: list[str], device: str, *, start: bool
 ) -> Experiment:
-    """Make the experiment of a script, and say in three lines what was found.
+    """Make the experiment of a script, and say in three lines what was found; RequestError if it cannot be run so.
 
-    Args:
-        here: the current folder.
-        script: the script's path from there.
-        line: the script's arguments as its own command line has them.
-        changes: further ones, as `name=value`.
-        layouts: the layouts that it will run at; none for those that are proposed.
-        device: `cpu` or `cuda`.
-        start: whether it may be started once, so that its output is read.
-
-    Raises RequestError if it is no script that can be run so.
+    Its arguments are given as its own command line has them, and in `changes` as `name=value`. Without layouts it runs
+    at those that are proposed. It is started once, so that its output is read, if that is allowed.
     """
     proposal = propose(here, script, None, changes, line)
     _refuse_several_processes(proposal, layouts)
@@ -42,7 +34,7 @@ def experiment_of(
     say(f"script: {named}: {proposal.choice.why}")
     reading = read_first_run(proposal, device, FIRST_SECONDS, run_command(named)) if start else unread(proposal)
     say_output(reading, tried=start)
-    with trial.scratch() as folder:
+    with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)
     found = proposal.traits
     keep = shlex.join(["runner", "init", named, *(word for pair in proposal.args.items() for word in _set(*pair))])

@@ -13,7 +13,7 @@ from typing import Any
 
 import runner
 from runner.core.errors import RequestError
-from runner.definitions.settings import parse_toml
+from runner.tools.init.settings_text import read_toml
 from trainkit.files import is_file, read_file
 
 NAME = "distributed-experiment-kit"
@@ -31,11 +31,16 @@ def wheel_name() -> str:
 def make_wheel() -> bytes:
     """Return the wheel; the same files always give the same bytes."""
     home = Path(runner.__file__).parents[1]
-    files = _of_checkout(home) if _is_checkout(home) else _of_installation()
+    project = read_toml(home / "pyproject.toml").get("project", {})
+    # The kit runs from its own repository, installed or not; or from an installation.
+    files = _of_checkout(home, project) if project.get("name") == NAME else _of_installation()
     info = f"{_stem()}.dist-info"
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: runner init\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    rows = [f"{path},sha256={_hash(data)},{len(data)}" for path, data in sorted(files.items())]
-    files[f"{info}/RECORD"] = "".join(f"{row}\n" for row in (*rows, f"{info}/RECORD,,")).encode()
+    rows = []
+    for path, data in sorted(files.items()):
+        sha256 = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows.append(f"{path},sha256={sha256},{len(data)}\n")
+    files[f"{info}/RECORD"] = "".join([*rows, f"{info}/RECORD,,\n"]).encode()
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in sorted(files.items(), key=lambda entry: (".dist-info/" in entry[0], entry[0])):
@@ -49,28 +54,10 @@ def _stem() -> str:
     return f"{NAME.replace('-', '_')}-{runner.__version__}"
 
 
-def _hash(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-
-
-def _is_checkout(home: Path) -> bool:
-    """Return whether the kit runs from its own repository, installed or not."""
-    return is_file(home / "pyproject.toml") and _project(home).get("name") == NAME
-
-
-def _project(home: Path) -> dict[str, Any]:
-    try:
-        values = parse_toml(read_file(home / "pyproject.toml", LARGEST_BYTES).decode())
-    except (OSError, ValueError):
-        return {}
-    found = values.get("project")
-    return found if isinstance(found, dict) else {}
-
-
-def _of_checkout(home: Path) -> dict[str, bytes]:
+def _of_checkout(home: Path, project: dict[str, Any]) -> dict[str, bytes]:
     paths = [path for package in PACKAGES for path in (home / package).rglob("*") if _is_part(path.relative_to(home))]
     files = {path.relative_to(home).as_posix(): read_file(path, LARGEST_BYTES) for path in paths if is_file(path)}
-    project, info = _project(home), f"{_stem()}.dist-info"
+    info = f"{_stem()}.dist-info"
     scripts = "".join(f"{name} = {place}\n" for name, place in project.get("scripts", {}).items())
     files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
     files[f"{info}/METADATA"] = _metadata(project).encode()

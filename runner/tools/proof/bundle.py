@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from runner.cli.commands import capability
 from runner.core import git
+from runner.core.capabilities import capability
 from runner.core.errors import RequestError, RunError
 from runner.core.output import require_outputs
 from runner.core.temporary import temporary_folder

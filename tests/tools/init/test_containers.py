@@ -149,7 +149,7 @@ def test_what_git_keeps_and_what_a_program_imports_is_in_the_image(folder: Proje
     assert "data" not in left_out
     assert {"results", "runs", "checkpoints", "**/.*"} <= set(left_out)
     spec = yaml.safe_load(folder.runner("run", "train", "--on", "compose", "--dry-run", "--device", "cpu").stdout)
-    binds = {one["target"]: one for one in spec["services"]["node0"]["volumes"]}
+    binds = {bind["target"]: bind for bind in spec["services"]["node0"]["volumes"]}
     assert binds["/workspace/data"]["read_only"] is True
     assert len(binds) == len(spec["services"]["node0"]["volumes"])
 
@@ -165,7 +165,7 @@ def test_a_program_may_write_its_data_and_not_its_sources(folder: Project) -> No
     write(folder.root, {"train.py": TRAINS})
     contain(folder)
     spec = yaml.safe_load(folder.runner("run", "train", "--on", "compose", "--dry-run", "--device", "cpu").stdout)
-    binds = {one["target"]: one.get("read_only", False) for one in spec["services"]["node0"]["volumes"]}
+    binds = {bind["target"]: bind.get("read_only", False) for bind in spec["services"]["node0"]["volumes"]}
     assert (binds["/workspace/data"], binds["/workspace/train.py"]) == (False, True)
 
 
@@ -209,6 +209,7 @@ def test_a_requirement_that_is_the_project_itself_is_installed_after_it_is_copie
         ("torch>=2.0", ""),
         ("torchvision==0.2", ""),
         ("-r ../shared.txt", "requirements.txt:2: '-r ../shared.txt': there is no such file in the project"),
+        ("-r //etc/hosts", "requirements.txt:2: '-r //etc/hosts': there is no such file in the project"),
         ("-r nowhere.txt", "requirements.txt:2: '-r nowhere.txt': there is no such file in the project"),
         ("-c https://lab.example/constraints.txt", ""),
     ],

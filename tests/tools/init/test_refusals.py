@@ -7,18 +7,10 @@ import pytest
 
 from tests.support.projects import RUNNER, Ended, Project
 from tests.support.repository import commit_all, git
-from tests.tools.init.test_scripts import SERVES, TRAINS, write
+from tests.tools.init.test_scripts import COMMANDS, SERVES, TRAINS, write
 
 NEEDS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\np.parse_args()\n" + TRAINS
 HELD = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-definitions")}
-COMMANDS = """
-import typer
-app = typer.Typer()
-@app.command()
-def train(data: str, epochs: int = 3): ...
-@app.command()
-def evaluate(ckpt: str, steps: int = 9): ...
-"""
 
 
 @pytest.mark.parametrize(

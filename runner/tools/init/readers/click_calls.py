@@ -2,12 +2,11 @@
 
 import ast
 import re
-from typing import NamedTuple
 
 from runner.definitions.options.argparse_calls import SPELLING, add
-from runner.definitions.options.literals import annotation, keywords, kind_of, literal, literals, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import Code, Source, last
+from runner.definitions.options.sources import Code, Source, keywords, last, literal, literals, texts
+from runner.tools.init.readers.fields import annotation, kind_of
 
 _MODULES = ("click", "rich_click", "asyncclick", "cloup")
 _DECLARES = ("option", "argument", "command", "group")
@@ -17,25 +16,10 @@ _RANGES = {"IntRange": "int", "FloatRange": "float"}
 _TAKE_MORE = ("ignore_unknown_options", "allow_extra_args")
 
 
-class _Commands(NamedTuple):
-    """The commands of groups, and the ids of the calls that declare what a group takes, or one command."""
-
-    names: tuple[str, ...]
-    of_groups: set[int]
-    of_commands: dict[int, str]
-
-    def place(self, call: ast.Call, option: Option) -> Option:
-        """Return an option that a call declares with its depth, and with the command that takes it."""
-        if id(call) in self.of_groups:
-            return option
-        name = self.of_commands.get(id(call))
-        return option._replace(depth=2, commands=(name,) if name else ())
-
-
 def read(code: Code) -> Interface:
     """Collect the options and arguments of all commands; those of a group's commands stand behind their name."""
     options: dict[str, Option] = {}
-    commands = _commands(code)
+    names, of_groups, of_commands = _commands(code)
     is_open = False
     for source, call in code.every_call():
         given = keywords(call)
@@ -46,9 +30,11 @@ def read(code: Code) -> Interface:
         if what in ("option", "argument"):
             is_open |= not _spelling(call)
             option = _option(code, call, is_argument=what == "argument")
-            add(options, commands.place(call, option) if commands and option else option)
-    if commands:
-        options = {"command": Option("command", "value", commands.names, required=True, depth=1), **options}
+            if of_groups and option and id(call) not in of_groups:
+                option = option._replace(depth=2, commands=of_commands.get(id(call), ()))
+            add(options, option)
+    if of_groups:
+        options = {"command": Option("command", "value", tuple(names), required=True, depth=1), **options}
     return Interface("click", options, is_open)
 
 
@@ -58,15 +44,15 @@ def _what(source: Source, call: ast.Call) -> str:
     return name.rpartition(".")[2] if module in _MODULES and name.rpartition(".")[2] in _DECLARES else ""
 
 
-def _commands(code: Code) -> _Commands | None:
-    """Find the commands of groups; None for a program without any group.
+def _commands(code: Code) -> tuple[list[str], set[int], dict[int, tuple[str]]]:
+    """Return the commands of groups, the ids of the calls that declare groups, and those of a command with its name.
 
     A group is a function under `@click.group()`, its commands those under `@<group>.command()`.
     """
     groups: set[str] = set()
     names: list[str] = []
     of_groups: set[int] = set()
-    of_commands: dict[int, str] = {}
+    of_commands: dict[int, tuple[str]] = {}
     for source in code.sources:
         for function in source.part.functions.values():
             marks = {source.origin(getattr(node, "func", node)) for node in function.decorator_list}
@@ -79,8 +65,8 @@ def _commands(code: Code) -> _Commands | None:
             if isinstance(func, ast.Attribute) and func.attr == "command" and last(func.value) in groups:
                 given = (texts(node.args) if isinstance(node, ast.Call) else [])[:1]
                 names += given or [re.sub(r"-(command|cmd|group|grp)$", "", function.name.lower().replace("_", "-"))]
-                of_commands.update(dict.fromkeys(map(id, function.decorator_list), names[-1]))
-    return _Commands(tuple(names), of_groups, of_commands) if groups else None
+                of_commands.update(dict.fromkeys(map(id, function.decorator_list), (names[-1],)))
+    return names, of_groups, of_commands
 
 
 def _spelling(call: ast.Call) -> str:

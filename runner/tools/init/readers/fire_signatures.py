@@ -3,18 +3,18 @@
 import ast
 
 from runner.definitions.options.argparse_calls import add
-from runner.definitions.options.fields import (
+from runner.definitions.options.option import Interface, Option
+from runner.definitions.options.sources import Code, Function, last, literal
+from runner.tools.init.readers.fields import (
     MOST_FIELDS,
+    Annotation,
     Field,
     Fields,
     fields_of_class,
     fields_of_function,
     read_fields,
 )
-from runner.definitions.options.literals import Annotation, literal
-from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import Code, Function, last
-from runner.definitions.options.spelling import PYTHON, STYLES
+from runner.tools.init.readers.styles import PYTHON
 
 _FIRE = "fire.Fire"
 MARKS = frozenset({_FIRE})
@@ -83,6 +83,5 @@ def _is_decorated(function: Function, names: set[str]) -> bool:
 
 def _option(name: str, field: Field, said: Annotation) -> Option:
     """Make an option; Fire reads every value as Python, whatever the annotation says."""
-    kind = "value" if said.many or said.is_optional else said.kind
-    truth = STYLES[PYTHON].truth
-    return Option(f"--{name}", kind, required=field.required, default=literal(field.default), style=PYTHON, truth=truth)
+    kind, default = "value" if said.is_optional else said.kind, literal(field.default)
+    return Option(f"--{name}", kind, required=field.required, default=default, style=PYTHON, truth=PYTHON.truth)

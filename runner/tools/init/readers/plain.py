@@ -2,10 +2,10 @@
 
 import ast
 
-from runner.definitions.options.literals import kind_of, literal, texts
-from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import Code, Source, last
-from runner.definitions.options.spelling import JOINED, PYTHON, STYLES, WORDS
+from runner.definitions.options.option import JOINED, WORDS, Interface, Option
+from runner.definitions.options.sources import Code, Source, last, literal, texts
+from runner.tools.init.readers.fields import kind_of
+from runner.tools.init.readers.styles import PYTHON
 
 _RUNS_OTHERS = {"exec", "__import__", "import_module", "run_path", "run_module", "spec_from_file_location"}
 """Functions that run code which is not seen."""
@@ -40,7 +40,7 @@ def read_constants(code: Code) -> Interface:
             name, value = node.targets[0].id, literal(node.value)
             if value is not None and not name.startswith("_"):
                 kind = "int" if isinstance(value, int) and not isinstance(value, bool) else kind_of(value)
-                truth = STYLES[PYTHON].truth
+                truth = PYTHON.truth
                 options.setdefault(name, Option(f"--{name}", kind, default=value, style=PYTHON, truth=truth))
     return Interface("constants", options, is_open=True, style=PYTHON)
 

@@ -30,8 +30,8 @@ CASES = {
         parser = argparse.ArgumentParser()
         parser.add_argument("--verbose", "-v", action="count", default=0)
         commands = parser.add_subparsers(dest="task", required=True)
-        one = commands.add_parser("train")
-        group = one.add_argument_group("training")
+        command = commands.add_parser("train")
+        group = command.add_argument_group("training")
         group.add_argument("--epochs", type=int, default=10)
         group.add_argument("-lr", type=float, required=True)
         group.add_argument("-b", "--batch-size", type=int, default=8)
@@ -40,9 +40,9 @@ CASES = {
         group.add_argument("--shuffle", type=bool, default=True)
         group.add_argument("--pin", type=lambda text: text == "True")
         group.add_argument("--gpus", type=int, choices=[1, 2, 4])
-        one.add_argument("data")
-        one = commands.add_parser("eval")
-        one.add_argument("--split")
+        command.add_argument("data")
+        command = commands.add_parser("eval")
+        command.add_argument("--split")
         print(json.dumps(vars(parser.parse_args())))
         """,
         {
@@ -236,7 +236,7 @@ CASES = {
             hidden: int = field(default=1, init=False)
         parser = HfArgumentParser((Model, Data))
         model, data = parser.parse_args_into_dataclasses()
-        print(json.dumps({**vars(model), **vars(data)}, default=lambda one: one.value))
+        print(json.dumps({**vars(model), **vars(data)}, default=lambda kind: kind.value))
         """,
         {
             "model_name_or_path": "a b",

@@ -3,9 +3,8 @@
 import ast
 import re
 
-from runner.definitions.options.literals import literal
 from runner.definitions.options.option import Configuration, Option
-from runner.definitions.options.sources import Code, last
+from runner.definitions.options.sources import Code, last, literal
 
 _LOADS = {
     **dict.fromkeys(("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load"), "yaml"),
@@ -29,9 +28,9 @@ def find_configuration(code: Code, options: dict[str, Option]) -> Configuration 
     named = {key for key in options if _NAMED.search(key)}
     loads = [(_LOADS.get(source.origin(call.func), ""), call) for source, call in code.every_call()]
     loads = [(form, call) for form, call in loads if form][:MOST_LOADS]
-    trail = _Trail(code) if loads else None
+    origins = _origins(code) if loads else {}
     for form, call in loads:
-        words, paths = trail.follow(call) if trail else (set(), [])
+        words, paths = _follow(origins, call)
         key = next((key for key in options if key in words and (form != "json" or key in named)), "")
         if not key and not paths:
             if form == "json":
@@ -50,38 +49,38 @@ def first_word(code: Code) -> dict[str, Option]:
     return {}
 
 
-class _Trail:
-    """Where the path of a file comes from: `with open(args.config) as file`, a variable, a function's parameter."""
+def _origins(code: Code) -> dict[str, list[ast.AST]]:
+    """Return what is behind each name: `with open(args.config) as file`, a variable, a function's parameter."""
+    origins: dict[str, list[ast.AST]] = {name: [value] for name, value in code.values.items()}
+    parameters: dict[str, list[str]] = {}
+    for source in code.sources:
+        for function in source.part.functions.values():
+            parameters.setdefault(function.name, [parameter.arg for parameter in function.args.args])
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+                origins.setdefault(node.optional_vars.id, []).append(node.context_expr)
+    for _, call in code.every_call():
+        for name, given in zip(parameters.get(last(call.func), []), call.args, strict=False):
+            origins.setdefault(name, []).append(given)
+    return origins
 
-    def __init__(self, code: Code) -> None:
-        self._behind: dict[str, list[ast.AST]] = {name: [value] for name, value in code.values.items()}
-        parameters: dict[str, list[str]] = {}
-        for source in code.sources:
-            for function in source.part.functions.values():
-                parameters.setdefault(function.name, [parameter.arg for parameter in function.args.args])
-            for node in ast.walk(source.tree):
-                if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
-                    self._behind.setdefault(node.optional_vars.id, []).append(node.context_expr)
-        for _, call in code.every_call():
-            for name, given in zip(parameters.get(last(call.func), []), call.args, strict=False):
-                self._behind.setdefault(name, []).append(given)
 
-    def follow(self, call: ast.Call) -> tuple[set[str], list[str]]:
-        """Return the names that lead to the file which a call loads, and the paths that stand on the way."""
-        nodes: list[ast.AST] = [*call.args[:1], *(word.value for word in call.keywords)]
-        words: set[str] = set()
-        paths: list[str] = []
-        looked = 0
-        while nodes:
-            for node in ast.walk(nodes.pop(0)):
-                looked += 1
-                if looked > MOST_NODES:
-                    return words, paths
-                text = literal(node) if isinstance(node, ast.Constant) else None
-                if isinstance(text, str) and _FILE.fullmatch(text):
-                    paths.append(text)
-                name = last(node)
-                if name and name not in words:
-                    words.add(name)
-                    nodes += self._behind.get(name, []) if isinstance(node, ast.Name) else []
-        return words, paths
+def _follow(origins: dict[str, list[ast.AST]], call: ast.Call) -> tuple[set[str], list[str]]:
+    """Return the names that lead to the file which a call loads, and the paths that stand on the way."""
+    nodes: list[ast.AST] = [*call.args[:1], *(word.value for word in call.keywords)]
+    words: set[str] = set()
+    paths: list[str] = []
+    looked = 0
+    while nodes:
+        for node in ast.walk(nodes.pop(0)):
+            looked += 1
+            if looked > MOST_NODES:
+                return words, paths
+            text = literal(node) if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and _FILE.fullmatch(text):
+                paths.append(text)
+            name = last(node)
+            if name and name not in words:
+                words.add(name)
+                nodes += origins.get(name, []) if isinstance(node, ast.Name) else []
+    return words, paths

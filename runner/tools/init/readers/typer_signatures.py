@@ -3,10 +3,9 @@
 import ast
 
 from runner.definitions.options.argparse_calls import SPELLING, add
-from runner.definitions.options.fields import Field, fields_of_function
-from runner.definitions.options.literals import Annotation, annotation, keywords, literal, texts
 from runner.definitions.options.option import LISTED, REPEATED, Interface, Option
-from runner.definitions.options.sources import Code, Function, last
+from runner.definitions.options.sources import Code, Function, keywords, last, literal, texts
+from runner.tools.init.readers.fields import Annotation, Field, annotation, fields_of_function
 
 MARKS = frozenset({"typer.Typer", "typer.run"})
 _CONTEXTS = ("Context", "CallbackParam")
@@ -61,13 +60,10 @@ def _option(code: Code, field: Field) -> Option | None:
     is_argument = last(info.func) == "Argument" if info is not None else field.default is None
     value = literal(default)
     least = literal(given.get("min"))
-    choices = said.choices if not said.many else ()
-    kind = "value" if said.many else said.kind
-    if field.type is None and default is not None:
-        kind = "bool" if isinstance(value, bool) else "value"
+    kind = "bool" if field.type is None and isinstance(value, bool) else said.kind
     least = least if isinstance(least, int) and kind == "int" else None
     is_required = default is None or (isinstance(default, ast.Constant) and default.value is Ellipsis)
-    found = Option(field.name, kind, choices, least, is_required, value, many=said.many)
+    found = Option(field.name, kind, said.choices, least, is_required, value, many=said.many)
     return found if is_argument else _named(found, field, info, said)
 
 

@@ -5,23 +5,29 @@ import re
 from collections.abc import Callable
 
 from runner.definitions.options import argparse_calls
-from runner.definitions.options.fields import Field, Fields, fields_of_class, fields_of_function, read_fields
-from runner.definitions.options.literals import Annotation, is_none, keywords, literal, literals
 from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import Code, last
+from runner.definitions.options.sources import Code, keywords, last, literal, literals
+from runner.tools.init.readers.fields import (
+    Annotation,
+    Field,
+    Fields,
+    fields_of_class,
+    fields_of_function,
+    is_none,
+    read_fields,
+)
 
 FEW_STEPS = 10
 _OF_TRAINER = re.compile(r"TrainingArguments$|^[A-Z]{3,}[a-z]?Config$")
 """Classes of transformers and trl with the arguments of a Trainer, which has `max_steps`: SFTConfig, for example."""
 _HF = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 _LIGHTNING = "LightningCLI"
-_SIMPLE = ("simple_parsing.parse", "simple_parsing.helpers.parse")
-_JSONARGPARSE = ("jsonargparse.CLI", "jsonargparse.auto_cli")
-_TYRO = ("tyro.cli",)
+_SIMPLE = frozenset({"simple_parsing.parse", "simple_parsing.helpers.parse"})
+_JSONARGPARSE = frozenset({"jsonargparse.CLI", "jsonargparse.auto_cli"})
 HF = frozenset(f".{name}" for name in _HF)
-TYRO = frozenset(_TYRO)
-SIMPLE = frozenset({*_SIMPLE, "simple_parsing.parse_known_args", "simple_parsing.ArgumentParser"})
-JSONARGPARSE = frozenset({*_JSONARGPARSE, f".{_LIGHTNING}"})
+TYRO = frozenset({"tyro.cli"})
+SIMPLE = _SIMPLE | {"simple_parsing.parse_known_args", "simple_parsing.ArgumentParser"}
+JSONARGPARSE = _JSONARGPARSE | {f".{_LIGHTNING}"}
 _OUTSIDE = Fields([], is_open=True)
 
 
@@ -73,14 +79,13 @@ def _is_of_trainer(code: Code, node: ast.expr) -> bool:
 
 def _hf_option(name: str, field: Field, said: Annotation) -> Option:
     choices = said.choices or literals(field.metadata.get("choices"))
-    kind = "value" if said.many or (said.choices and said.kind != "bool") else said.kind
     is_required = field.required and said.kind != "bool"
-    return Option(f"--{name}", kind, choices, None, is_required, literal(field.default), many=said.many)
+    return Option(f"--{name}", said.kind, choices, None, is_required, literal(field.default), many=said.many)
 
 
 def read_tyro(code: Code) -> Interface:
     """Read the class or function that `tyro.cli` is given."""
-    return _read(code, "tyro", _TYRO, _tyro_option)
+    return _read(code, "tyro", TYRO, _tyro_option)
 
 
 def _tyro_option(name: str, field: Field, said: Annotation) -> Option:
@@ -129,12 +134,12 @@ def read_jsonargparse(code: Code) -> Interface:
 
 def _jsonargparse_option(name: str, field: Field, said: Annotation) -> Option:
     is_positional = field.required and "." not in name
-    kind = "value" if said.many or said.is_optional else said.kind
+    kind = "value" if said.is_optional else said.kind
     spelling = name if is_positional else f"--{name}"
     return Option(spelling, kind, said.names, None, field.required, literal(field.default))
 
 
-def _read(code: Code, kind: str, calls: tuple[str, ...], make: Callable[[str, Field, Annotation], Option]) -> Interface:
+def _read(code: Code, kind: str, calls: frozenset[str], make: Callable[[str, Field, Annotation], Option]) -> Interface:
     """Read the class or function that a call is given; of several, or of none that is seen, all is open."""
     for source, call in code.every_call():
         if source.origin(call.func) in calls:

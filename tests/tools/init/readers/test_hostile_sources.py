@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.definitions import program
-from runner.definitions.options import shortest
+from runner.tools.init.arguments import shortest
 
 HOSTILE = {
     "parentheses": "(" * 5_000,

@@ -6,10 +6,9 @@ from typing import Any
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError
-from runner.definitions.options.literals import keywords, literal
 from runner.definitions.options.option import Interface, Option
-from runner.definitions.options.sources import Code
-from runner.definitions.options.spelling import HYDRA
+from runner.definitions.options.sources import Code, keywords, literal
+from runner.tools.init.readers.styles import HYDRA
 from trainkit.files import is_file, read_file
 
 LARGEST_CONFIG = 1_000_000

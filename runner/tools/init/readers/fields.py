@@ -5,14 +5,40 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from runner.definitions.options.literals import Annotation, annotation, is_none, keywords, kind_of, literal
-from runner.definitions.options.option import Option
-from runner.definitions.options.sources import Code, Function, last
+from runner.definitions.options.option import LISTED, Option
+from runner.definitions.options.sources import (
+    MOST_CHOICES,
+    UNREADABLE,
+    Code,
+    Function,
+    keywords,
+    last,
+    literal,
+    literals,
+)
 
 _HARMLESS = {"object", "ABC", "Generic", "Protocol", "BaseModel", "Serializable", "NamedTuple"}
 """Bases from outside of a project that bring no fields of their own."""
 MOST_FIELDS = 5_000
 """Fields of one program that are looked at, those of dataclasses in dataclasses counted."""
+_KINDS = {"int": "int", "float": "float", "bool": "bool"}
+_LISTS = {"list", "List", "Sequence", "Iterable", "tuple", "Tuple", "set", "Set"}
+_MAPPINGS = {"dict", "Dict", "Mapping", "Any", "object"}
+_ENUMS = {"Enum", "StrEnum", "IntEnum"}
+
+
+class Annotation(NamedTuple):
+    """What an annotation says: the kind, choices and number of a value, or the class that holds further ones.
+
+    `names` are those of an enumeration, whose values are the choices.
+    """
+
+    kind: str = "value"
+    choices: tuple[object, ...] = ()
+    names: tuple[object, ...] = ()
+    many: str = ""
+    klass: ast.ClassDef | None = None
+    is_optional: bool = False
 
 
 class Field(NamedTuple):
@@ -105,3 +131,67 @@ def read_fields(
                 is_open |= known[name].is_open
                 pending.append((f"{prefix}{field.name}.", known[name], above | {name}))
     return options, is_open
+
+
+def is_none(node: ast.expr | None) -> bool:
+    """Return whether `None` stands there."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def kind_of(value: object) -> str:
+    """Return the kind of a default, for an argument without a type: any number may follow a number."""
+    return "bool" if isinstance(value, bool) else "float" if isinstance(value, int | float) else "value"
+
+
+def annotation(code: Code, node: ast.expr | None) -> Annotation:
+    """Read an annotation."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            node = ast.parse(node.value, mode="eval").body
+        except UNREADABLE:
+            return Annotation()
+    if isinstance(node, ast.BinOp):
+        return _union(code, [node.left, node.right])
+    if isinstance(node, ast.Subscript):
+        return _subscript(code, node)
+    return Annotation() if node is None else _named(code, last(node))
+
+
+def _subscript(code: Code, node: ast.Subscript) -> Annotation:
+    inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    name = last(node.value)
+    if name == "Literal":
+        choices = literals(ast.List(inner, ast.Load()))
+        return Annotation(choices=choices, names=choices)
+    if name == "Optional":
+        return _union(code, [*inner, ast.Constant(None)])
+    if name == "Union":
+        return _union(code, inner)
+    if name in ("Annotated", "Final") and inner:
+        return annotation(code, inner[0])
+    return Annotation(many=LISTED) if name in _LISTS else Annotation()
+
+
+def _union(code: Code, parts: list[ast.expr]) -> Annotation:
+    real = [part for part in parts if not is_none(part)]
+    if len(real) == 1:
+        return annotation(code, real[0])._replace(is_optional=True)
+    # `float | int` is a number; of other unions nothing is checked.
+    is_number = bool(real) and all(annotation(code, part).kind in ("int", "float") for part in real)
+    return Annotation("float" if is_number else "value", is_optional=len(real) < len(parts))
+
+
+def _named(code: Code, name: str) -> Annotation:
+    if name in _KINDS:
+        return Annotation(_KINDS[name])
+    if name in _LISTS:
+        return Annotation(many=LISTED)
+    klass = code.classes.get(name) if name not in _MAPPINGS else None
+    if klass is None or not any(last(base) in _ENUMS for base in klass.bases):
+        return Annotation(klass=klass)
+    members = [(last(node.targets[0]), node.value) for node in klass.body if isinstance(node, ast.Assign)]
+    members = [(name, value) for name, value in members if not name.startswith("_")]
+    values = tuple(literal(value) for _, value in members)
+    if len(members) > MOST_CHOICES:
+        return Annotation()
+    return Annotation(choices=() if None in values else values, names=tuple(name for name, _ in members))

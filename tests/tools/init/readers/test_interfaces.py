@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from runner.core.errors import RequestError
-from runner.definitions.options import Configuration, shortest
+from runner.definitions.options import Configuration
+from runner.tools.init.arguments import shortest
 from tests.support.scripts import script
 
 PARSER = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--x', default=1)\n"
@@ -79,7 +80,7 @@ def test_an_arg_that_no_source_takes_is_refused_in_one_line(kind: str, source: s
 
 
 def test_sys_argv_in_a_module_of_the_project_lets_args_through(tmp_path: Path) -> None:
-    read = script(tmp_path, "import helper\n", helper_py="import sys\nLR = [one.split('=') for one in sys.argv[1:]]\n")
+    read = script(tmp_path, "import helper\n", helper_py="import sys\nLR = [word.split('=') for word in sys.argv]\n")
     assert read.interface.is_open
     assert read.argv({"lr": 0.1}) == ["--lr=0.1"]
 
