@@ -21,16 +21,13 @@ from runner.targets.kubernetes.watcher import POLL_SECONDS, JobWatcher, selector
 from runner.targets.worker_logs import GRACE_SECONDS
 
 END_SECONDS = 60.0
-"""How long all may take to go; also while the API server does not answer."""
+"""How long all may take to go, also while the API server does not answer; the grace of pods is half of it at most."""
 SETTLE_SECONDS = 5.0
 """For how long no pod may be made again, once one was."""
 RUNTIME_SECONDS = 20.0
 """How long Kubeflow Trainer may take to see a runtime that was just created."""
 VERDICT_SECONDS = 30.0
 """How long the job's controller may take to see that all pods have ended."""
-GONE_SECONDS = 60.0
-"""How long pods may take to go; their own grace is half of it."""
-_AGAIN_SECONDS = 0.5
 _FORBIDDEN = 403
 
 
@@ -153,11 +150,10 @@ class JobHandle(JobWatcher):
     def _wait_for_none(self) -> None:
         """Wait until no pod is left; an operator that sees the end late makes new ones, one after the other."""
         known = [pod.state.uid for pod in self.nodes]
-        own = selector(self._kind, self._name)
         until, settled = clock.monotonic() + END_SECONDS, 0.0
         while clock.monotonic() < until:
             with suppress(ClusterError):
-                found = self._cluster.get(self._cluster.path(PODS), labelSelector=own).get("items", [])
+                found = _pods(self._cluster, self._kind, self._name)
                 if not found and clock.monotonic() > settled:
                     return
                 for pod in found:
@@ -174,22 +170,21 @@ def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFo
     Raises OSError if the cluster does not answer or refuses it, or if the pods do not go.
     """
     job = _find(cluster, kinds[-1], name)
-    is_own = job is not None and _is_of(job, folder.path.name)
-    if job is not None and not is_own:
+    if job is not None and not _is_of(job, folder.path.name):
         return
-    if is_own:
+    if job is not None:
         for pod in _pods(cluster, kinds[-1], name):
             if 0 <= node_of(pod) < nodes:
                 path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
                 with suppress(ClusterError):  # there is no log of a container that never started
                     folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))
     for kind in reversed(kinds):
-        _delete(cluster, kind, name, folder.path.name, is_own=is_own)
-    until = clock.monotonic() + GONE_SECONDS
-    while is_own and _pods(cluster, kinds[-1], name):
+        _delete(cluster, kind, name, folder.path.name, is_own=job is not None)
+    until = clock.monotonic() + END_SECONDS
+    while job is not None and _pods(cluster, kinds[-1], name):
         if clock.monotonic() > until:
             raise ClusterError(0, f"the pods of {name} do not go: kubectl delete -n {cluster.namespace} pod ...")
-        clock.sleep(_AGAIN_SECONDS)
+        clock.sleep(POLL_SECONDS)
 
 
 def _find(cluster: Cluster, kind: str, name: str) -> dict[str, Any] | None:

@@ -18,15 +18,7 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import (
-    KINDS,
-    OBJECTS,
-    RUN,
-    RUN_ID,
-    job_name,
-    name_of,
-    pytorchjob,
-)
+from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, RUN_ID, name_of, pytorchjob
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec, Options
 from runner.targets.local import Local
@@ -176,8 +168,8 @@ def test_a_layout_of_as_many_nodes_as_there_can_be_is_described_at_once(kind: st
 @example("x" * 80, "65536x1")
 def test_a_job_s_name_is_a_dns_label_with_room_for_those_of_its_pods(experiment: str, layout: str) -> None:
     run_id = "20261121T000000Z-kubernetes-0123abcd"
-    names = (job_name(experiment, layout, run_id), name_of("trainjob", experiment, layout, run_id))
-    for name, pod in zip(names, ("worker-99", "node-0-65535-abcde"), strict=True):
+    for kind, pod in (("pytorchjob", "worker-99"), ("trainjob", "node-0-65535-abcde")):
+        name = name_of(kind, experiment, layout, run_id)
         assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name)
         assert len(f"{name}-{pod}") <= 63
         assert name.endswith("-0123abcd")
