@@ -76,7 +76,7 @@ def ready(
                 f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
             )
     assert image is not None  # noqa: S101 - it was found or built
-    return _describe(client, image, _base(root, device), name)
+    return _describe(client, image, root, device, name)
 
 
 def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str,
     if image is None:
         raise RequestError(f"the image {name} is not there: docker pull {name}")
     engine.check_architecture(client, image.attrs, name)
-    return _describe(client, image, _base(root, device), name)
+    return _describe(client, image, root, device, name)
 
 
 def _build(settings: Settings, device: str, name: str) -> None:
@@ -102,12 +102,6 @@ def _build(settings: Settings, device: str, name: str) -> None:
         raise RequestError(
             f"the image {name} cannot be built: its messages are above; {' '.join(words)} . repeats them"
         )
-
-
-def _base(root: Path, device: str) -> str | None:
-    """Return the image that the device's is built on; None for a project that builds none."""
-    name = BASES[device]
-    return os.environ.get(name) or (read_lock(root)[name] if os.path.lexists(root / BASE_LOCK) else None)
 
 
 def _differs(client: DockerClient, image: Image, root: Path, folders: list[str], mounted: list[str]) -> str | None:
@@ -129,10 +123,14 @@ def _differs(client: DockerClient, image: Image, root: Path, folders: list[str],
     return None
 
 
-def _describe(client: DockerClient, image: Image, base_name: str | None, name: str) -> dict[str, Any]:
-    """Identify the image by what nobody can move: its id, and a registry's digest where one holds it."""
+def _describe(client: DockerClient, image: Image, root: Path, device: str, name: str) -> dict[str, Any]:
+    """Identify the image by what nobody can move: its id, and a registry's digest where one holds it; and its base."""
     facts: dict[str, Any] = {"id": image.id, "digest": _digest(image)}
-    if base_name is not None:
+    variable = BASES[device]
+    base_name = os.environ.get(variable)
+    if not base_name and os.path.lexists(root / BASE_LOCK):  # a project may build no image
+        base_name = read_lock(root)[variable]
+    if base_name:
         base = engine.find_image(client, base_name)
         below = base.attrs["RootFS"]["Layers"] if base is not None else []
         if base is not None and image.attrs["RootFS"]["Layers"][: len(below)] == below:

@@ -243,14 +243,12 @@ class PodLog:
         if self._is_new is None:
             yield from self._begin(self._head)
         if self._is_new and self._begun:
-            self._remember(*self._begun)
+            second, stamp = self._begun
+            if self._first is None or second - _BACK > self._first:
+                self._first = second - _BACK
+                self._seen = [seen for seen in self._seen if seen[0] >= self._first]
+            if second >= self._first:
+                self._seen.append((second, stamp))
             self._begun = None
             yield b"\n"
         self._head, self._is_new = b"", None
-
-    def _remember(self, second: datetime, stamp: bytes) -> None:
-        if self._first is None or second - _BACK > self._first:
-            self._first = second - _BACK
-            self._seen = [seen for seen in self._seen if seen[0] >= self._first]
-        if second >= self._first:
-            self._seen.append((second, stamp))

@@ -96,11 +96,22 @@ def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
     needed = [(verb, *_group(kind)) for kind in kinds for verb in ("create", "delete")]
     needed += [("get", *_group(kinds[-1]))]
     needed += [("list", "", "pods", ""), ("watch", "", "pods", ""), ("get", "", "pods", "log")]
-    return [
-        f"{verb} {resource}{'/' * bool(part)}{part}"
-        for verb, group, resource, part in needed
-        if not _may(cluster, verb, group, resource, part)
-    ]
+    lacking = []
+    for verb, group, resource, part in needed:
+        wanted = {"verb": verb, "group": group, "resource": resource, "subresource": part}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"namespace": cluster.namespace, **wanted}},
+        }
+        found = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        if not found["status"]["allowed"]:
+            lacking.append(f"{verb} {resource}{'/' * bool(part)}{part}")
+    return lacking
+
+
+def _group(kind: str) -> tuple[str, str, str]:
+    return (PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "", PLURALS[kind], "")
 
 
 def _check_pods(cluster: Cluster, document: dict[str, Any]) -> None:
@@ -119,20 +130,6 @@ def _check_pods(cluster: Cluster, document: dict[str, Any]) -> None:
             # The job's controller makes the pods, so the user need not be allowed to; and a quota may have room later.
             if not any(words in str(error) for words in ("cannot create resource", "exceeded quota")):
                 raise
-
-
-def _group(kind: str) -> tuple[str, str, str]:
-    return (PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "", PLURALS[kind], "")
-
-
-def _may(cluster: Cluster, verb: str, group: str, resource: str, part: str) -> bool:
-    access = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource, "subresource": part}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": access},
-    }
-    return bool(cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)["status"]["allowed"])
 
 
 def enforces_restricted(cluster: Cluster) -> bool:
