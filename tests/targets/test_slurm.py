@@ -92,15 +92,15 @@ def test_a_value_with_spaces_stays_one_value_of_its_option(project: Project) -> 
 
 
 def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
-    names = [one.name for one in read_listing(ROOT).slurm]
-    assert names
-    assert {path.stem for path in (ROOT / "slurm").glob("*.sbatch")} == set(names)
-    for one in read_listing(ROOT).slurm:
-        path = ROOT / "slurm" / f"{one.name}.sbatch"
+    listed = {f"{file.name}.sbatch": file for file in read_listing(ROOT).slurm}
+    assert listed
+    assert {path.name for path in (ROOT / "slurm").glob("*.sbatch")} == set(listed)
+    for name, file in listed.items():
+        path = ROOT / "slurm" / name
         subprocess.run(["bash", "-n", path], check=True)
         told = cell_of(path.read_text("utf-8"))
         assert isinstance(told, dict)
-        assert (told["experiment"], told["layout"], told["device"]) == (one.experiment, one.layout, one.device)
+        assert (told["experiment"], told["layout"], told["device"]) == (file.experiment, file.layout, file.device)
 
 
 def test_what_a_command_complains_of_is_said_once_without_its_levels() -> None:
