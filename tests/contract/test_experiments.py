@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def experiment(
     """Run an experiment at its smallest, while its data are there; yield the records, and the words for the data."""
     small = SMALLEST[name]
     harness.project.forked = True  # nobody looks at the processes
-    with harness.data("bert", request.getfixturevalue("tiny")) if name in BERT else no_data() as words:
+    with harness.data("bert", request.getfixturevalue("tiny")) if name in BERT else nullcontext([]) as words:
         done, records = harness.run_all(name, *small.words(small.contained), *words)
         assert done.code == 0, done.snapshot
         for record in records:
@@ -61,12 +61,6 @@ def experiment(
             assert record["events"]["seen"] == record["events"]["expected"]
             assert all(node["code"] == 0 for node in record["outcome"]["exits"])
         yield records, words
-
-
-@contextmanager
-def no_data() -> Iterator[list[str]]:
-    """Give no data."""
-    yield []
 
 
 @cases(RUN_ONCE)

@@ -120,6 +120,7 @@ def test_sizes_are_asked_for_as_they_are_given() -> None:
     validate(job)
     master, worker = pods([job])
     assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 90
+    assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"  # a runner follows every log
     for pod, gpus in ((master, "2"), (worker, "3")):
         container = pod["containers"][0]
         assert container["image"] == "here/kit:1"
@@ -195,11 +196,3 @@ def test_a_job_has_a_name_of_its_own_at_each_start() -> None:
     service, job = spec(run("1+2", "cpu"), job="indexed").documents(run_id)
     assert job["spec"]["template"]["spec"]["subdomain"] == name
     assert service["spec"]["selector"] == {"job-name": name}
-
-
-def test_only_a_job_that_a_runner_follows_may_lose_the_pods_that_still_run_at_its_end() -> None:
-    def policy(options: PodOptions) -> str:
-        return str(pytorchjob(run(), "job", options)[0]["spec"]["runPolicy"]["cleanPodPolicy"])
-
-    assert policy(PodOptions()) == "None"
-    assert policy(PodOptions(deadline_seconds=60)) == "Running"
