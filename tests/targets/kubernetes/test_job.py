@@ -19,8 +19,8 @@ from runner.definitions import experiment as definition
 from runner.definitions.plan import Run
 from runner.targets.compose.target import Compose
 from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, RUN_ID, name_of, pytorchjob
-from runner.targets.kubernetes.pod_spec import PodOptions
-from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec, Options
+from runner.targets.kubernetes.pod_spec import Options, PodOptions
+from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec
 from runner.targets.local import Local
 from tests.support.manifests import (
     READERS,
