@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from runner.records.folder import begin
+from runner.records.folder import RunFolder, begin
 from runner.records.parse import collect
-from runner.records.schema import NodeExit, Outcome
+from runner.records.schema import NodeExit, Outcome, Record
 from runner.report.run_summary import summary_of
 from runner.targets.base import Line, Note
 from runner.targets.kubernetes.client import ClusterError
@@ -133,6 +133,13 @@ def test_a_pod_s_node_is_its_role_and_index(metadata: dict[str, Any], node: int)
     assert node_of({"metadata": metadata}) == node
 
 
+def collected(folder: RunFolder, *exits: NodeExit, because: str | None = None) -> Record:
+    """The record of a run that has ended so."""
+    when = "2026-11-21T00:01:00+00:00"
+    outcome = Outcome(ended=when, wall_seconds=9, exits=[*exits], stopped_because=because)
+    return collect(folder, folder.launch(), outcome)
+
+
 def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make) -> None:
     launch = make.launch(layout="1+2", target="kubernetes", image={"name": "registry.lab/kit:gpu"})
     folder = begin(tmp_path, launch, "{}", "")
@@ -140,10 +147,7 @@ def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make)
     for node, ranks in enumerate([[0], [1, 2]]):
         with folder.open_agent(node) as log:
             log.write(b"what torchrun says\n" + b"".join(make.lines(rank, 4.0 + rank, **start) for rank in ranks))
-    exits = [NodeExit(node, 0, place={"digest": "sha256:12"}) for node in range(2)]
-    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits)
-    folder.keep_outcome(outcome)
-    record = collect(folder, launch, outcome)
+    record = collected(folder, *(NodeExit(node, 0, place={"digest": "sha256:12"}) for node in range(2)))
     assert record.status == "completed"
     assert record.metrics["train_seconds"] == 6.0
     assert [(rank.rank, rank.node) for rank in record.ranks] == [(0, 0), (1, 1), (2, 1)]
@@ -152,34 +156,28 @@ def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make)
 
 
 def test_the_last_lines_are_those_before_torchrun_s_own_report(tmp_path: Path, make: Make) -> None:
-    launch = make.launch(layout="2x1", target="kubernetes")
-    folder = begin(tmp_path, launch, "{}", "")
+    folder = begin(tmp_path, make.launch(layout="2x1", target="kubernetes"), "{}", "")
     report = "E1121 18:00:00.1 140 torch/.../api.py:826] failed (exitcode: 3) local_rank: 0 (pid: 20)\nTraceback:\n"
     report += "  time      : 2026-11-21_18:00:00\n  rank      : 1 (local_rank: 0)\n  exitcode  : 3 (pid: 20)\n"
     for node, said in enumerate(["", f"\nValueError: the batch is empty\n{report}"]):
         with folder.open_agent(node) as log:
             log.write(make.lines(node, 4.0)[:700] + said.encode())
-    exits = [NodeExit(0, 0, stopped=True), NodeExit(1, 1)]
-    record = collect(folder, launch, Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits))
+    record = collected(folder, NodeExit(0, 0, stopped=True), NodeExit(1, 1))
     assert (record.status, record.reason) == ("failed", "rank 1 (node 1) exited with 3")
     assert record.failure
     assert record.failure.last_lines[-1] == "ValueError: the batch is empty"
 
 
 def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(tmp_path: Path, make: Make) -> None:
-    launch = make.launch(layout="2x1", target="kubernetes")
-    folder = begin(tmp_path, launch, "{}", "")
-
-    def reason(*exits: NodeExit, because: str | None = None) -> str | None:
-        outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=list(exits), stopped_because=because)
-        return collect(folder, launch, outcome).reason
-
+    folder = begin(tmp_path, make.launch(layout="2x1", target="kubernetes"), "{}", "")
     why = "its pod was deleted while it ran"
-    assert reason(NodeExit(0, 1, stopped=True), NodeExit(1, why=why)) == f"node 1 left no exit code: {why}"
-    assert reason(NodeExit(0, 3), NodeExit(1, stopped=True, why="its pod is gone")) == "node 0 exited with 3"
-    assert reason(NodeExit(0, stopped=True), NodeExit(1, why="Unschedulable: no room"), because="timed_out") == (
-        "not done after timeout_seconds: 60; node 1: Unschedulable: no room"
-    )
+    deleted = collected(folder, NodeExit(0, 1, stopped=True), NodeExit(1, why=why))
+    assert deleted.reason == f"node 1 left no exit code: {why}"
+    after_another = collected(folder, NodeExit(0, 3), NodeExit(1, stopped=True, why="its pod is gone"))
+    assert after_another.reason == "node 0 exited with 3"
+    exits = NodeExit(0, stopped=True), NodeExit(1, why="Unschedulable: no room")
+    late = collected(folder, *exits, because="timed_out")
+    assert late.reason == "not done after timeout_seconds: 60; node 1: Unschedulable: no room"
 
 
 def test_a_pod_whose_init_container_failed_says_so() -> None:
