@@ -110,9 +110,9 @@ class WorkersHandle(Handle):
     def _start(self) -> Iterable[Note | None]:
         """Start all nodes; OSError if that fails."""
 
-    @abstractmethod
     def _end(self) -> None:
         """End the nodes that still run, of which one has failed."""
+        self.stop()
 
     @abstractmethod
     def _finish(self) -> Iterable[Note | None]:

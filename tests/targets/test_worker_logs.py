@@ -114,8 +114,6 @@ class FakeRun(WorkersHandle):
         self.stopped_at = hangs.clock.monotonic()
         hangs.polls = -1
 
-    _end = stop
-
 
 def test_if_a_node_fails_the_others_get_a_grace_and_are_then_stopped(tmp_path: Path, held_clock: HeldClock) -> None:
     began = held_clock.monotonic()

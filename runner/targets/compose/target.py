@@ -31,7 +31,7 @@ from runner.targets.compose.containers import (
     remove_all,
     stop_all,
 )
-from runner.targets.compose.link import Link, slow_down
+from runner.targets.compose.link import parse_link, slow_down
 from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
@@ -97,7 +97,7 @@ class Compose(Target[ComposeSpec]):
         """Read the rate of the link and the numbers of cores; RequestError for what is none."""
         super().__init__(options)
         self._cpus = parse_cpus(self.options.cpus)
-        self._link = Link.parse(self.options.link) if self.options.link else None
+        self._link = parse_link(self.options.link) if self.options.link else None
 
     def spec(self, run: Run) -> ComposeSpec:
         """Build a compose file with one service for each node."""
@@ -179,7 +179,7 @@ class ComposeHandle(WorkersHandle):
 
     nodes: Sequence[ContainerNode]
 
-    def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder, link: Link | None = None) -> None:
+    def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder, link: int | None = None) -> None:
         nodes = [ContainerNode(number) for number in range(len(spec.nodes))]
         super().__init__(folder, nodes, [node.processes for node in spec.nodes])
         self._client, self._root, self._link = client, Path(spec.cwd), link
