@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
     from docker.models.images import Image
 
+    from runner.definitions.plan import Run
     from runner.definitions.settings import Settings
 
 LOCK = "requirements.lock"
@@ -44,48 +45,40 @@ MOST_BYTES = 2**30
 _CHUNK = 2**20
 
 
-def ready(
-    client: DockerClient,
-    settings: Settings,
-    folders: list[str],
-    mounted: list[str],
-    device: str,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    """Find the image of a device, or the one that KIT_IMAGE names, and describe it; build what is missing.
+def ready(client: DockerClient, run: Run, say: Callable[[str], None]) -> dict[str, Any]:
+    """Find the image of a run's device, or the one that KIT_IMAGE names, and describe it; build what is missing.
 
     What an image holds is read from its files, not from its labels: an image is used only if what it holds of the
-    project is as it is in this checkout: a family's programs in `folders`, but for what is `mounted`. One that was
-    named is never built.
+    project is as it is in this checkout. One that was named is never built.
     """
     named = os.environ.get("KIT_IMAGE")
-    name, root = named or image_of(settings.image, device), settings.root
+    name = named or image_of(run.experiment.settings.image, run.device)
     image = engine.find_image(client, name)
     if image is not None:
         engine.check_architecture(client, image.attrs, name)
-    stale = "is not there" if image is None else _differs(client, image, root, folders, mounted)
+    stale = "is not there" if image is None else _differs(client, image, run)
     if stale and named:
         way = f"docker pull {named}" if image is None else "build it again, or leave KIT_IMAGE out"
         raise RequestError(f"the image {named} {stale}: {way}")
     if stale:
         say(f"the image {name} {stale}: building it")
-        _build(settings, device, name)
+        _build(run.experiment.settings, run.device, name)
         image = engine.find_image(client, name)
         if image is None:
             raise RequestError(
                 f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
             )
     assert image is not None  # noqa: S101 - it was found or built
-    return _describe(client, image, root, device, name)
+    return _describe(client, image, run, name)
 
 
-def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str, Any]:
+def named(client: DockerClient, name: str, run: Run) -> dict[str, Any]:
     """Describe an image that is used as it is, whatever programs it holds: each run reports the hash of its own."""
     image = engine.find_image(client, name)
     if image is None:
         raise RequestError(f"the image {name} is not there: docker pull {name}")
     engine.check_architecture(client, image.attrs, name)
-    return _describe(client, image, root, device, name)
+    return _describe(client, image, run, name)
 
 
 def _build(settings: Settings, device: str, name: str) -> None:
@@ -104,29 +97,30 @@ def _build(settings: Settings, device: str, name: str) -> None:
         )
 
 
-def _differs(client: DockerClient, image: Image, root: Path, folders: list[str], mounted: list[str]) -> str | None:
+def _differs(client: DockerClient, image: Image, run: Run) -> str | None:
     """Return how an image differs from the checkout, if it does.
 
     Of the kit's own image the programs of one family count, and the lock file. Of any other one nobody knows what a
     program reads: every file that it holds counts, the list of its packages among them, but for what is mounted.
     """
+    root, program = run.experiment.root, run.cell.program
     if not is_file(root / LIBRARY.name / "__init__.py"):
-        changed = changed_file(client, str(image.id), WORKSPACE, root, [*mounted, *NOT_COMPARED])
+        changed = changed_file(client, str(image.id), WORKSPACE, root, [*program.places, *NOT_COMPARED])
         return f"holds another {changed} than this checkout" if changed else None
-    held = read_files(client, str(image.id), WORKSPACE, [*folders, LOCK])
+    held = read_files(client, str(image.id), WORKSPACE, [*program.folders, LOCK])
     lock = held.pop(LOCK, b"")
     programs = {path: data for path, data in held.items() if path.endswith(".py")}
-    if hash_sources(programs) != hash_sources(read_folders(root, folders)):
+    if hash_sources(programs) != hash_sources(read_folders(root, program.folders)):
         return "holds other programs than this checkout"
     if lock != read_file(root / LOCK, LARGEST_LOCK):
         return f"was built from another {LOCK}"
     return None
 
 
-def _describe(client: DockerClient, image: Image, root: Path, device: str, name: str) -> dict[str, Any]:
+def _describe(client: DockerClient, image: Image, run: Run, name: str) -> dict[str, Any]:
     """Identify the image by what nobody can move: its id, and a registry's digest where one holds it; and its base."""
     facts: dict[str, Any] = {"id": image.id, "digest": _digest(image)}
-    variable = BASES[device]
+    variable, root = BASES[run.device], run.experiment.root
     base_name = os.environ.get(variable)
     if not base_name and os.path.lexists(root / BASE_LOCK):  # a project may build no image
         base_name = read_lock(root)[variable]

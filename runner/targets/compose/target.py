@@ -16,7 +16,6 @@ from runner.core.text import one_line, shown
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
 from runner.definitions.program import Program
-from runner.definitions.settings import Settings
 from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.targets.base import LaunchSpec, Target, option
@@ -71,11 +70,7 @@ class Options:
 class ComposeSpec(LaunchSpec):
     """A run as a compose file, whose paths are those of a run's folder."""
 
-    settings: Settings = field(kw_only=True, repr=False)
-    folders: list[str] = field(default_factory=list)
-    """Where the image holds the programs."""
-    mounted: list[str] = field(default_factory=list)
-    """What the containers see of the project as it is here, whatever the image holds."""
+    run: Run = field(kw_only=True, repr=False)
     services: dict[str, Any] = field(default_factory=dict)
     file: ClassVar[str] = "compose.yaml"
 
@@ -131,9 +126,7 @@ class Compose(Target[ComposeSpec]):
             root,
             run.device,
             asdict(self.options),
-            settings=run.experiment.settings,
-            folders=program.folders,
-            mounted=program.places,
+            run=run,
             services=services,
         )
 
@@ -153,8 +146,8 @@ class Compose(Target[ComposeSpec]):
         """Find the image that was named, or find or build the project's."""
         with engine.asked():
             if self.options.image:
-                return images.named(engine.reach(), self.options.image, Path(spec.cwd), spec.device)
-            return images.ready(engine.reach(), spec.settings, spec.folders, spec.mounted, spec.device, say)
+                return images.named(engine.reach(), self.options.image, spec.run)
+            return images.ready(engine.reach(), spec.run, say)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
         """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""
