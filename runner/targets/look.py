@@ -66,8 +66,8 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
     }
 
 
-def _process(pid: int) -> _Process | None:
-    """Read one process; None if it is gone or another user's."""
+def _process(pid: int) -> _Process:
+    """Read one process; empty if it is gone or another user's."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read(1_000_000).decode("utf-8", "replace").split("\0")
@@ -76,7 +76,7 @@ def _process(pid: int) -> _Process | None:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             command = file.read(100_000).decode("utf-8", "replace").split("\0")
     except OSError:
-        return None
+        return {}
     ticks = os.sysconf("SC_CLK_TCK")
     return {
         "pid": pid,
@@ -121,7 +121,7 @@ def _agent(agent: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
     """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
     environment = agent["environment"]
     port = environment.get("PET_MASTER_PORT", "")
-    words = dict(zip(agent["command"], agent["command"][1:], strict=False))
+    words = dict(zip(agent["command"], agent["command"][1:]))  # noqa: B905 - an old Python has no strict
     own = _own(agent["pid"], sockets)
     listening = any(entry[0] == "listening" and entry[1].endswith(f":{port}") for entry in own)
     connected = any(entry[0] == "connected" and entry[2].endswith(f":{port}") for entry in own)

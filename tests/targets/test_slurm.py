@@ -56,13 +56,12 @@ def test_unlike_nodes_are_components_that_all_have_the_options_of_the_job(projec
     assert "--het-group=0 bash -c 'node 2' : \\\n  --het-group=1 bash -c 'node 3'" in text
 
 
-@pytest.mark.parametrize("where", ["python", "container", "pyxis"])
-def test_hostile_words_are_words_for_the_shell(project: Project, tmp_path: Path, where: str) -> None:
-    options = {
-        "python": [f"python={HOSTILE}"],
-        "container": [f"container={HOSTILE}"],
-        "pyxis": [f"container={HOSTILE}", "container_runtime=pyxis"],
-    }[where]
+@pytest.mark.parametrize(
+    "options",
+    [[f"python={HOSTILE}"], [f"container={HOSTILE}"], [f"container={HOSTILE}", "container_runtime=pyxis"]],
+    ids=["python", "container", "pyxis"],
+)
+def test_hostile_words_are_words_for_the_shell(project: Project, tmp_path: Path, options: list[str]) -> None:
     text = text_of(project, options, matrix={"layout": ["2x1"]})
     script = tmp_path / "job.sbatch"
     script.write_text(text, "utf-8")

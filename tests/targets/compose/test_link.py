@@ -14,6 +14,7 @@ from runner.core.errors import RequestError
 from runner.targets.compose import shape
 from runner.targets.compose.link import parse_link, words_of
 
+SHAPE = [sys.executable, "-I", "-c", Path(shape.__file__).read_text("utf-8")]
 MAY_NOT = os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "tc")))
 
 
@@ -46,8 +47,7 @@ def test_a_bucket_holds_a_packet_and_the_queue_more_than_the_bucket(bits: int) -
 @pytest.mark.parametrize(("text", "said"), [("64kbit", "64Kbit"), ("100mbit", "100Mbit"), ("100gbit", "100Gbit")])
 def test_the_kernel_takes_the_queue(text: str, said: str) -> None:
     command = 'ip link add eth0 type veth peer name other; "$@" || exit; "$@" && tc qdisc show dev eth0  # twice'
-    words = [sys.executable, "-I", "-c", Path(shape.__file__).read_text("utf-8"), *words_of(parse_link(text))]
-    run = ["unshare", "--net", "sh", "-c", command, "sh", *words]
+    run = ["unshare", "--net", "sh", "-c", command, "sh", *SHAPE, *words_of(parse_link(text))]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert "qdisc tbf 1: root refcnt" in done.stdout
     assert f"rate {said} " in done.stdout
@@ -55,6 +55,5 @@ def test_the_kernel_takes_the_queue(text: str, said: str) -> None:
 
 @pytest.mark.skipif(MAY_NOT, reason="only root may make a network, with ip and tc")
 def test_a_container_without_a_network_or_a_right_says_so() -> None:
-    script = [sys.executable, "-I", "-c", Path(shape.__file__).read_text("utf-8"), *words_of(10**9)]
-    alone = subprocess.run(["unshare", "--net", *script], capture_output=True, text=True, check=False)
+    alone = subprocess.run(["unshare", "--net", *SHAPE, *words_of(10**9)], capture_output=True, text=True, check=False)
     assert (alone.returncode, alone.stderr) == (1, "there is no interface eth0\n")

@@ -89,14 +89,11 @@ class Slow(Empty):
         return super().post(path, body, **query)
 
 
-DOCUMENTS = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("Service", "Job")]
-
-
 def test_ctrl_c_in_the_middle_of_the_start_leaves_no_object(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Slow()
-    handle = JobHandle(cluster, DOCUMENTS, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    handle = JobHandle(cluster, TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
     start, creating = threading.Thread.start, []
 
     def interrupted(thread: threading.Thread) -> None:
