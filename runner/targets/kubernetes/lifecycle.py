@@ -58,14 +58,13 @@ class JobHandle(JobWatcher):
             if deadline == math.inf and line is None and any(pod.failed for pod in self.nodes):
                 deadline = clock.monotonic() + GRACE_SECONDS
             if clock.monotonic() > deadline:
-                self._end_pods()
                 break
         else:  # until the job's controller has seen the end too, it makes deleted pods again
             until = clock.monotonic() + VERDICT_SECONDS
             while not self.has_ended() and clock.monotonic() < until:
                 clock.sleep(POLL_SECONDS)
-        yield from self.said()
         self._remove()
+        yield from self.said()
         if self.left:
             yield Note(self.left)
 
@@ -73,7 +72,6 @@ class JobHandle(JobWatcher):
         """End the pods, keep what they print until then, and remove the job."""
         with self._creating:  # a request that is on its way would create its object after the deletion
             self._is_stopped = True
-        self._end_pods()
         self._remove()
 
     def _post(self) -> None:
@@ -96,24 +94,27 @@ class JobHandle(JobWatcher):
                 return False
             return True
 
-    def _end_pods(self) -> None:
-        """Delete the job, then its pods: they are made again as long as the job exists."""
-        if not self._is_begun or self._is_removed:
-            return
-        for pod in self.nodes:
-            pod.stopped = not pod.has_ended
-        try:
-            self._delete()
-        except ClusterError as error:
-            self._keep_left(error)
-            return
-        until = clock.monotonic() + END_SECONDS
-        for pod in self.nodes:
-            if pod.state:
-                pod.wait(max(0.0, until - clock.monotonic()))
+    def _remove(self) -> None:
+        """Delete what was made, keep what pods print until they have ended, and wait until all is gone."""
+        if self._is_begun and not self._is_removed and not self.left:
+            for pod in self.nodes:
+                pod.stopped = pod.stopped or not pod.has_ended
+            try:
+                self._delete()
+                until = clock.monotonic() + END_SECONDS
+                for pod in self.nodes:
+                    if pod.state:
+                        pod.wait(max(0.0, until - clock.monotonic()))
+                self._delete()  # pods that were made meanwhile, too
+                self._wait_for_none()
+            except ClusterError as error:
+                kinds = ",".join(document["kind"].lower() for document in reversed(self._documents))
+                self.left = f"{error}: left behind; kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
+        self._is_removed = True
+        super().stop()
 
     def _delete(self) -> None:
-        """Ask for the end of everything that was made, again and again while nobody answers."""
+        """Ask for the end of the job, then of its pods, which it makes again; again and again while nobody answers."""
         until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:
@@ -131,21 +132,6 @@ class JobHandle(JobWatcher):
                 clock.sleep(1)
             else:
                 return
-
-    def _remove(self) -> None:
-        """Delete what was made, and wait until it is gone."""
-        if self._is_begun and not self._is_removed and not self.left:
-            try:
-                self._delete()
-                self._wait_for_none()
-            except ClusterError as error:
-                self._keep_left(error)
-        self._is_removed = True
-        super().stop()
-
-    def _keep_left(self, error: ClusterError) -> None:
-        kinds = ",".join(document["kind"].lower() for document in reversed(self._documents))
-        self.left = f"{error}: left behind; kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
 
     def _wait_for_none(self) -> None:
         """Wait until no pod is left; an operator that sees the end late makes new ones, one after the other."""
