@@ -78,10 +78,10 @@ class JobHandle(JobWatcher):
         """Create the objects until the run is stopped; Ctrl-C may come before the pool knows its own thread."""
         for document in self._documents:
             until = clock.monotonic() + RUNTIME_SECONDS
-            while not self._post_one(document, is_last_try=clock.monotonic() > until):
+            while not self._create(document, is_last_try=clock.monotonic() > until):
                 clock.sleep(POLL_SECONDS)
 
-    def _post_one(self, document: dict[str, Any], *, is_last_try: bool) -> bool:
+    def _create(self, document: dict[str, Any], *, is_last_try: bool) -> bool:
         """Create an object, unless the run is stopped; False if it has to be tried again."""
         with self._creating:
             if self._is_stopped:

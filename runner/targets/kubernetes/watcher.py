@@ -43,8 +43,6 @@ class JobWatcher(Handle):
         self._queue: queue.SimpleQueue[Line | Note] = queue.SimpleQueue()
         self.nodes = [Pod(cluster, node, folder.open_agent(node), self._queue) for node in range(nodes)]
         self._looked = 0.0
-        self._known: dict[str, dict[str, Any]] = {}
-        """The pods that exist, by their uids."""
         self._listed = threading.Event()
         """Set once the pods that existed at first are known."""
         self._is_over = False
@@ -82,15 +80,11 @@ class JobWatcher(Handle):
 
     def _take(self, what: str, state: dict[str, Any]) -> None:
         """Take a change of a pod; a second pod for a node means that somebody deleted the first."""
-        uid, node = state["metadata"]["uid"], node_of(state)
-        if what == "DELETED":
-            self._known.pop(uid, None)
-        else:
-            self._known[uid] = state
+        node = node_of(state)
         if not 0 <= node < len(self.nodes) or self.nodes[node].is_gone:
             return
         pod = self.nodes[node]
-        if pod.state and pod.state.uid != uid:
+        if pod.state and pod.state.uid != state["metadata"]["uid"]:
             pod.is_gone = True
             return
         pod.seen(state)
@@ -160,11 +154,11 @@ class JobWatcher(Handle):
     def _list(self) -> str:
         """Take the pods as they are, and return the place in their history."""
         found = self._cluster.get(self._cluster.path(PODS), labelSelector=selector(self._kind, self._name))
-        pods = {pod["metadata"]["uid"]: pod for pod in found.get("items", [])}
-        for uid in [uid for uid in self._known if uid not in pods]:
-            self._take("DELETED", self._known[uid])
-        for pod in pods.values():
-            self._take("MODIFIED", pod)
+        states = {state["metadata"]["uid"]: state for state in found.get("items", [])}
+        for pod in self.nodes:
+            pod.is_gone = pod.is_gone or bool(pod.state and pod.state.uid not in states)
+        for state in states.values():
+            self._take("MODIFIED", state)
         self._listed.set()
         return str(found["metadata"]["resourceVersion"])
 
