@@ -61,23 +61,12 @@ def test_a_disk_that_is_full_is_kept_as_a_failure_and_the_exit_code_is_seen() ->
     assert followed.failure.errno == errno.ENOSPC
 
 
-class Hanging(Container):
-    """A container in which nothing starts any more, whose engine waits for that."""
-
-    def __init__(self) -> None:
-        super().__init__([], {"ExitCode": 0})
-        self.asked = threading.Event()
-
-    def exec_run(self, command: list[str]) -> None:
-        assert command
-        self.asked.wait()
-
-
 def test_a_look_into_a_container_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.targets.node_view.SECONDS", 0.2)
-    container = Hanging()
+    container, ended = Container([], {"ExitCode": 0}), threading.Event()
+    container.exec_run = lambda _command: ended.wait()  # the engine waits for a container in which nothing starts
     view = followed_of(1, container, (tmp_path / "agent.log").open("wb")).look(abort=False)
-    container.asked.set()
+    ended.set()
     assert view == NodeView(1, trouble="no process starts inside its container in 0.2 s")
 
 
