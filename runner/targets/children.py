@@ -29,18 +29,10 @@ def marks(mark: str) -> dict[str, str]:
     return {MARK: mark, RUNNER: str(os.getpid())}
 
 
-def kill_marked(mark: str) -> None:
-    """Kill every process with this mark, for example workers without their agent."""
-    for process, environment in _marked():
-        if environment[MARK] == mark:
-            with suppress(psutil.Error):
-                process.kill()
-
-
 def end_marked(mark: str, grace_seconds: float) -> None:
-    """End every process with this mark: SIGTERM, then SIGKILL after the grace."""
-    _end([process for process, environment in _marked() if environment[MARK] == mark], grace_seconds)
-    kill_marked(mark)  # what was started meanwhile
+    """End every process with this mark, for example workers without their agent: SIGTERM, then SIGKILL."""
+    for seconds in (grace_seconds, 0):  # and what was started meanwhile
+        _end([process for process, environment in _marked() if environment[MARK] == mark], seconds)
 
 
 def end_orphans(run: str, grace_seconds: float) -> None:
@@ -48,8 +40,8 @@ def end_orphans(run: str, grace_seconds: float) -> None:
 
     Raises OSError if one of them does not end, for example because its disk does not answer.
     """
-    _end(orphans(run), grace_seconds)
-    _end(orphans(run), 0)  # what was started meanwhile
+    for seconds in (grace_seconds, 0):  # and what was started meanwhile
+        _end(orphans(run), seconds)
     if left := [process.pid for process in orphans(run)]:
         raise OSError(errno.EBUSY, f"its processes {', '.join(map(str, left))} do not end")
 

@@ -6,7 +6,7 @@ in these folders is its own.
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ MARK = "Rendered by `runner render`"
 LARGEST_BYTES = 1_000_000
 KUSTOMIZATION = "kustomization.yaml"
 _KEYS = ("layout", "device", "what")
+_PARTS = {"compose": ("experiment",), "kubernetes": ("default",), "slurm": ()}
+"""The parts of `rendered.yaml`, each with what it says beside its files; the last may be absent."""
 _DEVICES = ("cpu", "cuda")
 FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer", "indexed": "k8s/no-operator"}
 
@@ -103,20 +105,24 @@ def is_free(path: Path) -> bool:
 
 def is_rendered(path: Path) -> bool:
     """Return whether a file says that it was rendered."""
+    return MARK.encode() in _bytes(path)
+
+
+def _bytes(path: Path) -> bytes:
     try:
-        return MARK.encode() in read_file(path, LARGEST_BYTES)
+        return read_file(path, LARGEST_BYTES)
     except OSError:
-        return False
+        return b""
 
 
 def write(root: Path) -> list[Path]:
     """Write what differs; return which files that were. RequestError if one of them is a person's own."""
-    changed = {path: text for path, text in render(root).items() if not _is(path, text)}
+    changed = {path: text.encode() for path, text in render(root).items() if text.encode() != _bytes(path)}
     dockerfile = root / settings_of(root).dockerfile
     if strange := [path for path in changed if path != dockerfile and not is_free(path)]:
         names = listed(one_line(path.relative_to(root)) for path in strange)
         raise RequestError(f"{names}: not a rendered file: move it, or take its name out of {LISTING}")
-    write_outputs({path: text.encode() for path, text in changed.items()}, below=root)
+    write_outputs(changed, below=root)
     return list(changed)
 
 
@@ -126,14 +132,7 @@ def differing(root: Path) -> list[Path]:
     beside = [path for folder in ("compose", *FOLDERS.values()) for path in sorted((root / folder).glob("*.y*ml"))]
     beside += sorted((root / "slurm").glob("*.sbatch"))
     forgotten = [path for path in beside if path not in files and is_rendered(path)]
-    return [path for path, text in files.items() if not _is(path, text)] + forgotten
-
-
-def _is(path: Path, text: str) -> bool:
-    try:
-        return read_file(path, LARGEST_BYTES) == text.encode()
-    except OSError:
-        return False
+    return [path for path, text in files.items() if text.encode() != _bytes(path)] + forgotten
 
 
 _SECRET = {"KIT_HANDSHAKE_SECRET": "${KIT_HANDSHAKE_SECRET:-}"}
@@ -242,18 +241,13 @@ def _with_bases(dockerfile: Path, bases: dict[str, str]) -> str:
 def read_listing(root: Path) -> Listing:
     """Read `containers/rendered.yaml`; RequestError with file:line for whatever is wrong with it."""
     document = yaml_reader.read(root / LISTING)
-    _mapping(document)
-    document.only_keys(("compose", "kubernetes", "slurm"))
-    for part, word in (("compose", "experiment"), ("kubernetes", "default")):
-        _mapping(document, part)
-        document.only_keys((word, "files"), part)
-        _text(document, part, word)
-        _mapping(document, part, "files")
-    values = document.values
-    if "slurm" in values:
-        _mapping(document, "slurm")
-        document.only_keys(("files",), "slurm")
-        _mapping(document, "slurm", "files")
+    values = _mapping(document, _PARTS)
+    for part, words in _PARTS.items():
+        if words or part in values:
+            _mapping(document, (*words, "files"), part)
+            for word in words:
+                _text(document, part, word)
+            _mapping(document, None, part, "files")
     compose, kubernetes = values["compose"], values["kubernetes"]
     listing = Listing(
         [_rendered(document, compose["experiment"], "compose", name) for name in compose["files"]],
@@ -273,24 +267,28 @@ def _at(document: Document, *path: str) -> Any:
     return value
 
 
-def _mapping(document: Document, *path: str) -> None:
-    if not isinstance(_at(document, *path), dict):
+def _mapping(document: Document, known: Iterable[str] | None, *path: str) -> dict[str, Any]:
+    """Return the mapping at a place, which has no keys but the known ones; None for any."""
+    value = _at(document, *path)
+    if not isinstance(value, dict):
         document.fail(f"'{path[-1] if path else LISTING}' has to be a mapping", *path)
+    if known is not None:
+        document.only_keys(known, *path)
+    return value
 
 
 def _text(document: Document, *path: str) -> str:
     value = _at(document, *path)
     if not isinstance(value, str):
         document.fail(f"'{path[-1]}' is missing, or not a text", *path)
-    return str(value)
+    return value
 
 
 def _rendered(document: Document, experiment: str | None, part: str, name: str) -> Rendered:
     place = (part, "files", name)
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,49}", name):
         document.fail(f"'{name}': a file's name has small letters, digits and hyphens", *place)
-    _mapping(document, *place)
-    document.only_keys(_KEYS if experiment else ("experiment", *_KEYS), *place)
+    _mapping(document, _KEYS if experiment else ("experiment", *_KEYS), *place)
     layout, device, what = (_text(document, *place, key) for key in _KEYS)
     try:
         Layout.parse(layout)

@@ -21,7 +21,7 @@ from runner.records.provenance import gpus
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import FollowedNode, LaunchSpec, NodeSpec, Target, exit_of
-from runner.targets.children import die_with_parent, end_orphans, kill_marked, marks
+from runner.targets.children import die_with_parent, end_marked, end_orphans, marks
 from runner.targets.clean_environment import clean_environment
 from runner.targets.node_view import NodeView
 from runner.targets.torchrun import device_ids, node_specs
@@ -100,18 +100,15 @@ class LocalHandle(WorkersHandle):
         for agent in self.nodes:
             agent.wait(max(0.0, deadline - clock.monotonic()))
             agent.kill()
-        kill_marked(self._mark)
+        end_marked(self._mark, 0)
 
     def _start(self) -> Iterable[None]:
         for agent in self.nodes:
             agent.start(self._folder, self._cwd, self._mark)
         return ()
 
-    def _end(self) -> None:
-        self.stop()
-
     def _finish(self) -> Iterable[None]:
-        kill_marked(self._mark)
+        end_marked(self._mark, 0)
         return ()
 
 

@@ -23,6 +23,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 _SECONDS = 9
@@ -65,8 +66,8 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
     }
 
 
-def _process(pid: int) -> _Process | None:
-    """Read one process; None if it is gone or another user's."""
+def _process(pid: int) -> _Process:
+    """Read one process; empty if it is gone or another user's."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read(1_000_000).decode("utf-8", "replace").split("\0")
@@ -75,7 +76,7 @@ def _process(pid: int) -> _Process | None:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             command = file.read(100_000).decode("utf-8", "replace").split("\0")
     except OSError:
-        return None
+        return {}
     ticks = os.sysconf("SC_CLK_TCK")
     return {
         "pid": pid,
@@ -120,7 +121,7 @@ def _agent(agent: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
     """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
     environment = agent["environment"]
     port = environment.get("PET_MASTER_PORT", "")
-    words = dict(zip(agent["command"], agent["command"][1:]))  # noqa: B905 - Python 3.8 has no strict
+    words = dict(zip(agent["command"], agent["command"][1:]))  # noqa: B905 - an old Python has no strict
     own = _own(agent["pid"], sockets)
     listening = any(entry[0] == "listening" and entry[1].endswith(f":{port}") for entry in own)
     connected = any(entry[0] == "connected" and entry[2].endswith(f":{port}") for entry in own)
@@ -215,14 +216,17 @@ def _address(text: str) -> str:
 
 
 def _own(pid: int, sockets: dict[str, tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    own = []
+    inodes = [link[8:-1] for _, link in _open_files(pid) if link.startswith("socket:[")]
+    return [sockets[inode] for inode in inodes if inode in sockets]
+
+
+def _open_files(pid: int) -> Iterator[tuple[str, str]]:
+    """Yield what a process has open: its path in /proc, and what the kernel says that it is."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
+            path = f"/proc/{pid}/fd/{name}"
             with contextlib.suppress(OSError):
-                link = os.readlink(f"/proc/{pid}/fd/{name}")
-                if link.startswith("socket:[") and link[8:-1] in sockets:
-                    own.append(sockets[link[8:-1]])
-    return own
+                yield path, os.readlink(path)
 
 
 def _write_stacks(ranks: list[_Process]) -> None:
@@ -237,7 +241,8 @@ def _write_stacks(ranks: list[_Process]) -> None:
 def _ask(rank: _Process) -> None:
     rank["stack"] = []
     pid = rank["pid"]
-    path = _stacks_of(pid)
+    # The file to which a process writes its stacks, if it answers (trainkit/stacks.py)
+    path = next((path for path, link in _open_files(pid) if link.startswith(_STACKS)), None)
     if path is None or rank["state"] in "TtZ" or not _handles(pid):
         return
     with contextlib.suppress(OSError), open(path, "rb") as file:
@@ -252,17 +257,6 @@ def _ask(rank: _Process) -> None:
             size = now
         file.seek(before)
         rank["stack"] = main_thread(file.read(1_000_000).decode("utf-8", "replace"))
-
-
-def _stacks_of(pid: int) -> str | None:
-    """Return the file to which a process writes its stacks, if it answers (trainkit/stacks.py)."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                path = f"/proc/{pid}/fd/{name}"
-                if os.readlink(path).startswith(_STACKS):
-                    return path
-    return None
 
 
 def _handles(pid: int) -> bool:

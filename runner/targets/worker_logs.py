@@ -7,7 +7,7 @@ counted; the raw files keep it whole.
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from runner.core import clock
@@ -23,39 +23,6 @@ GRACE_SECONDS = 10.0
 BLOCK_BYTES = 262_144
 LONGEST_LINE = 65_536
 """Bytes of one line; an event line has at most 4 KB."""
-
-
-class WorkerLogs:
-    """The files `<node's folder>/*/attempt_0/<local rank>/stdout.log` of a run's workers."""
-
-    def __init__(self, folder: RunFolder, processes: Mapping[int, int]) -> None:
-        self._tails = [
-            Tail(folder.node(node), node, local_rank)
-            for node, count in processes.items()
-            for local_rank in range(count)
-        ]
-
-    def follow(self, launchers: Sequence[FollowedNode], stop: Callable[[], None]) -> Iterator[Line | None]:
-        """Yield what is printed until every launcher has ended; if one fails, the others get a grace, then `stop`."""
-        deadline = math.inf
-        polls = 0
-        while running := [launcher for launcher in launchers if not launcher.ended]:
-            if polls % QUIET_POLLS == 0:
-                yield from (line for tail in self._tails for line in tail.read())
-            yield None
-            polls += 1
-            if deadline == math.inf and any(launcher.failed for launcher in launchers):
-                deadline = clock.monotonic() + GRACE_SECONDS
-            if clock.monotonic() > deadline:
-                stop()
-            running[0].wait(POLL_SECONDS)
-
-    def rest(self) -> Iterator[Line | Note | None]:
-        """Yield what is left when all have ended, and what was cut."""
-        for tail in self._tails:
-            yield from tail.read(to_end=True)
-            if tail.cut:
-                yield Note(cut_note(f"process {tail.local_rank} of node {tail.node}", tail.cut))
 
 
 class Tail:
@@ -105,27 +72,47 @@ class WorkersHandle(Handle):
 
     def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int]) -> None:
         self.nodes, self._folder = nodes, folder
-        counts = zip(nodes, processes, strict=True)
-        self._logs = WorkerLogs(folder, {node.number: count for node, count in counts})
+        self._tails = [
+            Tail(folder.node(node.number), node.number, local_rank)
+            for node, count in zip(nodes, processes, strict=True)
+            for local_rank in range(count)
+        ]
 
     def lines(self) -> Iterator[Line | Note | None]:
         """Start the nodes, follow the files of their workers until all have ended, and remove what was started."""
         yield from self._start()
-        for line in self._logs.follow(self.nodes, self._end):
-            yield line
-            yield from self._said()
+        yield from self._follow()
         yield from self._finish()
-        yield from self._logs.rest()
+        for tail in self._tails:
+            yield from tail.read(to_end=True)
+            if tail.cut:
+                yield Note(cut_note(f"process {tail.local_rank} of node {tail.node}", tail.cut))
         if self.left:
             yield Note(self.left)
+
+    def _follow(self) -> Iterator[Line | Note | None]:
+        """Yield what is printed until all nodes have ended; if one fails, the others get a grace and are then ended."""
+        deadline = math.inf
+        polls = 0
+        while running := [node for node in self.nodes if not node.ended]:
+            if polls % QUIET_POLLS == 0:
+                yield from (line for tail in self._tails for line in tail.read())
+            yield None
+            yield from self._said()
+            polls += 1
+            if deadline == math.inf and any(node.failed for node in self.nodes):
+                deadline = clock.monotonic() + GRACE_SECONDS
+            if clock.monotonic() > deadline:
+                self._end()
+            running[0].wait(POLL_SECONDS)
 
     @abstractmethod
     def _start(self) -> Iterable[Note | None]:
         """Start all nodes; OSError if that fails."""
 
-    @abstractmethod
     def _end(self) -> None:
         """End the nodes that still run, of which one has failed."""
+        self.stop()
 
     @abstractmethod
     def _finish(self) -> Iterable[Note | None]:

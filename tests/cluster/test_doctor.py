@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 def examined(project: Project, *words: str, env: dict[str, str] | None = None) -> tuple[Ended, list[dict[str, Any]]]:
     done = project.runner("doctor", "--on", "kubernetes", "--device", "cpu", "--json", *words, env=env)
     assert done.stdout, done.stderr
-    return done, [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
+    return done, [finding for finding in json.loads(done.stdout)["findings"] if finding["state"] != "ok"]
 
 
 @pytest.mark.usefixtures("loaded")
@@ -42,7 +42,7 @@ def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp
     env = kubeconfig(tmp_path, server(), token)
     with fault.told():
         done, found = examined(project, "--with", f"namespace={namespace}", env=env)
-    assert (done.code, [one["check"] for one in found]) == (1, ["rights"])
+    assert (done.code, [finding["check"] for finding in found]) == (1, ["rights"])
     assert "create pytorchjobs, delete pytorchjobs" in found[0]["seen"]
     assert "kubectl auth can-i --list" in found[0]["mend"]
 
@@ -66,6 +66,6 @@ def test_without_the_operator_its_installation_is_named(project: Project, fault:
         pytest.skip("KIT_BARE_KUBECONFIG names no cluster without the operator")
     with fault.told():
         done, found = examined(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]})
-    (missing,) = [one for one in found if one["check"] == "crd"]
+    (missing,) = [finding for finding in found if finding["check"] == "crd"]
     assert (done.code, missing["seen"]) == (1, "the cluster knows no PyTorchJob")
     assert "kubectl apply" in missing["mend"]

@@ -1,5 +1,6 @@
 """Jobs that a cluster does not start, and what is deleted in it while a run goes on; tests/contract has other ends."""
 
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -52,21 +53,19 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
     assert record["ranks"][1]["events_seen"] > 0
 
 
-def test_an_image_that_cannot_be_pulled_ends_the_run_before_its_time(run: Run) -> None:
-    with within(110):
-        done, record = run("odd-slow", "--layout", "2x1", "--with", "image=nowhere.invalid/kit:0")
-    assert done.code == 1
-    assert record["status"] == "failed"
-    assert "cannot start: " in record["reason"]
-    assert "nowhere.invalid/kit:0" in record["reason"]
+@pytest.mark.parametrize(
+    ("image", "seconds", "reason"),
+    [("nowhere.invalid/kit:0", 110, "cannot start: .*nowhere.invalid/kit:0"), ("UPPER//case", 40, "InvalidImageName")],
+    ids=["cannot be pulled", "is no name"],
+)
+def test_an_image_that_never_starts_ends_the_run_before_its_time(
+    run: Run, image: str, seconds: float, reason: str
+) -> None:
+    with within(seconds):
+        done, record = run("odd-slow", "--layout", "2x1", "--with", f"image={image}")
+    assert (done.code, record["status"]) == (1, "failed")
+    assert re.search(reason, record["reason"])
     assert "node 0 " in done.stderr
-
-
-def test_an_image_s_name_that_is_none_is_not_waited_for(run: Run) -> None:
-    with within(40):
-        done, record = run("odd-slow", "--layout", "2x1", "--with", "image=UPPER//case")
-    assert done.code == 1
-    assert "InvalidImageName" in record["reason"]
 
 
 def test_more_gpus_than_there_are_is_pending_and_says_why(project: Project, run: Run) -> None:
@@ -78,26 +77,18 @@ def test_more_gpus_than_there_are_is_pending_and_says_why(project: Project, run:
     assert "node 1 Unschedulable: 0/1 nodes are available" in done.stderr
 
 
-def test_a_pod_that_somebody_deletes_ends_the_run(project: Project, namespace: str, started: Start) -> None:
+@pytest.mark.parametrize("what", ["pod", "job"])
+def test_a_pod_or_a_job_that_somebody_deletes_ends_the_run(
+    project: Project, namespace: str, started: Start, what: str
+) -> None:
     process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100")
     until(printed(folder, b"epoch_stop"), 60)
     name = pods(namespace)[1]["metadata"]["name"]
-    kubectl("delete", "pod", "-n", namespace, name, "--grace-period=1", "--wait=false")
+    words = ("pod", name, "--grace-period=1") if what == "pod" else ("pytorchjobs", "--all")
+    kubectl("delete", "-n", namespace, *words, "--wait=false")
     process.communicate()
     assert process.returncode == 1
     record = project.record(folder)
     assert record["status"] in ("failed", "killed")
-    assert "node 1" in record["reason"]
-    assert "its pod was deleted while it ran" in record["reason"], record["reason"]
+    assert re.search("node 1.*its pod was deleted while it ran" if what == "pod" else "deleted", record["reason"])
     assert record["ranks"][0]["events_seen"] > 0
-
-
-def test_a_job_that_somebody_deletes_ends_the_run(project: Project, namespace: str, started: Start) -> None:
-    process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100")
-    until(printed(folder, b"epoch_stop"), 60)
-    kubectl("delete", "pytorchjobs", "-n", namespace, "--all", "--wait=false")
-    process.communicate()
-    assert process.returncode == 1
-    record = project.record(folder)
-    assert record["status"] in ("failed", "killed")
-    assert "deleted" in record["reason"]

@@ -19,7 +19,7 @@ from tests.support.projects import Project
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
-NAMES = [one.name for one in read_listing(ROOT).kubernetes]
+NAMES = [file.name for file in read_listing(ROOT).kubernetes]
 MARKS = {"trainjob": [pytest.mark.trainer]}
 PLACES = [pytest.param(folder, marks=MARKS.get(kind, [])) for kind, folder in FOLDERS.items()]
 FILES = [
@@ -41,10 +41,11 @@ CRDS = {
 def test_what_is_validated_offline_is_the_schema_that_the_cluster_has(crd: str) -> None:
     def bare(value: Any) -> Any:
         if isinstance(value, list):
-            return [bare(one) for one in value]
-        if isinstance(value, dict):
-            return {key: bare(one) for key, one in value.items() if not (key == "description" and isinstance(one, str))}
-        return value
+            return [bare(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        said = isinstance(value.get("description"), str)
+        return {key: bare(item) for key, item in value.items() if not (said and key == "description")}
 
     found = json.loads(kubectl("get", "crd", crd, "-o", "json"))
     kept = json.loads((SCHEMAS / f"{CRDS[crd]}.schema.json").read_text("utf-8"))
@@ -87,8 +88,9 @@ def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Pr
     (path,) = results.glob("quickstart/*/run.json")
     first = project.record(path.parent)
     assert first["status"] == "completed"
-    assert {one["place"]["machine"] for one in first["outcome"]["exits"]} == {get("nodes")[0]["metadata"]["name"]}
-    assert all(one["place"]["digest"].startswith("sha256:") for one in first["outcome"]["exits"])
+    places = [node["place"] for node in first["outcome"]["exits"]]
+    assert {place["machine"] for place in places} == {get("nodes")[0]["metadata"]["name"]}
+    assert all(place["digest"].startswith("sha256:") for place in places)
     again = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results)
     assert (again.code, len(list(results.glob("quickstart/*/run.json")))) == (0, 1)
     assert "collected already" in again.stderr

@@ -43,16 +43,16 @@ def server() -> str:
     return kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
 
 
-def test_no_kubeconfig(project: Project, tmp_path: Path) -> None:
-    missing = tmp_path / "none"
-    assert f"no kubeconfig: {missing} does not exist" in refused(project, env={"KUBECONFIG": str(missing)}).stderr
-
-
-@pytest.mark.parametrize("text", ["", "a: [", "apiVersion: v1\nkind: Config\n"])
-def test_a_kubeconfig_that_is_none(project: Project, tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(None, "no kubeconfig: {path} does not exist")]
+    + [(text, "kubeconfig {path}") for text in ("", "a: [", "apiVersion: v1\nkind: Config\n")],
+)
+def test_no_kubeconfig_or_one_that_is_none(project: Project, tmp_path: Path, text: str | None, why: str) -> None:
     path = tmp_path / "config"
-    path.write_text(text)
-    assert f"kubeconfig {path}" in refused(project, env={"KUBECONFIG": str(path)}).stderr
+    if text is not None:
+        path.write_text(text)
+    assert why.format(path=path) in refused(project, env={"KUBECONFIG": str(path)}).stderr
 
 
 def test_a_context_that_is_not_in_it(project: Project) -> None:

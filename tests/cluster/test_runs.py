@@ -28,7 +28,7 @@ def test_a_layout_of_three_shapes_runs_as_an_indexed_job(run: Run) -> None:
     done, record = run("toy", "--layout", "1+2+1", "--with", "job=indexed", "--set", "steps=5", "--with", "cpu=400m")
     assert done.code == 0, done.snapshot
     assert len(record["ranks"]) == 4
-    places = [one["place"] for one in record["outcome"]["exits"]]
+    places = [node["place"] for node in record["outcome"]["exits"]]
     assert [place["pod"].rsplit("-", 2)[1] for place in places] == ["0", "1", "2"]
     assert all(place["limits"]["cpu"] == "400m" for place in places)
 

@@ -3,10 +3,12 @@
 import hashlib
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.containers import CONTROL, containers_of, left_of, networks_of
+from tests.support.containers import CONTROL, containers_of, docker, left_of, name_of_its_own, networks_of
 from tests.support.launches import run_once
 from tests.support.projects import Ended, Project
 
@@ -44,6 +46,18 @@ def compose(project: Project, file: str, *words: str, **env: str) -> subprocess.
     )
     done.stdout = CONTROL.sub("", done.stdout)  # Compose clears the terminal's line even where there is none
     return done
+
+
+@contextmanager
+def built(dockerfile: str, what: str, folder: Path, *words: str) -> Iterator[str]:
+    """Build an image of a name of its own, and remove it in the end."""
+    (folder / "Dockerfile").write_text(dockerfile)
+    name = f"{name_of_its_own(what)}:1"
+    docker("build", "--quiet", *words, "--tag", name, ".", cwd=folder)
+    try:
+        yield name
+    finally:
+        docker("image", "rm", name)
 
 
 def curve(record: dict[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ QUICKSTART = SMALLEST["quickstart"]
 def mounts(shared: Path) -> list[str]:
     """Give a container the engine, the docker command, and a folder that has the same name for both."""
     plugins = json.loads(docker("info", "--format", "{{json .ClientInfo.Plugins}}"))
-    (compose,) = (one["Path"] for one in plugins if one["Name"] == "compose")
+    (compose,) = (plugin["Path"] for plugin in plugins if plugin["Name"] == "compose")
     command = shutil.which("docker")
     assert command
     socket = Path(os.environ.get("DOCKER_HOST", str(SOCKET)).removeprefix("unix://"))
@@ -44,18 +44,7 @@ def archive(committed: Project, image: Images, tmp_path: Path) -> Path:
 
 def test_a_reviewer_without_a_network_gets_the_same_numbers_from_an_archive(archive: Path, image: Images) -> None:
     folder = archive.parent
-    without = [
-        "run",
-        "--rm",
-        "--network",
-        "none",
-        "--user",
-        "0:0",
-        "--workdir",
-        str(folder),
-        "--env",
-        f"TMPDIR={folder}",
-    ]
+    without = ["run", "--rm", "--network=none", "--user=0:0", f"--workdir={folder}", f"--env=TMPDIR={folder}"]
     shown = docker(*without, *mounts(folder), image.cpu, "runner", "reproduce", "kit.tar", "--json")
     verdicts = {run["run"].split("-")[-2]: run for run in json.loads(shown)["runs"]}
     assert sorted(verdicts) == ["compose", "local"]

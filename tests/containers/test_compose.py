@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.containers.engine import compose, curve, newest, run, up
+from tests.containers.engine import built, compose, curve, newest, run, up
 from tests.support.containers import Images, docker, inspected, name_of_its_own
 from tests.support.launches import run_once
 from tests.support.projects import Project
@@ -114,15 +114,10 @@ def test_a_record_names_its_image_and_base_and_a_kept_request_can_be_started_aga
 
 
 def test_two_images_are_compared_as_they_are(project: Project, image: Images, tmp_path: Path) -> None:
-    other = f"{name_of_its_own('other')}:1"
     changed = "echo '# another program' >> /workspace/experiments/toy/ddp.py"
-    (tmp_path / "Dockerfile").write_text(f"FROM {image.cpu}\nUSER 0\nRUN {changed}\n")
-    docker("build", "--quiet", "--tag", other, ".", cwd=tmp_path)
     choices = ["--experiment", "toy", "--on", "compose", "--layout", "1x1", "--device", "cpu", "--repeat", "1"]
-    try:
+    with built(f"FROM {image.cpu}\nUSER 0\nRUN {changed}\n", "other", tmp_path) as other:
         done = project.runner("compare", image.cpu, other, *choices, "--json")
-    finally:
-        docker("image", "rm", other)
     assert done.code == 4, done.snapshot
     (cell,) = json.loads(done.stdout)["cells"]
     assert [what.partition(" differs")[0] for what in cell["differs"]] == ["image", "code"]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.containers import base_image, docker, name_of_its_own
+from tests.containers.engine import built
+from tests.support.containers import base_image, docker
 from tests.support.faults import Fault
 from tests.support.launches import ended, until
 from tests.support.patience import within
@@ -30,21 +31,11 @@ def examined(project: Project, *words: str) -> tuple[Ended, list[dict[str, Any]]
         done = project.runner("doctor", "--on", "compose", "--device", "cpu", "--json", *words)
     until(lambda: containers() == [], 10)  # the engine may still be about it
     assert done.stdout, done.stderr
-    return done, [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
+    return done, [finding for finding in json.loads(done.stdout)["findings"] if finding["state"] != "ok"]
 
 
 def containers() -> list[str]:
     return docker("ps", "--all", "--format", "{{.Names}}", "--filter", "name=kit-doctor-").split()
-
-
-def built(dockerfile: str, what: str, folder: Path) -> Iterator[str]:
-    """Build an image of a name of its own, and remove it in the end."""
-    (folder / "Dockerfile").write_text(dockerfile)
-    name = f"{name_of_its_own(what)}:1"
-    docker("build", "--quiet", "--tag", name, ".", cwd=folder)
-    yield name
-    until(lambda: containers() == [], 10)  # the engine removes no image that a container has
-    docker("image", "rm", name)
 
 
 @pytest.fixture
@@ -53,7 +44,8 @@ def other_image(tmp_path: Path) -> Iterator[str]:
     text = f"FROM {base_image()}\nRUN file=$(python3 -c 'import importlib.util as u; "
     text += 'print(u.find_spec("torch").submodule_search_locations[0])\')/version.py && '
     text += "sed -i \"s/^__version__.*/__version__ = '2.4.0'/\" $file\n"
-    yield from built(text, "other", tmp_path)
+    with built(text, "other", tmp_path) as name:
+        yield name
 
 
 @pytest.fixture
@@ -61,13 +53,15 @@ def slow_image(tmp_path: Path) -> Iterator[str]:
     """An image in which Python takes longer than anybody waits."""
     text = f"FROM {base_image()}\nRUN printf '#!/bin/sh\\nexec sleep 300\\n' > /usr/local/bin/python3 && "
     text += "chmod +x /usr/local/bin/python3\nENV PATH=/usr/local/bin:$PATH\n"
-    yield from built(text, "slow", tmp_path)
+    with built(text, "slow", tmp_path) as name:
+        yield name
+        until(lambda: containers() == [], 10)  # the engine removes no image that a container has
 
 
 def test_a_healthy_engine_has_no_finding(project: Project) -> None:
     done, found = examined(project, "--with", f"image={base_image()}")
     assert (done.code, found) == (0, []), done.stdout
-    seen = {(one["check"], one["where"]): one["seen"] for one in json.loads(done.stdout)["findings"]}
+    seen = {(finding["check"], finding["where"]): finding["seen"] for finding in json.loads(done.stdout)["findings"]}
     place = f"container of {base_image()}"
     assert seen["shared-memory", place] == "1.0 GiB in /dev/shm"
     assert "eth0" in seen["interface", place]

@@ -134,11 +134,9 @@ def test_the_labels_say_what_it_is(project: Project, image: Images) -> None:
     said = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
     text = (project.root / "pyproject.toml").read_text("utf-8")
     facts = dict(re.findall(r'(?m)^(name|version|description|license) = "(.*)"$', text))
-    assert said["title"] == facts["name"]
-    assert said["version"] == facts["version"]
-    assert said["description"] == facts["description"]
-    assert said["licenses"] == facts["license"]
-    assert said["base.name"] == image.base
+    expected = {"title": facts["name"], "licenses": facts["license"], "base.name": image.base}
+    expected |= {name: facts[name] for name in ("version", "description")}
+    assert {name: said[name] for name in expected} == expected
 
 
 def test_a_changed_program_makes_one_new_layer(image: Images, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.containers import docker, name_of_its_own
+from tests.containers.engine import built
 from tests.support.launches import until
 from tests.support.projects import Ended, Project
 
@@ -62,27 +62,19 @@ def test_gpus_on_an_engine_without_a_driver_are_refused(project: Project, bare_e
 
 
 def test_an_image_for_another_architecture_is_refused(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
-    name = f"{name_of_its_own('architecture')}:1"
-    docker("build", "--quiet", "--platform", "linux/s390x", "--tag", name, ".", cwd=tmp_path)
-    try:
+    text = "FROM scratch\nCOPY Dockerfile /\n"
+    with built(text, "architecture", tmp_path, "--platform", "linux/s390x") as name:
         line = refused(project, "--device", "cpu", KIT_IMAGE=name)
-        assert line.startswith(f"error: {name} is an image for s390x and this machine is ")
-    finally:
-        docker("image", "rm", name)
+    assert line.startswith(f"error: {name} is an image for s390x and this machine is ")
 
 
 def test_a_named_image_that_holds_other_programs_is_refused(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /workspace/experiments/mnist/ddp.py\n")
-    name = f"{name_of_its_own('programs')}:1"
-    docker("build", "--quiet", "--tag", name, ".", cwd=tmp_path)
-    try:
+    text = "FROM scratch\nCOPY Dockerfile /workspace/experiments/mnist/ddp.py\n"
+    with built(text, "programs", tmp_path) as name:
         line = refused(project, "--device", "cpu", KIT_IMAGE=name)
-        assert line == (
-            f"error: the image {name} holds other programs than this checkout: build it again, or leave KIT_IMAGE out"
-        )
-    finally:
-        docker("image", "rm", name)
+    assert line == (
+        f"error: the image {name} holds other programs than this checkout: build it again, or leave KIT_IMAGE out"
+    )
 
 
 def test_a_named_image_that_is_not_there_is_refused(project: Project) -> None:

@@ -32,6 +32,10 @@ class Harness:
 
     start_seconds = 8.0
     """What a run needs at most until its processes print, also beside other tests."""
+    starting_seconds = 0.1
+    """After which a run that was started is starting and has printed nothing."""
+    removing_seconds = 0.0
+    """How long an engine may take to remove what was deleted."""
     says_of_node_1: tuple[str, ...] = ("node 1 has not joined: ",)
     """Words of the record of a run whose node 1 never starts."""
     says_of_rendezvous = re.compile(
@@ -90,7 +94,7 @@ class Harness:
     def is_starting(self, run: Path) -> None:
         """Wait for a moment at which the run starts and has printed nothing."""
         del run
-        time.sleep(0.1)
+        time.sleep(self.starting_seconds)
 
     def forbid_node_1(self) -> None:
         """See to it that node 1 of a run cannot start, if the target can tell before the start."""
@@ -99,16 +103,21 @@ class Harness:
         """Stop node 1 of a run that has just been started, unless it cannot start anyway."""
         until(lambda: [agent.process.send_signal(signal.SIGSTOP) for agent in self._agents_of_node_1(run)])
 
-    @staticmethod
-    def _agents_of_node_1(run: Path) -> list[Seen]:
-        return [seen for seen in processes_of(run.name) if seen.environ.get("PET_NODE_RANK") == "1"]
+    def _agents_of_node_1(self, run: Path) -> list[Seen]:
+        return [seen for seen in self.processes(run) if seen.environ.get("PET_NODE_RANK") == "1"]
+
+    def processes(self, run: Path) -> list[Seen]:
+        """The processes of a run, wherever it runs."""
+        return processes_of(run.name)
 
     def left(self, run: Path) -> list[Any]:
         """What is left of a run."""
-        return processes_of(run.name)
+        return self.processes(run)
 
     def require_nothing_left(self, run: Path) -> None:
         """Fail if something is left of a run that has ended."""
+        if self.removing_seconds:
+            until(lambda: self.left(run) == [], self.removing_seconds, every=0.5)
         assert self.left(run) == []
 
 
@@ -116,12 +125,9 @@ class Containers(Harness):
     """Target compose."""
 
     start_seconds = 25.0
+    starting_seconds = 0.4
     says_of_rendezvous = re.compile(SINCE + "node 1 has not joined: its container is paused")
     memory = ("--with", "memory=1gb")
-
-    def is_starting(self, run: Path) -> None:
-        del run
-        time.sleep(0.4)  # now the containers are made
 
     def hold_node_1(self, run: Path) -> None:
         docker("pause", running_of(f"kit-{run.name.lower()}", 2)[1])
@@ -138,39 +144,34 @@ class Hosts(Harness):
     def __init__(self, project: Project) -> None:
         super().__init__(project, "--on", "ssh", *ssh_hosts.WORDS)
 
-    @staticmethod
-    def _agents_of_node_1(run: Path) -> list[Seen]:
-        return [seen for seen in ssh_hosts.processes_of(run.name) if seen.environ.get("PET_NODE_RANK") == "1"]
+    def processes(self, run: Path) -> list[Seen]:
+        return list(ssh_hosts.processes_of(run.name))
 
     def left(self, run: Path) -> list[Any]:
-        return [*ssh_hosts.processes_of(run.name), *ssh_hosts.folders_of(run.name)]
+        return [*self.processes(run), *ssh_hosts.folders_of(run.name)]
 
 
 class Jobs(Harness):
     """Target slurm."""
 
     start_seconds = 20.0
+    starting_seconds = 0.4
+    removing_seconds = 10.0
 
     def __init__(self, project: Project, *words: str) -> None:
         super().__init__(project, *words)
         self.memory = ("--with", "mem=1G") if limits_memory() else ()
 
-    def is_starting(self, run: Path) -> None:
-        del run
-        time.sleep(0.4)  # now the job is submitted
-
     def left(self, run: Path) -> list[Any]:
-        return [*jobs_of(run.name), *processes_of(run.name)]
-
-    def require_nothing_left(self, run: Path) -> None:
-        """Give Slurm the time that it takes to remove a job that has ended from the queue."""
-        until(lambda: self.left(run) == [], 10, every=0.5)
+        return [*jobs_of(run.name), *self.processes(run)]
 
 
 class Pods(Harness):
     """Target kubernetes, as a PyTorchJob."""
 
     start_seconds = 30.0
+    starting_seconds = 0.0
+    removing_seconds = 60.0
     says_of_node_1 = ("node 1 has not joined: ", "exceeded quota")
     says_of_rendezvous = re.compile(SINCE + "node [01] has not joined: its pod has not started: .*exceeded quota")
     memory = ("--with", "memory=1Gi")
@@ -185,9 +186,6 @@ class Pods(Harness):
         with claim_with(source.parent, self.namespace, image_of("", "cpu")) as claim:
             yield ["--with", f"data_claim={claim}"]
 
-    def is_starting(self, run: Path) -> None:
-        """Go on at once: there are no pods yet."""
-
     def forbid_node_1(self) -> None:
         kubectl("create", "quota", "small", "-n", self.namespace, "--hard=pods=1")
 
@@ -197,10 +195,6 @@ class Pods(Harness):
     def left(self, run: Path) -> list[str]:
         del run
         return things(self.namespace)
-
-    def require_nothing_left(self, run: Path) -> None:
-        """Give the cluster the time that it takes to remove what was deleted."""
-        until(lambda: self.left(run) == [], 60, every=0.5)
 
 
 class IndexedPods(Pods):

@@ -11,7 +11,6 @@ TARGETS = {
     "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
     "ssh": pytest.param("ssh", marks=pytest.mark.hosts),
 }
-HERE = ("local", "compose")
 SOON = pytest.param("local")
 """Target local, in a test that `make test` runs: one way to fail, to hang, to be interrupted and to be killed."""
 

@@ -2,8 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 import pytest
 
@@ -12,8 +11,6 @@ from tests.support.faults import Fault
 from tests.support.kills import Told, at_random, lost
 from tests.support.launches import BEGINNING, END, nothing_is_left_of, one_run, until, words_are_printed
 from tests.support.projects import Project
-
-Begin = Callable[[Told], Told]
 
 pytestmark = pytest.mark.real_processes
 
@@ -38,13 +35,6 @@ while True:
 count(number)
 sys.exit(5)
 """
-
-
-@pytest.fixture
-def begin() -> Iterator[Begin]:
-    """Take what is to be closed, also if the test fails."""
-    with ExitStack() as stack:
-        yield lambda told: stack.enter_context(closing(told))
 
 
 def program(*, slow: bool) -> str:
@@ -87,21 +77,19 @@ def test_what_a_full_disk_took_is_in_the_record_and_the_person_is_told(project: 
         pytest.param(False, marks=pytest.mark.fault("the results folder is removed")),
     ],
 )
-def test_results_that_go_away_are_said_and_recovered(
-    project: Project, fault: Fault, begin: Begin, renamed: bool
-) -> None:
+def test_results_that_go_away_are_said_and_recovered(project: Project, fault: Fault, renamed: bool) -> None:
     one_run(project, program(slow=True), "1x2")
-    told = begin(Told(project.start("run", "tiny")))
-    until(words_are_printed(project, "has begun", 2))
-    at_random(2)
-    (run,) = project.runs()
-    gone, kept = time.monotonic(), project.root / "kept"
-    if renamed:
-        project.results.rename(kept)
-    else:
-        shutil.rmtree(project.results)
-        kept.mkdir()
-    code, stderr = told.ended()
+    with closing(Told(project.start("run", "tiny"))) as told:
+        until(words_are_printed(project, "has begun", 2))
+        at_random(2)
+        (run,) = project.runs()
+        gone, kept = time.monotonic(), project.root / "kept"
+        if renamed:
+            project.results.rename(kept)
+        else:
+            shutil.rmtree(project.results)
+            kept.mkdir()
+        code, stderr = told.ended()
     assert code == 1, stderr
     seconds = told.after(gone, "is gone: it was removed or renamed")
     assert nothing_is_left_of(run)

@@ -180,18 +180,18 @@ def test_a_runner_that_is_killed_while_it_writes_the_record(harness: Harness, fa
 @pytest.mark.fault("one of two runners in one folder is killed (SIGKILL)")
 @on("local")
 def test_of_two_runners_in_one_folder_one_is_killed_and_the_other_loses_nothing(harness: Harness, fault: Fault) -> None:
-    first, one = start(harness, 100)
+    first, killed = start(harness, 100)
     second, other = start(harness, RUN_SECONDS)
     told = Told(second)
-    until(harness.have_begun(one, 2))
+    until(harness.have_begun(killed, 2))
     at_random(RUN_SECONDS / 2)
-    kill_runner(harness.project, one)
+    kill_runner(harness.project, killed)
     first.communicate()
     recovered = harness.project.runner("recover")
     assert recovered.code == 0, recovered.snapshot
-    assert f"{one.name}: finished: " in recovered.stdout
+    assert f"{killed.name}: finished: " in recovered.stdout
     assert f"{other.name}: finished" not in recovered.stdout
     code, stderr = told.ended()
     assert (code, harness.project.record(other)["status"]) == (0, "completed"), stderr
-    assert harness.left(one) == harness.left(other) == []
-    fault(lost=lost(one, written(one)) + lost(other, written(other)))
+    assert harness.left(killed) == harness.left(other) == []
+    fault(lost=lost(killed, written(killed)) + lost(other, written(other)))

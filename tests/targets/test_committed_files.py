@@ -75,11 +75,11 @@ def test_nothing_is_rendered_through_a_link_or_over_one(tmp_path: Path, project:
         path.parent.mkdir(exist_ok=True)
         elsewhere.mkdir()
     path.symlink_to(elsewhere)
-    before = {one: one.lstat().st_mtime_ns for one in tmp_path.rglob("*")}
+    before = {file: file.lstat().st_mtime_ns for file in tmp_path.rglob("*")}
     done = project.runner("render")
     assert (done.code, done.stderr.count("\n")) == (2, 1), done.snapshot
     assert "link" in done.stderr or "not a rendered file" in done.stderr
-    assert {one: one.lstat().st_mtime_ns for one in tmp_path.rglob("*")} == before
+    assert {file: file.lstat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
 
 def test_the_settings_name_the_image_and_its_file(tmp_path: Path) -> None:

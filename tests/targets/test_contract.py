@@ -107,15 +107,6 @@ def test_every_option_has_a_type_a_default_and_one_line_of_help(name: str) -> No
             setattr(options, field.name, "changed")
 
 
-@pytest.mark.parametrize("name", targets.TARGETS)
-def test_an_option_that_a_target_lacks_is_refused_and_who_has_it_is_named(name: str) -> None:
-    with pytest.raises(RequestError, match="has no option 'recordings'"):
-        targets.load(name, [*WORDS.get(name, []), "recordings=x"])
-    if name != "kubernetes":
-        with pytest.raises(RequestError, match="target kubernetes has it"):
-            targets.load(name, [*WORDS.get(name, []), "namespace=lab"])
-
-
 @pytest.mark.parametrize("name", STARTS_NOTHING_ELSEWHERE)
 def test_a_run_that_was_never_started_is_cleaned_up_and_stopped(
     project: Project, tmp_path: Path, make: Make, name: str
@@ -206,7 +197,7 @@ def test_a_target_is_added_by_one_file_and_runs(
     handle = target.start(spec, begin(tmp_path / "results", make.launch(layout="2x1"), spec.text("x"), "", spec.file))
     printed = b"torchrun -m experiments.toys.ok --epochs 2"
     assert list(handle.lines()) == [Line(node, 0, printed) for node in (0, 0, 1, 1)]
-    assert [(one.node, one.code) for one in handle.exits] == [(0, 0), (1, 0)]
+    assert [(ended.node, ended.code) for ended in handle.exits] == [(0, 0), (1, 0)]
     assert sys.modules["shell_target"].Shell is type(target)
     with pytest.raises(RequestError, match="target shell has it"):
         targets.load("local", ["times=2"])

@@ -56,13 +56,12 @@ def test_unlike_nodes_are_components_that_all_have_the_options_of_the_job(projec
     assert "--het-group=0 bash -c 'node 2' : \\\n  --het-group=1 bash -c 'node 3'" in text
 
 
-@pytest.mark.parametrize("where", ["python", "container", "pyxis"])
-def test_hostile_words_are_words_for_the_shell(project: Project, tmp_path: Path, where: str) -> None:
-    options = {
-        "python": [f"python={HOSTILE}"],
-        "container": [f"container={HOSTILE}"],
-        "pyxis": [f"container={HOSTILE}", "container_runtime=pyxis"],
-    }[where]
+@pytest.mark.parametrize(
+    "options",
+    [[f"python={HOSTILE}"], [f"container={HOSTILE}"], [f"container={HOSTILE}", "container_runtime=pyxis"]],
+    ids=["python", "container", "pyxis"],
+)
+def test_hostile_words_are_words_for_the_shell(project: Project, tmp_path: Path, options: list[str]) -> None:
     text = text_of(project, options, matrix={"layout": ["2x1"]})
     script = tmp_path / "job.sbatch"
     script.write_text(text, "utf-8")
@@ -92,15 +91,15 @@ def test_a_value_with_spaces_stays_one_value_of_its_option(project: Project) -> 
 
 
 def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
-    names = [one.name for one in read_listing(ROOT).slurm]
-    assert names
-    assert {path.stem for path in (ROOT / "slurm").glob("*.sbatch")} == set(names)
-    for one in read_listing(ROOT).slurm:
-        path = ROOT / "slurm" / f"{one.name}.sbatch"
+    listed = {f"{file.name}.sbatch": file for file in read_listing(ROOT).slurm}
+    assert listed
+    assert {path.name for path in (ROOT / "slurm").glob("*.sbatch")} == set(listed)
+    for name, file in listed.items():
+        path = ROOT / "slurm" / name
         subprocess.run(["bash", "-n", path], check=True)
         told = cell_of(path.read_text("utf-8"))
         assert isinstance(told, dict)
-        assert (told["experiment"], told["layout"], told["device"]) == (one.experiment, one.layout, one.device)
+        assert (told["experiment"], told["layout"], told["device"]) == (file.experiment, file.layout, file.device)
 
 
 def test_what_a_command_complains_of_is_said_once_without_its_levels() -> None:

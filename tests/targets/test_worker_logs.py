@@ -1,8 +1,10 @@
 """Workers' files are followed while they are written, in bounded memory, and nothing else is opened in their place."""
 
+import math
 import os
 import time
 import tracemalloc
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.records.folder import RunFolder
-from runner.targets.base import Line, Note
-from runner.targets.worker_logs import GRACE_SECONDS, LONGEST_LINE, BoundedLines, Tail, WorkerLogs
+from runner.records.schema import NodeExit
+from runner.targets.base import FollowedNode, Line, Note
+from runner.targets.worker_logs import GRACE_SECONDS, LONGEST_LINE, BoundedLines, Tail, WorkersHandle
 from tests.support.held_clock import HeldClock
 
 
@@ -55,20 +58,6 @@ def test_a_line_of_any_length_is_read_in_bounded_memory(tmp_path: Path) -> None:
     assert time.process_time() - began < 60
 
 
-def test_what_was_cut_is_said(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    folder.node(0).mkdir(parents=True)
-    worker_file(folder.node(0), 1).write_bytes(b"x" * 100_000 + b"\nend\n")
-    found = [line for line in WorkerLogs(folder, {0: 2}).rest() if line]
-    assert found[:2] == [Line(0, 1, b"x" * LONGEST_LINE), Line(0, 1, b"end")]
-    assert found[2:] == [
-        Note(
-            "process 1 of node 0 printed 1 line longer than 65,536 bytes: only the beginning was looked at, "
-            "the raw file has all of it"
-        )
-    ]
-
-
 def test_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
     path, tail = worker_file(tmp_path), Tail(tmp_path, 0, 0)
     for written, seen in ((b"one\ntw", [b"one"]), (b"o\n\nthr", [b"two"])):
@@ -95,33 +84,54 @@ def test_a_link_or_a_fifo_in_place_of_a_worker_s_file_is_not_opened(tmp_path: Pa
     assert texts(Tail(node, 0, 0), to_end=True) == []
 
 
-class Fake:
-    """A launcher that ends after some polls, while the clock goes on."""
+class Fake(FollowedNode):
+    """A node that ends after some polls, while the clock goes on."""
 
-    def __init__(self, clock: HeldClock, polls: float, code: int = 0) -> None:
+    def __init__(self, number: int, clock: HeldClock, polls: float, code: int = 0) -> None:
+        super().__init__(number)
         self.clock, self.polls, self.code = clock, polls, code
 
     @property
-    def ended(self) -> bool:
-        self.polls -= 1
-        return self.polls < 0
-
-    @property
-    def failed(self) -> bool:
-        return self.polls < 0 and self.code != 0
+    def exit(self) -> NodeExit | None:
+        return NodeExit(self.number, self.code) if self.polls < 0 else None
 
     def wait(self, seconds: float) -> None:
+        self.polls -= 1
         self.clock.advance(seconds)
 
 
+class FakeRun(WorkersHandle):
+    """A run whose last node hangs until it is stopped."""
+
+    def _start(self) -> Iterable[None]:
+        return ()
+
+    _finish = _start
+
+    def stop(self) -> None:
+        hangs = self.nodes[-1]
+        assert isinstance(hangs, Fake)
+        self.stopped_at = hangs.clock.monotonic()
+        hangs.polls = -1
+
+
 def test_if_a_node_fails_the_others_get_a_grace_and_are_then_stopped(tmp_path: Path, held_clock: HeldClock) -> None:
-    hangs, stopped = Fake(held_clock, float("inf")), []
-
-    def stop() -> None:
-        stopped.append(held_clock.monotonic())
-        hangs.polls = 0
-
     began = held_clock.monotonic()
-    launchers = [Fake(held_clock, 2, code=1), hangs]
-    assert set(WorkerLogs(RunFolder(tmp_path), {0: 1}).follow(launchers, stop)) == {None}
-    assert [when - began for when in stopped] == [pytest.approx(GRACE_SECONDS, abs=1)]
+    run = FakeRun(RunFolder(tmp_path), [Fake(0, held_clock, 2, code=1), Fake(1, held_clock, math.inf)], [1, 1])
+    assert set(run.lines()) == {None}
+    assert run.stopped_at - began == pytest.approx(GRACE_SECONDS, abs=1)
+
+
+def test_what_was_cut_is_said(tmp_path: Path, held_clock: HeldClock) -> None:
+    folder = RunFolder(tmp_path)
+    folder.node(0).mkdir(parents=True)
+    worker_file(folder.node(0), 1).write_bytes(b"x" * 100_000 + b"\nend\n")
+    found = [line for line in FakeRun(folder, [Fake(0, held_clock, -1)], [2]).lines() if line]
+    assert found == [
+        Line(0, 1, b"x" * LONGEST_LINE),
+        Line(0, 1, b"end"),
+        Note(
+            "process 1 of node 0 printed 1 line longer than 65,536 bytes: only the beginning was looked at, "
+            "the raw file has all of it"
+        ),
+    ]

@@ -10,7 +10,7 @@ import os
 import subprocess
 import tarfile
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
@@ -21,71 +21,61 @@ from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.containers import made
 from runner.targets.compose.service import BASES, STAGES, WORKSPACE, image_of
 from trainkit.files import is_file, open_file, read_file
-from trainkit.sources import LIBRARY, hash_sources, read_folders
+from trainkit.sources import LIBRARY, read_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from docker import DockerClient
-    from docker.models.containers import Container
     from docker.models.images import Image
 
+    from runner.definitions.plan import Run
     from runner.definitions.settings import Settings
 
 LOCK = "requirements/runtime.lock"
 LARGEST_LOCK = 10_000_000
 NOT_COMPARED = ("data", "results")
 """Folders of a project that its containers see as they are here."""
-LARGEST_BYTES = 100 * 2**20
-"""How much is read of a folder."""
 MOST_BYTES = 2**30
-"""How much of an image is compared."""
+"""How much of an image is read."""
 _CHUNK = 2**20
 
 
-def ready(
-    client: DockerClient,
-    settings: Settings,
-    folders: list[str],
-    mounted: list[str],
-    device: str,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    """Find the image of a device, or the one that KIT_IMAGE names, and describe it; build what is missing.
+def ready(client: DockerClient, run: Run, say: Callable[[str], None]) -> dict[str, Any]:
+    """Find the image of a run's device, or the one that KIT_IMAGE names, and describe it; build what is missing.
 
     What an image holds is read from its files, not from its labels: an image is used only if what it holds of the
-    project is as it is in this checkout: a family's programs in `folders`, but for what is `mounted`. One that was
-    named is never built.
+    project is as it is in this checkout. One that was named is never built.
     """
     named = os.environ.get("KIT_IMAGE")
-    name, root = named or image_of(settings.image, device), settings.root
+    name = named or image_of(run.experiment.settings.image, run.device)
     image = engine.find_image(client, name)
     if image is not None:
         engine.check_architecture(client, image.attrs, name)
-    stale = "is not there" if image is None else _differs(client, image, root, folders, mounted)
+    stale = "is not there" if image is None else _differs(client, image, run)
     if stale and named:
         way = f"docker pull {named}" if image is None else "build it again, or leave KIT_IMAGE out"
         raise RequestError(f"the image {named} {stale}: {way}")
     if stale:
         say(f"the image {name} {stale}: building it")
-        _build(settings, device, name)
+        _build(run.experiment.settings, run.device, name)
         image = engine.find_image(client, name)
         if image is None:
             raise RequestError(
                 f"docker build succeeded and left no image {name}: does DOCKER_HOST name another engine?"
             )
     assert image is not None  # noqa: S101 - it was found or built
-    return _describe(client, image, _base(root, device), name)
+    return _describe(client, image, run, name)
 
 
-def named(client: DockerClient, name: str, root: Path, device: str) -> dict[str, Any]:
+def named(client: DockerClient, name: str, run: Run) -> dict[str, Any]:
     """Describe an image that is used as it is, whatever programs it holds: each run reports the hash of its own."""
     image = engine.find_image(client, name)
     if image is None:
         raise RequestError(f"the image {name} is not there: docker pull {name}")
     engine.check_architecture(client, image.attrs, name)
-    return _describe(client, image, _base(root, device), name)
+    return _describe(client, image, run, name)
 
 
 def _build(settings: Settings, device: str, name: str) -> None:
@@ -104,35 +94,43 @@ def _build(settings: Settings, device: str, name: str) -> None:
         )
 
 
-def _base(root: Path, device: str) -> str | None:
-    """Return the image that the device's is built on; None for a project that builds none."""
-    name = BASES[device]
-    return os.environ.get(name) or (read_lock(root)[name] if os.path.lexists(root / BASE_LOCK) else None)
-
-
-def _differs(client: DockerClient, image: Image, root: Path, folders: list[str], mounted: list[str]) -> str | None:
+def _differs(client: DockerClient, image: Image, run: Run) -> str | None:
     """Return how an image differs from the checkout, if it does.
 
     Of the kit's own image the programs of one family count, and the lock file. Of any other one nobody knows what a
-    program reads: every file that it holds counts, the list of its packages among them, but for what is mounted.
+    program reads: every file that it holds counts, the list of its packages among them, but for what is mounted. A
+    file that only one of the two has does not count there: a build makes files, and leaves others out.
     """
-    if not is_file(root / LIBRARY.name / "__init__.py"):
-        changed = changed_file(client, str(image.id), WORKSPACE, root, [*mounted, *NOT_COMPARED])
-        return f"holds another {changed} than this checkout" if changed else None
-    held = read_files(client, str(image.id), WORKSPACE, [*folders, LOCK])
-    lock = held.pop(LOCK, b"")
-    programs = {path: data for path, data in held.items() if path.endswith(".py")}
-    if hash_sources(programs) != hash_sources(read_folders(root, folders)):
-        return "holds other programs than this checkout"
-    if lock != read_file(root / LOCK, LARGEST_LOCK):
-        return f"was built from another {LOCK}"
-    return None
+    from docker.errors import NotFound  # imported on use
+
+    root, program = run.experiment.root, run.cell.program
+    if is_file(root / LIBRARY.name / "__init__.py"):
+        families = tuple(f"{folder}/" for folder in program.folders)
+        held: dict[str, bytes] = {}
+        with suppress(NotFound), _files(client, str(image.id)) as files:
+            for path, _, file in files:
+                if path == LOCK or (path.endswith(".py") and path.startswith(families)):
+                    held[path] = file.read()
+        lock = held.pop(LOCK, b"")
+        if held != read_folders(root, program.folders):
+            return "holds other programs than this checkout"
+        return f"was built from another {LOCK}" if lock != read_file(root / LOCK, LARGEST_LOCK) else None
+    try:
+        with _files(client, str(image.id), (*program.places, *NOT_COMPARED)) as files:
+            changed = next((path for path, size, file in files if _is_another(root / path, root, size, file)), "")
+    except NotFound:
+        changed = f"{WORKSPACE} (it has none)"
+    return f"holds another {one_line(changed, 200)} than this checkout" if changed else None
 
 
-def _describe(client: DockerClient, image: Image, base_name: str | None, name: str) -> dict[str, Any]:
-    """Identify the image by what nobody can move: its id, and a registry's digest where one holds it."""
+def _describe(client: DockerClient, image: Image, run: Run, name: str) -> dict[str, Any]:
+    """Identify the image by what nobody can move: its id, and a registry's digest where one holds it; and its base."""
     facts: dict[str, Any] = {"id": image.id, "digest": _digest(image)}
-    if base_name is not None:
+    variable, root = BASES[run.device], run.experiment.root
+    base_name = os.environ.get(variable)
+    if not base_name and os.path.lexists(root / BASE_LOCK):  # a project may build no image
+        base_name = read_lock(root)[variable]
+    if base_name:
         base = engine.find_image(client, base_name)
         below = base.attrs["RootFS"]["Layers"] if base is not None else []
         if base is not None and image.attrs["RootFS"]["Layers"][: len(below)] == below:
@@ -147,80 +145,47 @@ def _digest(image: Image) -> str | None:
     return digests[0].partition("@")[2] if digests else None
 
 
-def read_files(client: DockerClient, image: str, root: str, places: list[str]) -> dict[str, bytes]:
-    """Read the regular files at places below a folder of an image, by their paths from it; a place may be absent."""
-    from docker.errors import APIError  # imported on use
+@contextmanager
+def _files(
+    client: DockerClient, image: str, left_out: Sequence[str] = ()
+) -> Iterator[Iterator[tuple[str, int, IO[bytes]]]]:
+    """Open what an image holds of the project: path, size and content of each file, to be read in this order.
 
-    found: dict[str, bytes] = {}
-    with made(client, image, ["/nothing"], network_mode="none") as container:
-        for place in places:
-            above, left = place.rpartition("/")[0], LARGEST_BYTES
-            with suppress(APIError), _archive(container, f"{root}/{place}", image) as tar:
-                for member in tar:
-                    left -= member.size
-                    if left < 0:
-                        raise RequestError(
-                            f"the programs of image {image} have more than {LARGEST_BYTES >> 20} MiB: "
-                            "it is not an image of the kit"
-                        )
-                    if member.isfile() and (file := tar.extractfile(member)):
-                        found[f"{above}/{member.name}".lstrip("/")] = file.read()
-    return found
-
-
-def changed_file(client: DockerClient, image: str, folder: str, root: Path, left_out: list[str]) -> str | None:
-    """Return the path of a file of an image's folder that is another one in the checkout; None if there is none.
-
-    A file that only one of the two has does not count: a build makes files, and leaves others out. Nor does what is
-    left out, at the top of the project.
+    What is left out stands at the top of the project. Raises docker's NotFound if the image has no such folder.
     """
-    from docker.errors import NotFound  # imported on use
+
+    def regular(tar: tarfile.TarFile) -> Iterator[tuple[str, int, IO[bytes]]]:
+        left = MOST_BYTES
+        for member in tar:
+            path = member.name.partition("/")[2]
+            if member.isfile() and path.partition("/")[0] not in left_out:
+                left -= member.size
+                if left < 0:
+                    raise RequestError(
+                        f"{WORKSPACE} of image {image} has more than {MOST_BYTES >> 30} GiB: name data in .dockerignore"
+                    )
+                if file := tar.extractfile(member):
+                    yield path, member.size, file
 
     with made(client, image, ["/nothing"], network_mode="none") as container:
         try:
-            with _archive(container, folder, image) as tar:
-                return _first_changed(tar, folder, image, root, left_out)
-        except NotFound:
-            return f"{folder} (it has none)"
+            chunks = container.get_archive(WORKSPACE)[0]
+            with _Stream(chunks) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+                yield regular(tar)
+        except tarfile.TarError as error:
+            raise RequestError(one_line(f"the files of image {image} cannot be read: {error}")) from None
 
 
-@contextmanager
-def _archive(container: Container, place: str, image: str) -> Iterator[tarfile.TarFile]:
-    """Open what the engine sends of a file or folder; it is read once, in its order."""
-    try:
-        with _Stream(container.get_archive(place)[0]) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
-            yield tar
-    except tarfile.TarError as error:
-        raise RequestError(one_line(f"the files of image {image} cannot be read: {error}")) from None
-
-
-def _first_changed(tar: tarfile.TarFile, folder: str, image: str, root: Path, left_out: list[str]) -> str | None:
-    left = MOST_BYTES
-    for member in tar:
-        path = member.name.partition("/")[2]
-        if not member.isfile() or path.partition("/")[0] in left_out:
-            continue
-        left -= member.size
-        if left < 0:
-            raise RequestError(
-                f"{folder} of image {image} has more than {MOST_BYTES >> 30} GiB: name data in .dockerignore"
-            )
-        if _is_another(tar, member, root, path):
-            return one_line(path, 200)
-    return None
-
-
-def _is_another(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path, path: str) -> bool:
+def _is_another(path: Path, root: Path, size: int, held: IO[bytes]) -> bool:
     """Return whether the checkout has a file of this path with other bytes."""
     try:
-        here = open_file(root / path, below=root)
+        here = open_file(path, below=root)
     except (OSError, ValueError):
         return False
     with here:
-        if os.fstat(here.fileno()).st_size != member.size:
+        if os.fstat(here.fileno()).st_size != size:
             return True
-        held = tar.extractfile(member)
-        while held and (chunk := held.read(_CHUNK)):
+        while chunk := held.read(_CHUNK):
             if chunk != here.read(len(chunk)):
                 return True
     return False

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,52 +34,46 @@ _SMALLEST_BURST = 65_536
 """One packet before it is cut for the wire; the kernel drops what is larger than the bucket."""
 
 
-@dataclass(frozen=True)
-class Link:
-    """What leaves a node: bits a second."""
-
-    bits_per_second: int
-
-    @classmethod
-    def parse(cls, text: str) -> Link:
-        """Read a rate as tc writes it, for example `100mbit`; RequestError for what is none."""
-        found = _RATE.fullmatch(text)
-        bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
-        if not _SLOWEST <= bits <= _FASTEST:
-            raise RequestError(
-                f"--with link={shown(text)}: write a rate from 64kbit to 100gbit, for example 100mbit or 1gbit"
-            )
-        return cls(bits)
-
-    @property
-    def words(self) -> list[str]:
-        """Bytes a second, the bucket's bytes and the queue's bytes."""
-        rate = self.bits_per_second // 8
-        burst = max(_SMALLEST_BURST, round(rate * _BUCKET_SECONDS))
-        return [str(rate), str(burst), str(burst + round(rate * _WAIT_SECONDS))]
+def parse_link(text: str) -> int:
+    """Read a rate as tc writes it, for example `100mbit`, in bits a second; RequestError for what is none."""
+    found = _RATE.fullmatch(text)
+    bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if not _SLOWEST <= bits <= _FASTEST:
+        raise RequestError(
+            f"--with link={shown(text)}: write a rate from 64kbit to 100gbit, for example 100mbit or 1gbit"
+        )
+    return bits
 
 
-def slow_down(client: DockerClient, project: str, containers: Iterable[Container], link: Link) -> None:
+def words_of(bits_per_second: int) -> list[str]:
+    """Return what `shape` takes: bytes a second, the bucket's bytes and the queue's bytes."""
+    rate = bits_per_second // 8
+    burst = max(_SMALLEST_BURST, round(rate * _BUCKET_SECONDS))
+    return [str(rate), str(burst), str(burst + round(rate * _WAIT_SECONDS))]
+
+
+def slow_down(client: DockerClient, project: str, containers: Iterable[Container], bits_per_second: int) -> None:
     """Limit what the containers of a run send; they stand still meanwhile, so that nothing is measured before.
 
     Raises OSError, in one line, for an engine or a kernel that does not let it.
     """
     paused: list[Container] = []
+    words = words_of(bits_per_second)
     try:
         for container in containers:
             container.pause()
             paused.append(container)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(lambda container: _shape(client, project, container, link), paused))
+            list(pool.map(lambda container: _shape(client, project, container, words), paused))
     finally:
         for container in paused:
             container.unpause()
 
 
-def _shape(client: DockerClient, project: str, container: Container, link: Link) -> None:
+def _shape(client: DockerClient, project: str, container: Container, words: list[str]) -> None:
     helper = client.containers.create(
         container.attrs["Image"],
-        ["-c", Path(str(shape.__file__)).read_text("utf-8"), *link.words],
+        ["-c", Path(str(shape.__file__)).read_text("utf-8"), *words],
         entrypoint=["python3", "-I"],
         network_mode=f"container:{container.id}",
         cap_drop=["ALL"],

@@ -16,7 +16,6 @@ from runner.core.text import one_line, shown
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
 from runner.definitions.program import Program
-from runner.definitions.settings import Settings
 from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.targets.base import LaunchSpec, Target, option
@@ -31,7 +30,7 @@ from runner.targets.compose.containers import (
     remove_all,
     stop_all,
 )
-from runner.targets.compose.link import Link, slow_down
+from runner.targets.compose.link import parse_link, slow_down
 from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
@@ -71,11 +70,7 @@ class Options:
 class ComposeSpec(LaunchSpec):
     """A run as a compose file, whose paths are those of a run's folder."""
 
-    settings: Settings = field(kw_only=True, repr=False)
-    folders: list[str] = field(default_factory=list)
-    """Where the image holds the programs."""
-    mounted: list[str] = field(default_factory=list)
-    """What the containers see of the project as it is here, whatever the image holds."""
+    run: Run = field(kw_only=True, repr=False)
     services: dict[str, Any] = field(default_factory=dict)
     file: ClassVar[str] = "compose.yaml"
 
@@ -97,7 +92,7 @@ class Compose(Target[ComposeSpec]):
         """Read the rate of the link and the numbers of cores; RequestError for what is none."""
         super().__init__(options)
         self._cpus = parse_cpus(self.options.cpus)
-        self._link = Link.parse(self.options.link) if self.options.link else None
+        self._link = parse_link(self.options.link) if self.options.link else None
 
     def spec(self, run: Run) -> ComposeSpec:
         """Build a compose file with one service for each node."""
@@ -131,9 +126,7 @@ class Compose(Target[ComposeSpec]):
             root,
             run.device,
             asdict(self.options),
-            settings=run.experiment.settings,
-            folders=program.folders,
-            mounted=program.places,
+            run=run,
             services=services,
         )
 
@@ -153,8 +146,8 @@ class Compose(Target[ComposeSpec]):
         """Find the image that was named, or find or build the project's."""
         with engine.asked():
             if self.options.image:
-                return images.named(engine.reach(), self.options.image, Path(spec.cwd), spec.device)
-            return images.ready(engine.reach(), spec.settings, spec.folders, spec.mounted, spec.device, say)
+                return images.named(engine.reach(), self.options.image, spec.run)
+            return images.ready(engine.reach(), spec.run, say)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
         """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""
@@ -179,7 +172,7 @@ class ComposeHandle(WorkersHandle):
 
     nodes: Sequence[ContainerNode]
 
-    def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder, link: Link | None = None) -> None:
+    def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder, link: int | None = None) -> None:
         nodes = [ContainerNode(number) for number in range(len(spec.nodes))]
         super().__init__(folder, nodes, [node.processes for node in spec.nodes])
         self._client, self._root, self._link = client, Path(spec.cwd), link

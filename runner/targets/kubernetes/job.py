@@ -39,17 +39,6 @@ _VERSION = f"{_API}/v1alpha1"
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
-def job_name(experiment: str, layout: str, run_id: str = "", longest: int = LONGEST_NAME) -> str:
-    """Make a name that is a DNS label and leaves room for those of its pods; a long one is cut.
-
-    The last letters of the id of a run that is started make it unique.
-    """
-    suffix = f"-{run_id[-8:]}" if run_id else ""
-    words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")
-    words = words if words[:1].isalpha() else f"kit-{words}"
-    return words[: longest - len(suffix)].rstrip("-") + suffix
-
-
 def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
     """Describe a job of the training-operator: a Master, which is node 0, and equal Workers.
 
@@ -224,5 +213,12 @@ JOBS = tuple(kinds[-1] for kinds in OBJECTS.values())
 
 
 def name_of(kind: str, experiment: str, layout: str, run_id: str = "") -> str:
-    """Return the name of the objects of a run, or without a run's id that which `--dry-run` shows."""
-    return job_name(experiment, layout, run_id, LONGEST_TRAINJOB if kind == "trainjob" else LONGEST_NAME)
+    """Return the name of a run's objects, a DNS label that leaves room for those of its pods; a long one is cut.
+
+    The last letters of the id of a run that is started make it unique; without an id it is what `--dry-run` shows.
+    """
+    suffix = f"-{run_id[-8:]}" if run_id else ""
+    words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")
+    words = words if words[:1].isalpha() else f"kit-{words}"
+    longest = LONGEST_TRAINJOB if kind == "trainjob" else LONGEST_NAME
+    return words[: longest - len(suffix)].rstrip("-") + suffix

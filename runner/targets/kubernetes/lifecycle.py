@@ -21,16 +21,13 @@ from runner.targets.kubernetes.watcher import POLL_SECONDS, JobWatcher, selector
 from runner.targets.worker_logs import GRACE_SECONDS
 
 END_SECONDS = 60.0
-"""How long all may take to go; also while the API server does not answer."""
+"""How long all may take to go, also while the API server does not answer; the grace of pods is half of it at most."""
 SETTLE_SECONDS = 5.0
 """For how long no pod may be made again, once one was."""
 RUNTIME_SECONDS = 20.0
 """How long Kubeflow Trainer may take to see a runtime that was just created."""
 VERDICT_SECONDS = 30.0
 """How long the job's controller may take to see that all pods have ended."""
-GONE_SECONDS = 60.0
-"""How long pods may take to go; their own grace is half of it."""
-_AGAIN_SECONDS = 0.5
 _FORBIDDEN = 403
 
 
@@ -61,14 +58,13 @@ class JobHandle(JobWatcher):
             if deadline == math.inf and line is None and any(pod.failed for pod in self.nodes):
                 deadline = clock.monotonic() + GRACE_SECONDS
             if clock.monotonic() > deadline:
-                self._end_pods()
                 break
         else:  # until the job's controller has seen the end too, it makes deleted pods again
             until = clock.monotonic() + VERDICT_SECONDS
             while not self.has_ended() and clock.monotonic() < until:
                 clock.sleep(POLL_SECONDS)
-        yield from self.said()
         self._remove()
+        yield from self.said()
         if self.left:
             yield Note(self.left)
 
@@ -76,17 +72,16 @@ class JobHandle(JobWatcher):
         """End the pods, keep what they print until then, and remove the job."""
         with self._creating:  # a request that is on its way would create its object after the deletion
             self._is_stopped = True
-        self._end_pods()
         self._remove()
 
     def _post(self) -> None:
         """Create the objects until the run is stopped; Ctrl-C may come before the pool knows its own thread."""
         for document in self._documents:
             until = clock.monotonic() + RUNTIME_SECONDS
-            while not self._post_one(document, is_last_try=clock.monotonic() > until):
+            while not self._create(document, is_last_try=clock.monotonic() > until):
                 clock.sleep(POLL_SECONDS)
 
-    def _post_one(self, document: dict[str, Any], *, is_last_try: bool) -> bool:
+    def _create(self, document: dict[str, Any], *, is_last_try: bool) -> bool:
         """Create an object, unless the run is stopped; False if it has to be tried again."""
         with self._creating:
             if self._is_stopped:
@@ -99,24 +94,27 @@ class JobHandle(JobWatcher):
                 return False
             return True
 
-    def _end_pods(self) -> None:
-        """Delete the job, then its pods: they are made again as long as the job exists."""
-        if not self._is_begun or self._is_removed:
-            return
-        for pod in self.nodes:
-            pod.stopped = not pod.has_ended
-        try:
-            self._delete()
-        except ClusterError as error:
-            self._keep_left(error)
-            return
-        until = clock.monotonic() + END_SECONDS
-        for pod in self.nodes:
-            if pod.state:
-                pod.wait(max(0.0, until - clock.monotonic()))
+    def _remove(self) -> None:
+        """Delete what was made, keep what pods print until they have ended, and wait until all is gone."""
+        if self._is_begun and not self._is_removed and not self.left:
+            for pod in self.nodes:
+                pod.stopped = pod.stopped or not pod.has_ended
+            try:
+                self._delete()
+                until = clock.monotonic() + END_SECONDS
+                for pod in self.nodes:
+                    if pod.state:
+                        pod.wait(max(0.0, until - clock.monotonic()))
+                self._delete()  # pods that were made meanwhile, too
+                self._wait_for_none()
+            except ClusterError as error:
+                kinds = ",".join(document["kind"].lower() for document in reversed(self._documents))
+                self.left = f"{error}: left behind; kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
+        self._is_removed = True
+        super().stop()
 
     def _delete(self) -> None:
-        """Ask for the end of everything that was made, again and again while nobody answers."""
+        """Ask for the end of the job, then of its pods, which it makes again; again and again while nobody answers."""
         until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:
@@ -135,29 +133,13 @@ class JobHandle(JobWatcher):
             else:
                 return
 
-    def _remove(self) -> None:
-        """Delete what was made, and wait until it is gone."""
-        if self._is_begun and not self._is_removed and not self.left:
-            try:
-                self._delete()
-                self._wait_for_none()
-            except ClusterError as error:
-                self._keep_left(error)
-        self._is_removed = True
-        super().stop()
-
-    def _keep_left(self, error: ClusterError) -> None:
-        kinds = ",".join(document["kind"].lower() for document in reversed(self._documents))
-        self.left = f"{error}: left behind; kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
-
     def _wait_for_none(self) -> None:
         """Wait until no pod is left; an operator that sees the end late makes new ones, one after the other."""
         known = [pod.state.uid for pod in self.nodes]
-        own = selector(self._kind, self._name)
         until, settled = clock.monotonic() + END_SECONDS, 0.0
         while clock.monotonic() < until:
             with suppress(ClusterError):
-                found = self._cluster.get(self._cluster.path(PODS), labelSelector=own).get("items", [])
+                found = _pods(self._cluster, self._kind, self._name)
                 if not found and clock.monotonic() > settled:
                     return
                 for pod in found:
@@ -174,22 +156,21 @@ def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFo
     Raises OSError if the cluster does not answer or refuses it, or if the pods do not go.
     """
     job = _find(cluster, kinds[-1], name)
-    is_own = job is not None and _is_of(job, folder.path.name)
-    if job is not None and not is_own:
+    if job is not None and not _is_of(job, folder.path.name):
         return
-    if is_own:
+    if job is not None:
         for pod in _pods(cluster, kinds[-1], name):
             if 0 <= node_of(pod) < nodes:
                 path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
                 with suppress(ClusterError):  # there is no log of a container that never started
                     folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))
     for kind in reversed(kinds):
-        _delete(cluster, kind, name, folder.path.name, is_own=is_own)
-    until = clock.monotonic() + GONE_SECONDS
-    while is_own and _pods(cluster, kinds[-1], name):
+        _delete(cluster, kind, name, folder.path.name, is_own=job is not None)
+    until = clock.monotonic() + END_SECONDS
+    while job is not None and _pods(cluster, kinds[-1], name):
         if clock.monotonic() > until:
             raise ClusterError(0, f"the pods of {name} do not go: kubectl delete -n {cluster.namespace} pod ...")
-        clock.sleep(_AGAIN_SECONDS)
+        clock.sleep(POLL_SECONDS)
 
 
 def _find(cluster: Cluster, kind: str, name: str) -> dict[str, Any] | None:

@@ -6,11 +6,12 @@ container's command and environment (kubernetes/third_party/forked/golang/expans
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from runner.core.errors import RequestError
 from runner.core.network import variables_for
 from runner.definitions.plan import Cell, Run
+from runner.targets.base import option
 from runner.targets.compose.service import WORKSPACE, image_of
 from runner.targets.torchrun import node_command, node_environment
 
@@ -33,24 +34,37 @@ _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 
 
 @dataclass(frozen=True)
-class PodOptions:
-    """What can be chosen of the pods; quantities as Kubernetes writes them, empty for the kit's own choice."""
+class Options:
+    """The options of target kubernetes; quantities as Kubernetes writes them, for example 500m or 8Gi."""
 
-    image: str = ""
-    cpu: str = ""
-    memory: str = ""
-    shm_size: str = ""
-    data_claim: str = ""
+    job: Literal["pytorchjob", "trainjob", "indexed"] = option(
+        "pytorchjob needs the training-operator (v1), trainjob Kubeflow Trainer (v2); "
+        "indexed, a plain Job, needs neither",
+        "pytorchjob",
+    )
+    image: str = option("image of the pods; by default the project's, with the tag gpu or cpu")
+    namespace: str = option("namespace of the job; by default that of the context")
+    context: str = option("context of the kubeconfig; by default the current one")
+    cpu: str = option("cores of each pod; by default 250m are requested for each thread and 2 allowed")
+    memory: str = option("memory of each pod; by default 1Gi is requested for each process, 4Gi + 4Gi for each allowed")
+    shm_size: str = option("size of /dev/shm in each pod; it counts as memory of the pod", "1Gi")
+    data_claim: str = option("volume claim that holds data/; by default an init step prepares the data")
+
+
+@dataclass(frozen=True)
+class PodOptions(Options):
+    """What can be chosen of the pods of a job."""
+
     deadline_seconds: int | None = None
     """When the cluster itself ends the job, if the runner that supervises it does not; None if no runner does."""
 
     def check(self) -> None:
         """Raise RequestError for a quantity that Kubernetes cannot read."""
-        for option in ("cpu", "memory", "shm_size"):
-            value = getattr(self, option)
+        for name in ("cpu", "memory", "shm_size"):
+            value = getattr(self, name)
             if value and not _QUANTITY.fullmatch(value):
                 raise RequestError(
-                    f"--with {option}={value}: not a quantity of Kubernetes: write for example 500m, 2, 512Mi or 8Gi"
+                    f"--with {name}={value}: not a quantity of Kubernetes: write for example 500m, 2, 512Mi or 8Gi"
                 )
 
 
@@ -88,7 +102,7 @@ def pod_template(
     """Describe the pod of a node, with room for so many processes and the data that the run's definition needs."""
     places = {"shm": "/dev/shm", "tmp": "/tmp"}  # noqa: S108 - the pod's own
     volumes: list[dict[str, Any]] = [
-        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": options.shm_size or "1Gi"}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": options.shm_size}},
         {"name": "tmp", "emptyDir": {}},
     ]
     data = run.experiment.data

@@ -33,8 +33,7 @@ _BAD_REQUEST = 400
 _LONGEST = 200
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
 _BACK = timedelta(seconds=5)
-LONGEST_HELD = 65_536
-"""Bytes of a line that has no end yet; a longer one is passed on in pieces."""
+_LONGEST_STAMP = 64
 
 
 class Pod(FollowedNode):
@@ -161,7 +160,7 @@ class Pod(FollowedNode):
 
 
 class PodLog:
-    """What has been read of a log so far."""
+    """What has been read of a log so far; the text of a line is passed on as it comes."""
 
     def __init__(self) -> None:
         self._first: datetime | None = None
@@ -170,12 +169,16 @@ class PodLog:
         """The stamps since then, in order, each with its second."""
         self._again: list[bytes] = []
         """Those of them that this connection has yet to send again."""
-        self._rest = b""
-        """The beginning of a line, nothing of which was passed on."""
-        self._line: _Line | None = None
-        """A long line, the beginning of which was taken from `_rest`."""
-        self._broken: _Line | None = None
-        """A long line within which a connection was lost."""
+        self._begun: tuple[datetime, bytes] | None = None
+        """The second and the stamp of a line that has not ended, also over a connection that was lost within it."""
+        self._passed = 0
+        """Bytes of its text that were passed on."""
+        self._skip = 0
+        """How many of them this connection has yet to send again."""
+        self._head = b""
+        """The beginning of a line whose stamp is not whole yet."""
+        self._is_new: bool | None = None
+        """Whether the line is passed on; None within its stamp."""
 
     @property
     def since(self) -> str | None:
@@ -184,81 +187,68 @@ class PodLog:
 
     def connected(self) -> None:
         """Begin a connection: the line within which the one before was lost is sent again."""
-        if self._line and self._line.is_new:
-            self._broken = self._line
-        self._rest, self._line = b"", None
+        self._head, self._is_new = b"", None
         self._again = [stamp for _, stamp in self._seen]
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what is new, without stamps: whole lines with their newlines, and long ones in pieces."""
-        *lines, rest = (self._rest + data).split(b"\n")
-        self._rest = b""
+        """Yield what is new, without stamps."""
+        *lines, rest = data.split(b"\n")
         for line in lines:
             yield from self._take(line)
             yield from self._end_line()
-        if self._line or len(rest) > LONGEST_HELD:
-            yield from self._take(rest)
-        else:
-            self._rest = rest
+        yield from self._take(rest)
 
     def finish(self) -> Iterator[bytes]:
-        """Yield what the container printed last, if it ended without a newline."""
-        rest, self._rest = self._rest, b""
-        if rest:
-            yield from self._take(rest)
-        if self._line:
-            yield from self._end_line()
+        """End what the container printed last, if it has no newline."""
+        yield from self._end_line()
+        if self._begun:
+            self._begun = None
+            yield b"\n"
 
     def _take(self, part: bytes) -> Iterator[bytes]:
         """Take a part of a line, the first of which has the stamp."""
-        if self._line is None:
-            stamp, _, part = part.partition(b" ")
-            self._line = self._begin(stamp)
-            if self._line.is_new and self._broken:
-                if self._broken.stamp == stamp:
-                    self._line.passed = self._broken.passed
-                else:  # it was rotated away meanwhile
-                    yield b"\n"
-                self._broken = None
-        if self._line.is_new:
-            yield self._line.fresh(part)
+        if self._is_new is None:
+            stamp, space, part = (self._head + part).partition(b" ")
+            if not space:
+                self._head = stamp[:_LONGEST_STAMP]
+                return
+            yield from self._begin(stamp)
+        if self._is_new:
+            fresh = part[self._skip :]
+            self._skip -= len(part) - len(fresh)
+            self._passed += len(fresh)
+            yield fresh
 
-    def _end_line(self) -> Iterator[bytes]:
-        if self._line and self._line.is_new and self._line.second:
-            self._remember(self._line.second, self._line.stamp)
-            yield b"\n"
-        self._line = None
-
-    def _begin(self, stamp: bytes) -> _Line:
+    def _begin(self, stamp: bytes) -> Iterator[bytes]:
+        """Decide whether a line is new; end the one that was rotated away while the connection was lost."""
         found = _STAMP.fullmatch(stamp)
         if not found:  # not written by the kubelet: a proxy or the API server reports its own trouble
-            return _Line(stamp, None, is_new=False)
+            self._is_new = False
+            return
         if stamp in self._again:
             del self._again[: self._again.index(stamp) + 1]
-            return _Line(stamp, None, is_new=False)
+            self._is_new = False
+            return
+        self._is_new = True
+        if self._begun and self._begun[1] == stamp:
+            self._skip = self._passed
+            return
+        if self._begun:
+            yield b"\n"
         second = datetime.fromisoformat((found[1] + found[2].replace(b"Z", b"+00:00")).decode("ascii"))
-        return _Line(stamp, second, is_new=True)
+        self._begun = second, stamp
+        self._passed = self._skip = 0
 
-    def _remember(self, second: datetime, stamp: bytes) -> None:
-        if self._first is None or second - _BACK > self._first:
-            self._first = second - _BACK
-            self._seen = [seen for seen in self._seen if seen[0] >= self._first]
-        if second >= self._first:
-            self._seen.append((second, stamp))
-
-
-class _Line:
-    """A line that is being read."""
-
-    def __init__(self, stamp: bytes, second: datetime | None, *, is_new: bool) -> None:
-        self.stamp, self.second, self.is_new = stamp, second, is_new
-        self.passed = 0
-        """Bytes of its text that were passed on, over this connection or an earlier one."""
-        self._read = 0
-
-    def fresh(self, part: bytes) -> bytes:
-        """Take the next part of its text, and return what of it was not passed on before."""
-        known = max(0, self.passed - self._read)
-        self._read += len(part)
-        self.passed = max(self.passed, self._read)
-        return part[known:]
+    def _end_line(self) -> Iterator[bytes]:
+        if self._is_new is None:
+            yield from self._begin(self._head)
+        if self._is_new and self._begun:
+            second, stamp = self._begun
+            if self._first is None or second - _BACK > self._first:
+                self._first = second - _BACK
+                self._seen = [seen for seen in self._seen if seen[0] >= self._first]
+            if second >= self._first:
+                self._seen.append((second, stamp))
+            self._begun = None
+            yield b"\n"
+        self._head, self._is_new = b"", None

@@ -56,14 +56,19 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
 def check_namespace(cluster: Cluster) -> None:
     """Raise RequestError if the cluster has no such namespace, ClusterError if it does not answer."""
     cluster.get("/version")
+    name = cluster.namespace
+    absent = f"no namespace {name} in {cluster.host}: kubectl create namespace {name}"
+    _require(cluster, _namespace_path(cluster), absent)
+
+
+def _require(cluster: Cluster, path: str, absent: str) -> None:
+    """Raise RequestError if an object is not there; a user of a namespace may not be allowed to see it."""
     try:
-        cluster.get(_namespace_path(cluster))
+        cluster.get(path)
     except ClusterError as error:
         if error.is_absence:
-            raise RequestError(
-                f"no namespace {cluster.namespace} in {cluster.host}: kubectl create namespace {cluster.namespace}"
-            ) from None
-        if error.status != _FORBIDDEN:  # a user of a namespace may not be allowed to see it
+            raise RequestError(absent) from None
+        if error.status != _FORBIDDEN:
             raise
 
 
@@ -91,11 +96,22 @@ def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
     needed = [(verb, *_group(kind)) for kind in kinds for verb in ("create", "delete")]
     needed += [("get", *_group(kinds[-1]))]
     needed += [("list", "", "pods", ""), ("watch", "", "pods", ""), ("get", "", "pods", "log")]
-    return [
-        f"{verb} {resource}{'/' * bool(part)}{part}"
-        for verb, group, resource, part in needed
-        if not _may(cluster, verb, group, resource, part)
-    ]
+    lacking = []
+    for verb, group, resource, part in needed:
+        wanted = {"verb": verb, "group": group, "resource": resource, "subresource": part}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"namespace": cluster.namespace, **wanted}},
+        }
+        found = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        if not found["status"]["allowed"]:
+            lacking.append(f"{verb} {resource}{'/' * bool(part)}{part}")
+    return lacking
+
+
+def _group(kind: str) -> tuple[str, str, str]:
+    return (PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "", PLURALS[kind], "")
 
 
 def _check_pods(cluster: Cluster, document: dict[str, Any]) -> None:
@@ -105,40 +121,15 @@ def _check_pods(cluster: Cluster, document: dict[str, Any]) -> None:
         metadata = {"generateName": "kit-", "namespace": cluster.namespace}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         for volume in spec["volumes"]:
-            _check_claim(cluster, volume.get("persistentVolumeClaim", {}).get("claimName", ""))
+            if name := volume.get("persistentVolumeClaim", {}).get("claimName"):
+                absent = f"no volume claim {name} in namespace {cluster.namespace}: kubectl get persistentvolumeclaims"
+                _require(cluster, cluster.path("persistentvolumeclaims", quote(name, safe="")), absent)
         try:
             cluster.post(cluster.path(PODS), pod, dryRun="All")
         except ClusterError as error:
             # The job's controller makes the pods, so the user need not be allowed to; and a quota may have room later.
             if not any(words in str(error) for words in ("cannot create resource", "exceeded quota")):
                 raise
-
-
-def _check_claim(cluster: Cluster, name: str) -> None:
-    try:
-        if name:
-            cluster.get(cluster.path("persistentvolumeclaims", quote(name, safe="")))
-    except ClusterError as error:
-        if error.is_absence:
-            raise RequestError(
-                f"no volume claim {name} in namespace {cluster.namespace}: kubectl get persistentvolumeclaims"
-            ) from None
-        if error.status != _FORBIDDEN:
-            raise
-
-
-def _group(kind: str) -> tuple[str, str, str]:
-    return (PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "", PLURALS[kind], "")
-
-
-def _may(cluster: Cluster, verb: str, group: str, resource: str, part: str) -> bool:
-    access = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource, "subresource": part}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": access},
-    }
-    return bool(cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)["status"]["allowed"])
 
 
 def enforces_restricted(cluster: Cluster) -> bool:

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from runner.core.layout import Layout
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
-from runner.targets.base import LaunchSpec, Target, option
+from runner.targets.base import LaunchSpec, Target
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
 from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, name_of, pod_templates
 from runner.targets.kubernetes.lifecycle import JobHandle, end_remains
-from runner.targets.kubernetes.pod_spec import PodOptions
+from runner.targets.kubernetes.pod_spec import Options, PodOptions
 from runner.targets.torchrun import node_specs
 
 _BEYOND_SECONDS = 600
@@ -22,44 +22,25 @@ _HEADER = """One run as it was started. Again: kubectl create -n {namespace} -f 
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of target kubernetes; quantities as Kubernetes writes them, for example 500m or 8Gi."""
-
-    job: Literal["pytorchjob", "trainjob", "indexed"] = option(
-        "pytorchjob needs the training-operator (v1), trainjob Kubeflow Trainer (v2); "
-        "indexed, a plain Job, needs neither",
-        "pytorchjob",
-    )
-    image: str = option("image of the pods; by default the project's, with the tag gpu or cpu")
-    namespace: str = option("namespace of the job; by default that of the context")
-    context: str = option("context of the kubeconfig; by default the current one")
-    cpu: str = option("cores of each pod; by default 250m are requested for each thread and 2 allowed")
-    memory: str = option("memory of each pod; by default 1Gi is requested for each process, 4Gi + 4Gi for each allowed")
-    shm_size: str = option("size of /dev/shm in each pod; it counts as memory of the pod", "1Gi")
-    data_claim: str = option("volume claim that holds data/; by default an init step prepares the data")
-
-
-@dataclass(frozen=True)
 class KubernetesSpec(LaunchSpec):
     """A run as objects of a cluster; when it is started the job gets a name of its own."""
 
     run: Run = field(kw_only=True, repr=False)
     pod_options: PodOptions = field(kw_only=True)
-    kind: str = "pytorchjob"
-    namespace: str = ""
     file: ClassVar[str] = "job.yaml"
 
     def documents(self, run_id: str = "") -> list[dict[str, Any]]:
         """Build the objects; the last of them is the job."""
-        name = name_of(self.kind, self.run.experiment.name, str(self.run.cell.layout), run_id)
-        documents = KINDS[self.kind](self.run, name, self.pod_options)
+        kind = self.pod_options.job
+        name = name_of(kind, self.run.experiment.name, str(self.run.cell.layout), run_id)
+        documents = KINDS[kind](self.run, name, self.pod_options)
         for document in documents if run_id else []:
             document["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
         return documents
 
     def text(self, run_id: str = "") -> str:
         """Write the manifest."""
-        header = _HEADER.format(namespace=self.namespace or "default")
+        header = _HEADER.format(namespace=self.pod_options.namespace or "default")
         documents = self.documents(run_id)
         return "---\n".join(to_yaml(document, "" if number else header) for number, document in enumerate(documents))
 
@@ -73,9 +54,8 @@ class Kubernetes(Target[KubernetesSpec]):
 
     def spec(self, run: Run) -> KubernetesSpec:
         """Build the job of a run; RequestError for quantities and layouts that it cannot have."""
-        chosen = {name: getattr(self.options, name) for name in ("image", "cpu", "memory", "shm_size", "data_claim")}
         deadline = round(run.experiment.timeout_seconds) + _BEYOND_SECONDS
-        pod_options = PodOptions(**chosen, deadline_seconds=deadline)
+        pod_options = PodOptions(**asdict(self.options), deadline_seconds=deadline)
         pod_options.check()
         spec = KubernetesSpec(
             node_specs(run.cell, "node0", run.device),
@@ -84,8 +64,6 @@ class Kubernetes(Target[KubernetesSpec]):
             asdict(self.options),
             run=run,
             pod_options=pod_options,
-            kind=self.options.job,
-            namespace=self.options.namespace,
         )
         spec.documents()
         return spec

@@ -1,11 +1,9 @@
 """A job that is only watched: its pods are followed and their logs are read; nothing is created or deleted."""
 
-from __future__ import annotations
-
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -44,8 +42,10 @@ class JobWatcher(Handle):
         self._kind, self._name = kind, name
         self._queue: queue.SimpleQueue[Line | Note] = queue.SimpleQueue()
         self.nodes = [Pod(cluster, node, folder.open_agent(node), self._queue) for node in range(nodes)]
-        self._watch: PodWatch | None = None
         self._looked = 0.0
+        self._listed = threading.Event()
+        """Set once the pods that existed at first are known."""
+        self._is_over = False
 
     def _exits(self) -> list[NodeExit]:
         return [self._exit(pod) for pod in self.nodes]
@@ -57,14 +57,13 @@ class JobWatcher(Handle):
 
     def stop(self) -> None:
         """Look no further; the job is left alone."""
-        if self._watch:
-            self._watch.end()
+        self._is_over = True
 
     def follow(self) -> Iterator[Line | Note | None]:
         """Yield what the pods print until all of it is read; the pods are watched on until `stop`."""
-        self._watch = PodWatch(self._cluster, self._kind, self._name, self._take)
+        threading.Thread(target=self._watch, daemon=True).start()
         while not all(pod.is_read for pod in self.nodes):
-            self._look(self._watch)
+            self._look()
             yield from self.said()
             yield None  # also while lines come without end, so that a deadline is seen
             clock.sleep(POLL_SECONDS)
@@ -92,14 +91,14 @@ class JobWatcher(Handle):
         if what == "DELETED":
             pod.is_gone = True
 
-    def _look(self, watch: PodWatch) -> None:
+    def _look(self) -> None:
         """Find out why nodes have not started; raise OSError if one never will."""
         for pod in self.nodes:
             if pod.has_ended or pod.state.is_running:
                 pod.reason = None
         missing = [pod for pod in self.nodes if not pod.has_ended and not pod.state.is_running]
         absent = [pod for pod in missing if not pod.state]
-        of_job = self._look_at_job(absent) if absent and watch.listed.is_set() else None
+        of_job = self._look_at_job(absent) if absent and self._listed.is_set() else None
         for pod in missing:
             before, reason = pod.reason, reason_of_pod(pod.state.raw) if pod.state else of_job
             if reason is None:
@@ -145,60 +144,37 @@ class JobWatcher(Handle):
             ended.why = self.left
         return ended
 
-
-class PodWatch:
-    """A thread that passes every change of a job's pods on, as a kind of change and the pod."""
-
-    def __init__(self, cluster: Cluster, kind: str, job: str, take: Callable[[str, dict[str, Any]], None]) -> None:
-        self._cluster = cluster
-        self._selector = selector(kind, job)
-        self._take = take
-        self._known: dict[str, dict[str, Any]] = {}
-        self._over = False
-        self.listed = threading.Event()
-        """Set once the pods that exist have been passed on."""
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def end(self) -> None:
-        """Pass nothing more on."""
-        self._over = True
-
-    def _run(self) -> None:
-        while not self._over:
+    def _watch(self) -> None:
+        """Take every change of the job's pods, in a thread of its own."""
+        while not self._is_over:
             with suppress(ClusterError, ValueError, LookupError, TypeError):  # a reply that a proxy broke, too
-                self._follow(self._list())
+                self._take_changes(self._list())
             clock.sleep(AGAIN_SECONDS)
 
     def _list(self) -> str:
-        found = self._cluster.get(self._cluster.path(PODS), labelSelector=self._selector)
-        pods = {pod["metadata"]["uid"]: pod for pod in found.get("items", [])}
-        for uid in [uid for uid in self._known if uid not in pods]:
-            self._pass_on("DELETED", self._known[uid])
-        for pod in pods.values():
-            self._pass_on("MODIFIED", pod)
-        self.listed.set()
+        """Take the pods as they are, and return the place in their history."""
+        found = self._cluster.get(self._cluster.path(PODS), labelSelector=selector(self._kind, self._name))
+        states = {state["metadata"]["uid"]: state for state in found.get("items", [])}
+        for pod in self.nodes:
+            pod.is_gone = pod.is_gone or bool(pod.state and pod.state.uid not in states)
+        for state in states.values():
+            self._take("MODIFIED", state)
+        self._listed.set()
         return str(found["metadata"]["resourceVersion"])
 
-    def _follow(self, version: str) -> None:
-        """Pass changes on until the connection ends or its place in history is forgotten."""
-        query = {"labelSelector": self._selector, "resourceVersion": version, "timeoutSeconds": WATCH_SECONDS}
+    def _take_changes(self, version: str) -> None:
+        """Take changes until the connection ends or its place in history is forgotten."""
+        own = selector(self._kind, self._name)
+        query = {"labelSelector": own, "resourceVersion": version, "timeoutSeconds": WATCH_SECONDS}
         rest = b""
         for data in self._cluster.stream(self._cluster.path(PODS), watch="true", **query):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 event = json.loads(line)
-                if self._over or event["type"] == "ERROR":
+                if self._is_over or event["type"] == "ERROR":
                     return
                 if event["type"] != "BOOKMARK":
-                    self._pass_on(event["type"], event["object"])
-
-    def _pass_on(self, what: str, pod: dict[str, Any]) -> None:
-        uid = pod["metadata"]["uid"]
-        if what == "DELETED":
-            self._known.pop(uid, None)
-        else:
-            self._known[uid] = pod
-        self._take(what, pod)
+                    self._take(event["type"], event["object"])
 
 
 def selector(kind: str, job: str) -> str:

@@ -2,16 +2,16 @@
 
 import errno
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import pytest
 from docker import DockerClient
 from docker.errors import APIError, ImageNotFound, NotFound
 
-from runner.targets.compose.containers import LABEL, ContainerNode, of_project, remove_all
-from runner.targets.compose.image import changed_file, read_files
+from runner.targets.compose.containers import LABEL, ContainerNode, made, of_project, remove_all
 from runner.targets.node_view import NodeView
 from tests.support.launches import until
 
@@ -61,23 +61,12 @@ def test_a_disk_that_is_full_is_kept_as_a_failure_and_the_exit_code_is_seen() ->
     assert followed.failure.errno == errno.ENOSPC
 
 
-class Hanging(Container):
-    """A container in which nothing starts any more, whose engine waits for that."""
-
-    def __init__(self) -> None:
-        super().__init__([], {"ExitCode": 0})
-        self.asked = threading.Event()
-
-    def exec_run(self, command: list[str]) -> None:
-        assert command
-        self.asked.wait()
-
-
 def test_a_look_into_a_container_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.targets.node_view.SECONDS", 0.2)
-    container = Hanging()
+    container, ended = Container([], {"ExitCode": 0}), threading.Event()
+    container.exec_run = lambda _command: ended.wait()  # the engine waits for a container in which nothing starts
     view = followed_of(1, container, (tmp_path / "agent.log").open("wb")).look(abort=False)
-    container.asked.set()
+    ended.set()
     assert view == NodeView(1, trouble="no process starts inside its container in 0.2 s")
 
 
@@ -96,44 +85,25 @@ def test_a_connection_that_breaks_in_any_way_ends_the_node_and_is_said_in_its_lo
     assert threading.active_count() < 50
 
 
-class Removable:
-    """A container or a network of a run, which the engine may refuse to remove."""
-
-    def __init__(self, name: str, removed: list[str], error: APIError | None = None) -> None:
-        self.name, self.labels, self._removed, self._error = name, {"com.docker.compose.service": name}, removed, error
-
-    def remove(self, **_: bool) -> None:
-        if self._error:
-            raise self._error
-        self._removed.append(self.name)
-
-
-class Holding:
-    """What an engine holds of a run."""
-
-    def __init__(self, *things: Removable) -> None:
-        self._things = things
-
-    def list(self, **_: Any) -> list[Removable]:
-        return [*self._things]
-
-
 def test_a_container_that_the_engine_does_not_remove_keeps_nothing_else_from_being_removed() -> None:
     removed: list[str] = []
     refusal = APIError("driver failed to remove its root filesystem")
 
-    class Engine:
-        containers = Holding(
-            Removable("node0", removed, refusal),
-            Removable("node1", removed, NotFound("somebody was faster")),
-            Removable("node2", removed),
-        )
-        networks = Holding(Removable("default", removed))
+    def removable(name: str, error: APIError | None = None) -> SimpleNamespace:
+        def remove(**_: bool) -> None:
+            if error:
+                raise error
+            removed.append(name)
 
+        return SimpleNamespace(name=name, labels={}, remove=remove)
+
+    containers = [removable("0", refusal), removable("1", NotFound("somebody was faster")), removable("2")]
+    holding = {"containers": containers, "networks": [removable("default")]}
+    lists = {kind: SimpleNamespace(list=lambda found=found, **_: found) for kind, found in holding.items()}
     with pytest.raises(APIError, match="driver failed") as raised:
-        remove_all(Engine(), "kit-run")
+        remove_all(SimpleNamespace(**lists), "kit-run")
     assert raised.value is refusal
-    assert removed == ["node2", "default"]
+    assert removed == ["2", "default"]
 
 
 def test_a_container_that_goes_while_all_are_listed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +111,7 @@ def test_a_container_that_goes_while_all_are_listed_is_left_out(monkeypatch: pyt
 
     def inspect(container: str) -> dict[str, Any]:
         if container == "gone":
-            msg = "no such container"
-            raise NotFound(msg)
+            raise NotFound("no such container")
         return {"Id": container, "Name": f"/{container}", "Config": {"Labels": {LABEL: "kit-run"}}}
 
     monkeypatch.setattr(client.api, "containers", lambda **_: [{"Id": "gone"}, {"Id": "there"}])
@@ -151,42 +120,25 @@ def test_a_container_that_goes_while_all_are_listed_is_left_out(monkeypatch: pyt
     client.close()
 
 
-class Late:
-    """An engine whose answer is not waited for, since a signal comes; it makes the container all the same, and late."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.containers = self.api = self
-        self.made = ""
-        self.error = error
-        self.asked: list[str] = []
-
-    def create(self, image: str, command: list[str], *, name: str, network_mode: str) -> None:
-        del image, command, network_mode
-        self.made = name
-        raise self.error
-
-    def remove_container(self, name: str, *, force: bool, v: bool) -> None:
-        assert force
-        assert v
-        self.asked.append(name)
-        if len(self.asked) == 1 or isinstance(self.error, APIError):
-            msg = "no such container"
-            raise NotFound(msg)
-
-
-READINGS: list[Callable[[Any], object]] = [
-    lambda client: read_files(client, "image", "/workspace", ["a.py"]),
-    lambda client: changed_file(client, "image", "/workspace", Path(), []),
-]
-
-
-@pytest.mark.parametrize("read", READINGS, ids=["read_files", "changed_file"])
 @pytest.mark.parametrize(("error", "times"), [(KeyboardInterrupt(), 2), (ImageNotFound("no such image"), 1)])
 def test_a_container_to_look_at_whose_making_fails_is_waited_for_only_if_it_may_come(
-    read: Callable[[Any], object], error: BaseException, times: int
+    error: BaseException, times: int
 ) -> None:
-    engine = Late(error)
-    with pytest.raises(type(error)):
-        read(engine)
-    assert engine.made.startswith("kit-look-")
-    assert engine.asked == [engine.made] * times
+    names: list[str] = []
+
+    def create(_image: str, _command: list[str], *, name: str) -> None:
+        names.append(name)
+        raise error  # the engine makes the container all the same if a signal came, and late
+
+    def remove_container(name: str, **_: bool) -> None:
+        names.append(name)
+        if len(names) == 2 or isinstance(error, APIError):
+            raise NotFound("no such container")
+
+    client = SimpleNamespace(
+        containers=SimpleNamespace(create=create), api=SimpleNamespace(remove_container=remove_container)
+    )
+    with pytest.raises(type(error)), made(client, "image", ["/nothing"]):
+        pytest.fail("there is none")
+    assert names[0].startswith("kit-look-")
+    assert names == [names[0]] * (1 + times)

@@ -34,4 +34,4 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     except RequestError as error:
         assert str(error).isprintable()
     else:
-        assert all(0.01 <= one < 10_000 for one in cpus)
+        assert all(0.01 <= cores < 10_000 for cores in cpus)

@@ -6,8 +6,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from socketserver import ThreadingUnixStreamServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,39 +29,34 @@ def refusal(project: Project, env: dict[str, str], *words: str) -> str:
     return line
 
 
+class Idle(BaseHTTPRequestHandler):
+    """Answers the first questions of a Docker client, as an idle engine would."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        answers = {
+            "version": b'{"ApiVersion": "1.41"}',
+            "info": b'{"Architecture": "x86_64", "MemTotal": 1073741824, "NCPU": 2}',
+        }
+        text = answers.get(self.path.rpartition("/")[2], b"OK")
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
 @pytest.fixture
 def answering(tmp_path: Path) -> Iterator[str]:
-    """A socket on which something answers the first questions of a Docker client, as an idle engine would."""
     path = str(tmp_path / "engine.sock")
-    server = socket.socket(socket.AF_UNIX)
-    server.bind(path)
-    server.listen()
-    body = {
-        "/version": b'{"ApiVersion": "1.41"}',
-        "/info": b'{"Architecture": "x86_64", "MemTotal": 1073741824, "NCPU": 2}',
-    }
-
-    def answer(connection: socket.socket) -> None:
-        with connection:
-            while request := connection.recv(65536):
-                place = request.split()[1].decode()
-                text = next((text for end, text in body.items() if place.endswith(end)), b"OK")
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            threading.Thread(target=answer, args=(connection,), daemon=True).start()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    yield f"unix://{path}"
-    server.shutdown(socket.SHUT_RDWR)
-    server.close()
-    thread.join()
+    with ThreadingUnixStreamServer(path, Idle) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"unix://{path}"
+        server.shutdown()
 
 
 @pytest.fixture
@@ -114,14 +111,13 @@ def test_sizes_that_make_no_sense_are_refused(project: Project, bare: dict[str, 
 
 
 def test_an_engine_on_another_machine_is_refused() -> None:
-    class Client:
-        def __init__(self, url: str) -> None:
-            self.api: Any = type("Api", (), {"base_url": url})
+    def check(url: str) -> None:
+        engine.check_here(SimpleNamespace(api=SimpleNamespace(base_url=url)))
 
     with pytest.raises(RequestError, match="the engine is on far.example and cannot mount folders of this machine"):
-        engine.check_here(Client("https://far.example:2376"))
+        check("https://far.example:2376")
     for near in ("http+docker://localhost", "http://127.0.0.1:2375"):
-        engine.check_here(Client(near))
+        check(near)
 
 
 def test_a_socket_without_permission_is_refused_with_the_way_out(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as some
 
 from runner.core.errors import RequestError
 from runner.targets.compose import shape
-from runner.targets.compose.link import Link
+from runner.targets.compose.link import parse_link, words_of
 
+SHAPE = [sys.executable, "-I", "-c", Path(shape.__file__).read_text("utf-8")]
 MAY_NOT = os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "tc")))
 
 
@@ -21,13 +22,13 @@ MAY_NOT = os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "tc")
     ("text", "bits"), [("64kbit", 64_000), ("100mbit", 10**8), ("1gbit", 10**9), ("2.5gbit", 2_500_000_000)]
 )
 def test_a_rate_is_read_as_tc_writes_it(text: str, bits: int) -> None:
-    assert Link.parse(text).bits_per_second == bits
+    assert parse_link(text) == bits
 
 
 @given(some.text(max_size=12) | some.from_regex(r"-?\d{0,9}(\.\d+)?[kmg]?bit", fullmatch=True))
 def test_any_other_text_is_refused_in_one_line(text: str) -> None:
     try:
-        bits = Link.parse(text).bits_per_second
+        bits = parse_link(text)
     except RequestError as error:
         assert str(error).isprintable()
         assert "100mbit" in str(error)
@@ -37,7 +38,7 @@ def test_any_other_text_is_refused_in_one_line(text: str) -> None:
 
 @given(some.integers(64_000, 10**11))
 def test_a_bucket_holds_a_packet_and_the_queue_more_than_the_bucket(bits: int) -> None:
-    rate, burst, limit = map(int, Link(bits).words)
+    rate, burst, limit = map(int, words_of(bits))
     assert rate == bits // 8
     assert 65_536 <= burst <= limit < 2**32
 
@@ -46,8 +47,7 @@ def test_a_bucket_holds_a_packet_and_the_queue_more_than_the_bucket(bits: int) -
 @pytest.mark.parametrize(("text", "said"), [("64kbit", "64Kbit"), ("100mbit", "100Mbit"), ("100gbit", "100Gbit")])
 def test_the_kernel_takes_the_queue(text: str, said: str) -> None:
     command = 'ip link add eth0 type veth peer name other; "$@" || exit; "$@" && tc qdisc show dev eth0  # twice'
-    words = [sys.executable, "-I", "-c", Path(shape.__file__).read_text("utf-8"), *Link.parse(text).words]
-    run = ["unshare", "--net", "sh", "-c", command, "sh", *words]
+    run = ["unshare", "--net", "sh", "-c", command, "sh", *SHAPE, *words_of(parse_link(text))]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert "qdisc tbf 1: root refcnt" in done.stdout
     assert f"rate {said} " in done.stdout
@@ -55,6 +55,5 @@ def test_the_kernel_takes_the_queue(text: str, said: str) -> None:
 
 @pytest.mark.skipif(MAY_NOT, reason="only root may make a network, with ip and tc")
 def test_a_container_without_a_network_or_a_right_says_so() -> None:
-    script = [sys.executable, "-I", "-c", Path(shape.__file__).read_text("utf-8"), *Link.parse("1gbit").words]
-    alone = subprocess.run(["unshare", "--net", *script], capture_output=True, text=True, check=False)
+    alone = subprocess.run(["unshare", "--net", *SHAPE, *words_of(10**9)], capture_output=True, text=True, check=False)
     assert (alone.returncode, alone.stderr) == (1, "there is no interface eth0\n")

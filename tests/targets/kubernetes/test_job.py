@@ -18,17 +18,9 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import (
-    KINDS,
-    OBJECTS,
-    RUN,
-    RUN_ID,
-    job_name,
-    name_of,
-    pytorchjob,
-)
-from runner.targets.kubernetes.pod_spec import PodOptions
-from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec, Options
+from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, RUN_ID, name_of, pytorchjob
+from runner.targets.kubernetes.pod_spec import Options, PodOptions
+from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec
 from runner.targets.local import Local
 from tests.support.manifests import (
     READERS,
@@ -45,22 +37,22 @@ ROOT = Path(__file__).parents[3]
 DEFINITIONS = [path.stem for path in definition.files(ROOT)]
 
 
-def spec(one: Run, **options: Any) -> KubernetesSpec:
-    return Kubernetes(Options(**options)).spec(one)
+def spec(planned: Run, **options: Any) -> KubernetesSpec:
+    return Kubernetes(Options(**options)).spec(planned)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_every_target_starts_the_same_program_args_environment_ranks_and_world_size(name: str, device: str) -> None:
-    for one in runs(name, device):
-        here = local_nodes(one)
-        services = Compose().spec(one).services.values()
+    for planned in runs(name, device):
+        here = local_nodes(planned)
+        services = Compose().spec(planned).services.values()
         assert [
             decoded(service["command"], {**node.env, **service["environment"]})
-            for service, node in zip(services, Local().spec(one).nodes, strict=True)
+            for service, node in zip(services, Local().spec(planned).nodes, strict=True)
         ] == here
         for kind, render in KINDS.items():
-            documents = render(one, "job", PodOptions())
+            documents = render(planned, "job", PodOptions())
             for document in documents:
                 validate(document)
             assert READERS[kind](documents) == here
@@ -69,13 +61,13 @@ def test_every_target_starts_the_same_program_args_environment_ranks_and_world_s
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=6))
 def test_any_layout_becomes_each_kind_of_job_but_those_of_three_shapes_a_pytorchjob(processes: list[int]) -> None:
-    one = run("+".join(map(str, processes)) if len(processes) > 1 else f"1x{processes[0]}", "cpu", "toy")
+    planned = run("+".join(map(str, processes)) if len(processes) > 1 else f"1x{processes[0]}", "cpu", "toy")
     for kind, render in KINDS.items():
         if kind == "pytorchjob" and len(set(processes[1:])) > 1:
             with pytest.raises(RequestError, match="--with job=indexed"):
-                render(one, "job", PodOptions())
+                render(planned, "job", PodOptions())
         else:
-            assert READERS[kind](render(one, "job", PodOptions())) == local_nodes(one)
+            assert READERS[kind](render(planned, "job", PodOptions())) == local_nodes(planned)
 
 
 def test_a_misspelt_field_or_a_number_where_a_text_belongs_is_found_without_a_cluster() -> None:
@@ -105,22 +97,21 @@ def test_every_container_keeps_to_the_restricted_standard(kind: str, name: str) 
             assert own["capabilities"] == {"drop": ["ALL"]}
             assert own["readOnlyRootFilesystem"] is True
             assert set(container["resources"]) == {"requests", "limits"}
-        shm = next(one for one in pod["volumes"] if one["name"] == "shm")
-        assert shm["emptyDir"]["medium"] == "Memory"
-        assert all(set(one) <= {"name", "emptyDir", "persistentVolumeClaim"} for one in pod["volumes"])
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert volumes["shm"]["emptyDir"]["medium"] == "Memory"
+        assert all(set(volume) <= {"name", "emptyDir", "persistentVolumeClaim"} for volume in volumes.values())
 
 
 def test_data_come_by_an_init_step_or_by_a_claim_and_without_data_by_neither() -> None:
-    one = replace(run(), experiment=replace(run().experiment, data="sets"))
-    prepared = pods(pytorchjob(one, "job", PodOptions()))[0]
+    planned = replace(run(), experiment=replace(run().experiment, data="sets"))
+    prepared = pods(pytorchjob(planned, "job", PodOptions()))[0]
     assert prepared["initContainers"][0]["command"] == ["sh", "-c", "runner prepare sets || true"]
-    claimed = pods(pytorchjob(one, "job", PodOptions(data_claim="sets")))[0]
-    assert "initContainers" not in claimed
-    volume = next(one for one in claimed["volumes"] if one["name"] == "data")
-    assert volume["persistentVolumeClaim"] == {"claimName": "sets", "readOnly": True}
+    claimed = pods(pytorchjob(planned, "job", PodOptions(data_claim="sets")))[0]
     none = pods(pytorchjob(run("2x1", "cpu", "quickstart"), "job", PodOptions()))[0]
-    assert "initContainers" not in none
-    assert "data" not in [one["name"] for one in none["volumes"]]
+    assert "initContainers" not in {**claimed, **none}
+    claim = {"claimName": "sets", "readOnly": True}
+    assert {"name": "data", "persistentVolumeClaim": claim} in claimed["volumes"]
+    assert "data" not in [volume["name"] for volume in none["volumes"]]
 
 
 def test_sizes_are_asked_for_as_they_are_given() -> None:
@@ -129,6 +120,7 @@ def test_sizes_are_asked_for_as_they_are_given() -> None:
     validate(job)
     master, worker = pods([job])
     assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 90
+    assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"  # a runner follows every log
     for pod, gpus in ((master, "2"), (worker, "3")):
         container = pod["containers"][0]
         assert container["image"] == "here/kit:1"
@@ -154,20 +146,20 @@ def test_a_quantity_that_kubernetes_does_not_read_is_refused_in_one_line(option:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_kubernetes_would_take_for_a_variable_stays_as_it_is(kind: str) -> None:
     strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"
-    one = run("1+2", "cpu", "toy")
-    one = replace(one, cell=replace(one.cell, args={**one.cell.args, "note": strange}))
-    documents = KINDS[kind](one, "job", PodOptions())
+    planned = run("1+2", "cpu", "toy")
+    planned = replace(planned, cell=replace(planned.cell, args={**planned.cell.args, "note": strange}))
+    documents = KINDS[kind](planned, "job", PodOptions())
     nodes = READERS[kind](documents)
-    assert nodes == local_nodes(one)
+    assert nodes == local_nodes(planned)
     assert all(strange in node.words for node in nodes)
     assert json.loads(documents[-1]["metadata"]["annotations"][RUN])["args"]["note"] == strange
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_layout_of_as_many_nodes_as_there_can_be_is_described_at_once(kind: str) -> None:
-    one = run("65536x1", "cuda", "toy")
+    planned = run("65536x1", "cuda", "toy")
     began = time.process_time()
-    text = spec(one, job=kind).text("20261121T000000Z-kubernetes-0badcafe")
+    text = spec(planned, job=kind).text("20261121T000000Z-kubernetes-0badcafe")
     assert time.process_time() - began < patient(20)
     assert ("65535" if kind == "pytorchjob" else "65536") in text
 
@@ -176,8 +168,8 @@ def test_a_layout_of_as_many_nodes_as_there_can_be_is_described_at_once(kind: st
 @example("x" * 80, "65536x1")
 def test_a_job_s_name_is_a_dns_label_with_room_for_those_of_its_pods(experiment: str, layout: str) -> None:
     run_id = "20261121T000000Z-kubernetes-0123abcd"
-    names = (job_name(experiment, layout, run_id), name_of("trainjob", experiment, layout, run_id))
-    for name, pod in zip(names, ("worker-99", "node-0-65535-abcde"), strict=True):
+    for kind, pod in (("pytorchjob", "worker-99"), ("trainjob", "node-0-65535-abcde")):
+        name = name_of(kind, experiment, layout, run_id)
         assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name)
         assert len(f"{name}-{pod}") <= 63
         assert name.endswith("-0123abcd")
@@ -190,27 +182,17 @@ def test_a_name_that_is_too_long_is_refused_in_one_line() -> None:
 
 
 def test_a_job_has_a_name_of_its_own_at_each_start() -> None:
-    one = spec(run(), namespace="lab")
-    assert [yaml.safe_load(one.text())] == one.documents()
     run_id = "20261121T000000Z-kubernetes-0badcafe"
-    assert one.documents(run_id)[-1]["metadata"]["name"] == "mnist-2x2-0badcafe"
-    assert [yaml.safe_load(one.text(run_id))] == one.documents(run_id)
     for kind in KINDS:
-        one = spec(run(), job=kind)
-        assert list(yaml.safe_load_all(one.text(run_id))) == one.documents(run_id)
-    runtime, trains = spec(run("1+2", "cpu"), job="trainjob").documents(run_id)
-    assert runtime["metadata"]["name"] == trains["metadata"]["name"] == trains["spec"]["runtimeRef"]["name"]
-    assert [one["metadata"]["annotations"][RUN_ID] for one in (runtime, trains)] == [run_id, run_id]
+        started = spec(run("1+2", "cpu"), namespace="lab", job=kind)
+        documents = started.documents(run_id)
+        assert list(yaml.safe_load_all(started.text())) == started.documents()
+        assert list(yaml.safe_load_all(started.text(run_id))) == documents
+        assert [document["kind"] for document in documents] == list(OBJECTS[kind])
+        assert {document["metadata"]["name"] for document in documents} == {"mnist-1-2-0badcafe"}
+        assert {document["metadata"]["annotations"][RUN_ID] for document in documents} == {run_id}
+    name = "mnist-1-2-0badcafe"
+    assert spec(run("1+2", "cpu"), job="trainjob").documents(run_id)[1]["spec"]["runtimeRef"]["name"] == name
     service, job = spec(run("1+2", "cpu"), job="indexed").documents(run_id)
-    name = job["metadata"]["name"]
-    assert service["metadata"]["name"] == job["spec"]["template"]["spec"]["subdomain"] == name
+    assert job["spec"]["template"]["spec"]["subdomain"] == name
     assert service["spec"]["selector"] == {"job-name": name}
-    assert [service["kind"], job["kind"]] == list(OBJECTS["indexed"])
-
-
-def test_only_a_job_that_a_runner_follows_may_lose_the_pods_that_still_run_at_its_end() -> None:
-    def policy(options: PodOptions) -> str:
-        return str(pytorchjob(run(), "job", options)[0]["spec"]["runPolicy"]["cleanPodPolicy"])
-
-    assert policy(PodOptions()) == "None"
-    assert policy(PodOptions(deadline_seconds=60)) == "Running"

@@ -24,18 +24,15 @@ class Empty(Cluster):
         self.created: list[str] = []
         self.there: set[str] = set()
 
-    def post(self, path: str, body: dict[str, Any], **query: object) -> dict[str, Any]:
-        del query
+    def post(self, path: str, body: dict[str, Any], **_: object) -> dict[str, Any]:
         self.created.append(f"{path}/{body['metadata']['name']}")
         self.there.add(self.created[-1])
         return {}
 
-    def delete(self, path: str, **options: object) -> None:
-        del options
+    def delete(self, path: str, **_: object) -> None:
         self.there.discard(path)
 
-    def get(self, path: str, **query: object) -> dict[str, Any]:
-        del path, query
+    def get(self, _path: str, **_: object) -> dict[str, Any]:
         return {"items": []}
 
 
@@ -54,16 +51,15 @@ class Caching(Empty):
         return super().post(path, body, **query)
 
 
-def test_a_trainjob_is_created_again_until_its_runtime_is_known(make: Make, tmp_path: Path) -> None:
+def test_a_trainjob_is_created_again_until_its_runtime_is_known_or_fails_in_one_line(
+    make: Make, tmp_path: Path
+) -> None:
     cluster = Caching(3)
-    handle = JobHandle(cluster, TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    handle = JobHandle(cluster, TRAINER, begin(tmp_path / "known", make.launch(), "{}", ""), nodes=0)
     assert set(handle.lines()) <= {None}  # it may be created before anybody looks
     assert (cluster.refusals, len(cluster.created), cluster.there) == (0, 2, set())
-
-
-def test_a_trainjob_whose_runtime_never_becomes_known_fails_in_one_line(make: Make, tmp_path: Path) -> None:
     cluster = Caching(1_000_000)
-    handle = JobHandle(cluster, TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    handle = JobHandle(cluster, TRAINER, begin(tmp_path / "never", make.launch(), "{}", ""), nodes=0)
     with pytest.raises(ClusterError, match="must be created before"):
         list(handle.lines())
     handle.stop()
@@ -72,13 +68,12 @@ def test_a_trainjob_whose_runtime_never_becomes_known_fails_in_one_line(make: Ma
 
 def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(make: Make, tmp_path: Path) -> None:
     class Refusing(Empty):
-        def delete(self, path: str, **options: object) -> None:
-            del path, options
+        def delete(self, _path: str, **_: object) -> None:
             raise ClusterError(403, "no")
 
     handle = JobHandle(Refusing(), TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
-    said = [one.text for one in handle.lines() if isinstance(one, Note)]
-    assert said == ["no: left behind; kubectl delete -n default trainjob,trainingruntime job"]
+    said = [line for line in handle.lines() if line]
+    assert said == [Note("no: left behind; kubectl delete -n default trainjob,trainingruntime job")]
 
 
 class Slow(Empty):
@@ -94,14 +89,11 @@ class Slow(Empty):
         return super().post(path, body, **query)
 
 
-DOCUMENTS = [{"kind": kind, "metadata": {"name": "job"}} for kind in ("Service", "Job")]
-
-
 def test_ctrl_c_in_the_middle_of_the_start_leaves_no_object(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Slow()
-    handle = JobHandle(cluster, DOCUMENTS, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
+    handle = JobHandle(cluster, TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
     start, creating = threading.Thread.start, []
 
     def interrupted(thread: threading.Thread) -> None:

@@ -23,25 +23,26 @@ def test_a_dry_run_goes_over_the_runtime_that_is_not_there_yet_and_tries_the_pod
     assert cluster.tried == ["TrainingRuntime", "Pod", "TrainJob"]
 
 
-@pytest.mark.parametrize("kind", ["TrainJob", "TrainingRuntime", "JobSet"])
-def test_a_cluster_without_trainer_or_jobset_is_refused_with_its_installation_and_the_other_way(kind: str) -> None:
-    with pytest.raises(RequestError) as refused:
-        preflight.check(Answers(lacks=kind), documents())
-    assert str(refused.value).startswith(
-        f"the cluster knows no {kind}: use --with job=indexed, or install Kubeflow Trainer with JobSet: kubectl apply"
-    )
+TRAINER = "use --with job=indexed, or install Kubeflow Trainer with JobSet: kubectl apply"
 
 
-@pytest.mark.parametrize("right", ["create trainingruntimes", "delete trainingruntimes", "get trainjobs"])
-def test_a_right_that_is_missing_is_named(right: str) -> None:
-    with pytest.raises(RequestError, match=f"no right in namespace lab to {right}: ask for a Role"):
-        preflight.check(Answers(forbids=right), documents())
-
-
-@pytest.mark.parametrize("kind", ["TrainingRuntime", "Pod"])
-def test_what_the_cluster_would_refuse_is_said_before_anything_is_created(kind: str) -> None:
-    with pytest.raises(RequestError, match="namespace lab of https://c: .* is invalid"):
-        preflight.check(Answers(refuses=kind), documents())
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        *(
+            (Answers(lacks=kind), f"the cluster knows no {kind}: {TRAINER}")
+            for kind in ("TrainJob", "TrainingRuntime", "JobSet")
+        ),
+        *(
+            (Answers(forbids=right), f"no right in namespace lab to {right}: ask for a Role")
+            for right in ("create trainingruntimes", "delete trainingruntimes", "get trainjobs")
+        ),
+        *((Answers(refuses=kind), "namespace lab of https://c: .* is invalid") for kind in ("TrainingRuntime", "Pod")),
+    ],
+)
+def test_what_the_cluster_would_refuse_is_said_before_anything_is_created(cluster: Answers, why: str) -> None:
+    with pytest.raises(RequestError, match=f"^{why}"):
+        preflight.check(cluster, documents())
 
 
 @pytest.mark.parametrize(("maker", "name"), [("TrainJob", "job"), ("JobSet", "job"), ("Job", "job-node-0")])
