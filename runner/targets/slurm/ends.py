@@ -187,9 +187,7 @@ def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, 
 
 def _end(node: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
     found = node.exit
-    ended = NodeExit(node.number)
-    if found:
-        ended = NodeExit(node.number, found.code, found.signal, place=found.place)
+    ended = NodeExit(node.number, found.code, found.signal, place=found.place) if found else NodeExit(node.number)
     ended.stopped = node.stopped or (stopped and found is None)
     if ended.code == 0 or ended.stopped or stopped:
         return ended
