@@ -1,5 +1,7 @@
 """How a run on a host ended is known once its supervisor says so, whatever else goes wrong there."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -8,7 +10,7 @@ import pytest
 from runner.core.errors import RequestError
 from runner.targets.ssh.node import RemoteNode
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import HostError, LostError, Session
+from runner.targets.ssh.session import BOOT, HostError, LostError, Session
 from tests.support.patience import patient
 from tests.support.records import Make
 
@@ -56,6 +58,17 @@ def test_a_run_that_has_ended_well_did_so_also_if_its_folder_stays_there(
     assert (node.describe().code, node.describe().why, node.failed) == (0, None, False)
     assert node.has_answered
     assert list(node.notes) == [f"{error}: left behind there; rm -r /cache/kit/runs/{run}"]
+
+
+def test_a_python_that_is_too_old_for_the_kits_script_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ssh = tmp_path / "ssh"
+    boot = f"import sys; sys.version_info = (3, 6, 8); {BOOT}"
+    ssh.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(boot)}\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    says = "host a: /old/python is Python 3.6.8, 3.10 is the oldest that the kit runs on: name another Python with "
+    with pytest.raises(HostError, match=says):
+        Session(OpenSsh(), "a", "/old/python")
 
 
 def test_a_machine_that_can_make_no_connection_any_more_gives_its_node_up(

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from runner.targets.ssh.verdicts import Facts, Need, facts_of, judge, judge_address, judge_versions, skew_of
+from runner.targets.ssh.verdicts import (
+    Facts,
+    Need,
+    facts_of,
+    judge,
+    judge_address,
+    judge_versions,
+    oldest_python,
+    skew_of,
+)
 
 NEED = Need("/opt/python", "", "", "", "", 0)
 
@@ -59,6 +68,7 @@ HOSTILE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("network", ["", "10.0.0.0/8"])
 def test_whatever_a_host_says_is_judged_in_lines(said: dict[str, Any], network: str) -> None:
     read = facts_of("a", said, network)
+    oldest_python(read.python)
     found = [*judge(read, said, 0, Need("/p", "", "", "", network, 0), 1), judge_address(read)]
     for one in found:
         assert one.line.isprintable()

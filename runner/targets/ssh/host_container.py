@@ -6,8 +6,6 @@ the lock that the supervisor holds, ends it if there is no supervisor any more, 
 Sources: docker run and podman-run(1), the Container Device Interface (`--device nvidia.com/gpu=all`), flock(2).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,12 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from runner.targets.ssh.host_frames import IDLE_SECONDS, send
-
-if TYPE_CHECKING:
-    from runner.targets.ssh.host_frames import Frame, Requests
+from runner.targets.ssh.host_frames import IDLE_SECONDS, Frame, Requests, send
 
 ENGINE_SECONDS = 30.0
 PROBE_SECONDS = 120.0

@@ -6,8 +6,6 @@ seconds nobody has followed the run. Whoever connects again reads the files from
 Sources: prctl(2) (PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER), flock(2), proc(5).
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl
@@ -20,16 +18,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.targets.clean_environment import clean_environment
 from runner.targets.ssh.host_container import GUARD, command, end
 from runner.targets.ssh.host_facts import base_folder
-from runner.targets.ssh.host_frames import IDLE_SECONDS, send
+from runner.targets.ssh.host_frames import IDLE_SECONDS, Frame, Requests, send
 from runner.targets.ssh.host_tidy import hold, tidy
-
-if TYPE_CHECKING:
-    from runner.targets.ssh.host_frames import Frame, Requests
 
 _BLOCK = 65_536
 _POLL_SECONDS = 0.1

@@ -4,24 +4,19 @@ It reads requests on its stdin and answers on its stdout, and keeps all that it 
 by their hash, and a folder for each run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
 import shutil
 import signal
 import tarfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.targets.ssh.host_container import engine, load, probe, pull
 from runner.targets.ssh.host_facts import check, listen, port, reach
-from runner.targets.ssh.host_frames import IDLE_SECONDS, Requests, send
+from runner.targets.ssh.host_frames import IDLE_SECONDS, Frame, Requests, send
 from runner.targets.ssh.host_run import begin, follow, remove, supervise
 from runner.targets.ssh.host_tidy import used
-
-if TYPE_CHECKING:
-    from runner.targets.ssh.host_frames import Frame
 
 HELLO = "KIT-HOST 1"
 _IGNORED = ("hello", "bytes", "ping", "stop")

@@ -18,11 +18,15 @@ from runner.core.text import listed, one_line
 from runner.targets import clean_environment
 from runner.targets.ssh import host_container, host_facts, host_frames, host_run, host_tidy, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, OpenSsh, environment, explain
+from runner.targets.ssh.verdicts import OLDEST_PYTHON, PYTHON_WAY
 
 BOOT = "import sys;sys.path[:]=[p for p in sys.path if p];import json;exec(json.loads(sys.stdin.buffer.readline()))"
 """What a host's Python is started with: the rest comes over its stdin, where no shell reads it."""
-_LOAD = """
+_TOO_OLD = "KIT: too old a Python: "
+_LOAD = f"""
 import json, sys, types
+if sys.version_info < {OLDEST_PYTHON}:
+    sys.exit("{_TOO_OLD}%d.%d.%d" % sys.version_info[:3])
 for name, text in json.loads(sys.stdin.buffer.readline()):
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(text, name, "exec"), module.__dict__)
@@ -239,6 +243,10 @@ class Session:
             seen, mend = explain(self.host, said)
             raise LostError(seen, mend=mend)
         last = said.strip().splitlines()
+        if last and last[-1].startswith(_TOO_OLD):
+            version, oldest = one_line(last[-1].removeprefix(_TOO_OLD), 20), ".".join(map(str, OLDEST_PYTHON))
+            seen = f"host {self.host}: {self._python} is Python {version}, {oldest} is the oldest that the kit runs on"
+            raise HostError(seen, mend=PYTHON_WAY)
         msg = f"host {self.host}: {self._python} ended with {code}{f': {one_line(last[-1], 300)}' if last else ''}"
         raise LostError(msg) if code < 0 else HostError(msg)
 

@@ -19,7 +19,7 @@ GOOD_SKEW_SECONDS = 0.5
 SPARE_BYTES = 64 * 2**20
 """Room that a host needs beside what is brought, for what the run prints."""
 GOOD_BYTES = 2**30
-_PYTHON_WAY = "name another Python with --with python=PATH"
+PYTHON_WAY = "name another Python with --with python=PATH"
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,12 @@ def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
 
 def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
     """Judge what concerns one host alone: what it said, read and as it came, its clock, and its GPUs."""
-    yield from _judge_python(facts, need)
+    yield Verdict(facts.host, "python", OK, f"Python {facts.python}")
+    if facts.torch:
+        yield Verdict(facts.host, "torch", OK, f"torch {facts.torch}")
+    elif not need.container:
+        seen, mend = f"torch is not installed for {need.python}", f"install it there, or {PYTHON_WAY}"
+        yield Verdict(facts.host, "torch", WRONG, seen, mend)
     yield _judge_clock(facts.host, skew)
     yield _judge_disk(facts, number(said, "free_bytes"), need)
     if need.data and said.get("has_data") is not True:
@@ -201,21 +206,6 @@ def number(said: dict[str, Any], name: str) -> float:
         value = float(said.get(name, 0))
         return value if math.isfinite(value) else 0.0
     return 0.0
-
-
-def _judge_python(facts: Facts, need: Need) -> Iterator[Verdict]:
-    if oldest := oldest_python(facts.python):
-        seen = f"{need.python} is Python {facts.python}, {oldest} is the oldest that the kit runs on"
-        yield Verdict(facts.host, "python", WRONG, seen, _PYTHON_WAY)
-    else:
-        yield Verdict(facts.host, "python", OK, f"Python {facts.python}")
-    if need.container:
-        return
-    if facts.torch:
-        yield Verdict(facts.host, "torch", OK, f"torch {facts.torch}")
-    else:
-        seen, mend = f"torch is not installed for {need.python}", f"install it there, or {_PYTHON_WAY}"
-        yield Verdict(facts.host, "torch", WRONG, seen, mend)
 
 
 def _judge_clock(host: str, skew: float) -> Verdict:
