@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -15,7 +14,7 @@ from runner.targets.base import NodeSpec, Note
 from runner.targets.ssh.cargo import Cargo
 from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, PYTHON, RemoteNode, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import BOOT, HostError, LostError, Session, connect, on_all, source
+from runner.targets.ssh.session import BOOT, HostError, LostError, Session, Sessions, connect, on_all, source
 from runner.targets.ssh.verdicts import Facts
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
@@ -54,16 +53,13 @@ class SshHandle(WorkersHandle):
         ]
         super().__init__(folder, nodes, [node.processes for node in setup.nodes])
         self._starting = Lock()
-        self._preparing: set[Session] = set()
-        self._is_stopped = False
+        self._preparing = Sessions()
         self._made: Future[None] | None = None
 
     def stop(self) -> None:
         """End the run on every host; one that does not answer ends it by itself."""
         with self._starting:
-            self._is_stopped = True
-            for session in self._preparing:
-                session.abort()
+            self._preparing.abort()
         if self._made:
             wait([self._made], _STOP_SECONDS)
         self._end()
@@ -101,10 +97,10 @@ class SshHandle(WorkersHandle):
         """Prepare all hosts; if that has succeeded on all, start the run on all."""
         numbers = range(len(self.nodes))
         places = on_all(self._prepare, numbers)
-        sessions = on_all(self._session, numbers)
+        sessions = on_all(lambda node: connect(self._setup.ssh, node.host, self._setup.python), self.nodes)
         try:
             with self._starting:
-                if self._is_stopped:
+                if self._preparing.is_over:
                     return
                 # By these variables the nodes find node 0.
                 address = self._setup.facts[0].address if len(self.nodes) > 1 else "127.0.0.1"
@@ -116,29 +112,13 @@ class SshHandle(WorkersHandle):
                 if not node.is_begun:
                     session.close()
 
-    def _session(self, number: int) -> Session:
-        return connect(self._setup.ssh, self.nodes[number].host, self._setup.python)
-
     def _prepare(self, number: int) -> str:
         """Bring what a host lacks; return the folder that the run is started in."""
         setup, base = self._setup, self._setup.facts[number].folder
-        with closing(self._session(number)) as session, self._until_stopped(session):
+        with self._preparing.connect(setup.ssh, self.nodes[number].host, setup.python) as session:
             data = setup.data_folder or self._bring(session, base, "data", setup.data)
             data = data or f"{base}/data/none"
             return self._bring(session, base, "programs", setup.programs, data)
-
-    @contextmanager
-    def _until_stopped(self, session: Session) -> Iterator[None]:
-        """Let `stop` end what the session brings."""
-        with self._starting:
-            self._preparing.add(session)
-            if self._is_stopped:
-                session.abort()
-        try:
-            yield
-        finally:
-            with self._starting:
-                self._preparing.remove(session)
 
     @staticmethod
     def _bring(session: Session, base: str, kind: str, cargo: Cargo | None, data: str = "") -> str:

@@ -8,7 +8,7 @@ from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.targets.ssh.hosts import Host
-from runner.targets.ssh.images import ask_engine, examine, judge_images
+from runner.targets.ssh.images import ask_engine, judge_images, probe
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import HostError, Session, attempt, connect
 from runner.targets.ssh.verdicts import (
@@ -87,7 +87,7 @@ class Examination:
         def asked(node: int) -> Iterable[Verdict]:
             engine, found = ask_engine(self._sessions[node], wanted)
             self.facts[node] = replace(self.facts[node], engine=engine)
-            return found
+            return [found]
 
         self._each(asked, self.facts, "container")
 
@@ -98,9 +98,10 @@ class Examination:
             return
 
         def looked(node: int) -> Iterable[Verdict]:
-            gpus = bool(self._need.gpus)
-            self.facts[node], found = examine(self._sessions[node], self.facts[node], wanted, gpus=gpus)
-            return found
+            found = probe(self._sessions[node], self.facts[node], wanted, gpus=bool(self._need.gpus))
+            self.facts[node] = found
+            seen = f"the image has Python {found.python} and torch {found.torch}"
+            return [Verdict(found.host, "image", OK, seen)]
 
         self._each(looked, [node for node, facts in self.facts.items() if facts.engine and facts.engine.image], "image")
         self.verdicts += judge_images(list(self.facts.values()), wanted)

@@ -7,9 +7,9 @@ import json
 import os
 import selectors
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,6 +79,29 @@ def connect(ssh: OpenSsh, host: str, python: str) -> Session:
     return Session(ssh, host, python)
 
 
+class Sessions:
+    """Conversations that another thread can end all at once, and those that are begun later."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._begun: list[Session] = []
+
+    @contextmanager
+    def connect(self, ssh: OpenSsh, host: str, python: str) -> Iterator[Session]:
+        """Begin one, and close it at the end."""
+        with closing(connect(ssh, host, python)) as session:
+            self._begun.append(session)
+            if self.is_over:
+                session.abort()
+            yield session
+
+    def abort(self) -> None:
+        """Let nobody wait for a host any longer."""
+        self.is_over = True
+        for session in self._begun:
+            session.abort()
+
+
 class Session:
     """One process of the script on a host, which greets within so many seconds; it ends with its connection.
 
@@ -104,7 +127,8 @@ class Session:
         except FileNotFoundError:
             os.close(self._said)
             raise HostError("there is no ssh here", mend="install OpenSSH's client") from None
-        self._out = self._process.stdout.fileno() if self._process.stdout else -1
+        assert self._process.stdin and self._process.stdout  # noqa: S101, PT018 - they were asked for
+        self._in, self._out = self._process.stdin, self._process.stdout
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
         try:
@@ -123,15 +147,13 @@ class Session:
         if self._said < 0:
             return
         self._selector.close()
-        if self._process.stdin:
-            with suppress(OSError):
-                self._process.stdin.close()
+        with suppress(OSError):
+            self._in.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.5)
         self._process.kill()
         self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
+        self._out.close()
         os.close(self._said)
         self._said = -1
 
@@ -213,18 +235,16 @@ class Session:
             os.ftruncate(self._said, 0)
         if not self._selector.select(min(seconds, _POLL_SECONDS)):
             return False
-        block = os.read(self._out, 262_144)
+        block = os.read(self._out.fileno(), 262_144)
         if not block:
             self._raise_end()
         self._buffer += block
         return True
 
     def _write(self, data: bytes) -> None:
-        if self._process.stdin is None:
-            return
         try:
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
+            self._in.write(data)
+            self._in.flush()
         except OSError:
             self._raise_end()
 
