@@ -34,10 +34,7 @@ class Requests:
     def _read(self) -> None:
         source = sys.stdin.buffer
         with contextlib.suppress(OSError, ValueError):
-            while True:
-                line = source.readline(_LARGEST_HEAD)
-                if not line:
-                    break
+            while line := source.readline(_LARGEST_HEAD):
                 frame = json.loads(line.decode("utf-8"))
                 self.frames.put((frame, source.read(frame.get("bytes", 0))))
         self.frames.put((None, b""))

@@ -247,10 +247,7 @@ def _files(folder: str, *, artifacts: bool) -> list[str]:
 
 def _take(folder: str, requests: Requests) -> None:
     """Take what the runner says meanwhile: whatever it says renews the lease."""
-    while True:
-        taken = requests.next(wait=False)
-        if taken is None:
-            return
+    while taken := requests.next(wait=False):
         if taken[0] is None:
             sys.exit(0)  # the connection is gone; the supervisor waits for another one
         signal.alarm(IDLE_SECONDS)

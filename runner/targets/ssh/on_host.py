@@ -60,7 +60,7 @@ def bring(request: Frame, requests: Requests) -> Frame:
                 path = os.path.join(beside, *parts)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 found[member.name] = _unpack(source, path)
-        if _hash(found) != request["sha256"]:
+        if hash_of(found) != request["sha256"]:
             raise OSError(0, "what was received is not what was sent")
         if request.get("data"):
             data = os.path.expanduser(request["data"])
@@ -107,15 +107,13 @@ class _Stream:
 def _unpack(source: Any, path: str) -> str:
     digest = hashlib.sha256()
     with open(path, "wb") as target:
-        while True:
-            block = source.read(1_000_000)
-            if not block:
-                return digest.hexdigest()
+        while block := source.read(1_000_000):
             digest.update(block)
             target.write(block)
+    return digest.hexdigest()
 
 
-def _hash(files: dict[str, str]) -> str:
-    """Hash files by their paths and their own hashes (runner/targets/ssh/cargo.py does the same)."""
+def hash_of(files: dict[str, str]) -> str:
+    """Hash files by their paths and their own hashes."""
     lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()

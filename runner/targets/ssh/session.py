@@ -67,10 +67,7 @@ def source() -> str:
 
 
 def connect(ssh: OpenSsh, host: str, python: str) -> Session:
-    """Begin a conversation; a shared connection that no longer answers, as of a host that restarted, is made again.
-
-    Raises what `Session` raises.
-    """
+    """Begin a conversation; a shared connection that no longer answers, as of a host that restarted, is made again."""
     if ssh.is_shared(host):
         try:
             return Session(ssh, host, python, seconds=SILENT_SECONDS)

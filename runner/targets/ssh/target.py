@@ -122,8 +122,8 @@ class Ssh(Target[SshSpec]):
         """Look at all hosts as `preflight` does, and return all that it finds; nothing is changed on them."""
         self._check_config()
         need = self._need([1] * len(self._hosts) if device == "cuda" else [], 0)
-        found = preflight.Examination(self._ssh, self._hosts, need, make=False)
-        found.run(go_on=True)
+        found = preflight.Examination(self._ssh, self._hosts, need, before_start=False)
+        found.run()
         return found.verdicts
 
     def image(self, spec: SshSpec, say: Callable[[str], None]) -> dict[str, Any] | None:

@@ -126,8 +126,8 @@ def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
     if network:
         wanted = ipaddress.ip_network(network, strict=False)
         address = next((candidate for candidate in known if ipaddress.ip_address(candidate) in wanted), "")
-    machine, folder, python, torch = (text(said, name) for name in ("host", "folder", "python", "torch"))
-    return Facts(host, machine, folder, address, known.get(address, ""), python, torch)
+    interface, python, torch = known.get(address, ""), text(said, "python"), text(said, "torch")
+    return Facts(host, text(said, "host"), text(said, "folder"), address, interface, python, torch)
 
 
 def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
