@@ -59,7 +59,7 @@ def test_a_run_that_gives_up_the_shared_connection_takes_it_from_no_other(on_hos
     config = fresh[-1].partition("=")[2]
     with starting(on_hosts, "--on", "ssh", *fresh) as start:
         process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=8")
-        until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+        until(ssh_hosts.has_printed(run, epochs=0), 60)
         before = master_of("h1", config)
         OpenSsh(config).forget("h1")
         done, _ = run_once(on_hosts, *QUICK, "--on", "ssh", *fresh)

@@ -17,7 +17,7 @@ from tests.support.patience import within
 from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts that fail")]
-Start = "Callable[..., tuple[Any, Path]]"
+Start = Callable[..., tuple[Any, Path]]
 SSH = ("-p", "tcp", "--dport", "22")
 QUICK = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")
 
@@ -28,25 +28,15 @@ def words() -> tuple[str, ...]:
     return ssh_hosts.words(ssh_hosts.DISTURBED)
 
 
-def has_printed(run: Path, ranks: int, lines: int = 3) -> Callable[[], bool]:
-    def look() -> bool:
-        files = list((run / "raw").rglob("*stdout*"))
-        return len(files) == ranks and all(path.read_bytes().count(b"epoch_stop") >= lines for path in files)
-
-    return look
-
-
 def epochs_of(run: Path, rank: int) -> list[int]:
     text = (run / "raw" / f"node{rank}-rank{rank}.stdout").read_text()
-    return [int(one) for one in re.findall(r'"epoch_stop".*?"epoch_num": (\d+)', text)]
+    return [int(epoch) for epoch in re.findall(r'"epoch_stop".*?"epoch_num": (\d+)', text)]
 
 
 @pytest.mark.fault("a connection drops and comes back", target="ssh", series=5)
-def test_a_connection_that_comes_back_loses_no_line(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
-) -> None:
+def test_a_connection_that_comes_back_loses_no_line(on_hosts: Project, start: Start, fault: Any) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=30")
-    until(has_printed(run, 2), 60)
+    until(ssh_hosts.has_printed(run), 60)
     with ssh_hosts.dropped("h3", *SSH):
         time.sleep(14)
     code, stderr = ended(process)
@@ -66,10 +56,10 @@ def test_a_connection_that_comes_back_loses_no_line(
 @pytest.mark.alone  # its bound is a promise
 @pytest.mark.fault("a connection drops for good", target="ssh", series=3)
 def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
+    on_hosts: Project, start: Start, fault: Any
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(has_printed(run, 2), 60)
+    until(ssh_hosts.has_printed(run), 60)
     with ssh_hosts.dropped("h3", *SSH):
         until(lambda: ssh_hosts.processes_of(run.name, node="1") == [], 31)
         code, stderr = ended(process)
@@ -82,10 +72,10 @@ def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
 
 
 def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_the_run(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
+    on_hosts: Project, start: Start
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(has_printed(run, 2), 60)
+    until(ssh_hosts.has_printed(run), 60)
     os.killpg(process.pid, signal.SIGSTOP)  # as a laptop that sleeps
     until(lambda: ssh_hosts.processes_of(run.name) == [], 40, every=0.5)
     os.killpg(process.pid, signal.SIGCONT)
@@ -101,10 +91,10 @@ def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_
 
 
 def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_was_printed(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
+    on_hosts: Project, start: Start
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(has_printed(run, 2), 60)
+    until(ssh_hosts.has_printed(run), 60)
     with ssh_hosts.dropped("h3", *SSH):
         process.kill()
         process.communicate()
@@ -138,10 +128,10 @@ def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Projec
 
 
 def test_a_host_that_has_started_again_ends_the_run_and_is_connected_to_again(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]], words: tuple[str, ...]
+    on_hosts: Project, start: Start, words: tuple[str, ...]
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+    until(ssh_hosts.has_printed(run, epochs=0), 60)
     ssh_hosts.restart("h3")
     code, stderr = ended(process)
     assert code == 1, stderr

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,6 +71,16 @@ def processes_of(run: str, node: str = "") -> list[Seen]:
         return of == run and node in ("", at)
 
     return seen(wanted)
+
+
+def has_printed(run: Path, ranks: int = 2, epochs: int = 3) -> Callable[[], bool]:
+    """Whether all ranks of a run have printed something, or that so many epochs are over."""
+
+    def look() -> bool:
+        files = list((run / "raw").rglob("*stdout*"))
+        return len(files) == ranks and all(path.read_bytes().count(b"epoch_stop") >= epochs for path in files)
+
+    return look
 
 
 def folders_of(run: str) -> list[Path]:
