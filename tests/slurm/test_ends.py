@@ -107,8 +107,8 @@ def test_a_job_that_somebody_requeues_is_ended_and_resume_makes_the_second_attem
     assert done.code == 0, done.snapshot
     record = project.record(run)
     assert (record["status"], record["doubts"]) == ("completed", ["started again: 2 attempts"])
-    assert [one["reason"] for one in record["launch"]["attempts"]] == [first["reason"]]
-    assert {one["place"]["job"] for one in record["outcome"]["exits"]} != {job}
+    assert [attempt["reason"] for attempt in record["launch"]["attempts"]] == [first["reason"]]
+    assert {node["place"]["job"] for node in record["outcome"]["exits"]} != {job}
     assert "doubtful: started again: 2 attempts" in project.runner("summarize").stdout
     fault(told_seconds=seconds)
 
@@ -118,7 +118,7 @@ def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_
     process, run = harness.start("odd-hangs", "--layout", "2x1", "--set", "how=is stopped")
     job = job_of(run)
     until(lambda: state_of(job) == "RUNNING", 60)
-    until(lambda: any(is_stopped(one.process) for one in processes_of(run.name)), 60)
+    until(lambda: any(is_stopped(seen.process) for seen in processes_of(run.name)), 60)
     os.killpg(process.pid, signal.SIGINT)
     until(lambda: jobs_of(run.name) == [], 10, every=0.3)
     code, _ = ended(process)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ssh_hosts
+from tests.support.patience import within
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 WORDS = ssh_hosts.WORDS
@@ -59,9 +60,22 @@ def test_a_python_that_a_host_lacks(refused: Callable[..., str]) -> None:
     assert not Path("/tmp/x").exists()  # what a shell would have made
 
 
-def test_a_host_without_torch(refused: Callable[..., str]) -> None:
-    said = refused(*WORDS, *ssh_hosts.with_python("h1", 'exec /usr/bin/python3 -S "$@"'))
-    assert said.startswith("error: host h1: torch is not installed for /run/kit-host/python: install it there")
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ('exec /usr/bin/python3 -S "$@"', "torch is not installed for /run/kit-host/python: install it there"),
+        ("printf '\\nKIT-HOST 1\\n[1, 2\\n'; sleep 5", "what it sends is not what the kit's script sends"),
+        ("exec yes", "its shell prints without end at the login"),
+        ("exec yes >&2", "ssh reaches it, but /run/kit-host/python says nothing"),
+    ],
+    ids=["it has no torch", "it answers nonsense", "it prints without end", "it warns without end"],
+)
+def test_a_python_that_cannot_be_used_is_refused_without_a_hang(
+    refused: Callable[..., str], does: str, says: str
+) -> None:
+    python = ssh_hosts.with_python("h1", does)
+    with within(60):
+        assert refused(*WORDS, *python).startswith(f"error: host h1: {says}")
 
 
 def test_a_disk_that_is_full(refused: Callable[..., str]) -> None:
@@ -86,11 +100,6 @@ def test_a_disk_that_is_full(refused: Callable[..., str]) -> None:
 )
 def test_an_address_that_the_other_hosts_cannot_use(refused: Callable[..., str], option: str, says: str) -> None:
     assert f"host h0: {says}" in refused(*WORDS, "--with", option)
-
-
-def test_a_host_that_answers_nonsense(refused: Callable[..., str]) -> None:
-    own = ssh_hosts.with_python("h1", "printf '\\nKIT-HOST 1\\n[1, 2\\n'; sleep 5")
-    assert "host h1: what it sends is not what the kit's script sends" in refused(*WORDS, *own)
 
 
 def test_no_ssh_at_all(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:

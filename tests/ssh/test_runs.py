@@ -65,7 +65,9 @@ def test_programs_and_data_are_brought_once(on_hosts: Project, run: Callable[...
     try:
         words = ("mnist-cpu", "--layout", "2x1", *SMALL[:-2], "--with", f"folder={ssh_hosts.OWN}/{ONCE}")
         first, again = (brought_by(lambda: run(*words)) for _ in range(2))
-        assert all(any("/data/" in path for path in one) and any("/programs/" in path for path in one) for one in first)
+        for brought in first:
+            assert any("/data/" in path for path in brought)
+            assert any("/programs/" in path for path in brought)
         assert first == again
     finally:
         for name in ssh_hosts.NAMES:
