@@ -110,7 +110,6 @@ class Ssh(Target[SshSpec]):
 
     def preflight(self, spec: SshSpec) -> None:
         """Look at all hosts: whether they can be reached, what they have, and whether they reach each other."""
-        self._check_config()
         if _key(spec) in self._facts:
             return
         per_process = spec.run.cell.devices_per_process
@@ -120,7 +119,6 @@ class Ssh(Target[SshSpec]):
 
     def examine(self, device: str) -> list[Verdict]:
         """Look at all hosts as `preflight` does, and return all that it finds; nothing is changed on them."""
-        self._check_config()
         need = self._need([1] * len(self._hosts) if device == "cuda" else [], 0)
         found = preflight.Examination(self._ssh, self._hosts, need, before_start=False)
         found.run()
@@ -160,13 +158,10 @@ class Ssh(Target[SshSpec]):
         used = hosts.chosen(self._hosts, Layout.parse(folder.launch().layout))
         end_remains(self._ssh, [host.name for host in used], self._python, folder, self.options.folder)
 
-    def _check_config(self) -> None:
-        if self._config and not self._config.is_file():
-            raise RequestError(f"--with config={self.options.config}: there is no such file")
-
     def _need(self, gpus: list[int], size: int) -> Need:
-        own = self.options
-        torch = ""
+        own, torch = self.options, ""
+        if self._config and not self._config.is_file():
+            raise RequestError(f"--with config={own.config}: there is no such file")
         if not own.python and not own.container:
             with suppress(metadata.PackageNotFoundError):
                 torch = metadata.version("torch")
