@@ -14,7 +14,6 @@ from tests.ssh.test_document import IN_CONTAINERS, SMALL
 from tests.support import host_images, ssh_hosts
 from tests.support.launches import ended, run_once, until
 from tests.support.odd import Odd
-from tests.support.processes import end
 from tests.support.projects import Project
 from tests.support.same_records import curve, differences
 
@@ -101,11 +100,7 @@ def test_no_container_is_left_however_a_run_ends(
 
     process, orphaned = start(*words)
     until(ssh_hosts.has_printed(orphaned), 60)
-    there = ssh_hosts.processes_of(orphaned.name, node="1")
-    client = next(seen.process for seen in there if seen.words[:2] == ["podman", "run"])
-    supervisor = client.parent()
-    assert supervisor is not None
-    end(supervisor, client)  # the client would end the container
+    ssh_hosts.end_supervisor(orphaned.name, node="1", engine="podman")
     code, stderr = ended(process)
     assert code == 1, stderr
     assert "host h1: its supervisor was killed" in on_hosts.record(orphaned)["reason"]

@@ -15,7 +15,6 @@ import pytest
 from runner.targets.compose.base_images import read_lock
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, starting, until
-from tests.support.processes import end
 from tests.support.projects import ROOT, Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.engine, pytest.mark.xdist_group("ssh hosts with containers")]
@@ -66,11 +65,7 @@ def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_wer
 
         process, run = start("odd-slow", "--layout", "1x2", "--set", "seconds=200")
         until(ssh_hosts.has_printed(run, epochs=0), 60)
-        there = ssh_hosts.processes_of(run.name)
-        client = next(seen.process for seen in there if seen.words[:2] == ["docker", "run"])
-        supervisor = client.parent()
-        assert supervisor is not None
-        end(supervisor, client)
+        ssh_hosts.end_supervisor(run.name, engine="docker")
         code, stderr = ended(process)
         assert code == 1, stderr
         assert "host h0: its supervisor was killed" in on_hosts.record(run)["reason"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.processes import Seen, seen
+from tests.support.processes import Seen, end, seen
 
 CONFIG = os.environ.get("KIT_HOSTS", "")
 """The configuration that `.ci/hosts up` prints."""
@@ -73,8 +73,16 @@ def processes_of(run: str, node: str = "") -> list[Seen]:
     return seen(wanted)
 
 
+def end_supervisor(run: str, node: str = "", *, engine: str) -> None:
+    """Kill a supervisor on a host, and the client of its engine, which would end the container."""
+    client = next(seen.process for seen in processes_of(run, node) if seen.words[:2] == [engine, "run"])
+    supervisor = client.parent()
+    assert supervisor is not None
+    end(supervisor, client)
+
+
 def has_printed(run: Path, ranks: int = 2, epochs: int = 3) -> Callable[[], bool]:
-    """Whether all ranks of a run have printed something, or that so many epochs are over."""
+    """Return what tells whether each rank of a run has a file of its output, with so many epochs in it."""
 
     def look() -> bool:
         files = list((run / "raw").rglob("*stdout*"))

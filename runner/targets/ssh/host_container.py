@@ -180,15 +180,8 @@ def command(container: Frame, name: str, mounts: dict[str, str], folder: str, wo
 
 def end(runtime: str, name: str) -> None:
     """Remove a container with all that runs in it, if there is one."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            [runtime, "rm", "--force", name],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_END_SECONDS,
-            check=False,
-        )
+    with contextlib.suppress(OSError):
+        call([runtime, "rm", "--force", name], _END_SECONDS)
 
 
 def call(words: list[str], seconds: float, requests: Requests | None = None) -> tuple[int, bytes, str]:

@@ -45,14 +45,7 @@ class RemoteNode(FollowedNode):
     """
 
     def __init__(
-        self,
-        number: int,
-        ssh: OpenSsh,
-        python: str,
-        host: str,
-        folder: RunFolder,
-        base: str,
-        facts: Facts | None,
+        self, number: int, ssh: OpenSsh, python: str, host: str, folder: RunFolder, base: str, facts: Facts | None
     ) -> None:
         super().__init__(number)
         self.host, self.brought = host, NodeFiles(folder, number)
