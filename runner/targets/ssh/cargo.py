@@ -106,7 +106,6 @@ def _walk(path: Path, name: str) -> Iterable[tuple[Path, str]]:
         return
     for place, folders, names in os.walk(path):
         folders[:] = sorted(folder for folder in folders if folder not in _LEFT_OUT)
-        inner = os.path.relpath(place, path)
-        for file_name in sorted(names):
-            if files.is_file(Path(place, file_name)):
-                yield Path(place, file_name), f"{name}/{file_name}" if inner == "." else f"{name}/{inner}/{file_name}"
+        for source in (Path(place, file_name) for file_name in sorted(names)):
+            if files.is_file(source):
+                yield source, f"{name}/{source.relative_to(path)}"

@@ -61,7 +61,7 @@ def find_here(wanted: Wanted) -> Wanted:
 def ask_engine(session: Session, wanted: Wanted) -> tuple[Engine, Verdict]:
     """Ask a host for its engine, and whether that has the image; HostError if the engine cannot be used."""
     with _explained():
-        said = session.ask("engine", runtime=wanted.runtime, image=wanted.reference)
+        said = session.ask("engine", runtime=wanted.runtime, image=wanted.id or wanted.name)
     engine = Engine(
         wanted.runtime, text(said, "kind"), text(said, "version"), said.get("rootless") is True, _id_of(said)
     )

@@ -22,7 +22,7 @@ from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES
 from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.ssh import cargo, hosts, images, preflight
-from runner.targets.ssh.handle import Setup, SshHandle, end_remains
+from runner.targets.ssh.handle import SshHandle, end_remains
 from runner.targets.ssh.node import run_on_host
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.verdicts import Facts, Need, Verdict, Wanted
@@ -139,11 +139,7 @@ class Ssh(Target[SshSpec]):
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
         """Prepare the start on hosts that were looked at; the lines make it, so that a stop finds what was started."""
-        programs, data = self._cargo(spec)
-        facts = self._facts[_key(spec)]
-        own, gpus = self.options, spec.device == "cuda"
-        setup = Setup(self._ssh, self._python, spec.nodes, facts, programs, data, own.data, own.port, gpus)
-        return SshHandle(setup, folder)
+        return SshHandle(spec, folder, self._ssh, self._python, self._facts[_key(spec)], self._cargo(spec))
 
     def cleanup(self, folder: RunFolder) -> None:
         """End what is left of a run on its hosts, and keep the rest of what its processes printed.

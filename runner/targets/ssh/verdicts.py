@@ -32,11 +32,6 @@ class Wanted:
     bytes: int = 0
     type: str = ""
 
-    @property
-    def reference(self) -> str:
-        """What a host's engine is asked for."""
-        return self.id or self.name
-
 
 @dataclass(frozen=True)
 class Need:
