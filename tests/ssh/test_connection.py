@@ -19,7 +19,6 @@ from tests.support.projects import Project
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts that fail")]
 Start = Callable[..., tuple[Any, Path]]
 SSH = ("-p", "tcp", "--dport", "22")
-QUICK = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")
 
 
 @pytest.fixture
@@ -136,5 +135,6 @@ def test_a_host_that_has_started_again_ends_the_run_and_is_connected_to_again(
     record = on_hosts.record(run)
     assert "host h3: its supervisor was killed, or the host has started again" in record["reason"]
     assert ssh_hosts.processes_of(run.name) == []
-    done, record = run_once(on_hosts, *QUICK, "--on", "ssh", *words)
+    quick = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")
+    done, record = run_once(on_hosts, *quick, "--on", "ssh", *words)
     assert (done.code, record["status"]) == (0, "completed"), done.snapshot

@@ -116,8 +116,7 @@ class SshHandle(WorkersHandle):
             return ""
         name = cargo.name_with(data)
         place = {"folder": f"{base}/{kind}", "name": name}
-        there = session.ask("has", folder=place["folder"], names=[name]).get("has")
-        if there != [True]:
+        if session.ask("has", **place).get("has") is not True:
             session.ask("bring", cargo.blocks(), sha256=cargo.sha256, data=data, **place)
         return f"{base}/{kind}/{name}"
 

@@ -64,7 +64,7 @@ def begin(request: Frame) -> Frame:
         last = [line.strip() for line in said if line.strip()][-1:]
         why = last[0].decode("utf-8", "replace") if last else "its supervisor does not start"
         raise OSError(0, why)
-    return {"folder": folder}
+    return {}
 
 
 def supervise(request: Frame) -> None:
@@ -111,7 +111,7 @@ def follow(request: Frame, requests: Requests) -> Frame:
     """Send what is new in a run's files until it has ended and all is sent; whoever asks goes on holding its lease."""
     folder = _run(request)
     if not os.path.isdir(folder):
-        return {"ended": None, "gone": True}
+        return {"ended": None}
     sent = dict(request["offsets"])
     while True:
         is_over = not _lives(folder)

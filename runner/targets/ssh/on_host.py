@@ -39,8 +39,8 @@ def main() -> None:
 
 
 def has(request: Frame) -> Frame:
-    """Return which folders, each named by its hash, are there."""
-    return {"has": [used(os.path.join(request["folder"], name)) for name in request["names"]]}
+    """Return whether a folder, named by its hash, is there."""
+    return {"has": used(os.path.join(request["folder"], request["name"]))}
 
 
 def bring(request: Frame, requests: Requests) -> Frame:
@@ -70,7 +70,7 @@ def bring(request: Frame, requests: Requests) -> Frame:
             os.rename(beside, place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return {"folder": place}
+    return {}
 
 
 def _answer(frame: Frame, requests: Requests) -> Frame:
