@@ -125,7 +125,15 @@ class Examination:
 
         def listens(node: int) -> list[Verdict]:
             address = "127.0.0.1" if alone else self.facts[node].address
-            ports[node] = _listen(self._sessions[node], address, 0 if node else need.port)
+            port = 0 if node else need.port
+            try:
+                said = self._sessions[node].ask("listen", address=address, port=port)
+            except HostError as error:
+                if not port:
+                    raise
+                seen = f"{error}: port {port} of {address} cannot be used for the rendezvous"
+                raise HostError(seen, mend="choose another --with port=, or 0") from None
+            ports[node] = int(number(said, "port"))
             return []
 
         self._each(listens, able, "port")
@@ -168,13 +176,3 @@ def check(ssh: OpenSsh, hosts: Sequence[Host], need: Need) -> list[Facts]:
     if first:
         raise RequestError(listed((verdict.line for verdict in first.values()), "; "))
     return list(found.facts.values())
-
-
-def _listen(session: Session, address: str, port: int) -> int:
-    try:
-        return int(number(session.ask("listen", address=address, port=port), "port"))
-    except HostError as error:
-        if not port:
-            raise
-        seen = f"{error}: port {port} of {address} cannot be used for the rendezvous"
-        raise HostError(seen, mend="choose another --with port=, or 0") from None

@@ -163,7 +163,7 @@ def judge_versions(facts: Sequence[Facts], torch: str) -> Iterator[Verdict]:
         elif host.torch != first.torch:
             seen = f"torch {host.torch}, {first.host} has {first.torch}"
             yield Verdict(host.host, "versions", WRONG, seen, "install the same on all hosts")
-        elif _minor(host.python) != _minor(first.python):
+        elif host.python.split(".")[:2] != first.python.split(".")[:2]:
             seen = f"Python {host.python}, {first.host} has {first.python}"
             yield Verdict(host.host, "versions", WARNING, seen, "install the same on all hosts")
 
@@ -234,7 +234,3 @@ def _addresses(said: dict[str, Any]) -> dict[str, str]:
             ipaddress.ip_address(pair[0])
             known[str(pair[0])] = one_line(pair[1], 64)
     return known
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
