@@ -37,17 +37,21 @@ def state_of(job: str) -> str:
     return slurm("squeue", "--noheader", "--me", f"--jobs={job}", "--format=%T").strip()
 
 
+def require_end(harness: Jobs, process: subprocess.Popen[str], run: Path, status: str, why: str) -> None:
+    """Wait for a run that has begun and that Slurm ends: its record says so and has what was measured until then."""
+    code, stderr = ended(process)
+    record = harness.project.record(run)
+    assert (code, record["status"]) == (1, status), stderr
+    assert re.search(why, record["reason"])
+    assert record["epochs"]
+
+
 @pytest.mark.xdist_group("slurm nodes that fail")
 def test_a_job_at_slurms_own_limit_of_time_has_timed_out(harness: Jobs) -> None:
     process, run = harness.start("odd-slow", "--layout", "2x1", "--set", "seconds=180", "--with", "time=1")
     until(harness.have_begun(run, 2), 60)
-    code, stderr = ended(process)
-    record = harness.project.record(run)
-    assert (code, record["status"]) == (1, "timed_out"), stderr
-    assert re.fullmatch(
-        r"job \d+: Slurm ended it at its limit of time, 00:01:00: ask for more with .*", record["reason"]
-    )
-    assert record["epochs"]
+    says = r"^job \d+: Slurm ended it at its limit of time, 00:01:00: ask for more with .*$"
+    require_end(harness, process, run, "timed_out", says)
     harness.require_nothing_left(run)
 
 
@@ -55,11 +59,7 @@ def test_a_job_that_somebody_else_cancels_is_killed_and_that_is_said(harness: Jo
     process, run = harness.start("odd-slow", *LONG)
     until(harness.have_begun(run, 2), 60)
     slurm("scancel", job_of(run))
-    code, _ = ended(process)
-    record = harness.project.record(run)
-    assert (code, record["status"]) == (1, "killed")
-    assert "Slurm says that the job was cancelled, not by this runner" in record["reason"]
-    assert record["epochs"]
+    require_end(harness, process, run, "killed", "Slurm says that the job was cancelled, not by this runner")
     harness.require_nothing_left(run)
 
 
@@ -74,13 +74,9 @@ def test_a_job_that_is_preempted_is_killed_and_that_is_said(harness: Jobs, fault
     )
     until(lambda: state_of(job) != "RUNNING", 60)
     began = time.monotonic()
-    code, _ = ended(process)
+    require_end(harness, process, run, "killed", "Slurm preempted the job")
     seconds = time.monotonic() - began
     slurm("scancel", other.strip())
-    record = harness.project.record(run)
-    assert (code, record["status"]) == (1, "killed")
-    assert "Slurm preempted the job" in record["reason"]
-    assert record["epochs"]
     harness.require_nothing_left(run)
     fault(told_seconds=seconds)
 
@@ -107,8 +103,8 @@ def test_a_job_that_somebody_requeues_is_ended_and_resume_makes_the_second_attem
     assert done.code == 0, done.snapshot
     record = project.record(run)
     assert (record["status"], record["doubts"]) == ("completed", ["started again: 2 attempts"])
-    assert [one["reason"] for one in record["launch"]["attempts"]] == [first["reason"]]
-    assert {one["place"]["job"] for one in record["outcome"]["exits"]} != {job}
+    assert [attempt["reason"] for attempt in record["launch"]["attempts"]] == [first["reason"]]
+    assert {node["place"]["job"] for node in record["outcome"]["exits"]} != {job}
     assert "doubtful: started again: 2 attempts" in project.runner("summarize").stdout
     fault(told_seconds=seconds)
 
@@ -118,7 +114,7 @@ def test_ctrl_c_leaves_an_empty_queue_within_ten_seconds_also_if_a_process_does_
     process, run = harness.start("odd-hangs", "--layout", "2x1", "--set", "how=is stopped")
     job = job_of(run)
     until(lambda: state_of(job) == "RUNNING", 60)
-    until(lambda: any(is_stopped(one.process) for one in processes_of(run.name)), 60)
+    until(lambda: any(is_stopped(seen.process) for seen in processes_of(run.name)), 60)
     os.killpg(process.pid, signal.SIGINT)
     until(lambda: jobs_of(run.name) == [], 10, every=0.3)
     code, _ = ended(process)
@@ -179,9 +175,5 @@ def test_a_node_that_fails_is_named_by_slurms_own_word(harness: Jobs) -> None:
     process, run = harness.start("odd-slow", *LONG, "--with", "partition=lone")
     until(harness.have_begun(run, 2), 60)
     with daemon_down("n3"):
-        code, _ = ended(process)
-        record = harness.project.record(run)
-        assert (code, record["status"]) == (1, "killed")
-        assert "Slurm says that a node of the job failed" in record["reason"]
-        assert record["epochs"]
+        require_end(harness, process, run, "killed", "Slurm says that a node of the job failed")
     until(lambda: harness.left(run) == [], 60, every=1)  # what runs on a node without slurmd is ended when that is back

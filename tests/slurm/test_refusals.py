@@ -61,12 +61,7 @@ def test_a_folder_that_the_nodes_do_not_see_is_named_and_the_run_has_failed(
     mounted = ["sh", "-ec", MOUNTED, "sh", str(tmp_path), what, str(project.root)]
     run = [RUNNER, "run", "odd-slow", *ON, "--layout", "2x1", "--repeat", "1", "--results", str(tmp_path / "results")]
     done = subprocess.run(
-        [*own, *mounted, *run],
-        cwd=project.root,
-        env=project.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+        [*own, *mounted, *run], cwd=project.root, env=project.environment(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.stderr
     assert f": {UNSEEN[what]}" in done.stderr

@@ -17,9 +17,8 @@ from tests.support.patience import within
 from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts that fail")]
-Start = "Callable[..., tuple[Any, Path]]"
+Start = Callable[..., tuple[Any, Path]]
 SSH = ("-p", "tcp", "--dport", "22")
-QUICK = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")
 
 
 @pytest.fixture
@@ -28,25 +27,18 @@ def words() -> tuple[str, ...]:
     return ssh_hosts.words(ssh_hosts.DISTURBED)
 
 
-def has_printed(run: Path, ranks: int, lines: int = 3) -> Callable[[], bool]:
-    def look() -> bool:
-        files = list((run / "raw").rglob("*stdout*"))
-        return len(files) == ranks and all(path.read_bytes().count(b"epoch_stop") >= lines for path in files)
-
-    return look
-
-
-def epochs_of(run: Path, rank: int) -> list[int]:
+def require_every_epoch(run: Path, rank: int, *, more_than: int = 60) -> None:
+    """Fail if a line of a rank is missing, came twice or out of order."""
     text = (run / "raw" / f"node{rank}-rank{rank}.stdout").read_text()
-    return [int(one) for one in re.findall(r'"epoch_stop".*?"epoch_num": (\d+)', text)]
+    epochs = [int(epoch) for epoch in re.findall(r'"epoch_stop".*?"epoch_num": (\d+)', text)]
+    assert len(epochs) > more_than
+    assert epochs == list(range(1, len(epochs) + 1))
 
 
 @pytest.mark.fault("a connection drops and comes back", target="ssh", series=5)
-def test_a_connection_that_comes_back_loses_no_line(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
-) -> None:
+def test_a_connection_that_comes_back_loses_no_line(on_hosts: Project, start: Start, fault: Any) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=30")
-    until(has_printed(run, 2), 60)
+    until(ssh_hosts.has_printed(run), 60)
     with ssh_hosts.dropped("h3", *SSH):
         time.sleep(14)
     code, stderr = ended(process)
@@ -57,8 +49,7 @@ def test_a_connection_that_comes_back_loses_no_line(
     assert record["status"] == "completed"
     assert record["events"]["seen"] == record["events"]["expected"]
     for rank in (0, 1):
-        epochs = epochs_of(run, rank)
-        assert epochs == list(range(1, len(epochs) + 1))
+        require_every_epoch(run, rank, more_than=0)
     assert ssh_hosts.folders_of(run.name) == []
     fault(lost=record["events"]["expected"] - record["events"]["seen"])
 
@@ -66,10 +57,10 @@ def test_a_connection_that_comes_back_loses_no_line(
 @pytest.mark.alone  # its bound is a promise
 @pytest.mark.fault("a connection drops for good", target="ssh", series=3)
 def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]], fault: Any
+    on_hosts: Project, start: Start, fault: Any
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(has_printed(run, 2), 60)
+    until(ssh_hosts.has_printed(run), 60)
     with ssh_hosts.dropped("h3", *SSH):
         until(lambda: ssh_hosts.processes_of(run.name, node="1") == [], 31)
         code, stderr = ended(process)
@@ -82,10 +73,10 @@ def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
 
 
 def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_the_run(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
+    on_hosts: Project, start: Start
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(has_printed(run, 2), 60)
+    until(ssh_hosts.has_printed(run), 60)
     os.killpg(process.pid, signal.SIGSTOP)  # as a laptop that sleeps
     until(lambda: ssh_hosts.processes_of(run.name) == [], 40, every=0.5)
     os.killpg(process.pid, signal.SIGCONT)
@@ -94,17 +85,15 @@ def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_
     record = on_hosts.record(run)
     assert "heard nothing of the runner for 25 s, and ended it" in record["reason"]
     for rank in (0, 1):
-        epochs = epochs_of(run, rank)
-        assert len(epochs) > 60
-        assert epochs == list(range(1, len(epochs) + 1))
+        require_every_epoch(run, rank)
     assert ssh_hosts.folders_of(run.name) == []
 
 
 def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_was_printed(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]]
+    on_hosts: Project, start: Start
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(has_printed(run, 2), 60)
+    until(ssh_hosts.has_printed(run), 60)
     with ssh_hosts.dropped("h3", *SSH):
         process.kill()
         process.communicate()
@@ -113,9 +102,7 @@ def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_wa
     assert "finished" in recovered.stdout or "incomplete" in recovered.stdout, recovered.snapshot
     record = on_hosts.record(run)
     assert record["status"] == "incomplete"
-    epochs = epochs_of(run, 1)
-    assert len(epochs) > 60
-    assert epochs == list(range(1, len(epochs) + 1))
+    require_every_epoch(run, 1)
     assert ssh_hosts.folders_of(run.name) == []
 
 
@@ -138,15 +125,16 @@ def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Projec
 
 
 def test_a_host_that_has_started_again_ends_the_run_and_is_connected_to_again(
-    on_hosts: Project, start: Callable[..., tuple[Any, Path]], words: tuple[str, ...]
+    on_hosts: Project, start: Start, words: tuple[str, ...]
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+    until(ssh_hosts.has_printed(run, epochs=0), 60)
     ssh_hosts.restart("h3")
     code, stderr = ended(process)
     assert code == 1, stderr
     record = on_hosts.record(run)
     assert "host h3: its supervisor was killed, or the host has started again" in record["reason"]
     assert ssh_hosts.processes_of(run.name) == []
-    done, record = run_once(on_hosts, *QUICK, "--on", "ssh", *words)
+    quick = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")
+    done, record = run_once(on_hosts, *quick, "--on", "ssh", *words)
     assert (done.code, record["status"]) == (0, "completed"), done.snapshot

@@ -14,7 +14,6 @@ from tests.ssh.test_document import IN_CONTAINERS, SMALL
 from tests.support import host_images, ssh_hosts
 from tests.support.launches import ended, run_once, until
 from tests.support.odd import Odd
-from tests.support.processes import end
 from tests.support.projects import Project
 from tests.support.same_records import curve, differences
 
@@ -24,7 +23,6 @@ pytestmark = [
     pytest.mark.skipif(bool(host_images.missing()), reason=str(host_images.missing())),
 ]
 TRAINS = ("mnist-cpu", "--layout", "2x1", *shlex.split("--set epochs=2 --set dataset=digits --set peak_milliseconds=0"))
-HOSTS = ssh_hosts.NAMES
 NAME = "registry.invalid/team/train:1"
 ONE_HOST = ("--with", "hosts=h0", *ssh_hosts.WORDS[2:])
 PODMAN = ("--with", "container_runtime=podman")
@@ -57,9 +55,9 @@ def test_an_image_is_brought_once_and_two_hosts_train_in_it_as_this_machine_does
     assert done.stderr.count(f"the image {NAME} is brought") == 2
     assert [host_images.ids(host) for host in ssh_hosts.NAMES] == [[own]] * 2
     assert there["launch"]["image"] == {"name": NAME, "id": own, "runtime": "podman"}
-    places = [one["place"] for one in there["outcome"]["exits"]]
-    assert [(one["host"], one["image"]) for one in places] == [(name, own) for name in ssh_hosts.NAMES]
-    assert all(one["container"].startswith("podman ") for one in places)
+    places = [node["place"] for node in there["outcome"]["exits"]]
+    assert [(place["host"], place["image"]) for place in places] == [(name, own) for name in ssh_hosts.NAMES]
+    assert all(place["container"].startswith("podman ") for place in places)
     _, here = run_once(on_hosts, *TRAINS, "--on", "local", "--device", "cpu")
     assert curve(there) == curve(here)
     assert differences(there, here) == []
@@ -75,16 +73,8 @@ def test_an_image_is_brought_once_and_two_hosts_train_in_it_as_this_machine_does
     assert host_images.containers() == []
 
 
-def has_printed(run: Path) -> Callable[[], bool]:
-    def look() -> bool:
-        files = list((run / "raw").rglob("*stdout*"))
-        return len(files) == 2 and all(path.read_bytes().count(b"epoch_stop") >= 3 for path in files)
-
-    return look
-
-
 def left_of(run: Path) -> list[Any]:
-    named = [one for one in host_images.containers() if run.name in one]
+    named = [name for name in host_images.containers() if run.name in name]
     return [*named, *ssh_hosts.processes_of(run.name)]
 
 
@@ -94,29 +84,23 @@ def test_no_container_is_left_however_a_run_ends(
     images(NAME)
     words = ("odd-slow", "--layout", "2x1", "--set", "seconds=200", *IN_IMAGE)
     runner, lost = start(*words)
-    until(has_printed(lost), 60)
-    assert len([one for one in host_images.containers() if lost.name in one]) == 2
+    until(ssh_hosts.has_printed(lost), 60)
+    assert len([name for name in host_images.containers() if lost.name in name]) == 2
     runner.kill()
     killed = time.monotonic()
 
-    interrupted, stopped = start("odd-slow", "--layout", "2x1", "--set", "seconds=200", *IN_IMAGE)
-    until(has_printed(stopped), 60)
+    interrupted, stopped = start(*words)
+    until(ssh_hosts.has_printed(stopped), 60)
     interrupted.send_signal(signal.SIGINT)
     code, stderr = ended(interrupted)
     assert code == 130, stderr
     assert left_of(stopped) == []
-    assert [list((ssh_hosts.own(name) / "in containers" / "runs").glob(f"{stopped.name}*")) for name in HOSTS] == [
-        [],
-        [],
-    ]
+    for host in ssh_hosts.NAMES:
+        assert list((ssh_hosts.own(host) / "in containers" / "runs").glob(f"{stopped.name}*")) == []
 
     process, orphaned = start(*words)
-    until(has_printed(orphaned), 60)
-    there = ssh_hosts.processes_of(orphaned.name, node="1")
-    client = next(one.process for one in there if one.words[:2] == ["podman", "run"])
-    supervisor = client.parent()
-    assert supervisor is not None
-    end(supervisor, client)  # the client would end the container
+    until(ssh_hosts.has_printed(orphaned), 60)
+    ssh_hosts.end_supervisor(orphaned.name, node="1", engine="podman")
     code, stderr = ended(process)
     assert code == 1, stderr
     assert "host h1: its supervisor was killed" in on_hosts.record(orphaned)["reason"]
@@ -135,7 +119,7 @@ def test_what_a_rank_did_when_it_hung_is_seen_in_its_container(
     on_hosts.define(name="stuck", program="boxed.stuck", matrix={"layout": ["2x1"]}, patience_seconds=4)
     done, record = run("stuck", *IN_IMAGE)
     assert done.code == 1, done.snapshot
-    assert [one["node"] for one in record["outcome"]["stuck"]["ranks"]] == [0, 1], record["outcome"]["stuck"]
+    assert [rank["node"] for rank in record["outcome"]["stuck"]["ranks"]] == [0, 1], record["outcome"]["stuck"]
     raw = on_hosts.results / "stuck" / record["launch"]["id"] / "raw"
     for rank in (0, 1):
         assert "in hangs_here" in (raw / f"node{rank}-rank{rank}.stderr").read_text()
@@ -189,6 +173,6 @@ def test_a_command_of_the_document_does_what_it_says(
     before = on_hosts.runs("mnist")
     done = on_hosts.runner(*words, *HERE, *(SMALL if words[0] == "run" else []))
     assert done.code == 0, done.snapshot
-    new = [on_hosts.record(one) for one in on_hosts.runs("mnist") if one not in before]
-    assert [one["launch"]["image"]["id"] for one in new] == ([own] if words[0] == "run" else [])
+    new = [on_hosts.record(run) for run in on_hosts.runs("mnist") if run not in before]
+    assert [record["launch"]["image"]["id"] for record in new] == ([own] if words[0] == "run" else [])
     assert name in done.stdout + done.stderr

@@ -15,7 +15,6 @@ import pytest
 from runner.targets.compose.base_images import read_lock
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, starting, until
-from tests.support.processes import end
 from tests.support.projects import ROOT, Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.engine, pytest.mark.xdist_group("ssh hosts with containers")]
@@ -45,7 +44,7 @@ def test_a_host_trains_in_an_image_of_its_engine(on_hosts: Project, words: tuple
     assert done.code == 0, done.snapshot
     own = docker("image", "inspect", "--format={{.Id}}", IMAGE)
     assert record["launch"]["image"] == {"name": IMAGE, "id": own, "runtime": "docker"}
-    (place,) = [one["place"] for one in record["outcome"]["exits"]]
+    (place,) = [node["place"] for node in record["outcome"]["exits"]]
     version = docker("version", "--format={{.Server.Version}}")
     assert (place["host"], place["image"], place["container"]) == ("h0", own, f"docker {version}")
     assert record["ranks"][1]["facts"]["torch"].partition("+")[0] == place["torch"].partition("+")[0]
@@ -57,7 +56,7 @@ def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_wer
 ) -> None:
     with starting(on_hosts, *words) as start:
         process, run = start("odd-slow", "--layout", "1x2", "--set", "seconds=200")
-        until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
+        until(ssh_hosts.has_printed(run, epochs=0), 60)
         assert len(left_of(run)) > 1
         process.terminate()
         code, stderr = ended(process)
@@ -65,12 +64,8 @@ def test_nothing_is_left_in_the_engine_also_if_its_client_and_the_supervisor_wer
         assert left_of(run) == []
 
         process, run = start("odd-slow", "--layout", "1x2", "--set", "seconds=200")
-        until(lambda: len(list((run / "raw").rglob("*stdout*"))) == 2, 60)
-        there = ssh_hosts.processes_of(run.name)
-        client = next(one.process for one in there if one.words[:2] == ["docker", "run"])
-        supervisor = client.parent()
-        assert supervisor is not None
-        end(supervisor, client)
+        until(ssh_hosts.has_printed(run, epochs=0), 60)
+        ssh_hosts.end_supervisor(run.name, engine="docker")
         code, stderr = ended(process)
         assert code == 1, stderr
         assert "host h0: its supervisor was killed" in on_hosts.record(run)["reason"]

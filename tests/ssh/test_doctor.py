@@ -11,39 +11,37 @@ from tests.support import ssh_hosts
 from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
-Found = dict[tuple[str, str], dict[str, Any]]
+Doctor = Callable[..., tuple[int, dict[tuple[str, str], dict[str, Any]]]]
 
 
 @pytest.fixture
-def doctor(on_hosts: Project) -> Callable[..., tuple[int, Found]]:
+def doctor(on_hosts: Project) -> Doctor:
     """Examine the hosts; the exit code, and the findings by place and check."""
 
-    def ask(*words: str) -> tuple[int, Found]:
+    def ask(*words: str) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
         done = on_hosts.runner("doctor", "--on", "ssh", *words, "--device", "cpu", "--json")
         assert "Traceback" not in done.stderr
         found = json.loads(done.stdout)["findings"]
-        assert all(one["mend"] for one in found if one["state"] != "ok")
-        return done.code, {(one["where"], one["check"]): one for one in found}
+        assert all(finding["mend"] for finding in found if finding["state"] != "ok")
+        return done.code, {(finding["where"], finding["check"]): finding for finding in found}
 
     return ask
 
 
-def test_healthy_hosts_have_no_finding_and_nothing_is_left_on_them(
-    doctor: Callable[..., tuple[int, Found]],
-) -> None:
+def test_healthy_hosts_have_no_finding_and_nothing_is_left_on_them(doctor: Doctor) -> None:
     folder = f"{ssh_hosts.OWN}/not yet"
     code, found = doctor(*ssh_hosts.WORDS, "--with", f"folder={folder}")
     assert code == 0, found
     for name, address in zip(ssh_hosts.NAMES, ("10.77.0.11", "10.77.0.12"), strict=True):
-        own = {check: one for (where, check), one in found.items() if where == name}
+        own = {check: finding for (where, check), finding in found.items() if where == name}
         assert set(own) == {"ssh", "python", "torch", "clock", "disk", "interface", "reach"}
-        assert {one["state"] for one in own.values()} <= {"ok", "warning"}
+        assert {finding["state"] for finding in own.values()} <= {"ok", "warning"}
         assert own["interface"]["seen"] == f"the other hosts reach it at {address}, interface eth0"
         assert not (ssh_hosts.own(name) / "not yet").exists()
 
 
 @pytest.mark.alone
-def test_all_that_is_wrong_is_found_at_once(doctor: Callable[..., tuple[int, Found]]) -> None:
+def test_all_that_is_wrong_is_found_at_once(doctor: Doctor) -> None:
     own = ssh_hosts.own("h1")
     python = ssh_hosts.with_python("h1", f'PYTHONPATH={ssh_hosts.OWN}/site exec {{python}} "$@"')
     info = own / "site" / "torch-2.2.0.dist-info"
@@ -51,11 +49,10 @@ def test_all_that_is_wrong_is_found_at_once(doctor: Callable[..., tuple[int, Fou
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.2.0\n")
     late = "import time\nreal = time.time\ntime.time = lambda: real() - 600\n"
     (own / "site" / "sitecustomize.py").write_text(late)
-    words = ("--with", "hosts=h0,h1,absent.invalid", *ssh_hosts.WORDS[2:])
-    options = (*python, "--with", "data=/no/such/data")
+    words = ("--with", "hosts=h0,h1,absent.invalid", *ssh_hosts.WORDS[2:], *python, "--with", "data=/no/such/data")
     try:
         with ssh_hosts.dropped("h1", "-s", "10.77.0.11"):
-            code, found = doctor(*words, *options)
+            code, found = doctor(*words)
     finally:
         shutil.rmtree(own / "site")
     assert code == 1
@@ -68,7 +65,7 @@ def test_all_that_is_wrong_is_found_at_once(doctor: Callable[..., tuple[int, Fou
         ("h0", "reach"): "it does not reach h1 at 10.77.0.12, port ",
         ("h1", "reach"): "it does not reach h0 at 10.77.0.11, port ",
     }
-    wrong = {place: one["seen"] for place, one in found.items() if one["state"] == "wrong"}
+    wrong = {place: finding["seen"] for place, finding in found.items() if finding["state"] == "wrong"}
     assert set(wrong) == set(says)
     for place, seen in says.items():
         assert wrong[place].startswith(seen)

@@ -17,7 +17,7 @@ COMMANDS = [
     for line in body.splitlines()
     if re.match(r"runner \w+ .*\bssh\b", line)
 ]
-IN_CONTAINERS = [one for one in COMMANDS if " container=" in one]
+IN_CONTAINERS = [command for command in COMMANDS if " container=" in command]
 """These are tried in `test_containers`."""
 (HOSTS,) = (body for body in BLOCKS if re.match(r"\w+ slots=", body))
 SMALL = shlex.split("--set epochs=1 --set dataset=digits --set peak_milliseconds=0 --repeat 1 --device cpu")
@@ -35,7 +35,7 @@ def test_the_document_shows_commands() -> None:
     assert {words[1] for words in map(shlex.split, COMMANDS)} == {"run", "targets", "doctor"}
 
 
-@pytest.mark.parametrize("command", dict.fromkeys(one for one in COMMANDS if one not in IN_CONTAINERS))
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {*IN_CONTAINERS}))
 def test_a_command_of_the_document_does_what_it_says(as_written: Project, command: str) -> None:
     words = shlex.split(command)[1:]
     before = as_written.runs("mnist")
@@ -45,11 +45,11 @@ def test_a_command_of_the_document_does_what_it_says(as_written: Project, comman
         words += SMALL
     done = as_written.runner(*words)
     assert done.code == 0, done.snapshot
-    new = [as_written.record(one) for one in as_written.runs("mnist") if one not in before]
+    new = [as_written.record(run) for run in as_written.runs("mnist") if run not in before]
     if words[0] != "run" or "--dry-run" in words:
         assert new == []
         assert "h0" in done.stdout or words[0] == "targets"
         return
-    assert [one["status"] for one in new] == ["completed"]
-    assert [one["place"]["host"] for one in new[0]["outcome"]["exits"]] == ["h0", "h1"]
+    assert [record["status"] for record in new] == ["completed"]
+    assert [node["place"]["host"] for node in new[0]["outcome"]["exits"]] == ["h0", "h1"]
     assert new[0]["launch"]["layout"] == words[words.index("--layout") + 1]

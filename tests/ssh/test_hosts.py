@@ -11,13 +11,10 @@ import pytest
 from runner import targets
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.definitions import experiment as definition
-from runner.definitions.plan import make_plan
 from runner.records.folder import begin
 from runner.records.node_files import NodeFiles, settle
 from runner.targets.ssh.hosts import Host, chosen, of_file, of_words
 from runner.targets.ssh.openssh import OpenSsh, explain
-from tests.support.projects import Project
 from tests.support.records import Make
 
 HOSTILE = ["-oProxyCommand=touch x", "user@-oProxyCommand=x", "h0;reboot", "h0 h1", "$(reboot)", "`reboot`", "h0\nh1"]
@@ -94,15 +91,9 @@ def test_unlike_hosts_take_unlike_layouts() -> None:
         (["hosts=h0", "python=/opt/a!b/python"], "not every login shell takes"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(project: Project, words: list[str], says: str) -> None:
-    run = make_plan(definition.load(project.define(), project.root), device="cpu").runs[0]
-
-    def ask() -> None:
-        target = targets.load("ssh", words)
-        target.preflight(target.spec(run))
-
+def test_options_that_make_no_sense_are_refused(words: list[str], says: str) -> None:
     with pytest.raises(RequestError) as refused:
-        ask()
+        targets.load("ssh", words).examine("cpu")
     assert says in str(refused.value)
     assert str(refused.value).isprintable()
 
@@ -166,20 +157,14 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
         {"plot.png": b"two", "late/y": b"2"},
     ]
     for node in (2, 0, 1):  # they come in any order, and a part of them again
-        for _ in range(2):
-            for name, data in sent[node].items():
-                NodeFiles(folder, node).append(f"artifacts/{name}", 0, b"")
-                brought = NodeFiles(folder, node)
-                brought.append(f"artifacts/{name}", 0, data[:1])
-                brought.append(f"artifacts/{name}", 1, data[1:])
+        for name, data in sent[node].items():
+            NodeFiles(folder, node).append(f"artifacts/{name}", 0, data[:1])
+            NodeFiles(folder, node).append(f"artifacts/{name}", 0, data)
+    artifacts = folder.path / "artifacts"
     for _ in range(2):
         settle(folder, 3)
-        kept = {
-            str(path.relative_to(folder.path / "artifacts")): path.read_bytes()
-            for path in (folder.path / "artifacts").rglob("*")
-            if path.is_file()
-        }
-        assert kept == {
+        kept = [path for path in artifacts.rglob("*") if path.is_file()]
+        assert {str(path.relative_to(artifacts)): path.read_bytes() for path in kept} == {
             **sent[0],
             "trace/rank1.json": b"[]",
             "late/y": b"2",
@@ -187,9 +172,7 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
             "@node1/both": b"a file here",
             "@node2/plot.png": b"two",
         }
-    assert sorted(path.name for path in (folder.path / "artifacts").iterdir()) == [
-        *("@node1", "@node2", "both", "config.json", "late", "plot.png", "trace")
-    ]
+    assert all(any(path.iterdir()) for path in artifacts.rglob("*") if path.is_dir())
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path, make: Make) -> None:

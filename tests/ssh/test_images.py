@@ -5,8 +5,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -46,12 +47,10 @@ def test_a_dry_run_shows_the_image_and_asks_no_engine(project: Project, monkeypa
 
 
 def words_of(
-    kind: str, mounts: dict[str, str] | None = None, *, rootless: bool = False, gpus: bool = False
-) -> list[str]:
-    container: dict[str, Any] = dict(
-        Engine("docker", kind, "1", rootless, IMAGE).request(gpus=gpus), env={"A": "secret"}
-    )
-    return command(container, "kit-x", {"/run": "/run", **(mounts or {})}, "/run", ["python3", "-c", "x; y"])
+    kind: str, place: str = "/run", source: str = "/run", *, rootless: bool = False, gpus: bool = False
+) -> Any:
+    container = Engine("docker", kind, "1", rootless, IMAGE).request(gpus=gpus) | {"env": {"A": "secret"}}
+    return command(container, "kit-x", {place: source}, "/run", ["python3", "-c", "x; y"])
 
 
 def test_the_values_of_variables_are_not_in_the_command_of_an_engine() -> None:
@@ -79,10 +78,10 @@ def test_gpus_are_given_in_the_words_of_each_engine() -> None:
 
 
 def test_a_folder_that_would_be_read_as_more_options_of_a_mount_is_refused() -> None:
-    assert "--mount=type=bind,source=/a b'$(x),target=/data" in words_of("docker", {"/data": "/a b'$(x)"})
+    assert "--mount=type=bind,source=/a b'$(x),target=/data" in words_of("docker", "/data", "/a b'$(x)")
     for path in ("/a,readonly", '/a"b', "/a\nb"):
         with pytest.raises(OSError, match="a comma or a quote"):
-            words_of("docker", {path: "/x"})
+            words_of("docker", path)
 
 
 def test_an_image_is_not_here_if_there_is_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -91,47 +90,46 @@ def test_an_image_is_not_here_if_there_is_no_engine(monkeypatch: pytest.MonkeyPa
     assert images.find_here(wanted) == wanted
 
 
-def guarded(lock: Path, *words: str) -> subprocess.Popen[bytes]:
+@pytest.fixture
+def lock(tmp_path: Path) -> Iterator[BinaryIO]:
+    """A file whose lock is held, as a supervisor holds it."""
+    with (tmp_path / "alive").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield held
+
+
+def guarded(lock: BinaryIO, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-c", GUARD, str(lock), "1", sys.executable, "-c", *words], stdout=subprocess.PIPE
+        [sys.executable, "-I", "-c", GUARD, lock.name, "1", sys.executable, "-c", *words], stdout=subprocess.PIPE
     )
 
 
-def test_what_runs_below_the_guard_ends_as_it_would_alone(tmp_path: Path) -> None:
-    lock = tmp_path / "alive"
-    with lock.open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        for code, ends_with in (("raise SystemExit(7)", 7), ("import os; os.abort()", 128 + 6)):
-            with guarded(lock, code) as process:
-                assert process.wait() == ends_with
-        with guarded(lock, "import time; print('here', flush=True); time.sleep(600)") as told:
-            assert told.stdout is not None
-            assert told.stdout.readline() == b"here\n"
-            told.terminate()
-            assert told.wait() == 128 + 15
+def test_what_runs_below_the_guard_ends_as_it_would_alone(lock: BinaryIO) -> None:
+    for code, ends_with in (("raise SystemExit(7)", 7), ("import os; os.abort()", 128 + 6)):
+        with guarded(lock, code) as process:
+            assert process.wait() == ends_with
+    with guarded(lock, "import time; print('here', flush=True); time.sleep(600)") as told:
+        assert told.stdout is not None
+        assert told.stdout.readline() == b"here\n"
+        told.terminate()
+        assert told.wait() == 128 + 15
 
 
-def test_the_guard_ends_what_runs_without_a_supervisor_also_what_ignores_that(tmp_path: Path) -> None:
-    lock = tmp_path / "alive"
+def test_the_guard_ends_what_runs_without_a_supervisor_also_what_ignores_that(lock: BinaryIO) -> None:
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('here', flush=True); time.sleep(600)"
-    with lock.open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        process = guarded(lock, deaf)
+    with guarded(lock, deaf) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"here\n"
         time.sleep(1)
         assert process.poll() is None
-    with process:
+        lock.close()
         assert process.wait() == 128 + 9
 
 
-def test_the_guard_puts_the_runs_modules_before_those_of_the_image(tmp_path: Path) -> None:
-    lock = tmp_path / "alive"
-    with lock.open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        env = {**os.environ, "KIT_SEARCH": "/run", "PYTHONPATH": "/image"}
-        words = [sys.executable, "-c", "import os; print(os.environ['PYTHONPATH'], 'KIT_SEARCH' in os.environ)"]
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", GUARD, lock, "1", *words], env=env, capture_output=True, check=True
-        )
-    assert done.stdout == b"/run:/image False\n"
+def test_the_guard_puts_the_runs_modules_before_those_of_the_image(
+    lock: BinaryIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KIT_SEARCH", "/run")
+    monkeypatch.setenv("PYTHONPATH", "/image")
+    with guarded(lock, "import os; print(os.environ['PYTHONPATH'], 'KIT_SEARCH' in os.environ)") as process:
+        assert process.communicate()[0] == b"/run:/image False\n"

@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import ssh_hosts
+from tests.support.patience import within
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 WORDS = ssh_hosts.WORDS
-
-
-def config_with(tmp_path: Path, text: str) -> list[str]:
-    """A configuration that says other things of some hosts."""
-    path = tmp_path / "ssh config"
-    path.write_text(f"{text}\nHost *\n  Include {ssh_hosts.CONFIG}\n")
-    return ["--with", f"config={path}"]
 
 
 @pytest.mark.parametrize(
@@ -25,31 +19,26 @@ def config_with(tmp_path: Path, text: str) -> list[str]:
     [
         ("HostName 10.77.0.77", "it does not answer: is it on, and does a firewall let ssh through?"),
         ("Port 2222", "nothing answers at ssh's port there: start sshd"),
+        ("UserKnownHostsFile /dev/null", "its host key is not known here, or has changed: ssh h1 once by hand"),
     ],
 )
-def test_a_host_that_is_not_there(refused: Callable[..., str], tmp_path: Path, place: str, says: str) -> None:
-    words = config_with(tmp_path, f"Host h1\n  {place}\n")
-    assert f"host h1: {says}" in refused("--with", "hosts=h0,h1", *words)
+def test_a_host_that_is_not_there_or_is_another_one(
+    refused: Callable[..., str], tmp_path: Path, place: str, says: str
+) -> None:
+    config = tmp_path / "ssh config"
+    config.write_text(f"Host h1\n  {place}\nHost *\n  Include {ssh_hosts.CONFIG}\n")
+    assert f"host h1: {says}" in refused("--with", "hosts=h0,h1", "--with", f"config={config}")
 
 
 def test_a_host_that_asks_for_a_password(refused: Callable[..., str], tmp_path: Path) -> None:
     other = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other], check=True)
-    words = config_with(tmp_path, f"Host h1\n  HostName 10.77.0.12\n  IdentityFile {other}\n")
-    text = (tmp_path / "ssh config").read_text().replace(f"  Include {ssh_hosts.CONFIG}\n", "")
-    (tmp_path / "ssh config").write_text(
-        f"{text}  IdentitiesOnly yes\n  UserKnownHostsFile {Path(ssh_hosts.CONFIG).parent / 'known_hosts'}\n"
-    )
-    said = refused("--with", "hosts=h1", *words, layout="1x1")
+    config = tmp_path / "ssh config"
+    known = Path(ssh_hosts.CONFIG).parent / "known_hosts"
+    host = f"Host h1\n  HostName 10.77.0.12\n  IdentityFile {other}\n  IdentitiesOnly yes\n"
+    config.write_text(f"{host}  UserKnownHostsFile {known}\n")
+    said = refused("--with", "hosts=h1", "--with", f"config={config}", layout="1x1")
     assert said.startswith("error: host h1: it refuses this user's keys, or asks for a password: ssh-copy-id h1")
-
-
-def test_a_host_with_another_key_than_the_known_one(refused: Callable[..., str], tmp_path: Path) -> None:
-    known = tmp_path / "known"
-    known.touch()
-    words = config_with(tmp_path, f"Host h1\n  UserKnownHostsFile {known}\n")
-    said = refused("--with", "hosts=h0,h1", *words)
-    assert "host h1: its host key is not known here, or has changed: ssh h1 once by hand" in said
 
 
 def test_a_python_that_a_host_lacks(refused: Callable[..., str]) -> None:
@@ -59,9 +48,22 @@ def test_a_python_that_a_host_lacks(refused: Callable[..., str]) -> None:
     assert not Path("/tmp/x").exists()  # what a shell would have made
 
 
-def test_a_host_without_torch(refused: Callable[..., str]) -> None:
-    said = refused(*WORDS, *ssh_hosts.with_python("h1", 'exec /usr/bin/python3 -S "$@"'))
-    assert said.startswith("error: host h1: torch is not installed for /run/kit-host/python: install it there")
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ('exec /usr/bin/python3 -S "$@"', "torch is not installed for /run/kit-host/python: install it there"),
+        ("printf '\\nKIT-HOST 1\\n[1, 2\\n'; sleep 5", "what it sends is not what the kit's script sends"),
+        ("exec yes", "its shell prints without end at the login"),
+        ("exec yes >&2", "ssh reaches it, but /run/kit-host/python says nothing"),
+    ],
+    ids=["it has no torch", "it answers nonsense", "it prints without end", "it warns without end"],
+)
+def test_a_python_that_cannot_be_used_is_refused_without_a_hang(
+    refused: Callable[..., str], does: str, says: str
+) -> None:
+    python = ssh_hosts.with_python("h1", does)
+    with within(60):
+        assert refused(*WORDS, *python).startswith(f"error: host h1: {says}")
 
 
 def test_a_disk_that_is_full(refused: Callable[..., str]) -> None:
@@ -86,11 +88,6 @@ def test_a_disk_that_is_full(refused: Callable[..., str]) -> None:
 )
 def test_an_address_that_the_other_hosts_cannot_use(refused: Callable[..., str], option: str, says: str) -> None:
     assert f"host h0: {says}" in refused(*WORDS, "--with", option)
-
-
-def test_a_host_that_answers_nonsense(refused: Callable[..., str]) -> None:
-    own = ssh_hosts.with_python("h1", "printf '\\nKIT-HOST 1\\n[1, 2\\n'; sleep 5")
-    assert "host h1: what it sends is not what the kit's script sends" in refused(*WORDS, *own)
 
 
 def test_no_ssh_at_all(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,15 @@ ONCE = "brought once"
 """A folder of the hosts that no test beside this one brings anything to."""
 
 
+@pytest.fixture
+def family(on_hosts: Project) -> Iterator[Path]:
+    """The folder of MNIST's prepared data on this machine, empty; it is gone for the other tests."""
+    folder = on_hosts.root / "data" / "mnist"
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(folder)
+
+
 def brought_by(run: Callable[[], Any]) -> list[dict[str, int]]:
     """What lies in a folder of each host after a run, with the time of its last change."""
     done, _ = run()
@@ -54,24 +63,19 @@ def brought_by(run: Callable[[], Any]) -> list[dict[str, int]]:
     ]
 
 
-def test_programs_and_data_are_brought_once(on_hosts: Project, run: Callable[..., Any]) -> None:
-    family = on_hosts.root / "data" / "mnist"
-    had = family.exists()
-    if not had:
-        digits = on_hosts.root / "experiments" / "mnist" / "digits"
-        family.mkdir(parents=True)
-        for path in digits.glob("*.gz"):
-            shutil.copy(path, family)
+def test_programs_and_data_are_brought_once(on_hosts: Project, run: Callable[..., Any], family: Path) -> None:
+    for path in (on_hosts.root / "experiments" / "mnist" / "digits").glob("*.gz"):
+        shutil.copy(path, family)
     try:
         words = ("mnist-cpu", "--layout", "2x1", *SMALL[:-2], "--with", f"folder={ssh_hosts.OWN}/{ONCE}")
         first, again = (brought_by(lambda: run(*words)) for _ in range(2))
-        assert all(any("/data/" in path for path in one) and any("/programs/" in path for path in one) for one in first)
+        for brought in first:
+            assert any("/data/" in path for path in brought)
+            assert any("/programs/" in path for path in brought)
         assert first == again
     finally:
         for name in ssh_hosts.NAMES:
             shutil.rmtree(ssh_hosts.own(name) / ONCE, ignore_errors=True)
-        if not had:
-            shutil.rmtree(family)
 
 
 SLOW_PUMP = """
@@ -89,9 +93,9 @@ sys.exit(process.wait())
 """A Python that reads what it is given at 300 kB/s, after the first megabytes."""
 
 
-def test_ctrl_c_does_not_wait_for_the_data_that_are_brought(on_hosts: Project, start: Callable[..., Any]) -> None:
-    family = on_hosts.root / "data" / "mnist"
-    family.mkdir(parents=True)
+def test_ctrl_c_does_not_wait_for_the_data_that_are_brought(
+    on_hosts: Project, start: Callable[..., Any], family: Path
+) -> None:
     (family / "large").write_bytes(os.urandom(60_000_000))
     folders = [ssh_hosts.own(name) / "slowly" for name in ssh_hosts.NAMES]
     for folder in folders:
@@ -109,7 +113,6 @@ def test_ctrl_c_does_not_wait_for_the_data_that_are_brought(on_hosts: Project, s
         assert on_hosts.record(run)["status"] == "interrupted"
         assert not ssh_hosts.folders_of(run.name)
     finally:
-        shutil.rmtree(family)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
 

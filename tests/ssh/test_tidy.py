@@ -38,23 +38,18 @@ def test_what_the_kit_has_not_brought_is_left_alone(tmp_path: Path, name: str) -
     assert (folder / "inner" / "file").is_file()
 
 
-def test_what_is_used_again_is_kept(tmp_path: Path) -> None:
-    folder = made(tmp_path, f"data/{NAME}", days=31)
-    assert used(str(folder))
-    tidy(str(tmp_path))
-    assert (folder / "inner" / "file").is_file()
+def test_what_is_used_again_or_held_by_a_run_is_kept_however_old_it_is(tmp_path: Path) -> None:
+    again, held = made(tmp_path, f"data/{NAME}", days=31), made(tmp_path, f"programs/{NAME}", days=31)
+    assert used(str(again))
     assert not used(str(tmp_path / "data" / "absent"))
-
-
-def test_what_a_run_holds_is_kept_however_old_it_is(tmp_path: Path) -> None:
-    folder = made(tmp_path, f"programs/{NAME}", days=31)
-    held = os.open(folder, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_SH)
+    lock = os.open(held, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)
     tidy(str(tmp_path))
-    assert folder.is_dir()
-    os.close(held)
+    assert held.is_dir()
+    os.close(lock)
     tidy(str(tmp_path))
-    assert not folder.exists()
+    assert not held.exists()
+    assert (again / "inner" / "file").is_file()
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

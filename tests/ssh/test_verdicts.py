@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from runner.targets.ssh.verdicts import Facts, Need, facts_of, judge, judge_address, judge_versions, skew_of
+from runner.targets.ssh.verdicts import (
+    Facts,
+    Need,
+    facts_of,
+    judge,
+    judge_address,
+    judge_versions,
+    oldest_python,
+    skew_of,
+)
 
 NEED = Need("/opt/python", "", "", "", "", 0)
 
@@ -15,11 +24,11 @@ def facts(name: str, python: str = "3.11.7", torch: str = "2.3.1") -> Facts:
 
 def test_another_torch_than_this_machines_is_wrong_and_another_python_a_warning() -> None:
     hosts = [facts("a"), facts("b", python="3.10.2"), facts("c", torch="2.2.0"), facts("d", python="3.11.2")]
-    assert [(one.host, one.state, one.seen) for one in judge_versions(hosts, "2.3.1")] == [
+    assert [(verdict.host, verdict.state, verdict.seen) for verdict in judge_versions(hosts, "2.3.1")] == [
         ("b", "warning", "Python 3.10.2, a has 3.11.7"),
         ("c", "wrong", "torch 2.2.0, this machine has 2.3.1"),
     ]
-    assert [one.seen for one in judge_versions(hosts, "")] == [
+    assert [verdict.seen for verdict in judge_versions(hosts, "")] == [
         "Python 3.10.2, a has 3.11.7",
         "torch 2.2.0, a has 2.3.1",
     ]
@@ -31,8 +40,8 @@ def test_another_torch_than_this_machines_is_wrong_and_another_python_a_warning(
 )
 def test_a_clock_and_a_disk_have_limits(skew: float, free: float, states: set[str]) -> None:
     found = list(judge(facts("a"), {"free_bytes": free}, skew, NEED, 0))
-    assert {one.state for one in found} == states
-    assert all(one.mend for one in found if one.state != "ok")
+    assert {verdict.state for verdict in found} == states
+    assert all(verdict.mend for verdict in found if verdict.state != "ok")
 
 
 def test_a_clock_is_only_called_wrong_by_what_the_question_did_not_take() -> None:
@@ -45,12 +54,7 @@ HOSTILE: list[dict[str, Any]] = [
     {},
     {"python": 3, "torch": ["x"], "free_bytes": "much", "addresses": {"a": 1}},
     {"python": "3.11.7", "torch": "2.3.1\n\x1b[31m", "addresses": [[], [1], ["no address", "eth0"], None, "ab"]},
-    {
-        "python": "\u0663.\u00b2",
-        "free_bytes": float("nan"),
-        "addresses": [["10.0.0.1", {"x": 1}]],
-        "address": "10.0.0.1",
-    },
+    {"python": "\u0663.\u00b2", "free_bytes": float("nan"), "addresses": [["10.0.0.1", {}]], "address": "10.0.0.1"},
     {"python": "9" * 5_000, "free_bytes": 10**400, "address": "x" * 5_000},
 ]
 
@@ -59,7 +63,8 @@ HOSTILE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("network", ["", "10.0.0.0/8"])
 def test_whatever_a_host_says_is_judged_in_lines(said: dict[str, Any], network: str) -> None:
     read = facts_of("a", said, network)
+    oldest_python(read.python)
     found = [*judge(read, said, 0, Need("/p", "", "", "", network, 0), 1), judge_address(read)]
-    for one in found:
-        assert one.line.isprintable()
-        assert len(one.line) < 3_000
+    for verdict in found:
+        assert verdict.line.isprintable()
+        assert len(verdict.line) < 3_000

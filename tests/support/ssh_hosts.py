@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
-from tests.support.processes import Seen, seen
+from tests.support.processes import Seen, end, seen
 
 CONFIG = os.environ.get("KIT_HOSTS", "")
 """The configuration that `.ci/hosts up` prints."""
@@ -71,6 +71,24 @@ def processes_of(run: str, node: str = "") -> list[Seen]:
         return of == run and node in ("", at)
 
     return seen(wanted)
+
+
+def end_supervisor(run: str, node: str = "", *, engine: str) -> None:
+    """Kill a supervisor on a host, and the client of its engine, which would end the container."""
+    client = next(seen.process for seen in processes_of(run, node) if seen.words[:2] == [engine, "run"])
+    supervisor = client.parent()
+    assert supervisor is not None
+    end(supervisor, client)
+
+
+def has_printed(run: Path, ranks: int = 2, epochs: int = 3) -> Callable[[], bool]:
+    """Return what tells whether each rank of a run has a file of its output, with so many epochs in it."""
+
+    def look() -> bool:
+        files = list((run / "raw").rglob("*stdout*"))
+        return len(files) == ranks and all(path.read_bytes().count(b"epoch_stop") >= epochs for path in files)
+
+    return look
 
 
 def folders_of(run: str) -> list[Path]:

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from runner.core import clock
@@ -75,7 +76,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**clean_environment("SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_"), **kept, **more}
 
 
-def call(words: list[str], text: str = "", env: dict[str, str] | None = None, seconds: float | None = None) -> str:
+def call(words: list[str], text: str = "", seconds: float | None = None) -> str:
     """Run a command and return what it printed; SlurmError with Slurm's own words if it fails."""
     seconds = seconds or SECONDS
     try:
@@ -85,7 +86,7 @@ def call(words: list[str], text: str = "", env: dict[str, str] | None = None, se
             capture_output=True,
             timeout=seconds,
             check=False,
-            env=env or environment(),
+            env=environment(),
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
@@ -162,6 +163,7 @@ def _component(line: str) -> Component:
     )
 
 
+@cache
 def hostnames(nodes: str) -> list[str]:
     """Write out a list expression, for example `n[0-1]`; asks no daemon."""
     return call(["scontrol", "show", "hostnames", nodes]).split() if nodes else []

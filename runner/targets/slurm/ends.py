@@ -4,11 +4,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from runner.core import clock
+from runner.core.text import one_line
 from runner.records.decode import decode
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
+from runner.targets import node_view
 from runner.targets.base import FollowedNode
 from runner.targets.node_view import NodeView
+from runner.targets.slurm import commands
 from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
 from runner.targets.slurm.watch import JobState
 from trainkit import files
@@ -79,6 +82,24 @@ class NodeFile(FollowedNode):
         """Wait a moment."""
         clock.sleep(seconds)
 
+    def look(self, *, abort: bool) -> NodeView:
+        """Look at the processes with the run's mark, by a step beside the one that runs."""
+        job = self._job()
+        components = job.components if job else []
+        mark = self._folder.path.name
+        try:
+            places = [(group, name) for group, part in enumerate(components) for name in commands.hostnames(part.nodes)]
+            if job is None or self.number >= len(places):
+                return NodeView(self.number, trouble="Slurm names no such node of the job")
+            group, name = places[self.number]
+            chosen = [f"--jobid={job.job}", *([f"--het-group={group}"] if len(components) > 1 else [])]
+            step = ["srun", *chosen, "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}", "--mem=0", "--quiet"]
+            printed = commands.call([*step, *node_view.command_here(mark, abort=abort)], seconds=node_view.SECONDS)
+            seen = node_view.read(printed.encode())
+        except (OSError, ValueError) as error:
+            return NodeView(self.number, trouble=one_line(error))
+        return seen.of_node(self.number, "its torchrun is not there")
+
     def idle(self) -> NodeView | None:
         """Return why nothing runs on it: its launcher has ended, or its job does not run."""
         job, why = self._job(), ""
@@ -95,9 +116,9 @@ class NodeFile(FollowedNode):
 
 def state_of(watch: JobState | None) -> str:
     """Return the state of a job that says most: of a heterogeneous one, that of the part that did not complete."""
+    says_less = {"CANCELLED": 1, "COMPLETED": 2}
     states = [part.state for part in watch.components] if watch else []
-    known = [state for state in states if state not in ("COMPLETED", "CANCELLED")]
-    return next(iter([*known, *(state for state in states if state == "CANCELLED"), *states]), "")
+    return min(states, key=lambda state: says_less.get(state, 0), default="")
 
 
 def describe_refusal(watch: JobState) -> str:
@@ -166,9 +187,7 @@ def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, 
 
 def _end(node: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
     found = node.exit
-    ended = NodeExit(node.number)
-    if found:
-        ended = NodeExit(node.number, found.code, found.signal, place=found.place)
+    ended = NodeExit(node.number, found.code, found.signal, place=found.place) if found else NodeExit(node.number)
     ended.stopped = node.stopped or (stopped and found is None)
     if ended.code == 0 or ended.stopped or stopped:
         return ended

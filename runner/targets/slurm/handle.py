@@ -6,15 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
 
 from runner.core import clock
 from runner.core.text import one_line
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
-from runner.targets import node_view
 from runner.targets.base import LaunchSpec, Note
-from runner.targets.node_view import NodeView, at_once
 from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
 from runner.targets.slurm.script import FOLDER, PYTHON, job_name
@@ -46,18 +43,6 @@ class SlurmHandle(WorkersHandle):
 
     def _exits(self) -> list[NodeExit]:
         return ends(self.nodes, self._watch, read_log(self._folder), stopped=self._is_stopped)
-
-    def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Look at the processes with the run's mark, by a step beside the one that runs."""
-        idle = {view.node: view for view in self.idle()}
-        running = [node.number for node in self.nodes if node.number not in idle]
-        try:
-            places = self._places()
-        except OSError as error:
-            seen = [NodeView(node, trouble=one_line(error)) for node in running]
-        else:
-            seen = at_once(lambda node: self._look(node, places, abort=abort), running)
-        return sorted([*seen, *idle.values()], key=lambda view: view.node)
 
     def stop(self) -> None:
         """Take the job out of the queue; safe to call again."""
@@ -120,7 +105,8 @@ class SlurmHandle(WorkersHandle):
 
     def _said(self) -> Iterator[Note]:
         if self._watch:
-            yield from self._watch.said()
+            while self._watch.notes:
+                yield self._watch.notes.popleft()
             self._require_first(self._watch)
 
     def _finish(self) -> Iterator[Note | None]:
@@ -169,25 +155,3 @@ class SlurmHandle(WorkersHandle):
         except OSError as error:
             why = str(error)
         self.left = one_line(f"job {watch.job}: {why}: left behind; scancel {watch.job}")
-
-    def _places(self) -> list[tuple[list[str], str]]:
-        """Return for each node, in order, what chooses its part of the job, and its name."""
-        job, components = (self._watch.job, self._watch.components) if self._watch else ("", [])
-        return [
-            ([f"--jobid={job}", *([f"--het-group={number}"] if len(components) > 1 else [])], name)
-            for number, part in enumerate(components)
-            for name in commands.hostnames(part.nodes)
-        ]
-
-    def _look(self, node: int, places: list[tuple[list[str], str]], *, abort: bool) -> NodeView:
-        if node >= len(places):
-            return NodeView(node, trouble="Slurm names no such node of the job")
-        chosen, name = places[node]
-        step = ["srun", *chosen, "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}", "--mem=0"]
-        inside: list[Any] = node_view.command_here(self._folder.path.name, abort=abort)
-        try:
-            printed = commands.call([*step, "--quiet", *inside], seconds=node_view.SECONDS)
-            seen = node_view.read(printed.encode())
-        except (OSError, ValueError) as error:
-            return NodeView(node, trouble=one_line(error))
-        return seen.of_node(node, "its torchrun is not there")

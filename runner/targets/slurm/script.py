@@ -43,7 +43,15 @@ def job_name(experiment: str, layout: str, run_id: str = "") -> str:
 def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
     """Write the batch script of a run for a job of this name; equal arguments give equal text."""
     parts = [(len(list(equal)), processes) for processes, equal in groupby(run.cell.layout.processes)]
-    lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{_cell(run)}"]
+    cell = {
+        "experiment": run.experiment.name,
+        "layout": str(run.cell.layout),
+        "device": run.device,
+        "program": run.cell.program.name,
+        "axes": run.cell.axes,
+        "args": run.cell.args,
+    }
+    lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{json.dumps(cell)}"]
     for number, (nodes, processes) in enumerate(parts):
         lines += ["#SBATCH hetjob"] if number else []
         lines += [_directive("job-name", name), "#SBATCH --no-requeue"]
@@ -63,26 +71,13 @@ def cell_of(text: str) -> object:
     raise ValueError(f"no line begins with '{CELL.strip()}'")
 
 
-def _cell(run: Run) -> str:
-    cell = run.cell
-    what = {
-        "experiment": run.experiment.name,
-        "layout": str(cell.layout),
-        "device": run.device,
-        "program": cell.program.name,
-        "axes": cell.axes,
-        "args": cell.args,
-    }
-    return json.dumps(what)
-
-
 def _directive(name: str, value: str) -> str:
     """Write an option for sbatch, which splits the line at spaces and ends it at `#`, both outside of quotes."""
     return f"#SBATCH --{name}={value}" if _PLAIN.fullmatch(value) else f"#SBATCH --{name}='{value}'"
 
 
 def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str:
-    experiment, cell = shlex.quote(run.experiment.name), run.cell
+    cell = run.cell
     exports = {"PET_NNODES": str(cell.layout.nodes), **node_environment(cell, run.device)}
     search = exports.pop("PYTHONPATH", "")
     lines = [f"export {name}={shlex.quote(value)}" for name, value in exports.items()]
@@ -90,36 +85,27 @@ def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str
         lines.append(f"export PYTHONPATH={shlex.quote(search)}${{PYTHONPATH:+:$PYTHONPATH}}")
     python = shlex.quote(options.python) if options.python else f'"${{{PYTHON}:-python3}}"'
     words = shlex.join(node_command(cell)[1:])
-    torchrun = f"{_inside(run, options)}{python} -u -m torch.distributed.run {words}"
-    groups = [f"--het-group={number} " if len(parts) > 1 else "" for number in range(len(parts))]
-    each = zip(groups, parts, strict=True)
-    steps = [f"{group}{_image(options)}bash -c 'node {processes}'" for group, (_, processes) in each]
+    inside = plugin = ""
+    image = shlex.quote(options.container)
+    if options.container and options.runtime == "apptainer":
+        gpus = "--nv " if run.device == "cuda" else ""
+        inside = f'apptainer exec {gpus}--bind "$PWD" --bind "$run" --pwd "$PWD" {image} \\\n    '
+    elif options.container:  # what Pyxis adds to srun
+        plugin = f'--container-image={image} --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD" '
+    steps = []
+    for number, (_, processes) in enumerate(parts):
+        group = f"--het-group={number} " if len(parts) > 1 else ""
+        steps.append(f"{group}{plugin}bash -c 'node {processes}'")
     return _BODY.format(
-        experiment=experiment,
+        experiment=shlex.quote(run.experiment.name),
         exports="\n".join(lines),
-        torchrun=torchrun,
+        torchrun=f"{inside}{python} -u -m torch.distributed.run {words}",
         steps=" : \\\n  ".join(steps),
         folder=FOLDER,
         again=AGAIN,
         no_project=NO_PROJECT,
         no_folder=NO_FOLDER,
     )
-
-
-def _inside(run: Run, options: ScriptOptions) -> str:
-    """Write what starts a command in a container by Apptainer."""
-    if not options.container or options.runtime != "apptainer":
-        return ""
-    gpus = "--nv " if run.device == "cuda" else ""
-    return f'apptainer exec {gpus}--bind "$PWD" --bind "$run" --pwd "$PWD" {shlex.quote(options.container)} \\\n    '
-
-
-def _image(options: ScriptOptions) -> str:
-    """Write the options of srun that the plugin Pyxis adds."""
-    if not options.container or options.runtime != "pyxis":
-        return ""
-    image = shlex.quote(options.container)
-    return f'--container-image={image} --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD" '
 
 
 _BODY = """

@@ -1,8 +1,6 @@
 """A job in the queue, looked at from a thread of its own, never more often than every two seconds."""
 
-import queue
-from collections.abc import Iterator
-from contextlib import suppress
+from collections import deque
 from threading import Event, Thread
 
 from runner.core import clock
@@ -54,26 +52,18 @@ class JobWatch(JobState):
         super().__init__(job)
         self.waited_seconds = 0.0
         self.restarts = 0
+        self.notes: deque[Note] = deque()
+        """What there is to say of it and was not said yet."""
         self._began = clock.monotonic()
-        self._said: queue.SimpleQueue[Note] = queue.SimpleQueue()
         self._last = ""
         self._over = Event()
-        self._thread = Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        Thread(target=self._watch, daemon=True).start()
 
     @property
     def hopeless(self) -> str:
         """Why it will never start; empty if it may."""
-        return next(
-            (part.reason for part in self.components if part.state == "PENDING" and part.reason in _HOPELESS),
-            "",
-        )
-
-    def said(self) -> Iterator[Note]:
-        """Yield what has come since the last time."""
-        with suppress(queue.Empty):
-            for _ in range(self._said.qsize()):
-                yield self._said.get_nowait()
+        waiting = [part.reason for part in self.components if part.state == "PENDING"]
+        return next((reason for reason in waiting if reason in _HOPELESS), "")
 
     def wait_for_end(self, seconds: float) -> bool:
         """Wait until the job has left the queue, at most so long."""
@@ -107,5 +97,5 @@ class JobWatch(JobState):
 
     def _say(self, text: str) -> None:
         if text != self._last:
-            self._said.put(Note(text))
+            self.notes.append(Note(text))
             self._last = text

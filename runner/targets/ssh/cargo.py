@@ -12,6 +12,7 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.plan import Run
 from runner.definitions.settings import PACKAGE
+from runner.targets.ssh.on_host import hash_of
 from trainkit import files
 from trainkit.sources import LIBRARY
 
@@ -37,8 +38,7 @@ class Cargo:
     @property
     def sha256(self) -> str:
         """The hash of all: of their paths and their own hashes, in the order of the paths."""
-        lines = "".join(f"{name}\0{self.hashes[name]}\n" for name in sorted(self.hashes))
-        return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+        return hash_of(self.hashes)
 
     def name_with(self, data: str) -> str:
         """Name the folder of these files on a host, given the data folder that is seen there beside them."""
@@ -78,11 +78,10 @@ def programs(run: Run) -> Cargo:
 def data(run: Run) -> Cargo | None:
     """Collect the prepared data that the definition names; None if it names none, or none is prepared here."""
     name = run.experiment.data
-    folder = run.experiment.root / "data" / name if name else None
-    if name is None or folder is None or not files.is_folder(folder):
+    if not name or not files.is_folder(run.experiment.root / "data" / name):
         return None
     cargo = Cargo()
-    _add(cargo, folder, name, "data")
+    _add(cargo, run.experiment.root / "data" / name, name, "data")
     return cargo if cargo.paths else None
 
 
@@ -107,7 +106,6 @@ def _walk(path: Path, name: str) -> Iterable[tuple[Path, str]]:
         return
     for place, folders, names in os.walk(path):
         folders[:] = sorted(folder for folder in folders if folder not in _LEFT_OUT)
-        inner = os.path.relpath(place, path)
-        for file_name in sorted(names):
-            if files.is_file(Path(place, file_name)):
-                yield Path(place, file_name), f"{name}/{file_name}" if inner == "." else f"{name}/{inner}/{file_name}"
+        for source in (Path(place, file_name) for file_name in sorted(names)):
+            if files.is_file(source):
+                yield source, f"{name}/{source.relative_to(path)}"

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -11,11 +9,11 @@ from runner.core import clock
 from runner.core.network import variables_for
 from runner.records.folder import RunFolder
 from runner.records.node_files import settle
-from runner.targets.base import NodeSpec, Note
+from runner.targets.base import LaunchSpec, Note
 from runner.targets.ssh.cargo import Cargo
 from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, PYTHON, RemoteNode, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import BOOT, HostError, LostError, Session, connect, on_all, source
+from runner.targets.ssh.session import BOOT, HostError, LostError, Session, Sessions, connect, on_all, source
 from runner.targets.ssh.verdicts import Facts
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
@@ -23,47 +21,35 @@ _STOP_SECONDS = 45.0
 """How long a stop may take, also of hosts that do not answer."""
 
 
-@dataclass(frozen=True)
-class Setup:
-    """How a run is set up on its hosts: what is started on each, what each said before, and what is brought."""
-
-    ssh: OpenSsh
-    python: str
-    nodes: Sequence[NodeSpec]
-    facts: Sequence[Facts]
-    programs: Cargo
-    data: Cargo | None
-    data_folder: str
-    """The folder that holds the data on the hosts; empty for the one that is brought."""
-    port: int
-    """The port of the rendezvous; 0 for a free one."""
-    gpus: bool = False
-    """Whether containers get the GPUs of their host."""
-
-
 class SshHandle(WorkersHandle):
-    """The nodes of one run."""
+    """The nodes of one run: what is started, what each host said before, and the programs and data that are brought."""
 
     nodes: Sequence[RemoteNode]
 
-    def __init__(self, setup: Setup, folder: RunFolder) -> None:
-        self._setup = setup
+    def __init__(
+        self,
+        spec: LaunchSpec,
+        folder: RunFolder,
+        ssh: OpenSsh,
+        python: str,
+        facts: Sequence[Facts],
+        cargo: tuple[Cargo, Cargo | None],
+    ) -> None:
         nodes = [
-            RemoteNode(number, setup.ssh, setup.python, facts.host, folder, facts.folder, facts)
-            for number, facts in enumerate(setup.facts)
+            RemoteNode(number, ssh, python, host.host, folder, host.folder, host) for number, host in enumerate(facts)
         ]
-        super().__init__(folder, nodes, [node.processes for node in setup.nodes])
+        super().__init__(folder, nodes, [node.processes for node in spec.nodes])
+        self._spec, self._facts = spec, facts
+        self._ssh, self._python = ssh, python
+        self._programs, self._data = cargo
         self._starting = Lock()
-        self._preparing: set[Session] = set()
-        self._is_stopped = False
+        self._preparing = Sessions()
         self._made: Future[None] | None = None
 
     def stop(self) -> None:
         """End the run on every host; one that does not answer ends it by itself."""
         with self._starting:
-            self._is_stopped = True
-            for session in self._preparing:
-                session.abort()
+            self._preparing.abort()
         if self._made:
             wait([self._made], _STOP_SECONDS)
         self._end()
@@ -101,14 +87,14 @@ class SshHandle(WorkersHandle):
         """Prepare all hosts; if that has succeeded on all, start the run on all."""
         numbers = range(len(self.nodes))
         places = on_all(self._prepare, numbers)
-        sessions = on_all(self._session, numbers)
+        sessions = on_all(lambda node: connect(self._ssh, node.host, self._python), self.nodes)
         try:
             with self._starting:
-                if self._is_stopped:
+                if self._preparing.is_over:
                     return
                 # By these variables the nodes find node 0.
-                address = self._setup.facts[0].address if len(self.nodes) > 1 else "127.0.0.1"
-                port = sessions[0].ask("port", address=address, port=self._setup.port).get("port")
+                address = self._facts[0].address if len(self.nodes) > 1 else "127.0.0.1"
+                port = sessions[0].ask("port", address=address, port=self._spec.options["port"]).get("port")
                 env = {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
                 on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
         finally:
@@ -116,29 +102,13 @@ class SshHandle(WorkersHandle):
                 if not node.is_begun:
                     session.close()
 
-    def _session(self, number: int) -> Session:
-        return connect(self._setup.ssh, self.nodes[number].host, self._setup.python)
-
     def _prepare(self, number: int) -> str:
         """Bring what a host lacks; return the folder that the run is started in."""
-        setup, base = self._setup, self._setup.facts[number].folder
-        with closing(self._session(number)) as session, self._until_stopped(session):
-            data = setup.data_folder or self._bring(session, base, "data", setup.data)
+        base = self._facts[number].folder
+        with self._preparing.connect(self._ssh, self.nodes[number].host, self._python) as session:
+            data = self._spec.options["data"] or self._bring(session, base, "data", self._data)
             data = data or f"{base}/data/none"
-            return self._bring(session, base, "programs", setup.programs, data)
-
-    @contextmanager
-    def _until_stopped(self, session: Session) -> Iterator[None]:
-        """Let `stop` end what the session brings."""
-        with self._starting:
-            self._preparing.add(session)
-            if self._is_stopped:
-                session.abort()
-        try:
-            yield
-        finally:
-            with self._starting:
-                self._preparing.remove(session)
+            return self._bring(session, base, "programs", self._programs, data)
 
     @staticmethod
     def _bring(session: Session, base: str, kind: str, cargo: Cargo | None, data: str = "") -> str:
@@ -146,18 +116,17 @@ class SshHandle(WorkersHandle):
             return ""
         name = cargo.name_with(data)
         place = {"folder": f"{base}/{kind}", "name": name}
-        there = session.ask("has", folder=place["folder"], names=[name]).get("has")
-        if there != [True]:
+        if session.ask("has", **place).get("has") is not True:
             session.ask("bring", cargo.blocks(), sha256=cargo.sha256, data=data, **place)
         return f"{base}/{kind}/{name}"
 
     def _begin(self, session: Session, number: int, place: str, env: dict[str, str]) -> None:
-        setup, node, facts = self._setup, self._setup.nodes[number], self._setup.facts[number]
+        node, facts, gpus = self._spec.nodes[number], self._facts[number], self._spec.device == "cuda"
         network = variables_for(facts.interface) if len(self.nodes) > 1 else {}
         words: dict[str, Any] = {
-            "argv": [PYTHON if facts.engine else setup.python, "-m", "torch.distributed.run", *node.argv[1:]],
+            "argv": [PYTHON if facts.engine else self._python, "-m", "torch.distributed.run", *node.argv[1:]],
             "env": {**network, **node.env, **env},
-            "container": facts.engine.request(gpus=setup.gpus) if facts.engine else None,
+            "container": facts.engine.request(gpus=gpus) if facts.engine else None,
             "cwd": place,
             "mark": f"{self._folder.path.name}/{number}",
             "boot": BOOT,

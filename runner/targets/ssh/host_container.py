@@ -6,8 +6,6 @@ the lock that the supervisor holds, ends it if there is no supervisor any more, 
 Sources: docker run and podman-run(1), the Container Device Interface (`--device nvidia.com/gpu=all`), flock(2).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,12 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from runner.targets.ssh.host_frames import IDLE_SECONDS, send
-
-if TYPE_CHECKING:
-    from runner.targets.ssh.host_frames import Frame, Requests
+from runner.targets.ssh.host_frames import IDLE_SECONDS, Frame, Requests, send
 
 ENGINE_SECONDS = 30.0
 PROBE_SECONDS = 120.0
@@ -185,15 +180,8 @@ def command(container: Frame, name: str, mounts: dict[str, str], folder: str, wo
 
 def end(runtime: str, name: str) -> None:
     """Remove a container with all that runs in it, if there is one."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            [runtime, "rm", "--force", name],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_END_SECONDS,
-            check=False,
-        )
+    with contextlib.suppress(OSError):
+        call([runtime, "rm", "--force", name], _END_SECONDS)
 
 
 def call(words: list[str], seconds: float, requests: Requests | None = None) -> tuple[int, bytes, str]:

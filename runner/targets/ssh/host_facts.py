@@ -3,8 +3,6 @@
 Sources: netdevice(7) (SIOCGIFCONF), and the files of proc(5).
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno
@@ -16,12 +14,10 @@ import struct
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.core.ports import free_port
-
-if TYPE_CHECKING:
-    from runner.targets.ssh.host_frames import Frame
+from runner.targets.ssh.host_frames import Frame
 
 _CONNECT_SECONDS = 4.0
 _SIOCGIFCONF = 0x8912
@@ -89,7 +85,7 @@ def reach(request: Frame) -> Frame:
     try:
         with socket.create_connection((request["address"], request["port"]), _CONNECT_SECONDS):
             return {"trouble": ""}
-    except socket.timeout:
+    except TimeoutError:
         return {"trouble": f"no answer within {_CONNECT_SECONDS:.0f} s"}
     except OSError as error:
         return {"trouble": error.strerror or str(error)}

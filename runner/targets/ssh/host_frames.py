@@ -3,18 +3,15 @@
 This and the other modules `host_*` are of the standard library alone and run on a host as they are (`on_host`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import queue
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    Frame = dict[str, Any]
+Frame = dict[str, Any]
 IDLE_SECONDS = 30
 """A process of a host that has heard nothing for so long ends: nobody is there any more."""
 _LARGEST_HEAD = 8_000_000
@@ -37,10 +34,7 @@ class Requests:
     def _read(self) -> None:
         source = sys.stdin.buffer
         with contextlib.suppress(OSError, ValueError):
-            while True:
-                line = source.readline(_LARGEST_HEAD)
-                if not line:
-                    break
+            while line := source.readline(_LARGEST_HEAD):
                 frame = json.loads(line.decode("utf-8"))
                 self.frames.put((frame, source.read(frame.get("bytes", 0))))
         self.frames.put((None, b""))

@@ -6,8 +6,6 @@ seconds nobody has followed the run. Whoever connects again reads the files from
 Sources: prctl(2) (PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER), flock(2), proc(5).
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import fcntl
@@ -20,16 +18,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.targets.clean_environment import clean_environment
 from runner.targets.ssh.host_container import GUARD, command, end
 from runner.targets.ssh.host_facts import base_folder
-from runner.targets.ssh.host_frames import IDLE_SECONDS, send
+from runner.targets.ssh.host_frames import IDLE_SECONDS, Frame, Requests, send
 from runner.targets.ssh.host_tidy import hold, tidy
-
-if TYPE_CHECKING:
-    from runner.targets.ssh.host_frames import Frame, Requests
 
 _BLOCK = 65_536
 _POLL_SECONDS = 0.1
@@ -69,7 +64,7 @@ def begin(request: Frame) -> Frame:
         last = [line.strip() for line in said if line.strip()][-1:]
         why = last[0].decode("utf-8", "replace") if last else "its supervisor does not start"
         raise OSError(0, why)
-    return {"folder": folder}
+    return {}
 
 
 def supervise(request: Frame) -> None:
@@ -116,7 +111,7 @@ def follow(request: Frame, requests: Requests) -> Frame:
     """Send what is new in a run's files until it has ended and all is sent; whoever asks goes on holding its lease."""
     folder = _run(request)
     if not os.path.isdir(folder):
-        return {"ended": None, "gone": True}
+        return {"ended": None}
     sent = dict(request["offsets"])
     while True:
         is_over = not _lives(folder)
@@ -252,10 +247,7 @@ def _files(folder: str, *, artifacts: bool) -> list[str]:
 
 def _take(folder: str, requests: Requests) -> None:
     """Take what the runner says meanwhile: whatever it says renews the lease."""
-    while True:
-        taken = requests.next(wait=False)
-        if taken is None:
-            return
+    while taken := requests.next(wait=False):
         if taken[0] is None:
             sys.exit(0)  # the connection is gone; the supervisor waits for another one
         signal.alarm(IDLE_SECONDS)

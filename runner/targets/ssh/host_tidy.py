@@ -4,8 +4,6 @@ Whoever needs a folder touches it (`used`), and a run holds a shared lock on wha
 a start nor a long run loses it. Sources: flock(2).
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

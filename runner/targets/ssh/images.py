@@ -13,14 +13,13 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from threading import Event
 from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import listed, one_line, shown
 from runner.targets.ssh.host_container import image
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import HostError, LostError, Session, connect, on_all
+from runner.targets.ssh.session import HostError, LostError, Session, Sessions, on_all
 from runner.targets.ssh.verdicts import OK, WRONG, Engine, Facts, Verdict, Wanted, number, oldest_python, text
 
 BLOCK = 262_144
@@ -59,27 +58,26 @@ def find_here(wanted: Wanted) -> Wanted:
     return replace(wanted, id=found["id"], bytes=found["bytes"], type=found["type"]) if found else wanted
 
 
-def ask_engine(session: Session, wanted: Wanted) -> tuple[Engine, list[Verdict]]:
+def ask_engine(session: Session, wanted: Wanted) -> tuple[Engine, Verdict]:
     """Ask a host for its engine, and whether that has the image; HostError if the engine cannot be used."""
     with _explained():
-        said = session.ask("engine", runtime=wanted.runtime, image=wanted.reference)
+        said = session.ask("engine", runtime=wanted.runtime, image=wanted.id or wanted.name)
     engine = Engine(
         wanted.runtime, text(said, "kind"), text(said, "version"), said.get("rootless") is True, _id_of(said)
     )
-    name = f"{wanted.runtime} {engine.version}"
-    if engine.image:
-        return engine, [Verdict(session.host, "container", OK, f"{name} has the image {wanted.name}")]
-    if not wanted.id:
-        return engine, [Verdict(session.host, "container", OK, f"{name}; the image {wanted.name} is to be pulled")]
     size, free = 2 * wanted.bytes, number(said, "store_bytes")  # as an archive, and unpacked
-    if free < size:
+    seen = f"{wanted.runtime} {engine.version}"
+    if engine.image:
+        seen += f" has the image {wanted.name}"
+    elif not wanted.id:
+        seen += f"; the image {wanted.name} is to be pulled"
+    elif free >= size:
+        seen += f"; the image {wanted.name} is to be brought, {wanted.bytes / 1e6:,.0f} MB"
+    else:
         where = one_line(text(said, "store"), 200)
         seen = f"{free / 1e6:,.0f} MB free in {where}, bringing the image {wanted.name} needs {size / 1e6:,.0f} MB"
-        return engine, [Verdict(session.host, "container", WRONG, seen, "make room")]
-    megabytes = f"{wanted.bytes / 1e6:,.0f} MB"
-    return engine, [
-        Verdict(session.host, "container", OK, f"{name}; the image {wanted.name} is to be brought, {megabytes}")
-    ]
+        return engine, Verdict(session.host, "container", WRONG, seen, "make room")
+    return engine, Verdict(session.host, "container", OK, seen)
 
 
 def provide(
@@ -94,20 +92,19 @@ def provide(
         if host.engine and not host.engine.image:
             how = f"brought, {wanted.bytes / 1e6:,.0f} MB" if wanted.id else "pulled there"
             say(f"host {host.host}: the image {wanted.name} is {how}")
+    sessions = Sessions()
+
+    def provided(facts: Facts) -> Facts:
+        with sessions.connect(ssh, facts.host, python) as session:
+            return _provide(session, facts, wanted, gpus=gpus)
+
     try:
-        found = _at_once(ssh, python, facts, lambda session, host: _provide(session, host, wanted, gpus=gpus))
+        found = on_all(provided, facts, sessions.abort)
     except HostError as error:
         raise RequestError(one_line(error)) from None
     if wrong := [verdict.line for verdict in judge_images(found, wanted)]:
         raise RequestError(listed(wrong, "; "))
     return found
-
-
-def examine(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> tuple[Facts, list[Verdict]]:
-    """Look into the image that a host has already, in a container that ends at once; HostError says what is wrong."""
-    found = _probe(session, facts, wanted, gpus=gpus)
-    seen = f"the image has Python {found.python} and torch {found.torch}"
-    return found, [Verdict(facts.host, "image", OK, seen)]
 
 
 def judge_images(facts: Sequence[Facts], wanted: Wanted) -> Iterator[Verdict]:
@@ -144,7 +141,7 @@ def save(wanted: Wanted) -> Generator[bytes, None, None]:
 def _provide(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> Facts:
     """Bring or pull what a host lacks, and look into it."""
     if facts.engine is None or facts.engine.image:
-        return _probe(session, facts, wanted, gpus=gpus)
+        return probe(session, facts, wanted, gpus=gpus)
     with _explained(f"image {wanted.name}: "):
         if wanted.id:
             with closing(save(wanted)) as blocks:
@@ -156,11 +153,14 @@ def _provide(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> F
             f"host {session.host}: the image {wanted.name} has another id there than here: {wanted.id or 'none'}",
             mend="the two engines store images in different ways: pull it from a registry",
         )
-    return _probe(session, replace(facts, engine=replace(facts.engine, image=_id_of(said))), wanted, gpus=gpus)
+    return probe(session, replace(facts, engine=replace(facts.engine, image=_id_of(said))), wanted, gpus=gpus)
 
 
-def _probe(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> Facts:
-    """Return the facts of a host with those of the image; HostError if a run in it cannot succeed."""
+def probe(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> Facts:
+    """Look into the image that a host has, in a container that ends at once; return its facts with those of the image.
+
+    HostError if a run in it cannot succeed.
+    """
     assert facts.engine  # noqa: S101 - it was asked for
     with _explained(f"image {wanted.name}: "):
         said = session.ask("probe", container=facts.engine.request(gpus=gpus), folder=facts.folder)
@@ -178,26 +178,6 @@ def _probe(session: Session, facts: Facts, wanted: Wanted, *, gpus: bool) -> Fac
             mend="choose a folder that it can write to with --with folder=PATH",
         )
     return replace(facts, python=python, torch=torch)
-
-
-def _at_once(ssh: OpenSsh, python: str, facts: Sequence[Facts], do: Callable[[Session, Facts], Facts]) -> list[Facts]:
-    """Do something with all hosts at once; after an interruption nobody waits for a host any more."""
-    opened: list[Session] = []
-    over = Event()
-
-    def ask(facts: Facts) -> Facts:
-        with closing(connect(ssh, facts.host, python)) as session:
-            opened.append(session)
-            if over.is_set():
-                session.abort()
-            return do(session, facts)
-
-    def end() -> None:
-        over.set()
-        for session in opened:
-            session.abort()
-
-    return on_all(ask, facts, end)
 
 
 @contextmanager

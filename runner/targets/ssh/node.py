@@ -45,14 +45,7 @@ class RemoteNode(FollowedNode):
     """
 
     def __init__(
-        self,
-        number: int,
-        ssh: OpenSsh,
-        python: str,
-        host: str,
-        folder: RunFolder,
-        base: str,
-        facts: Facts | None,
+        self, number: int, ssh: OpenSsh, python: str, host: str, folder: RunFolder, base: str, facts: Facts | None
     ) -> None:
         super().__init__(number)
         self.host, self.brought = host, NodeFiles(folder, number)
@@ -109,7 +102,7 @@ class RemoteNode(FollowedNode):
 
     def follow(self) -> NodeExit:
         """Keep what comes from the host, through one connection after the other."""
-        ended: dict[str, Any] | None = None
+        ended: dict[str, Any] = {}
         try:
             ended = self._until_ended()
         except (HostError, RequestError, ValueError) as error:
@@ -120,7 +113,7 @@ class RemoteNode(FollowedNode):
                 ended = self._until_ended(keep=False)
         return self._describe(ended)
 
-    def _until_ended(self, *, keep: bool = True) -> dict[str, Any] | None:
+    def _until_ended(self, *, keep: bool = True) -> dict[str, Any]:
         """Follow the run through one connection after the other; return how its supervisor says that it ended."""
         while True:
             try:
@@ -144,7 +137,7 @@ class RemoteNode(FollowedNode):
                 self._ssh.forget(self.host)
                 clock.sleep(_AGAIN_SECONDS)
 
-    def _one_connection(self, session: Session, *, keep: bool) -> dict[str, Any] | None:
+    def _one_connection(self, session: Session, *, keep: bool) -> dict[str, Any]:
         session.send("follow", offsets=self.brought.sizes(), **self._run_there)
         heard = pinged = clock.monotonic()
         told = False
@@ -162,7 +155,7 @@ class RemoteNode(FollowedNode):
                     self.has_answered = True
                     if keep:
                         self._remove(session)
-                    return ended if isinstance(ended, dict) else None
+                    return ended if isinstance(ended, dict) else {}
                 if keep and isinstance(frame.get("file"), str) and isinstance(frame.get("at"), int):
                     self._keep(frame["file"], frame["at"], data)
             if self.stopped and not told:
@@ -190,17 +183,14 @@ class RemoteNode(FollowedNode):
             return
         self.brought.append(name, at, data)
 
-    def _describe(self, ended: dict[str, Any] | None) -> NodeExit:
+    def _describe(self, ended: dict[str, Any]) -> NodeExit:
         """Translate a supervisor's words; they come from another machine."""
-        code = ended.get("code") if ended else None
-        why = None
+        code, reason, why = ended.get("code"), ended.get("why"), None
         if not isinstance(code, int) or not -64 <= code <= 255:  # signals and exit codes
             why = f"host {self.host}: its supervisor was killed, or the host has started again"
             return NodeExit(self.number, stopped=self.stopped, why=why, place=self.place)
-        lease = bool(ended) and (ended or {}).get("why") == "lease"
-        if lease:
+        if reason == "lease":
             why = f"host {self.host} heard nothing of the runner for {LEASE_SECONDS} s, and ended it"
         elif code == _ENGINE_FAILED and self._inside:
             why = f"host {self.host}: its {self._inside[0]} could not run the container"
-        stopped = lease or (ended or {}).get("why") == "stop"
-        return NodeExit(self.number, *exit_of(code), stopped=stopped, why=why, place=self.place)
+        return NodeExit(self.number, *exit_of(code), stopped=reason in ("lease", "stop"), why=why, place=self.place)

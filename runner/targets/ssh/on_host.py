@@ -4,24 +4,19 @@ It reads requests on its stdin and answers on its stdout, and keeps all that it 
 by their hash, and a folder for each run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
 import shutil
 import signal
 import tarfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.targets.ssh.host_container import engine, load, probe, pull
 from runner.targets.ssh.host_facts import check, listen, port, reach
-from runner.targets.ssh.host_frames import IDLE_SECONDS, Requests, send
+from runner.targets.ssh.host_frames import IDLE_SECONDS, Frame, Requests, send
 from runner.targets.ssh.host_run import begin, follow, remove, supervise
 from runner.targets.ssh.host_tidy import used
-
-if TYPE_CHECKING:
-    from runner.targets.ssh.host_frames import Frame
 
 HELLO = "KIT-HOST 1"
 _IGNORED = ("hello", "bytes", "ping", "stop")
@@ -44,8 +39,8 @@ def main() -> None:
 
 
 def has(request: Frame) -> Frame:
-    """Return which folders, each named by its hash, are there."""
-    return {"has": [used(os.path.join(request["folder"], name)) for name in request["names"]]}
+    """Return whether a folder, named by its hash, is there."""
+    return {"has": used(os.path.join(request["folder"], request["name"]))}
 
 
 def bring(request: Frame, requests: Requests) -> Frame:
@@ -65,7 +60,7 @@ def bring(request: Frame, requests: Requests) -> Frame:
                 path = os.path.join(beside, *parts)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 found[member.name] = _unpack(source, path)
-        if _hash(found) != request["sha256"]:
+        if hash_of(found) != request["sha256"]:
             raise OSError(0, "what was received is not what was sent")
         if request.get("data"):
             data = os.path.expanduser(request["data"])
@@ -75,7 +70,7 @@ def bring(request: Frame, requests: Requests) -> Frame:
             os.rename(beside, place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return {"folder": place}
+    return {}
 
 
 def _answer(frame: Frame, requests: Requests) -> Frame:
@@ -112,15 +107,13 @@ class _Stream:
 def _unpack(source: Any, path: str) -> str:
     digest = hashlib.sha256()
     with open(path, "wb") as target:
-        while True:
-            block = source.read(1_000_000)
-            if not block:
-                return digest.hexdigest()
+        while block := source.read(1_000_000):
             digest.update(block)
             target.write(block)
+    return digest.hexdigest()
 
 
-def _hash(files: dict[str, str]) -> str:
-    """Hash files by their paths and their own hashes (runner/targets/ssh/cargo.py does the same)."""
+def hash_of(files: dict[str, str]) -> str:
+    """Hash files by their paths and their own hashes."""
     lines = "".join(f"{name}\0{files[name]}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()

@@ -59,11 +59,7 @@ _WAYS_OUT = (
         "nothing answers at ssh's port there",
         "start sshd, or name its Port in ssh's configuration",
     ),
-    (
-        r"timed out|No route to host|unreachable",
-        "it does not answer",
-        "is it on, and does a firewall let ssh through?",
-    ),
+    (r"timed out|No route to host|unreachable", "it does not answer", "is it on, and does a firewall let ssh through?"),
     (
         r"Bad configuration option|terminating, \d+ bad|Can't open user config",
         "ssh cannot read its configuration",

@@ -8,7 +8,7 @@ from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.targets.ssh.hosts import Host
-from runner.targets.ssh.images import ask_engine, examine, judge_images
+from runner.targets.ssh.images import ask_engine, judge_images, probe
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import HostError, Session, attempt, connect
 from runner.targets.ssh.verdicts import (
@@ -30,13 +30,14 @@ from runner.targets.ssh.verdicts import (
 class Examination:
     """All hosts of a run, looked at at once: what each said, by its number, and the verdicts on all.
 
-    `make` says whether the kit's folder is made on them.
+    Before a start the kit's folder is made on them, the first step that finds something wrong is the last one, and
+    images are looked into when all hosts have them.
     """
 
-    def __init__(self, ssh: OpenSsh, hosts: Sequence[Host], need: Need, *, make: bool) -> None:
+    def __init__(self, ssh: OpenSsh, hosts: Sequence[Host], need: Need, *, before_start: bool) -> None:
         self.facts: dict[int, Facts] = {}
         self.verdicts: list[Verdict] = []
-        self._ssh, self._hosts, self._need, self._makes = ssh, hosts, need, make
+        self._ssh, self._hosts, self._need, self._before_start = ssh, hosts, need, before_start
         self._sessions: dict[int, Session] = {}
 
     @property
@@ -44,12 +45,12 @@ class Examination:
         """What keeps a run from starting."""
         return [verdict for verdict in self.verdicts if verdict.state == WRONG]
 
-    def run(self, *, go_on: bool) -> None:
-        """Look at one thing after the other; go on behind what is wrong, or do not."""
+    def run(self) -> None:
+        """Look at one thing after the other."""
         try:
             for step in (self._connect, self._ask, self._ask_engines, self._compare, self._listen, self._look_into):
                 step()
-                if self.wrong and not go_on:
+                if self.wrong and self._before_start:
                     return
         finally:
             for session in self._sessions.values():
@@ -69,7 +70,7 @@ class Examination:
 
         def asked(node: int) -> Iterable[Verdict]:
             session, began = self._sessions[node], clock.now()
-            said: dict[str, Any] = session.ask("check", folder=need.folder, data=need.data, make=self._makes)
+            said: dict[str, Any] = session.ask("check", folder=need.folder, data=need.data, make=self._before_start)
             skew = skew_of(number(said, "time"), began, clock.now())
             facts = facts_of(session.host, said, need.network)
             self.facts[node] = replace(facts, torch="") if need.container else facts  # that of the image is used
@@ -87,20 +88,21 @@ class Examination:
         def asked(node: int) -> Iterable[Verdict]:
             engine, found = ask_engine(self._sessions[node], wanted)
             self.facts[node] = replace(self.facts[node], engine=engine)
-            return found
+            return [found]
 
         self._each(asked, self.facts, "container")
 
     def _look_into(self) -> None:
-        """Look into the image that hosts have already, unless that is done when all have it, before the start."""
+        """Look into the image that hosts have already."""
         wanted = self._need.container
-        if wanted is None or self._makes:
+        if wanted is None or self._before_start:
             return
 
         def looked(node: int) -> Iterable[Verdict]:
-            gpus = bool(self._need.gpus)
-            self.facts[node], found = examine(self._sessions[node], self.facts[node], wanted, gpus=gpus)
-            return found
+            found = probe(self._sessions[node], self.facts[node], wanted, gpus=bool(self._need.gpus))
+            self.facts[node] = found
+            seen = f"the image has Python {found.python} and torch {found.torch}"
+            return [Verdict(found.host, "image", OK, seen)]
 
         self._each(looked, [node for node, facts in self.facts.items() if facts.engine and facts.engine.image], "image")
         self.verdicts += judge_images(list(self.facts.values()), wanted)
@@ -123,7 +125,15 @@ class Examination:
 
         def listens(node: int) -> list[Verdict]:
             address = "127.0.0.1" if alone else self.facts[node].address
-            ports[node] = _listen(self._sessions[node], address, 0 if node else need.port)
+            port = 0 if node else need.port
+            try:
+                said = self._sessions[node].ask("listen", address=address, port=port)
+            except HostError as error:
+                if not port:
+                    raise
+                seen = f"{error}: port {port} of {address} cannot be used for the rendezvous"
+                raise HostError(seen, mend="choose another --with port=, or 0") from None
+            ports[node] = int(number(said, "port"))
             return []
 
         self._each(listens, able, "port")
@@ -158,21 +168,11 @@ class Examination:
 
 def check(ssh: OpenSsh, hosts: Sequence[Host], need: Need) -> list[Facts]:
     """Look at all hosts at once; RequestError names each one that is not fit, and what mends it."""
-    found = Examination(ssh, hosts, need, make=True)
-    found.run(go_on=False)
+    found = Examination(ssh, hosts, need, before_start=True)
+    found.run()
     first: dict[str, Verdict] = {}
     for verdict in found.wrong:
         first.setdefault(verdict.host, verdict)
     if first:
         raise RequestError(listed((verdict.line for verdict in first.values()), "; "))
     return list(found.facts.values())
-
-
-def _listen(session: Session, address: str, port: int) -> int:
-    try:
-        return int(number(session.ask("listen", address=address, port=port), "port"))
-    except HostError as error:
-        if not port:
-            raise
-        seen = f"{error}: port {port} of {address} cannot be used for the rendezvous"
-        raise HostError(seen, mend="choose another --with port=, or 0") from None

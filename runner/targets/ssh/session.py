@@ -7,9 +7,9 @@ import json
 import os
 import selectors
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,11 +18,15 @@ from runner.core.text import listed, one_line
 from runner.targets import clean_environment
 from runner.targets.ssh import host_container, host_facts, host_frames, host_run, host_tidy, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, OpenSsh, environment, explain
+from runner.targets.ssh.verdicts import OLDEST_PYTHON, PYTHON_WAY
 
 BOOT = "import sys;sys.path[:]=[p for p in sys.path if p];import json;exec(json.loads(sys.stdin.buffer.readline()))"
 """What a host's Python is started with: the rest comes over its stdin, where no shell reads it."""
-_LOAD = """
+_TOO_OLD = "KIT: too old a Python: "
+_LOAD = f"""
 import json, sys, types
+if sys.version_info < {OLDEST_PYTHON}:
+    sys.exit("{_TOO_OLD}%d.%d.%d" % sys.version_info[:3])
 for name, text in json.loads(sys.stdin.buffer.readline()):
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(text, name, "exec"), module.__dict__)
@@ -63,16 +67,36 @@ def source() -> str:
 
 
 def connect(ssh: OpenSsh, host: str, python: str) -> Session:
-    """Begin a conversation; a shared connection that no longer answers, as of a host that restarted, is made again.
-
-    Raises what `Session` raises.
-    """
+    """Begin a conversation; a shared connection that no longer answers, as of a host that restarted, is made again."""
     if ssh.is_shared(host):
         try:
             return Session(ssh, host, python, seconds=SILENT_SECONDS)
         except LostError:
             ssh.forget(host)
     return Session(ssh, host, python)
+
+
+class Sessions:
+    """Conversations that another thread can end all at once, and those that are begun later."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._begun: list[Session] = []
+
+    @contextmanager
+    def connect(self, ssh: OpenSsh, host: str, python: str) -> Iterator[Session]:
+        """Begin one, and close it at the end."""
+        with closing(connect(ssh, host, python)) as session:
+            self._begun.append(session)
+            if self.is_over:
+                session.abort()
+            yield session
+
+    def abort(self) -> None:
+        """Let nobody wait for a host any longer."""
+        self.is_over = True
+        for session in self._begun:
+            session.abort()
 
 
 class Session:
@@ -100,7 +124,8 @@ class Session:
         except FileNotFoundError:
             os.close(self._said)
             raise HostError("there is no ssh here", mend="install OpenSSH's client") from None
-        self._out = self._process.stdout.fileno() if self._process.stdout else -1
+        assert self._process.stdin and self._process.stdout  # noqa: S101, PT018 - they were asked for
+        self._in, self._out = self._process.stdin, self._process.stdout
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
         try:
@@ -119,15 +144,13 @@ class Session:
         if self._said < 0:
             return
         self._selector.close()
-        if self._process.stdin:
-            with suppress(OSError):
-                self._process.stdin.close()
+        with suppress(OSError):
+            self._in.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.5)
         self._process.kill()
         self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
+        self._out.close()
         os.close(self._said)
         self._said = -1
 
@@ -209,18 +232,16 @@ class Session:
             os.ftruncate(self._said, 0)
         if not self._selector.select(min(seconds, _POLL_SECONDS)):
             return False
-        block = os.read(self._out, 262_144)
+        block = os.read(self._out.fileno(), 262_144)
         if not block:
             self._raise_end()
         self._buffer += block
         return True
 
     def _write(self, data: bytes) -> None:
-        if self._process.stdin is None:
-            return
         try:
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
+            self._in.write(data)
+            self._in.flush()
         except OSError:
             self._raise_end()
 
@@ -239,6 +260,10 @@ class Session:
             seen, mend = explain(self.host, said)
             raise LostError(seen, mend=mend)
         last = said.strip().splitlines()
+        if last and last[-1].startswith(_TOO_OLD):
+            version, oldest = one_line(last[-1].removeprefix(_TOO_OLD), 20), ".".join(map(str, OLDEST_PYTHON))
+            seen = f"host {self.host}: {self._python} is Python {version}, {oldest} is the oldest that the kit runs on"
+            raise HostError(seen, mend=PYTHON_WAY)
         msg = f"host {self.host}: {self._python} ended with {code}{f': {one_line(last[-1], 300)}' if last else ''}"
         raise LostError(msg) if code < 0 else HostError(msg)
 

@@ -22,7 +22,7 @@ from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES
 from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.ssh import cargo, hosts, images, preflight
-from runner.targets.ssh.handle import Setup, SshHandle, end_remains
+from runner.targets.ssh.handle import SshHandle, end_remains
 from runner.targets.ssh.node import run_on_host
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.verdicts import Facts, Need, Verdict, Wanted
@@ -110,7 +110,6 @@ class Ssh(Target[SshSpec]):
 
     def preflight(self, spec: SshSpec) -> None:
         """Look at all hosts: whether they can be reached, what they have, and whether they reach each other."""
-        self._check_config()
         if _key(spec) in self._facts:
             return
         per_process = spec.run.cell.devices_per_process
@@ -120,10 +119,9 @@ class Ssh(Target[SshSpec]):
 
     def examine(self, device: str) -> list[Verdict]:
         """Look at all hosts as `preflight` does, and return all that it finds; nothing is changed on them."""
-        self._check_config()
         need = self._need([1] * len(self._hosts) if device == "cuda" else [], 0)
-        found = preflight.Examination(self._ssh, self._hosts, need, make=False)
-        found.run(go_on=True)
+        found = preflight.Examination(self._ssh, self._hosts, need, before_start=False)
+        found.run()
         return found.verdicts
 
     def image(self, spec: SshSpec, say: Callable[[str], None]) -> dict[str, Any] | None:
@@ -141,11 +139,7 @@ class Ssh(Target[SshSpec]):
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
         """Prepare the start on hosts that were looked at; the lines make it, so that a stop finds what was started."""
-        programs, data = self._cargo(spec)
-        facts = self._facts[_key(spec)]
-        own, gpus = self.options, spec.device == "cuda"
-        setup = Setup(self._ssh, self._python, spec.nodes, facts, programs, data, own.data, own.port, gpus)
-        return SshHandle(setup, folder)
+        return SshHandle(spec, folder, self._ssh, self._python, self._facts[_key(spec)], self._cargo(spec))
 
     def cleanup(self, folder: RunFolder) -> None:
         """End what is left of a run on its hosts, and keep the rest of what its processes printed.
@@ -160,13 +154,10 @@ class Ssh(Target[SshSpec]):
         used = hosts.chosen(self._hosts, Layout.parse(folder.launch().layout))
         end_remains(self._ssh, [host.name for host in used], self._python, folder, self.options.folder)
 
-    def _check_config(self) -> None:
-        if self._config and not self._config.is_file():
-            raise RequestError(f"--with config={self.options.config}: there is no such file")
-
     def _need(self, gpus: list[int], size: int) -> Need:
-        own = self.options
-        torch = ""
+        own, torch = self.options, ""
+        if self._config and not self._config.is_file():
+            raise RequestError(f"--with config={own.config}: there is no such file")
         if not own.python and not own.container:
             with suppress(metadata.PackageNotFoundError):
                 torch = metadata.version("torch")

@@ -19,7 +19,7 @@ GOOD_SKEW_SECONDS = 0.5
 SPARE_BYTES = 64 * 2**20
 """Room that a host needs beside what is brought, for what the run prints."""
 GOOD_BYTES = 2**30
-_PYTHON_WAY = "name another Python with --with python=PATH"
+PYTHON_WAY = "name another Python with --with python=PATH"
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,6 @@ class Wanted:
     id: str = ""
     bytes: int = 0
     type: str = ""
-
-    @property
-    def reference(self) -> str:
-        """What a host's engine is asked for."""
-        return self.id or self.name
 
 
 @dataclass(frozen=True)
@@ -126,13 +121,18 @@ def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
     if network:
         wanted = ipaddress.ip_network(network, strict=False)
         address = next((candidate for candidate in known if ipaddress.ip_address(candidate) in wanted), "")
-    machine, folder, python, torch = (text(said, name) for name in ("host", "folder", "python", "torch"))
-    return Facts(host, machine, folder, address, known.get(address, ""), python, torch)
+    interface, python, torch = known.get(address, ""), text(said, "python"), text(said, "torch")
+    return Facts(host, text(said, "host"), text(said, "folder"), address, interface, python, torch)
 
 
 def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
     """Judge what concerns one host alone: what it said, read and as it came, its clock, and its GPUs."""
-    yield from _judge_python(facts, need)
+    yield Verdict(facts.host, "python", OK, f"Python {facts.python}")
+    if facts.torch:
+        yield Verdict(facts.host, "torch", OK, f"torch {facts.torch}")
+    elif not need.container:
+        seen, mend = f"torch is not installed for {need.python}", f"install it there, or {PYTHON_WAY}"
+        yield Verdict(facts.host, "torch", WRONG, seen, mend)
     yield _judge_clock(facts.host, skew)
     yield _judge_disk(facts, number(said, "free_bytes"), need)
     if need.data and said.get("has_data") is not True:
@@ -163,7 +163,7 @@ def judge_versions(facts: Sequence[Facts], torch: str) -> Iterator[Verdict]:
         elif host.torch != first.torch:
             seen = f"torch {host.torch}, {first.host} has {first.torch}"
             yield Verdict(host.host, "versions", WRONG, seen, "install the same on all hosts")
-        elif _minor(host.python) != _minor(first.python):
+        elif host.python.split(".")[:2] != first.python.split(".")[:2]:
             seen = f"Python {host.python}, {first.host} has {first.python}"
             yield Verdict(host.host, "versions", WARNING, seen, "install the same on all hosts")
 
@@ -203,21 +203,6 @@ def number(said: dict[str, Any], name: str) -> float:
     return 0.0
 
 
-def _judge_python(facts: Facts, need: Need) -> Iterator[Verdict]:
-    if oldest := oldest_python(facts.python):
-        seen = f"{need.python} is Python {facts.python}, {oldest} is the oldest that the kit runs on"
-        yield Verdict(facts.host, "python", WRONG, seen, _PYTHON_WAY)
-    else:
-        yield Verdict(facts.host, "python", OK, f"Python {facts.python}")
-    if need.container:
-        return
-    if facts.torch:
-        yield Verdict(facts.host, "torch", OK, f"torch {facts.torch}")
-    else:
-        seen, mend = f"torch is not installed for {need.python}", f"install it there, or {_PYTHON_WAY}"
-        yield Verdict(facts.host, "torch", WRONG, seen, mend)
-
-
 def _judge_clock(host: str, skew: float) -> Verdict:
     side, far = "ahead of" if skew > 0 else "behind", abs(skew)
     mend = "set it, for example by NTP"
@@ -249,7 +234,3 @@ def _addresses(said: dict[str, Any]) -> dict[str, str]:
             ipaddress.ip_address(pair[0])
             known[str(pair[0])] = one_line(pair[1], 64)
     return known
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
