@@ -111,12 +111,12 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
 
 
 def words_of(launch: Launch) -> list[str]:
-    """Return the options of a launch as the words of a command; ValueError for what can be none."""
+    """Return the options of a launch as the words of a command; RequestError for what can be none."""
     words = []
     for name, value in launch.options.items():
         if not isinstance(value, str | int | float):
-            msg = f"request/launch.json: option {one_line(name, 40)} of its target is no text and no number"
-            raise ValueError(msg)  # noqa: TRY004 - it is what is wrong with a file
+            why = f"option {one_line(name, 40)} of its target is no text and no number"
+            raise RequestError(f"request/launch.json: {why}")
         words.append(f"{name}={str(value).lower() if isinstance(value, bool) else value}")
     return words
 

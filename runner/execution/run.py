@@ -31,6 +31,13 @@ class Job:
     surroundings: dict[str, Any]
     diff: str
 
+    def describe(self) -> tuple[Masked, LaunchSpec, Launch]:
+        """Describe the run as its record shows it: its secrets, the spec and the launch, both masked."""
+        masked = Masked(self.run)
+        spec = self.target.spec(masked.run) if masked.found else self.spec
+        target = self.target
+        return masked, spec, describe_launch(masked.run, target.name, spec.nodes, self.surroundings, target.options)
+
 
 def execute(
     plan: Plan, target: Target[Any], words: list[str], results: Path, observer: Observer, interrupts: Interrupts
@@ -68,13 +75,11 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
     records: list[Record] = []
     failed: set[str] = set()
     for number, job in enumerate(jobs, 1):
-        run, target = job.run, job.target
+        run = job.run
         if str(run.cell) in failed:
             observer.left_out(run)
             continue
-        masked = Masked(run)
-        spec = target.spec(masked.run) if masked.found else job.spec
-        launch = describe_launch(masked.run, target.name, spec.nodes, job.surroundings, target.options)
+        masked, spec, launch = job.describe()
         folder = _begin(results, launch, spec, job.diff, masked, earlier=bool(records))
         observer.begin(number, len(jobs), run, folder.path)
         if launch.masked:
