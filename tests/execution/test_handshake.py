@@ -213,7 +213,9 @@ GOOD_NONCE = st.fixed_dictionaries({"node": JSON, "work": JSON, "nonce": st.just
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.binary(max_size=9000) | (JSON | GOOD_NONCE).map(lambda one: json.dumps(one).encode()), max_size=3))
+@given(
+    st.lists(st.binary(max_size=9000) | (JSON | GOOD_NONCE).map(lambda value: json.dumps(value).encode()), max_size=3)
+)
 def test_a_stranger_is_none_of_the_nodes(stranger_s_host: int, lines: list[bytes]) -> None:
     with socket.create_connection((HERE, stranger_s_host)) as connection:
         connection.sendall(b"".join(line + b"\n" for line in lines))
