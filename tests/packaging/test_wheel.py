@@ -47,9 +47,9 @@ def test_nothing_large_is_installed_unless_it_is_asked_for(installed: Installed)
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = email.message_from_bytes(archive.read(name))
     needed = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
-    always = {one.name for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})}
+    always = {need.name for need in needed if need.marker is None or need.marker.evaluate({"extra": ""})}
     assert not always & LARGE
-    with_torch = {one.name for one in needed if one.marker and one.marker.evaluate({"extra": "torch"})}
+    with_torch = {need.name for need in needed if need.marker and need.marker.evaluate({"extra": "torch"})}
     assert "torch" in with_torch
 
 
