@@ -57,23 +57,14 @@ _NO_EVENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _payload = re.compile(re.escape(TOKEN) + rb"(.*)")
 
 
-def parse_line(line: bytes, number: int = 1) -> Event | Malformed | None:
-    """Parse one line without its newline; it never raises."""
-    start = line.find(TOKEN)
-    if start < 0:
-        return None
-    if len(line) > LONGEST_LINE:
-        return _malformed(number, TOO_LONG, line)
-    try:
-        return _decode(line[start + len(TOKEN) :])
-    except _NO_EVENT as error:
-        return _malformed(number, str(error), line)
-
-
 def parse_checked(line: bytes) -> Event | None:
     """Parse a line that is to be shown while a run lasts: null in place of whatever no figure or text can be."""
-    event = parse_line(line)
-    if not isinstance(event, Event):
+    start = line.find(TOKEN)
+    if start < 0 or len(line) > LONGEST_LINE:
+        return None
+    try:
+        event = _decode(line[start + len(TOKEN) :])
+    except _NO_EVENT:
         return None
     event.value, event.metadata = plain(event.value), plain(event.metadata) or {}
     return event

@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, Event, Malformed, parse_line, read_events
+from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, Event, Malformed, parse_checked, read_events
 
 VALUES = st.recursive(
     st.none()
@@ -49,9 +50,10 @@ def parse(data: bytes) -> tuple[list[Event], list[Malformed]]:
 
 
 def one_by_one(data: bytes) -> tuple[list[Event], list[Malformed]]:
-    found = [parse_line(text, number) for number, text in enumerate(data.split(b"\n"), 1)]
-    events = [event for event in found if isinstance(event, Event)]
-    return events, [broken for broken in found if isinstance(broken, Malformed)]
+    """Parse each line as a file of its own."""
+    found = [parse(text) for text in data.split(b"\n")]
+    broken = [structs.replace(line, line=number) for number, (_, lines) in enumerate(found, 1) for line in lines]
+    return [event for events, _ in found for event in events], broken
 
 
 @given(st.one_of(st.binary(), st.lists(st.one_of(FOREIGN, BROKEN, st.just(b":::MLLOG"))).map(b"\n".join)))
@@ -82,21 +84,18 @@ def test_a_block_s_end_loses_nothing(data: st.DataObject, shift: int) -> None:
 
 
 def test_prefixes_and_unknown_fields_are_passed_over_and_missing_fields_have_defaults() -> None:
-    event = parse_line(b'[default0]: 2024 INFO :::MLLOG {"time_ms": 1.5, "key": "k", "new": 1, "namespace": "n"}')
-    assert event == Event(1.5, "k", namespace="n")
-    assert parse_line(b"see :::MLLOG") is None
-    assert parse(b"") == ([], [])
+    text = b'[default0]: 2024 INFO :::MLLOG {"time_ms": 1.5, "key": "k", "new": 1, "namespace": "n"}'
+    assert parse(text) == ([Event(1.5, "k", namespace="n")], [])
+    assert parse_checked(text) == Event(1.5, "k", namespace="n")
+    for foreign in (b"see :::MLLOG", b""):
+        assert (parse(foreign), parse_checked(foreign)) == (([], []), None)
 
 
 def test_a_broken_line_says_why_and_how_it_begins() -> None:
-    found = parse_line(b"x" * 50 + b':::MLLOG {"time_ms": 1}' + b"y" * 500, 7)
-    assert isinstance(found, Malformed)
-    assert found.line == 7
-    assert len(found.text) == LONGEST_KEPT
-    assert "key" in found.reason or "character" in found.reason
-    missing = parse_line(b':::MLLOG {"time_ms": 1}')
-    assert isinstance(missing, Malformed)
-    assert "`key`" in missing.reason
+    (found,) = parse(b"\n" * 6 + b"x" * 50 + b':::MLLOG {"time_ms": 1}' + b"y" * 500)[1]
+    assert (found.line, len(found.text)) == (7, LONGEST_KEPT)
+    assert "`key`" in found.reason
+    assert parse_checked(b':::MLLOG {"time_ms": 1}') is None
 
 
 def test_event_lines_of_a_torn_pipe_are_reported_not_joined() -> None:
