@@ -12,7 +12,6 @@ from runner.execution.launch import Masked, describe_launch, describe_surroundin
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
-from runner.records import provenance
 from runner.records.folder import RunFolder, begin, require_writable
 from runner.records.schema import Launch, Record
 from runner.targets.base import LaunchSpec, Target
@@ -103,12 +102,12 @@ def _surroundings(
     try:
         with interrupts.raising():
             image = target.image(spec, observer.note)
-            root, diff = plan.runs[0].experiment.root, ""
-            of_programs = {}
-            for program in {run.cell.program.name: run.cell.program for run in plan.runs}.values():
-                code, diff = provenance.describe_code(root, program.sources(root))
-                of_programs[program.name] = {**describe_surroundings(code), "image": image}
-            if why := code.get("git"):
+            of_programs, diff, why = {}, "", None
+            for name, run in {run.cell.program.name: run for run in plan.runs}.items():
+                surroundings, diff = describe_surroundings(run)
+                of_programs[name] = {**surroundings, "image": image}
+                why = surroundings["code"].get("git")
+            if why:
                 observer.note(f"{why}: the record does not say all that is changed in the code")
             return of_programs, diff
     except KeyboardInterrupt:
