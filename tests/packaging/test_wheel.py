@@ -26,13 +26,9 @@ main()
 """
 
 
-def names_in(wheel: Path) -> list[str]:
-    with zipfile.ZipFile(wheel) as archive:
-        return archive.namelist()
-
-
 def test_the_wheel_holds_the_runner_and_its_library_and_no_experiments(installed: Installed) -> None:
-    names = names_in(installed.wheel)
+    with zipfile.ZipFile(installed.wheel) as wheel:
+        names = wheel.namelist()
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"runner", "trainkit"}
     for needed in ("dialects/pytorch-mnist.yaml", "templates/report.html.j2", "templates/style.css"):
