@@ -96,11 +96,3 @@ def test_a_broken_line_says_why_and_how_it_begins() -> None:
     assert (found.line, len(found.text)) == (7, LONGEST_KEPT)
     assert "`key`" in found.reason
     assert parse_checked(b':::MLLOG {"time_ms": 1}') is None
-
-
-def test_event_lines_of_a_torn_pipe_are_reported_not_joined() -> None:
-    whole = line({"time_ms": 1, "key": "k", "value": [1, 2], "metadata": {"a": "b"}})
-    for cut in range(len(b":::MLLOG ") + 1, len(whole)):
-        events, broken = parse(whole[:cut] + b"\n" + whole[cut:] + b"\n" + whole)
-        assert len(events) == 1, whole[:cut]
-        assert len(broken) == 1, whole[:cut]
