@@ -2,7 +2,6 @@
 
 import json
 import math
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
 from runner.records.folder import RunFolder, begin, require_writable
+from runner.records.moment import read_moment
 from runner.records.schema import Launch, Outcome, Record
 from runner.targets.base import Target
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
@@ -50,7 +50,7 @@ def attach(
         run = _run(job, root, path)
         masked = Masked(run)
         # The id is made of the job's own, so that it is collected once.
-        created = _moment(job["metadata"]["creationTimestamp"])
+        created = read_moment(job["metadata"]["creationTimestamp"])
         run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{job['metadata']['uid'][:8]}"
         launch = describe_by_hand(masked.run, target.name, run_id, created, options)
         folder = RunFolder(results / launch.experiment / launch.id)
@@ -79,7 +79,7 @@ def _life(cluster: Cluster, job: dict[str, Any], run: Run, folder: RunFolder, la
             return Record(launch=launch, status=INTERRUPTED, outcome=outcome)
         finished = (str(end.place["finished"]) for end in outcome.exits if "finished" in end.place)
         outcome.ended = max(finished, default=utc_now())
-        outcome.wall_seconds = max(0.0, (_moment(outcome.ended) - _moment(launch.started)).total_seconds())
+        outcome.wall_seconds = max(0.0, (read_moment(outcome.ended) - read_moment(launch.started)).total_seconds())
         return keep_whole(folder, launch, outcome)
 
     return Life(
@@ -153,7 +153,3 @@ def _has_pods(cluster: Cluster, job: dict[str, Any]) -> bool:
     except ClusterError as error:
         raise _refused(cluster, error, str(error)) from None
     return bool(found.get("items"))
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -28,7 +28,12 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
 
     Raises RequestError for a script that is none of the kit's, and if no job of it has ended.
     """
-    told = _read(path)
+    try:
+        told = cell_of(_text(path))
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{path}: no batch script of the kit: {one_line(error)}") from None
     run = run_told(lambda: told, root, f"{path}: its line of the kit")
     found, running = 0, []
     for place in sorted((results / run.experiment.name).glob("*-slurm-*")):
@@ -50,15 +55,6 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
         raise RequestError(f"{path}: job {', '.join(running)} still runs: collect it when it has ended")
     if not found:
         raise RequestError(f"{path}: no job of it has written to {results / run.experiment.name}: sbatch {path}")
-
-
-def _read(path: Path) -> object:
-    try:
-        return cell_of(_text(path))
-    except OSError as error:
-        raise RequestError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"{path}: no batch script of the kit: {one_line(error)}") from None
 
 
 def _text(path: Path, below: Path | None = None) -> str:

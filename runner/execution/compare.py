@@ -103,14 +103,13 @@ def _common(versions: list[Version], observer: Observer) -> list[Version]:
             f"A and B have no cell in common: {', '.join(sorted(cells[0]))} and {', '.join(sorted(cells[1]))}"
         )
     order = [str(cell) for cell in versions[0].plan.cells]
-    return [replace(version, plan=_ordered(version.plan, common, order)) for version in versions]
-
-
-def _ordered(plan: Plan, common: set[str], order: list[str]) -> Plan:
-    """Sort the runs of a plan by repeat, and those of a repeat by their cells, forwards and backwards in turn."""
-    chosen = [run for run in plan.runs if str(run.cell) in common]
-    chosen.sort(key=lambda run: (run.repeat, order.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
-    return replace(plan, runs=tuple(chosen))
+    kept = []
+    for version in versions:
+        runs = [run for run in version.plan.runs if str(run.cell) in common]
+        # By repeat, and within a repeat by cell, forwards and backwards in turn.
+        runs.sort(key=lambda run: (run.repeat, order.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
+        kept.append(replace(version, plan=replace(version.plan, runs=tuple(runs))))
+    return kept
 
 
 def _of_side(name: str, records: list[Record]) -> list[RunSummary]:

@@ -51,15 +51,13 @@ def read_secret(environment: MutableMapping[str, str]) -> bytes:
     """
     where, secret = SECRET, environment.pop(SECRET, "").encode("utf-8", "surrogateescape")
     path = environment.get(SECRET_FILE)
-    if not secret and not path:
-        return b""
     if not secret and path:
         where = f"{SECRET_FILE}={path}"
         try:
             secret = files.read_file(Path(path), LONGEST_BYTES).strip()
         except OSError as error:
             raise RequestError(f"{where}: cannot be read: {error.strerror}") from None
-    if len(secret) < SHORTEST_SECRET:
+    if (secret or path) and len(secret) < SHORTEST_SECRET:
         raise RequestError(
             f"{where}: a secret needs at least {SHORTEST_SECRET} characters; make one with: openssl rand -hex 16"
         )
@@ -101,7 +99,25 @@ def join(
 
     Raises RunError if it does not answer, RequestError if it refuses.
     """
-    return asyncio.run(_join(master, node, work, secret, say, seconds, port))
+
+    async def keep_asking() -> str:
+        said = clock.monotonic()
+        deadline = said + seconds
+        while True:
+            try:
+                return await asyncio.wait_for(_ask(master, port, node, work, secret), CALL_SECONDS)
+            except asyncio.TimeoutError:
+                why = "no answer"
+            except (OSError, ValueError, KeyError, RecursionError) as error:
+                why = one_line(reason_of(error))
+            if clock.monotonic() > deadline:
+                raise RunError(f"node 0 did not answer at {master}:{port} within {seconds:g} s: {why}")
+            if clock.monotonic() - said > SAY_SECONDS:
+                said = clock.monotonic()
+                say(f"waiting for node 0 at {master}:{port}: {why}")
+            await asyncio.sleep(0.2)
+
+    return asyncio.run(keep_asking())
 
 
 class _Host:
@@ -172,26 +188,6 @@ class _Host:
         if work != self._work:
             return f"node {node} has another experiment, args, layout or programs than node 0"
         return None
-
-
-async def _join(
-    master: str, node: int, work: str, secret: bytes, say: Callable[[str], None], seconds: float, port: int
-) -> str:
-    said = clock.monotonic()
-    deadline = said + seconds
-    while True:
-        try:
-            return await asyncio.wait_for(_ask(master, port, node, work, secret), CALL_SECONDS)
-        except asyncio.TimeoutError:
-            why = "no answer"
-        except (OSError, ValueError, KeyError, RecursionError) as error:
-            why = one_line(reason_of(error))
-        if clock.monotonic() > deadline:
-            raise RunError(f"node 0 did not answer at {master}:{port} within {seconds:g} s: {why}")
-        if clock.monotonic() - said > SAY_SECONDS:
-            said = clock.monotonic()
-            say(f"waiting for node 0 at {master}:{port}: {why}")
-        await asyncio.sleep(0.2)
 
 
 async def _ask(master: str, port: int, node: int, work: str, secret: bytes) -> str:

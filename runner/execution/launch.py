@@ -25,9 +25,11 @@ from runner.targets.torchrun import node_specs
 DIFF = "request/code.diff"
 
 
-def describe_surroundings(code: dict[str, Any]) -> dict[str, Any]:
-    """Describe what surrounds a run: this runner, this machine, and the code."""
-    return {"runner": provenance.describe_runner(), "host": provenance.describe_host(), "code": code}
+def describe_surroundings(run: Run) -> tuple[dict[str, Any], str]:
+    """Describe what surrounds a run: this runner, this machine, and the code; with the text of its changes."""
+    root = run.experiment.root
+    code, diff = provenance.describe_code(root, run.cell.program.sources(root))
+    return {"runner": provenance.describe_runner(), "host": provenance.describe_host(), "code": code}, diff
 
 
 def describe_launch(
@@ -84,9 +86,8 @@ def run_told(read: Callable[[], Any], root: Path, where: str) -> Run:
 
 def describe_by_hand(run: Run, target: str, run_id: str, started: datetime, options: Any = None) -> Launch:
     """Describe a run that somebody started without the runner, which is described by what is here now."""
-    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
     nodes = node_specs(run.cell, "node0", run.device)
-    launch = describe_launch(run, target, nodes, describe_surroundings(code), options)
+    launch = describe_launch(run, target, nodes, describe_surroundings(run)[0], options)
     launch.id = run_id
     launch.started = started.isoformat(timespec="milliseconds")
     launch.by_hand = True

@@ -19,7 +19,6 @@ from runner.execution.launch import Masked, describe_launch, describe_surroundin
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
-from runner.records import provenance
 from runner.records.folder import RunFolder, begin, new_id
 from runner.records.parse import collect
 from runner.records.schema import Launch, NodeExit, Outcome, Record
@@ -61,11 +60,10 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
         raise RequestError(f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}")
     if len(specs) > 1:
         specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
-    code, _ = provenance.describe_code(run.experiment.root, run.cell.program.sources(run.experiment.root))
     masked = Masked(run)
     shown = node_specs(masked.run.cell, master, run.device)
     kept = [replace(spec, argv=masked_spec.argv) for spec, masked_spec in zip(specs, shown, strict=True)]
-    launch = describe_launch(masked.run, TARGET, kept, describe_surroundings(code))
+    launch = describe_launch(masked.run, TARGET, kept, describe_surroundings(run)[0])
     launch.by_hand = True
     request, _ = masked.apply(launch, LaunchSpec(kept, str(run.experiment.root), run.device).text(), "")
     spec = LaunchSpec(specs, str(run.experiment.root), run.device)

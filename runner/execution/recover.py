@@ -40,12 +40,8 @@ class Found:
     text: str
 
 
-class _Answer(Exception):  # noqa: N818 - it is no error
-    """A run is not finished: what is said of it, one of the words above, and why."""
-
-    def __init__(self, what: str, words: str) -> None:
-        super().__init__(words)
-        self.what = what
+class _StillRuns(Exception):  # noqa: N818 - it is no error
+    """A run is not finished, because somebody is still at it."""
 
 
 def recover(results: Path, trusted: Collection[Path] = (), *, dry_run: bool = False) -> Iterator[Found]:
@@ -73,8 +69,8 @@ def find_out(path: Path, *, dry_run: bool = False, is_trusted: bool = False) -> 
     """Finish one run if its runner is dead; None for a run that has ended, and for a folder that is no run."""
     try:
         return _recover(path, dry_run=dry_run, is_trusted=is_trusted)
-    except _Answer as answer:
-        return Found(path, answer.what, one_line(answer))
+    except _StillRuns as why:
+        return Found(path, RUNS, one_line(why))
     except OSError as error:
         return Found(path, LEFT, one_line(describe_error(error, path)))
     except (KitError, ValueError) as error:
@@ -88,14 +84,13 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
     try:
         launch = folder.launch()
     except (OSError, ValueError) as error:
-        raise _Answer(LEFT, f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
+        raise RequestError(f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
     _require_dead(folder, launch)
     if not is_trusted and not started.is_own(path) and (named := _named(folder, launch)):
         own, results = shlex.quote(str(path)), shlex.quote(str(path.parent))
-        raise _Answer(
-            LEFT,
+        raise RequestError(
             f"nothing here shows that you have started it, so nothing is ended: runner recover {results} --trust {own} "
-            f"ends {named}; runner collect {own} makes its record and ends nothing",
+            f"ends {named}; runner collect {own} makes its record and ends nothing"
         )
     if dry_run:
         return Found(path, WOULD_FINISH, f"its runner is dead ({_runner(launch)})")
@@ -105,18 +100,18 @@ def _recover(path: Path, *, dry_run: bool, is_trusted: bool) -> Found | None:
                 return None
             record = _finish(folder, launch)
     except BlockingIOError:
-        raise _Answer(RUNS, "somebody holds it: its runner, a node of it, or another runner recover") from None
+        raise _StillRuns("somebody holds it: its runner, a node of it, or another runner recover") from None
     kept = f"{record.events['seen']:,} events of {len(record.ranks)} ranks are kept"
     return Found(path, FINISHED_NOW, f"{record.status}{f': {record.reason}' if record.reason else ''}; {kept}")
 
 
 def words_of(launch: Launch) -> list[str]:
-    """Return the options of a launch as the words of a command; ValueError for what can be none."""
+    """Return the options of a launch as the words of a command; RequestError for what can be none."""
     words = []
     for name, value in launch.options.items():
         if not isinstance(value, str | int | float):
-            msg = f"request/launch.json: option {one_line(name, 40)} of its target is no text and no number"
-            raise ValueError(msg)  # noqa: TRY004 - it is what is wrong with a file
+            why = f"option {one_line(name, 40)} of its target is no text and no number"
+            raise RequestError(f"request/launch.json: {why}")
         words.append(f"{name}={str(value).lower() if isinstance(value, bool) else value}")
     return words
 
@@ -136,31 +131,30 @@ def _has_ended(folder: RunFolder) -> bool:
         if files.is_file(folder.path / "request" / "launch.json"):
             return False  # it was killed before it was begun
         if files.is_folder(folder.path / "raw"):
-            raise _Answer(
-                LEFT,
-                "it has no run.json and no request/launch.json, which say what was run: its raw files stay in raw/",
+            raise RequestError(
+                "it has no run.json and no request/launch.json, which say what was run: its raw files stay in raw/"
             ) from None
         return True
     except (OSError, ValueError) as error:
         mend = f"runner collect {shlex.quote(str(folder.path))} makes it again"
-        raise _Answer(LEFT, f"run.json: {reason_of(error)}; {mend}") from None
+        raise RequestError(f"run.json: {reason_of(error)}; {mend}") from None
 
 
 def _require_dead(folder: RunFolder, launch: Launch) -> None:
-    """Raise _Answer for a run whose runner lives or may live."""
+    """Raise an error for a run whose runner lives or may live."""
     require_own_id(folder, launch)
     if launch.by_hand and launch.target != _WATCHED:
         if folder.is_held():  # by any of its nodes, also one in a container, where hosts have names of their own
-            raise _Answer(RUNS, "a node of it still runs")
+            raise _StillRuns("a node of it still runs")
         return
     alive = is_alive(launch.runner)
     if alive is None:
         host = one_line(launch.runner.get("host"), 80)
-        raise _Answer(
-            LEFT, f"its runner was on another machine; on {host}: runner recover {shlex.quote(str(folder.path.parent))}"
+        raise RequestError(
+            f"its runner was on another machine; on {host}: runner recover {shlex.quote(str(folder.path.parent))}"
         )
     if alive:
-        raise _Answer(RUNS, _runner(launch))
+        raise _StillRuns(_runner(launch))
 
 
 def _runner(launch: Launch) -> str:

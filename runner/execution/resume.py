@@ -15,15 +15,13 @@ from runner.definitions.plan import Plan
 from runner.definitions.rerun import run_of
 from runner.execution import started
 from runner.execution.disk import describe_error
-from runner.execution.launch import Masked, describe_launch
 from runner.execution.observer import Observer, guarded
 from runner.execution.recover import LEFT, RUNS, find_out, require_own_id, words_of
-from runner.execution.run import Job, life_of, prepare
+from runner.execution.run import life_of, prepare
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, supervise
 from runner.records.folder import RunFolder
 from runner.records.schema import FINISHED, Attempt, Launch, Record
-from runner.targets.base import LaunchSpec
 
 
 def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *, is_trusted: bool = False) -> Record:
@@ -39,15 +37,17 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *
     if not is_trusted:
         _require_own(folder, before.launch)
     run = run_of(before.launch, root)
-    words = _words(before.launch)
+    words = words_of(before.launch)
     target = targets.load(before.launch.target, words)
     (job,) = prepare(Plan((run,), (run.cell,), ()), target, words, path.parent, observer, interrupts)
-    masked = Masked(job.run)
-    spec = target.spec(masked.run) if masked.found else job.spec
     try:
         with folder.held_alone():
             before = _ended(folder, is_trusted=is_trusted)  # another resume may have made an attempt meanwhile
-            launch = _describe(job, masked, spec, before)
+            masked, spec, launch = job.describe()
+            launch.id = before.launch.id
+            ended = before.outcome.ended if before.outcome else None
+            attempt = Attempt(before.launch.started, ended, before.status, before.reason)
+            launch.attempts = [*before.launch.attempts, attempt]
             request, diff = masked.apply(launch, spec.text(launch.id), job.diff)
             _require_same(before.launch, launch)
             folder.start_again(before, launch, request, diff, spec.file)
@@ -67,7 +67,7 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *
 def _require_own(folder: RunFolder, launch: Launch) -> None:
     """Refuse what a stranger's record would start elsewhere, or with options; processes of this machine have none."""
     if (launch.target != "local" or launch.options) and not started.is_own(folder.path):
-        words = one_line(" ".join([launch.target, *_words(launch)]), 600)
+        words = one_line(" ".join([launch.target, *words_of(launch)]), 600)
         raise RequestError(
             f"{one_line(folder.path)}: nothing here shows that you have started it: "
             f"runner resume {shlex.quote(str(folder.path))} --trust starts it on target {words}"
@@ -105,23 +105,6 @@ def _ended(folder: RunFolder, *, is_trusted: bool) -> Record:
 
 def _still_runs(path: Path) -> str:
     return f"{one_line(path)}: it still runs"
-
-
-def _words(launch: Launch) -> list[str]:
-    try:
-        return words_of(launch)
-    except ValueError as error:
-        raise RequestError(str(error)) from None
-
-
-def _describe(job: Job, masked: Masked, spec: LaunchSpec, before: Record) -> Launch:
-    """Describe the next attempt: as the first, but for what is of its own time and runner."""
-    launch = describe_launch(masked.run, job.target.name, spec.nodes, job.surroundings, job.target.options)
-    ended = before.outcome.ended if before.outcome else None
-    attempt = Attempt(before.launch.started, ended, before.status, before.reason)
-    launch.id = before.launch.id
-    launch.attempts = [*before.launch.attempts, attempt]
-    return launch
 
 
 def _require_same(then: Launch, now: Launch) -> None:

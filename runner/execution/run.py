@@ -12,7 +12,6 @@ from runner.execution.launch import Masked, describe_launch, describe_surroundin
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
-from runner.records import provenance
 from runner.records.folder import RunFolder, begin, require_writable
 from runner.records.schema import Launch, Record
 from runner.targets.base import LaunchSpec, Target
@@ -30,6 +29,13 @@ class Job:
     words: list[str]
     surroundings: dict[str, Any]
     diff: str
+
+    def describe(self) -> tuple[Masked, LaunchSpec, Launch]:
+        """Describe the run as its record shows it: its secrets, the spec and the launch, both masked."""
+        masked = Masked(self.run)
+        spec = self.target.spec(masked.run) if masked.found else self.spec
+        target = self.target
+        return masked, spec, describe_launch(masked.run, target.name, spec.nodes, self.surroundings, target.options)
 
 
 def execute(
@@ -68,13 +74,11 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
     records: list[Record] = []
     failed: set[str] = set()
     for number, job in enumerate(jobs, 1):
-        run, target = job.run, job.target
+        run = job.run
         if str(run.cell) in failed:
             observer.left_out(run)
             continue
-        masked = Masked(run)
-        spec = target.spec(masked.run) if masked.found else job.spec
-        launch = describe_launch(masked.run, target.name, spec.nodes, job.surroundings, target.options)
+        masked, spec, launch = job.describe()
         folder = _begin(results, launch, spec, job.diff, masked, earlier=bool(records))
         observer.begin(number, len(jobs), run, folder.path)
         if launch.masked:
@@ -98,12 +102,12 @@ def _surroundings(
     try:
         with interrupts.raising():
             image = target.image(spec, observer.note)
-            root, diff = plan.runs[0].experiment.root, ""
-            of_programs = {}
-            for program in {run.cell.program.name: run.cell.program for run in plan.runs}.values():
-                code, diff = provenance.describe_code(root, program.sources(root))
-                of_programs[program.name] = {**describe_surroundings(code), "image": image}
-            if why := code.get("git"):
+            of_programs, diff, why = {}, "", None
+            for name, run in {run.cell.program.name: run for run in plan.runs}.items():
+                surroundings, diff = describe_surroundings(run)
+                of_programs[name] = {**surroundings, "image": image}
+                why = surroundings["code"].get("git")
+            if why:
                 observer.note(f"{why}: the record does not say all that is changed in the code")
             return of_programs, diff
     except KeyboardInterrupt:

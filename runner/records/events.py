@@ -57,23 +57,14 @@ _NO_EVENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _payload = re.compile(re.escape(TOKEN) + rb"(.*)")
 
 
-def parse_line(line: bytes, number: int = 1) -> Event | Malformed | None:
-    """Parse one line without its newline; it never raises."""
-    start = line.find(TOKEN)
-    if start < 0:
-        return None
-    if len(line) > LONGEST_LINE:
-        return _malformed(number, TOO_LONG, line)
-    try:
-        return _decode(line[start + len(TOKEN) :])
-    except _NO_EVENT as error:
-        return _malformed(number, str(error), line)
-
-
 def parse_checked(line: bytes) -> Event | None:
     """Parse a line that is to be shown while a run lasts: null in place of whatever no figure or text can be."""
-    event = parse_line(line)
-    if not isinstance(event, Event):
+    start = line.find(TOKEN)
+    if start < 0 or len(line) > LONGEST_LINE:
+        return None
+    try:
+        event = _decode(line[start + len(TOKEN) :])
+    except _NO_EVENT:
         return None
     event.value, event.metadata = plain(event.value), plain(event.metadata) or {}
     return event
@@ -94,58 +85,33 @@ def read_events(file: BinaryIO) -> Iterator[Block]:
 
 def _whole_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
     """Yield whole lines, many at a time, and the beginning of each line that is too long (with True)."""
-    rest = b""
-    skipping = False
     while data := file.read(BLOCK_BYTES):
-        if skipping:
-            end = data.find(b"\n") + 1
-            if not end:
-                continue
-            data, skipping = data[end:], False
-        data = rest + data
-        first = data.find(b"\n")
-        if first > LONGEST_LINE or (first < 0 and len(data) > LONGEST_LINE):
-            yield data[:LONGEST_LINE], True
-            rest, skipping = b"", first < 0
-            if skipping:
-                continue
-            data = data[first + 1 :]
-        end = data.rfind(b"\n") + 1
-        if end:
-            yield data[:end], False
-        rest = data[end:]
-    if rest:
-        yield rest, False
+        begun = data.rfind(b"\n") + 1
+        last = data[begun:] + file.readline(LONGEST_LINE + 1)
+        if len(last) - last.endswith(b"\n") <= LONGEST_LINE:
+            yield data[:begun] + last, False
+            continue
+        if begun:
+            yield data[:begun], False
+        yield last[:LONGEST_LINE], True
+        while last and not last.endswith(b"\n"):
+            last = file.readline(BLOCK_BYTES)
 
 
 def _parse(data: bytes, number: int) -> Block:
     """Decode the event lines of a block; a broken one costs little more than itself."""
     events: list[Event] = []
     malformed: list[Malformed] = []
-    payloads = _payload.findall(data)
-    rest = iter(payloads)
-    looked_at = 0
-    while True:
+    counted = 0
+    for found in _payload.finditer(data):
         try:
-            events.extend(map(_decode, rest))
-        except _NO_EVENT as error:  # the events before it are kept, and `rest` goes on behind it
-            start, end = _line_of(data, payloads[len(events) + len(malformed)], looked_at)
-            number += data.count(b"\n", looked_at, start)
-            malformed.append(_malformed(number, str(error), data[start:end]))
-            looked_at = end
-        else:
-            return Block(events, malformed, 0)
-
-
-def _line_of(data: bytes, payload: bytes, position: int) -> tuple[int, int]:
-    """Find the line of a payload at or behind a position: it follows the first token of its line and ends with it."""
-    text = TOKEN + payload
-    while True:
-        found = data.index(text, position)
-        end, start = found + len(text), data.rfind(b"\n", 0, found) + 1
-        if data[end : end + 1] in b"\n" and data.find(TOKEN, start) == found:
-            return start, end
-        position = found + 1
+            events.append(_decode(found[1]))
+        except _NO_EVENT as error:
+            start = data.rfind(b"\n", 0, found.start()) + 1
+            number += data.count(b"\n", counted, start)
+            counted = start
+            malformed.append(_malformed(number, str(error), data[start : found.end()]))
+    return Block(events, malformed, 0)
 
 
 def _malformed(number: int, reason: str, line: bytes) -> Malformed:

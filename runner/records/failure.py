@@ -148,7 +148,7 @@ class LastLines:
     """The ends of a run's raw files."""
 
     def __init__(self, folder: RunFolder, raw: RawFiles) -> None:
-        self._below, self._raw = folder.path, raw
+        self._folder, self._raw = folder, raw
 
     def children(self, node: int) -> list[Child]:
         """Read which workers a node's torchrun reports, as 2.3 to 2.11 print a ChildFailedError.
@@ -158,7 +158,7 @@ class LastLines:
         """
         found: list[Child] = []
         fields: dict[str, str] = {}
-        for line in self._end(self._raw.agents.get(node), _REPORT_BYTES).splitlines():
+        for line in self._folder.end_of(self._raw.agents.get(node), _REPORT_BYTES).splitlines():
             key, colon, value = line[:_LONGEST].partition(":")
             if not colon:
                 continue
@@ -207,27 +207,17 @@ class LastLines:
         """Return what torch's error file says of a rank's failure."""
         path = self._raw.output(rank, "error.json")
         try:
-            data = files.read_file(path, cause.LARGEST_ERROR_FILE, below=self._below) if path else b""
+            data = files.read_file(path, cause.LARGEST_ERROR_FILE, below=self._folder.path) if path else b""
         except (OSError, ValueError):
             return Statement()
         return cause.read_error_file(data)
 
     def _tail(self, path: Path | None, until: re.Pattern[str] | None = None) -> list[str]:
         """Return the last lines of a file, or the last before a pattern; our own event lines are left out."""
-        text = self._end(path, _TAIL_BYTES)
+        text = self._folder.end_of(path, _TAIL_BYTES)
         if until and (found := until.search(text)):
             text = text[: text.rfind("\n", 0, found.start()) + 1]
         return [line for line in map(str.rstrip, text.splitlines()) if not line.startswith(":::MLLOG")]
-
-    def _end(self, path: Path | None, most: int) -> str:
-        if path is None:
-            return ""
-        try:
-            with files.open_file(path, self._below) as file:
-                file.seek(max(0, file.seek(0, 2) - most))
-                return file.read(most).decode("utf-8", "replace")
-        except OSError:
-            return ""
 
 
 def _shown(lines: list[str]) -> list[str]:

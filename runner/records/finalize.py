@@ -11,7 +11,7 @@ from runner.records.listing import RECORD
 from runner.records.moment import read_moment
 from runner.records.parse import collect
 from runner.records.provenance import is_alive
-from runner.records.schema import Launch, NodeExit, Outcome, Record
+from runner.records.schema import NodeExit, Outcome, Record
 from trainkit import files
 
 _LATEST = 253_402_300_799.0  # the end of the year 9999
@@ -25,11 +25,6 @@ def derive(folder: RunFolder) -> Record | None:
     Nothing is written. ValueError or OSError for a folder that is broken, and for one of too many bytes.
     """
     return None if folder.is_held() else _make(folder, _MOST_BYTES_IN_MEMORY)[1]
-
-
-def finalize(folder: RunFolder) -> Record | None:
-    """Make the record of a run that was started by hand, and keep it; None while it still runs."""
-    return None if folder.is_held() else finalize_ended(folder)
 
 
 def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Record:
@@ -64,10 +59,9 @@ def _reparse(folder: RunFolder) -> Record:
     if not files.is_folder(folder.raw):
         raise ValueError("its raw files are gone or behind a link: there is nothing to parse")
     if outcome is None and launch.by_hand:
-        record = finalize(folder)
-        if record is None:
+        if folder.is_held():
             raise ValueError("it still runs")
-        return record
+        return finalize_ended(folder)
     if outcome is None and is_alive(launch.runner) is not False:
         raise ValueError(f"its runner still lives, or is on another machine ({one_line(launch.runner.get('host'))})")
     record = collect(folder, launch, outcome)
@@ -86,18 +80,15 @@ def _make(folder: RunFolder, most_bytes: int | None, exits: list[NodeExit] | Non
         raise ValueError(f"its raw files have {raw.bytes:,} bytes")
     known, broken = folder.exits(raw)
     by_node = {ended.node: ended for ended in exits or known}
-    outcome = _outcome(launch, [by_node.get(node) or NodeExit(node) for node in range(layout.nodes)], raw.last_written)
-    record = collect(folder, launch, outcome)
-    record.doubts += broken
-    return outcome, record
-
-
-def _outcome(launch: Launch, exits: list[NodeExit], last_written: float) -> Outcome:
+    exits = [by_node.get(node) or NodeExit(node) for node in range(layout.nodes)]
     began = read_moment(launch.started)
-    ended = datetime.fromtimestamp(min(max(last_written, began.timestamp()), _LATEST), timezone.utc)
-    return Outcome(
+    ended = datetime.fromtimestamp(min(max(raw.last_written, began.timestamp()), _LATEST), timezone.utc)
+    outcome = Outcome(
         ended=ended.isoformat(timespec="milliseconds"),
         wall_seconds=(ended - began).total_seconds(),
         exits=exits,
-        stopped_because=next((ended.stopped_because for ended in exits if ended.stopped_because), None),
+        stopped_because=next((node.stopped_because for node in exits if node.stopped_because), None),
     )
+    record = collect(folder, launch, outcome)
+    record.doubts += broken
+    return outcome, record

@@ -15,7 +15,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import BinaryIO
@@ -92,20 +92,16 @@ class RunFolder:
         """Look for what lies in `raw/`, once."""
         return RawFiles(self.raw, layout)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """Hold the run while its runner or one of its nodes lives; the kernel lets go of it however this process ends.
 
         A disk that knows no locks (`flock`) holds nothing; OSError if there is no such folder.
         """
-        with self._locked(fcntl.LOCK_SH):
-            yield
+        return self._locked(fcntl.LOCK_SH)
 
-    @contextmanager
-    def held_alone(self, seconds: float = 1.0) -> Iterator[None]:
+    def held_alone(self, seconds: float = 1.0) -> AbstractContextManager[None]:
         """Hold the run against everybody else; BlockingIOError if somebody holds it for so long."""
-        with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB, seconds):
-            yield
+        return self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB, seconds)
 
     @contextmanager
     def _locked(self, how: int, seconds: float = 0.0) -> Iterator[None]:
@@ -163,6 +159,17 @@ class RunFolder:
             source.seek(0)
             shutil.copyfileobj(source, target, _COPIED_BYTES)
         return kept
+
+    def end_of(self, path: Path | None, most: int) -> str:
+        """Read the last bytes of one of the run's files; empty for one that cannot be read."""
+        if path is None:
+            return ""
+        try:
+            with files.open_file(path, self.path) as file:
+                file.seek(max(0, file.seek(0, 2) - most))
+                return file.read(most).decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def read(self) -> Record:
         """Read `run.json`; ValueError says what is wrong with it."""
@@ -227,7 +234,7 @@ class RunFolder:
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keep what was seen from outside, and give each process's file its lasting name."""
-        mask_outcome(outcome, self.secrets)
+        mask_outcome(outcome, Masker(self.secrets))
         self.name_outputs()
         self._write(self.raw / "outcome.json", _text(outcome))
 

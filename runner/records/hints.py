@@ -32,12 +32,11 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Hint:
-    """One well-known failure; `hints.yaml` says what each field is."""
+    """One well-known failure; `hints.yaml` says what each field is, and where its message is explained."""
 
     name: str
     means: str
     do: str
-    source: str
     says: tuple[Pattern, ...]
     anywhere: tuple[Pattern, ...]
     needs: tuple[Pattern, ...]
@@ -57,9 +56,9 @@ def hints() -> dict[str, Hint]:
     """Return all hints by name, in the order in which they are tried."""
     found = {}
     for fields in yaml_reader.read(DATA).values["hints"]:
-        name, means, do, source = (fields[key] for key in ("name", "means", "do", "source"))
+        name, means, do = (fields[key] for key in ("name", "means", "do"))
         says, anywhere, needs = (tuple(map(_pattern, fields.get(key, ()))) for key in ("says", "anywhere", "with"))
-        found[name] = Hint(name, means, do, source, says, anywhere, needs, tuple(fields.get("ended", ())))
+        found[name] = Hint(name, means, do, says, anywhere, needs, tuple(fields.get("ended", ())))
     return found
 
 

@@ -37,7 +37,7 @@ def mask_record(record: Record, known: Iterable[str]) -> None:
         if failure.last_lines:  # together: a secret may have several lines, as a private key has
             failure.last_lines = masker.text("\n".join(failure.last_lines), assigned=True).split("\n")
     if record.outcome:
-        _mask_outcome(record.outcome, masker)
+        mask_outcome(record.outcome, masker)
     if masked - {name.rpartition(".")[2] for name in learnt} and not known:
         _withhold(record)
 
@@ -50,20 +50,16 @@ def _encoded(record: Record) -> Iterator[bytes]:
         yield msgspec.json.encode(record.ranks[first : first + _RANKS])
 
 
-def mask_outcome(outcome: Outcome, known: Iterable[str]) -> None:
-    """Mask what was seen from outside, before it is kept; it is changed."""
-    masker = Masker(known)
-    if masker.may_apply(msgspec.json.encode(outcome)):
-        _mask_outcome(outcome, masker)
-
-
 def mask_exit(ended: NodeExit, masker: Masker) -> None:
     """Mask how a node ended, before it is kept; it is changed."""
     ended.why, ended.stopped_because = _text(masker, ended.why), _text(masker, ended.stopped_because)
     ended.place = masker.tree(ended.place, named=False)
 
 
-def _mask_outcome(outcome: Outcome, masker: Masker) -> None:
+def mask_outcome(outcome: Outcome, masker: Masker) -> None:
+    """Mask what was seen from outside, before it is kept; it is changed."""
+    if not masker.may_apply(msgspec.json.encode(outcome)):
+        return
     outcome.stopped_because = _text(masker, outcome.stopped_because)
     for ended in outcome.exits:
         mask_exit(ended, masker)

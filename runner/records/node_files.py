@@ -5,6 +5,7 @@ anywhere else, whoever sends it.
 """
 
 import errno
+import filecmp
 import os
 import re
 import stat
@@ -17,7 +18,6 @@ from trainkit import files
 _WORKER = re.compile(r"logs/[\w.-]{1,200}/attempt_\d{1,9}/\d{1,9}/(?:stdout\.log|stderr\.log|error\.json)", re.ASCII)
 _ARTIFACT = re.compile(r"artifacts(?!/@node\d)(?:/[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}){1,8}")
 """Hidden files are none: tools that look at a folder may obey what is in them."""
-_BLOCK = 262_144
 MOST_FILES = 20_000
 """Files that one node may send."""
 
@@ -110,15 +110,5 @@ def _move(path: Path, to: Path) -> None:
         if not os.path.lexists(to):
             to.parent.mkdir(parents=True, exist_ok=True)
             path.rename(to)
-        elif files.is_file(path) and files.is_file(to) and _same(path, to):
+        elif files.is_file(path) and files.is_file(to) and filecmp.cmp(path, to, shallow=False):
             path.unlink()
-
-
-def _same(path: Path, other: Path) -> bool:
-    with files.open_file(path) as mine, files.open_file(other) as theirs:
-        if os.fstat(mine.fileno()).st_size != os.fstat(theirs.fileno()).st_size:
-            return False
-        while block := mine.read(_BLOCK):
-            if block != theirs.read(_BLOCK):
-                return False
-    return True

@@ -45,7 +45,7 @@ class RunEvents:
         self._metrics: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         self._epochs: dict[int, dict[str, Any]] = {}
-        self._load: dict[int, NodeLoad] = {}
+        self._load: dict[int, NodeLoad] = defaultdict(lambda: NodeLoad(layout.nodes))
         self._room = MOST_BYTES
         self._times = 0
         self._takers: dict[str, Callable[[RankEvents, Event], None]] = {
@@ -56,7 +56,7 @@ class RunEvents:
             "epoch_stop": self._epoch,
             "eval_accuracy": self._evaluation,
             "parameters": self._fact,
-            "load": lambda rank, event: self._node_load(rank.node).take(event),
+            "load": lambda rank, event: self._load[rank.node].take(event),
             "link": RankEvents.link,
             **dict.fromkeys((f"{phase}_stop" for phase in PHASES), self._phase),
             **dict.fromkeys(_FACTS, self._fact),
@@ -121,11 +121,6 @@ class RunEvents:
         """Return each node's load, of the nodes that reported one."""
         return [load for node in sorted(self._load) if (load := self._load[node].summary(node))]
 
-    def _node_load(self, node: int) -> NodeLoad:
-        if node not in self._load:
-            self._load[node] = NodeLoad(self._layout.nodes)
-        return self._load[node]
-
     def _fields(self, event: Event) -> dict[str, Any]:
         """Return an event's own fields, checked, without those that say whose it is; none where there is no room."""
         fields: dict[str, Any] = plain({key: value for key, value in event.metadata.items() if key not in _PLACE}) or {}
@@ -138,7 +133,7 @@ class RunEvents:
         return self._room >= 0
 
     def _mark(self, rank: RankEvents, event: Event) -> None:
-        self._node_load(rank.node).mark(event)
+        self._load[rank.node].mark(event)
 
     def _start(self, rank: RankEvents, event: Event) -> None:
         self._mark(rank, event)

@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,24 +25,18 @@ KNOWN, OTHER = b"a secret of the nodes", b"a secret of somebody else"
 HERE = "127.0.0.1"
 
 
-class Thread(threading.Thread):
-    """Calls a function and keeps what it returned or raised."""
+def in_thread(function: Callable[[], Any]) -> Future[Any]:
+    """Call a function in a thread; the result is what it returned or raised."""
+    future: Future[Any] = Future()
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self.function = function
-        self.result: Any = None
-        self.start()
-
-    def run(self) -> None:
+    def call() -> None:
         try:
-            self.result = self.function()
+            future.set_result(function())
         except KitError as error:
-            self.result = error
+            future.set_result(error)
 
-    def ended(self) -> Any:
-        self.join()
-        return self.result
+    threading.Thread(target=call, daemon=True).start()
+    return future
 
 
 def quiet(_: str) -> None:
@@ -61,8 +56,8 @@ def host(
     seconds: float = 3_600,
     run: str = RUN,
     master: str = HERE,
-) -> Thread:
-    return Thread(lambda: handshake.host(run, "work", nodes, master, secret, say, seconds=seconds, port=port))
+) -> Future[Any]:
+    return in_thread(lambda: handshake.host(run, "work", nodes, master, secret, say, seconds=seconds, port=port))
 
 
 def join(port: int, node: int = 1, secret: bytes = b"", work: str = "work", seconds: float = 3_600) -> str:
@@ -83,10 +78,10 @@ def listens(port: int) -> bool:
 
 def test_every_node_gets_the_run_whoever_comes_first(port: int) -> None:
     with socket.create_server((HERE, port)) as not_yet:
-        early = Thread(lambda: join(port, 2))
+        early = in_thread(lambda: join(port, 2))
         not_yet.accept()[0].close()
     node0 = host(port, nodes=3)
-    assert (join(port, 1), early.ended(), node0.ended()) == (RUN, RUN, None)
+    assert (join(port, 1), early.result(), node0.result()) == (RUN, RUN, None)
 
 
 def test_who_does_not_come_is_said_and_named_at_the_end(
@@ -98,7 +93,7 @@ def test_who_does_not_come_is_said_and_named_at_the_end(
     assert join(port, 2) == RUN
     until(lambda: f"waiting for nodes 1, 3 at {HERE}:{port}" in said)
     held_clock.advance(61)
-    error = node0.ended()
+    error = node0.result()
     assert isinstance(error, RunError)
     assert str(error).startswith(f"nodes 1, 3 did not come to {HERE}:{port} within 60 s")
 
@@ -121,7 +116,7 @@ def test_a_node_that_does_not_belong_is_refused_and_others_agree(port: int, numb
         join(port, number, work=work)
     assert why in said[0]
     assert join(port) == RUN
-    assert node0.ended() is None
+    assert node0.result() is None
 
 
 @pytest.mark.parametrize("secret", [b"", OTHER], ids=["none", "another"])
@@ -132,7 +127,7 @@ def test_a_caller_without_the_secret_is_refused_and_the_node_is_still_expected(p
         join(port, secret=secret)
     assert "does not know this node's secret" in said[0]
     assert join(port, secret=KNOWN) == RUN
-    assert node0.ended() is None
+    assert node0.result() is None
 
 
 def test_an_answer_without_proof_is_not_believed(port: int) -> None:
@@ -144,7 +139,7 @@ def test_an_answer_without_proof_is_not_believed(port: int) -> None:
                 file.write(json.dumps(message).encode() + b"\n")
 
     with socket.create_server((HERE, port)) as server:
-        Thread(lambda: answer(server))
+        in_thread(lambda: answer(server))
         with pytest.raises(RunError, match="does not know this node's secret"):
             ask_once(port, KNOWN)
 
@@ -155,7 +150,7 @@ def test_an_id_that_is_no_run_s_id_is_never_used(port: int, run: str) -> None:
     until(lambda: listens(port))
     with pytest.raises(RunError, match=r"its answer is no run's id|no answer|[Cc]onnect"):
         ask_once(port)
-    node0.ended()
+    node0.result()
 
 
 def test_a_slow_caller_holds_up_nobody(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +161,7 @@ def test_a_slow_caller_holds_up_nobody(port: int, monkeypatch: pytest.MonkeyPatc
     for caller in slow:
         caller.sendall(b'{"node": 1')
     assert join(port) == RUN
-    assert node0.ended() is None
+    assert node0.result() is None
     for caller in slow:
         caller.close()
 
@@ -178,12 +173,12 @@ def test_node_0_listens_only_where_the_others_look_for_it(port: int) -> None:
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port)):
         pass
     assert join(port) == RUN
-    assert (node0.ended(), said) == (None, [])
+    assert (node0.result(), said) == (None, [])
     elsewhere = host(port, say=said.append, master="192.0.2.1")
-    assert (join(port), elsewhere.ended()) == (RUN, None)
+    assert (join(port), elsewhere.result()) == (RUN, None)
     assert said == ["--master 192.0.2.1 is no address of this machine: node 0 listens at all of its addresses"]
     with socket.create_server((HERE, 0)) as taken:
-        error = host(taken.getsockname()[1]).ended()
+        error = host(taken.getsockname()[1]).result()
     assert isinstance(error, RequestError)
     assert "is in use" in str(error)
 
@@ -213,7 +208,9 @@ GOOD_NONCE = st.fixed_dictionaries({"node": JSON, "work": JSON, "nonce": st.just
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.binary(max_size=9000) | (JSON | GOOD_NONCE).map(lambda one: json.dumps(one).encode()), max_size=3))
+@given(
+    st.lists(st.binary(max_size=9000) | (JSON | GOOD_NONCE).map(lambda value: json.dumps(value).encode()), max_size=3)
+)
 def test_a_stranger_is_none_of_the_nodes(stranger_s_host: int, lines: list[bytes]) -> None:
     with socket.create_connection((HERE, stranger_s_host)) as connection:
         connection.sendall(b"".join(line + b"\n" for line in lines))
@@ -235,4 +232,4 @@ def stranger_s_host() -> Any:
     until(lambda: listens(port))
     yield port
     assert join(port) == RUN
-    assert node0.ended() is None
+    assert node0.result() is None

@@ -15,7 +15,7 @@ import pytest
 from runner.execution import started
 from runner.records import provenance
 from runner.records.folder import RunFolder, begin
-from runner.records.schema import NodeExit
+from runner.records.schema import NodeExit, Record
 from tests.support.faults import Fault
 from tests.support.projects import Ended, Project
 from tests.support.records import make_launch, make_lines, make_run
@@ -91,19 +91,17 @@ def test_a_run_of_a_dead_runner_is_finished_with_all_that_was_printed(project: P
     assert (again.code, again.stdout, again.stderr) == (0, "", "results: every run is finished, or its runner lives\n")
 
 
-def test_a_runner_that_died_while_it_wrote_the_record_completes(project: Project) -> None:
-    done = make_run(project.results, runner=DEAD)
-    record = done.read()
-    done.replace(type(record)(launch=record.launch, status="running"))
+def test_a_run_is_finished_at_whichever_step_its_runner_died_and_one_by_hand_as_collect_does(project: Project) -> None:
+    writing, unbegun, by_hand = (
+        make_run(project.results, runner=DEAD),
+        begun(project, lines=b""),
+        begun(project, by_hand=True),
+    )
+    writing.replace(Record(launch=writing.launch(), status="running"))
+    (unbegun.path / "run.json").unlink()
+    by_hand.keep_exit(NodeExit(0, 0))
     assert recovered(project).code == 0
-    assert done.read().status == "completed"
-
-
-def test_a_run_that_is_killed_before_its_record_is_written_is_finished(project: Project) -> None:
-    folder = begun(project, lines=b"")
-    (folder.path / "run.json").unlink()
-    assert recovered(project).code == 0
-    assert folder.read().status == "incomplete"
+    assert [folder.read().status for folder in (writing, unbegun, by_hand)] == ["completed", "incomplete", "completed"]
 
 
 @pytest.mark.fault("the machine restarts: the runner's pid is another process's", series=5)
@@ -131,13 +129,6 @@ def test_what_lives_is_left_alone(project: Project) -> None:
     assert "runner recover results/tiny" in said[f"results/tiny/{elsewhere.path.name}"]
     assert "still runs: somebody holds it" in said[f"results/tiny/{held.path.name}"]
     assert "still runs: a node of it" in said[f"results/tiny/{by_hand.path.name}"]
-
-
-def test_a_run_by_hand_is_finished_as_collect_does(project: Project) -> None:
-    folder = begun(project, by_hand=True)
-    folder.keep_exit(NodeExit(0, 0))
-    assert recovered(project).code == 0
-    assert folder.read().status == "completed"
 
 
 def test_two_that_recover_at_once_finish_it_once(project: Project) -> None:
@@ -202,7 +193,7 @@ def test_nothing_that_a_record_of_somebody_else_names_is_used(
         assert said in done.stdout + done.stderr, done.snapshot
     assert not (tmp_path / "ran").exists()
     assert folder.read().status == "running"
-    folder.replace(type(folder.read())(launch=folder.launch(), status="failed"))
+    folder.replace(Record(launch=folder.launch(), status="failed"))
     resumed = project.runner("resume", str(folder.path), env=env)
     assert (resumed.code, "--trust starts it on target" in resumed.stderr) == (2, True), resumed.snapshot
     assert not (tmp_path / "ran").exists()
@@ -235,7 +226,7 @@ def test_a_run_that_has_completed_or_is_gone_leaves_no_file_of_its_start(project
     project.define(matrix={"layout": ["1x1"]})
     assert project.runner("run", "tiny").code == 0
     completed = next(path for path in project.runs() if path != stays.path)
-    assert [state_of(one).exists() for one in (gone, stays, RunFolder(completed))] == [False, True, False]
+    assert [state_of(folder).exists() for folder in (gone, stays, RunFolder(completed))] == [False, True, False]
 
 
 def test_a_run_starts_also_where_no_file_of_its_start_can_be_written(project: Project, tmp_path: Path) -> None:

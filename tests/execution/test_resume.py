@@ -94,7 +94,7 @@ def test_a_killed_run_is_finished_first(project: Project) -> None:
     done = project.runner("resume", run)
     assert done.code == 0, done.snapshot
     record = project.record(run)
-    assert [one["status"] for one in record["launch"]["attempts"]] == ["incomplete"]
+    assert [attempt["status"] for attempt in record["launch"]["attempts"]] == ["incomplete"]
     assert "waits" in (run / "attempts" / "1" / "raw" / "node0-rank0.stdout").read_text()
 
 

@@ -109,17 +109,27 @@ def test_a_change_of_what_the_script_imports_is_other_code(own: Project) -> None
     assert json.loads(path.read_text())["launch"]["code"]["sources_sha256"] != first
 
 
-def test_an_exit_code_is_a_failure_whatever_the_script_says(own: Project) -> None:
-    define(own, args={"rounds": 3, "end": 3})
-    record = run(own)
-    assert (record["status"], record["failure"]["exit_code"]) == ("failed", 3)
+ONLY_TWO = SCRIPT.replace("range(1, args.rounds + 1)", "range(1, 3)").replace('print(f"took', 'str(f"took')
+PLACE = "raw/node0-rank0.stdout"
 
 
-def test_a_script_that_says_it_failed_has_failed_although_its_exit_code_is_0(own: Project) -> None:
-    define(own, args={"rounds": 3, "say": "broken"})
+@pytest.mark.parametrize(
+    ("script", "args", "status", "reason"),
+    [
+        (SCRIPT, {"end": 3}, "failed", " (node 0) exited with 3"),
+        (SCRIPT, {"say": "broken"}, "failed", f"exit code 0, yet {PLACE}:4 says that it failed"),
+        (ONLY_TWO, {}, "incomplete", f"exit code 0, yet its output ends at {PLACE}:2, before the training was done"),
+    ],
+    ids=["whatever it says", "it says so", "its output ends before"],
+)
+def test_a_script_that_failed_is_not_completed(
+    own: Project, script: str, args: dict[str, Any], status: str, reason: str
+) -> None:
+    (own.root / PATH).write_text(script)
+    define(own, args={"rounds": 3, **args})
     record = run(own)
-    assert record["status"] == "failed"
-    assert record["reason"] == "exit code 0, yet raw/node0-rank0.stdout:4 says that it failed"
+    assert record["status"] == status
+    assert record["reason"].endswith(reason)
 
 
 def test_a_world_size_that_was_not_started_and_a_short_time_in_whole_seconds_are_doubts(own: Project) -> None:
@@ -182,14 +192,3 @@ def test_the_number_of_samples_of_an_accuracy_is_kept(project: Project) -> None:
     record = run(project)
     assert record["facts"] == {"eval_samples": 360}
     assert record["metrics"]["final_accuracy"] == pytest.approx(357 / 360)
-
-
-def test_a_script_whose_output_ends_before_its_training_is_incomplete_although_its_exit_code_is_0(own: Project) -> None:
-    only_two = SCRIPT.replace("range(1, args.rounds + 1)", "range(1, 3)").replace('print(f"took', 'str(f"took')
-    (own.root / PATH).write_text(only_two)
-    define(own)
-    record = run(own)
-    assert record["status"] == "incomplete"
-    assert (
-        record["reason"] == "exit code 0, yet its output ends at raw/node0-rank0.stdout:2, before the training was done"
-    )

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import random
-import tarfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -25,12 +24,12 @@ from runner.core.layout import Layout
 from runner.core.yaml_reader import scalar
 from runner.definitions.experiment import load
 from runner.definitions.plan import make_plan
-from tests.fuzz.sizes import DEFINITIONS
+from tests.fuzz.sizes import DEFINITIONS, MOST_SECONDS
+from tests.support.archives import tar
 from trainkit.errors import Refusal
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 2.0
 fuzz = settings(max_examples=DEFINITIONS, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 SOURCE = """
 parser.add_argument("--lr", type=float)
@@ -86,16 +85,16 @@ def one_line(act: Callable[[], object]) -> None:
         assert len(str(error)) < 5_000
     except Refusal as refusal:
         assert refusal.line.isprintable()
-    assert time.thread_time() - began < SECONDS
+    assert time.thread_time() - began < MOST_SECONDS
 
 
 def plan(root: Path, data: bytes, **choices: Any) -> None:
     path = root / "experiments" / "tiny.yaml"
     path.write_bytes(data)
-    one = load(path, root)
-    one.sha256()
-    json.dumps(one.resolved(), allow_nan=False)
-    for cell in make_plan(one, device="cpu", **choices).cells:
+    experiment = load(path, root)
+    experiment.sha256()
+    json.dumps(experiment.resolved(), allow_nan=False)
+    for cell in make_plan(experiment, device="cpu", **choices).cells:
         assert cell.threads_per_process >= 1
         cell.command()
 
@@ -147,15 +146,8 @@ def archives() -> list[bytes]:
         "vocab.txt": b"a\n",
         "config.json": b'{"model_type": "bert"}',
     }
-    packed = []
-    for mode in ("w", "w:gz", "w:xz"):
-        stream = io.BytesIO()
-        with tarfile.open(fileobj=stream, mode=mode) as tar:  # type: ignore[call-overload]
-            for name, data in content.items():
-                info = tarfile.TarInfo(f"a/{name}" if len(name) % 2 else "é" * 120 + "/" + name)
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
-        packed.append(stream.getvalue())
+    members = [(f"a/{name}" if len(name) % 2 else f"{'é' * 120}/{name}", data) for name, data in content.items()]
+    packed = [tar(*members, mode=mode) for mode in ("w", "w:gz", "w:xz")]
     for kind in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA):
         stream = io.BytesIO()
         with zipfile.ZipFile(stream, "w", kind) as archive:
@@ -180,12 +172,7 @@ def damaged(number: int, damage: list[tuple[float, bytes]], cut: float) -> bytes
 
 
 @fuzz
-@given(
-    st.integers(0, len(PACKED) - 1),
-    DAMAGE,
-    CUTS,
-    st.sampled_from([bert, mnist]),
-)
+@given(st.integers(0, len(PACKED) - 1), DAMAGE, CUTS, st.sampled_from([bert, mnist]))
 def test_any_damage_to_an_archive(
     tmp_path_factory: pytest.TempPathFactory, number: int, damage: list[tuple[float, bytes]], cut: float, family: Any
 ) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from runner.core.errors import KitError
 from runner.records.events import parse_checked
 from runner.records.finalize import reparse
-from runner.records.schema import Launch
 from runner.report import formats
 from runner.report.summarize import summarize
 from tests.fuzz.sizes import MOST_SECONDS, RAW_FOLDERS, RECORDS
@@ -50,11 +49,6 @@ def one_case() -> Iterator[None]:
     began = time.process_time()
     yield
     assert time.process_time() - began < MOST_SECONDS
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
 
 
 PUBLISHED = {"layout": "1x2", "variant": "a", "hardware": "2x A", "total_seconds": 1.0, "val_loss": [1.0], "note": "n"}
@@ -209,4 +203,3 @@ def test_whatever_lies_in_a_run_s_folder_it_is_collected_or_refused(results: Pat
 def test_the_fuzz_tests_begin_from_a_record_that_is_good(results: Path) -> None:
     shutil.copytree(SCHEMA1, results)
     assert seen(results) == (1, 0)
-    assert "axes" in Launch.__struct_fields__

@@ -43,7 +43,7 @@ def test_the_checks_run_on_the_very_packages_that_people_install() -> None:
 
 
 def test_what_is_installed_here_is_what_is_pinned() -> None:
-    installed = {canonicalize_name(one.name): one.version for one in distributions()}
+    installed = {canonicalize_name(found.name): found.version for found in distributions()}
     lines = re.findall(r"(?m)^([a-z0-9].*?) \\$", (ROOT / "requirements/runtime.lock").read_text("utf-8"))
     without_cuda = installed["torch"].endswith("+cpu")
     for pin in map(Requirement, lines):

@@ -26,13 +26,9 @@ main()
 """
 
 
-def names_in(wheel: Path) -> list[str]:
-    with zipfile.ZipFile(wheel) as archive:
-        return archive.namelist()
-
-
 def test_the_wheel_holds_the_runner_and_its_library_and_no_experiments(installed: Installed) -> None:
-    names = names_in(installed.wheel)
+    with zipfile.ZipFile(installed.wheel) as wheel:
+        names = wheel.namelist()
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"runner", "trainkit"}
     for needed in ("dialects/pytorch-mnist.yaml", "templates/report.html.j2", "templates/style.css"):
@@ -47,9 +43,9 @@ def test_nothing_large_is_installed_unless_it_is_asked_for(installed: Installed)
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = email.message_from_bytes(archive.read(name))
     needed = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
-    always = {one.name for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})}
+    always = {need.name for need in needed if need.marker is None or need.marker.evaluate({"extra": ""})}
     assert not always & LARGE
-    with_torch = {one.name for one in needed if one.marker and one.marker.evaluate({"extra": "torch"})}
+    with_torch = {need.name for need in needed if need.marker and need.marker.evaluate({"extra": "torch"})}
     assert "torch" in with_torch
 
 

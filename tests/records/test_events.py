@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, Event, Malformed, parse_line, read_events
+from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, Event, Malformed, parse_checked, read_events
 
 VALUES = st.recursive(
     st.none()
@@ -27,17 +28,14 @@ EVENTS = st.builds(
 )
 FOREIGN = st.binary(max_size=80).filter(lambda line: b"\n" not in line and b":::MLLOG " not in line)
 BROKEN = st.sampled_from(
-    [b":::MLLOG ", b":::MLLOG {", b":::MLLOG []", b":::MLLOG {}", b":::MLLOG \xff", b":::MLLOG {} {}", b":::MLLOG null"]
-    + [
-        b":::MLLOG " + b"[" * 5000,
+    [
+        *(b":::MLLOG ", b":::MLLOG {", b":::MLLOG []", b":::MLLOG {}", b":::MLLOG \xff", b":::MLLOG {} {}"),
+        *(b":::MLLOG null", b":::MLLOG " + b"[" * 5000, b":::MLLOG 1,2", b":::MLLOG ,", b':::MLLOG ":::MLLOG "}'),
         b':::MLLOG {"time_ms": "x", "key": "a"}',
         b':::MLLOG {"time_ms": 1, "key": "a"',
-        b":::MLLOG 1,2",
-    ]
-    + [
         b':::MLLOG {"time_ms": 1, "key": "a", "metadata": null}',
         b':::MLLOG {"time_ms": NaN, "key": "a"}',
-        b":::MLLOG ,",
+        b':::MLLOG {"time_ms": 1, "key": "a"}:::MLLOG {"time_ms": 2, "key": "b"}',
     ]
 )
 
@@ -48,13 +46,14 @@ def line(event: dict[str, Any]) -> bytes:
 
 def parse(data: bytes) -> tuple[list[Event], list[Malformed]]:
     blocks = list(read_events(io.BytesIO(data)))
-    return [one for block in blocks for one in block.events], [one for block in blocks for one in block.malformed]
+    return [event for block in blocks for event in block.events], [line for block in blocks for line in block.malformed]
 
 
 def one_by_one(data: bytes) -> tuple[list[Event], list[Malformed]]:
-    found = [parse_line(text, number) for number, text in enumerate(data.split(b"\n"), 1)]
-    events = [one for one in found if isinstance(one, Event)]
-    return events, [one for one in found if isinstance(one, Malformed)]
+    """Parse each line as a file of its own."""
+    found = [parse(text) for text in data.split(b"\n")]
+    broken = [structs.replace(line, line=number) for number, (_, lines) in enumerate(found, 1) for line in lines]
+    return [event for events, _ in found for event in events], broken
 
 
 @given(st.one_of(st.binary(), st.lists(st.one_of(FOREIGN, BROKEN, st.just(b":::MLLOG"))).map(b"\n".join)))
@@ -62,7 +61,7 @@ def test_arbitrary_bytes_are_never_an_error_and_no_beginning_is_lost(data: bytes
     events, broken = parse(data)
     begun = [number for number, text in enumerate(data.split(b"\n"), 1) if b":::MLLOG " in text]
     assert len(events) + len(broken) == len(begun)
-    assert {one.line for one in broken} <= set(begun)
+    assert {malformed.line for malformed in broken} <= set(begun)
 
 
 @given(st.lists(st.one_of(EVENTS.map(line), FOREIGN, BROKEN), max_size=12), st.sampled_from([b"\n", b"\r\n", b"\n\n"]))
@@ -85,43 +84,15 @@ def test_a_block_s_end_loses_nothing(data: st.DataObject, shift: int) -> None:
 
 
 def test_prefixes_and_unknown_fields_are_passed_over_and_missing_fields_have_defaults() -> None:
-    event = parse_line(b'[default0]: 2024 INFO :::MLLOG {"time_ms": 1.5, "key": "k", "new": 1, "namespace": "n"}')
-    assert event == Event(1.5, "k", namespace="n")
-    assert parse_line(b"see :::MLLOG") is None
-    assert parse(b"") == ([], [])
-
-
-def test_two_events_in_one_line_are_one_broken_line() -> None:
-    text = (
-        b':::MLLOG {"time_ms": 1, "key": "a"}:::MLLOG {"time_ms": 2, "key": "b"}\n:::MLLOG {"time_ms": 3, "key": "c"}'
-    )
-    events, broken = parse(text)
-    assert [one.key for one in events] == ["c"]
-    assert [one.line for one in broken] == [1]
+    text = b'[default0]: 2024 INFO :::MLLOG {"time_ms": 1.5, "key": "k", "new": 1, "namespace": "n"}'
+    assert parse(text) == ([Event(1.5, "k", namespace="n")], [])
+    assert parse_checked(text) == Event(1.5, "k", namespace="n")
+    for foreign in (b"see :::MLLOG", b""):
+        assert (parse(foreign), parse_checked(foreign)) == (([], []), None)
 
 
 def test_a_broken_line_says_why_and_how_it_begins() -> None:
-    found = parse_line(b"x" * 50 + b':::MLLOG {"time_ms": 1}' + b"y" * 500, 7)
-    assert isinstance(found, Malformed)
-    assert found.line == 7
-    assert len(found.text) == LONGEST_KEPT
-    assert "key" in found.reason or "character" in found.reason
-    missing = parse_line(b':::MLLOG {"time_ms": 1}')
-    assert isinstance(missing, Malformed)
-    assert "`key`" in missing.reason
-
-
-def test_event_lines_of_a_torn_pipe_are_reported_not_joined() -> None:
-    whole = line({"time_ms": 1, "key": "k", "value": [1, 2], "metadata": {"a": "b"}})
-    for cut in range(len(b":::MLLOG ") + 1, len(whole)):
-        events, broken = parse(whole[:cut] + b"\n" + whole[cut:] + b"\n" + whole)
-        assert len(events) == 1, whole[:cut]
-        assert len(broken) == 1, whole[:cut]
-
-
-def test_a_broken_line_is_named_by_its_own_number_if_its_text_stands_in_other_lines_too() -> None:
-    torn = b':::MLLOG "}'
-    holds_it = b':::MLLOG {"time_ms": 1, "key": ":::MLLOG "}'
-    text = b"\n".join([torn + b" ", holds_it, b"", torn, b"of another program " + torn, torn, holds_it])
-    assert parse(text) == one_by_one(text)
-    assert [one.line for one in parse(text)[1]] == [1, 4, 5, 6]
+    (found,) = parse(b"\n" * 6 + b"x" * 50 + b':::MLLOG {"time_ms": 1}' + b"y" * 500)[1]
+    assert (found.line, len(found.text)) == (7, LONGEST_KEPT)
+    assert "`key`" in found.reason
+    assert parse_checked(b':::MLLOG {"time_ms": 1}') is None

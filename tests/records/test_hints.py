@@ -13,6 +13,7 @@ from runner.records import hints
 from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
+from tests.records.test_collect import CHILD_ERROR
 from tests.support.patience import patient
 from tests.support.records import Make
 
@@ -21,15 +22,6 @@ LOGS = Path(__file__).parent / "failures"
 INDEX: list[dict[str, Any]] = yaml_reader.read(LOGS / "index.yaml").values["logs"]
 FOREIGN = ROOT / "tests" / "logs" / "logs"
 PAGE = ROOT / "docs" / "failures.md"
-REPORT = """
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-11-21_08:00:01
-  host      : here
-  rank      : 0 (local_rank: 0)
-  exitcode  : {code} (pid: 99)
-  error_file: <N/A>
-"""
 
 
 def failure_of(place: Path, make: Make, log: Path, *, code: int = 1, agent: bool = False, **ended: Any) -> Any:
@@ -40,7 +32,7 @@ def failure_of(place: Path, make: Make, log: Path, *, code: int = 1, agent: bool
         shutil.copy(log, folder.agent(0))
     else:
         shutil.copy(log, folder.raw / "node0-rank0.stderr")
-        folder.agent(0).write_text("" if "why" in ended else REPORT.format(code=code))
+        folder.agent(0).write_text("" if "why" in ended else CHILD_ERROR.format(first=0, rank=0, code=code, time=1))
     node = NodeExit(0, None if "why" in ended else 1, **ended)
     return collect(folder, launch, Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[node])).failure
 

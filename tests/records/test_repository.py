@@ -50,7 +50,7 @@ def test_the_kept_changes_are_applied_whatever_the_settings_of_git_are(
 
 
 def test_changes_that_are_too_long_are_cut_and_their_hash_says_so(root: Path) -> None:
-    noise = b"".join(hashlib.sha256(bytes([one, two])).digest() for one in range(256) for two in range(256))
+    noise = b"".join(hashlib.sha256(number.to_bytes(2, "big")).digest() for number in range(65_536))
     (root / "fig.png").write_bytes(noise)
     code, diff = describe_repository(root)
     assert LARGEST_DIFF < len(diff) < LARGEST_DIFF + 20
@@ -101,16 +101,13 @@ def test_a_folder_below_the_top_is_named(root: Path) -> None:
 
 
 def test_changes_within_a_submodule_are_named_since_no_text_holds_them(root: Path, tmp_path: Path) -> None:
-    commit_all_of_another(tmp_path / "other")
-    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "other"), "third party")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "lib.py").write_text("lib = 1\n")
+    commit_all(other)
+    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "third party")
     git(root, "commit", "--quiet", "-am", "Third")
     assert describe_repository(root)[0]["dirty"] is False
     (root / "third party" / "lib.py").write_text("changed = 1\n")
     code, diff = describe_repository(root)
     assert (code["dirty"], code["submodules"], diff) == (True, ["third party"], b"")
-
-
-def commit_all_of_another(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "lib.py").write_text("lib = 1\n")
-    commit_all(folder)

@@ -14,8 +14,8 @@ from runner.records.utilization import NodeLoad
 def node_load(events: list[Event], node: int = 0) -> dict[str, Any] | None:
     """What the record keeps of one node's events."""
     load = NodeLoad()
-    for one in events:
-        load.take(one) if one.key == "load" else load.mark(one)
+    for event in events:
+        load.take(event) if event.key == "load" else load.mark(event)
     return load.summary(node)
 
 

@@ -10,7 +10,6 @@ from runner.core.text import listed, one_line
 from runner.records.folder import RunFolder
 from runner.targets.look import main_thread
 from runner.targets.node_view import NodeView
-from trainkit import files
 
 Frame = tuple[str, int, str]
 BUSY = 0.3
@@ -117,16 +116,7 @@ def printed_stack(folder: RunFolder, layout: Layout, rank: int) -> tuple[Frame, 
     raw = folder.raw_files(layout)
     node = layout.node_of(rank)
     path = raw.output(rank, "stderr") or (raw.agents.get(node) if layout.processes[node] == 1 else None)
-    if path is None:
-        return ()
-    try:
-        with files.open_file(path, folder.path) as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _LAST_BYTES))
-            text = file.read(_LAST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ()
-    _, found, dump = text.rpartition(_ABORTED)
+    _, found, dump = folder.end_of(path, _LAST_BYTES).rpartition(_ABORTED)
     return tuple((file, line, function) for file, line, function in main_thread(dump)) if found else ()
 
 

@@ -14,9 +14,9 @@ _STARTING = "its torchrun is starting"
 _LONGEST = 200
 
 
-def explain(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> list[str]:
+def explain(heard: Heard, views: Sequence[NodeView]) -> list[str]:
     """Return who is missing and why, in sentences; nothing if all are there."""
-    return list(_worlds(layout, heard)) or list(_nodes(layout, heard, views)) or list(_ranks(layout, heard, views))
+    return list(_worlds(heard)) or list(_nodes(heard, views)) or list(_ranks(heard, views))
 
 
 def is_only_starting(says: Sequence[str]) -> bool:
@@ -25,21 +25,21 @@ def is_only_starting(says: Sequence[str]) -> bool:
     return bool(missing) and all(f" has not joined: {_STARTING}" in words for words in missing)
 
 
-def _worlds(layout: Layout, heard: Heard) -> Iterator[str]:
+def _worlds(heard: Heard) -> Iterator[str]:
     """Say that nodes have made worlds of their own."""
     for size in sorted(set(heard.worlds.values())):
         nodes = sorted(node for node, world in heard.worlds.items() if world == size)
         each = "each is a world of its own: " if size == 1 or len(nodes) > 1 else ""
         yield (
-            f"node {listed(nodes)}: {each}the processes report a world size of {size}, not {layout.world_size}; "
+            f"node {listed(nodes)}: {each}the processes report a world size of {size}, not {heard.layout.world_size}; "
             "the launcher was not told of the other nodes (PET_NNODES, PET_MASTER_ADDR)"
         )
 
 
-def _nodes(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
+def _nodes(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
     missing: dict[str, list[int]] = {}
     for view in views:
-        if view.node not in heard.nodes and (why := _why_not(layout, view)):
+        if view.node not in heard.nodes and (why := _why_not(heard.layout, view)):
             missing.setdefault(why, []).append(view.node)
     if missing:
         absent = {node for nodes in missing.values() for node in nodes}
@@ -84,20 +84,20 @@ def _of_agent(layout: Layout, node: int, agent: AgentView) -> str | None:
     }.get(agent.trouble, f"{at} cannot be reached: {one_line(agent.words, _LONGEST)}")
 
 
-def _ranks(layout: Layout, heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
+def _ranks(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
     """Return which ranks have not begun to join the process group; if all have, what keeps them from each other."""
     if not heard.joining:
         return
     late = [rank for rank in heard.own if rank not in heard.joining]
     if late:
-        positions = {position.rank: position for position in positions_of(layout, views)}
+        positions = {position.rank: position for position in positions_of(heard.layout, views)}
         yield f"rank {listed(sorted(heard.joining))} waits for the others to join the process group"
         for rank in late:
             position = positions.get(rank)
             says = "it has printed nothing about it"
             if position and position.kind != "unknown":
                 says = f"it {position.words()}"
-            yield f"rank {rank} (node {layout.node_of(rank)}) has not begun to: {says}"
+            yield f"rank {rank} (node {heard.layout.node_of(rank)}) has not begun to: {says}"
         return
     waits = [rank for rank in heard.own if rank not in heard.joined]
     yield f"rank {listed(waits)} cannot make the connections of the process group"

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.execution.hangs.position import Position, of_connections
 from runner.execution.hangs.rank_events import Heard
@@ -20,7 +19,7 @@ def culprit(positions: Sequence[Position]) -> Position | None:
     return held[0] if len(held) == 1 else None
 
 
-def explain(layout: Layout, heard: Heard, views: Sequence[NodeView], positions: Sequence[Position]) -> list[str]:
+def explain(heard: Heard, views: Sequence[NodeView], positions: Sequence[Position]) -> list[str]:
     """Return in sentences why nothing is heard: first the cause, then what hides it."""
     says = list(_of_positions(positions))
     seen = {position.rank for position in positions}
@@ -30,7 +29,7 @@ def explain(layout: Layout, heard: Heard, views: Sequence[NodeView], positions: 
             says.insert(0, f"{node}: {view.idle}")
         elif view.trouble:
             says.append(f"{node} cannot be looked at: {view.trouble}")
-        elif lost := [rank for rank in layout.ranks_of(view.node) if rank not in seen]:
+        elif lost := [rank for rank in heard.layout.ranks_of(view.node) if rank not in seen]:
             says.insert(0, f"{_name(lost)} ({node}) has no process")
     says += of_connections(views)
     unheard = [rank for rank in heard.own if rank not in heard.ranks]

@@ -92,13 +92,13 @@ class Watch:
         if not is_worth_it or len(self._heard.followed) > MOST_NODES:
             return None
         views = self._handle.look(abort=abort)
-        if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._layout, self._heard, views)):
+        if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._heard, views)):
             return Stuck(quiet, [one_line(words) for words in says])
         positions = self._positions(views)
         for number, position in enumerate(positions):
             if position.kind == "unknown" and (stack := printed_stack(folder, self._layout, position.rank)):
                 positions[number] = with_stack(position, stack, on_gpu=self._on_gpu)
-        says = [one_line(words) for words in stuck.explain(self._layout, self._heard, views, positions)]
+        says = [one_line(words) for words in stuck.explain(self._heard, views, positions)]
         held = stuck.culprit(positions)
         ranks = [self._rank(position, now) for position in positions[:MOST_RANKS]]
         return Stuck(quiet, says, held.rank if held else None, ranks)
@@ -127,7 +127,7 @@ class Watch:
         now = clock.monotonic()
         stack: list[str] = []
         if self._is_for_rendezvous:
-            says = rendezvous.explain(self._layout, self._heard, views) if self._is_waiting_for_rendezvous() else []
+            says = rendezvous.explain(self._heard, views) if self._is_waiting_for_rendezvous() else []
             if says and rendezvous.is_only_starting(says) and now - self._heard.began < STARTING_SECONDS:
                 return
             self._all_there = not says and all(view.seen and view.seen.ranks for view in views)
@@ -136,7 +136,7 @@ class Watch:
             return
         else:
             positions = self._positions(views)
-            says = stuck.explain(self._layout, self._heard, views, positions)
+            says = stuck.explain(self._heard, views, positions)
             held = stuck.culprit(positions)
             if held:
                 rank = self._rank(held, now)

@@ -224,7 +224,7 @@ def options_again(path: Path, launch: Launch, target: str) -> list[str]:
     names = names_of(targets.find(target).Options)
     try:
         words = words_of(launch)
-    except ValueError as error:
+    except RequestError as error:
         raise RequestError(f"{one_line(path)}: {error}") from None
     image = str((launch.image or {}).get("id") or "")
     if _IMAGE.fullmatch(image) and "image" in names and "image" not in launch.options:

@@ -54,12 +54,10 @@ def agent(node: int, state: str = "S", **fields: Any) -> NodeView:
     return NodeView(node, Seen(f"node{node}", [AgentView(7, state, 1.0, told, **joined)], []))
 
 
-def rank(
-    number: int, stack: list[Any], *, state: str = "S", busy: float = 0.0, layout: Layout = TWO, **fields: Any
-) -> NodeView:
+def rank(number: int, stack: list[Any], *, state: str = "S", busy: float = 0.0, **fields: Any) -> NodeView:
+    """A rank of two nodes, each of which has one."""
     seen = RankView(number, 70 + number, state, busy, stack, **fields)
-    node = layout.node_of(number)
-    return NodeView(node, Seen(f"node{node}", [], [seen]))
+    return NodeView(number, Seen(f"node{number}", [], [seen]))
 
 
 HOST = agent(0, listening=True)
@@ -90,29 +88,29 @@ MISSING = {
 
 @pytest.mark.parametrize(("why", "view"), MISSING.items(), ids=str)
 def test_a_node_that_has_not_joined_is_named_with_the_reason(why: str, view: NodeView) -> None:
-    assert rendezvous.explain(TWO, heard(), [HOST, view]) == [f"node 1 has not joined: {why}", "node 0 has joined"]
+    assert rendezvous.explain(heard(), [HOST, view]) == [f"node 1 has not joined: {why}", "node 0 has joined"]
 
 
 def test_nodes_that_each_made_a_world_of_their_own_are_named_and_one_process_may_start_one() -> None:
     both = heard(TWO, (0, "run_start", {"world_size": 1}), (1, "run_start", {"world_size": 1, "rank": 0}))
-    (said,) = rendezvous.explain(TWO, both, [])
+    (said,) = rendezvous.explain(both, [])
     assert said.startswith("node 0, 1: each is a world of its own: the processes report a world size of 1, not 2")
     alone = Layout.parse("1x1")
     known = heard(alone, (0, "run_start", {"world_size": 2}), (0, "run_start", {"world_size": 2, "rank": 1}))
-    assert rendezvous.explain(alone, known, []) == []
+    assert rendezvous.explain(known, []) == []
     assert not known.worlds
 
 
 def test_a_rank_that_does_not_begin_to_join_is_named_with_where_it_is() -> None:
     waits = heard(TWO, (0, "init_start", {}), (1, "run_start", {"world_size": 2}))
-    said = rendezvous.explain(TWO, waits, [rank(0, []), rank(1, LOADER)])
+    said = rendezvous.explain(waits, [rank(0, []), rank(1, LOADER)])
     assert said[1] == "rank 1 (node 1) has not begun to: it is at me/data.py:12 in fetch"
 
 
 def test_connections_that_nobody_answers_are_named_when_all_ranks_are_there() -> None:
     both = heard(TWO, (0, "init_start", {}), (1, "init_start", {}))
     views = [rank(0, [], listening=["127.0.1.1:4000"]), rank(1, [], connecting=["10.0.0.1:41234"])]
-    said = rendezvous.explain(TWO, both, views)
+    said = rendezvous.explain(both, views)
     assert said[0] == "rank 0, 1 cannot make the connections of the process group"
     assert said[1].startswith(
         "rank 0 (node 0) listens at 127.0.1.1:4000, where no other node comes: set GLOO_SOCKET_IFNAME"
@@ -120,8 +118,8 @@ def test_connections_that_nobody_answers_are_named_when_all_ranks_are_there() ->
     assert said[2].startswith("rank 1 (node 1) gets no answer from 10.0.0.1:41234: a firewall drops it")
 
 
-def said(layout: Layout, *views: NodeView, on_gpu: bool = False) -> list[str]:
-    return stuck.explain(layout, heard(layout), views, positions_of(layout, views, on_gpu=on_gpu))
+def said(*views: NodeView, on_gpu: bool = False) -> list[str]:
+    return stuck.explain(heard(), views, positions_of(TWO, views, on_gpu=on_gpu))
 
 
 def named(*views: NodeView) -> int | None:
@@ -135,29 +133,27 @@ def named(*views: NodeView) -> int | None:
     [("T", "is stopped by a signal (process 71: "), ("D", "waits for a disk or a device"), ("Z", "has ended")],
 )
 def test_a_process_that_answers_nobody_is_the_cause(state: str, words: str) -> None:
-    found = said(TWO, rank(0, BACKWARD), rank(1, [], state=state))
+    found = said(rank(0, BACKWARD), rank(1, [], state=state))
     assert found[0].startswith(f"rank 1 (node 1) {words}")
     assert found[1].startswith("rank 0 (node 0) waits in backward")
 
 
 def test_ranks_in_one_operation_wait_for_what_lies_between_them() -> None:
     views = [rank(0, ALL_REDUCE), rank(1, ALL_REDUCE, connecting=["10.0.0.1:4000"])]
-    assert said(TWO, *views)[0] == "ranks 0, 1 (node 0, 1) wait in all_reduce at me/train.py:57 in train"
-    assert said(TWO, *views)[1].startswith("rank 1 (node 1) gets no answer from 10.0.0.1:4000")
+    assert said(*views)[0] == "ranks 0, 1 (node 0, 1) wait in all_reduce at me/train.py:57 in train"
+    assert said(*views)[1].startswith("rank 1 (node 1) gets no answer from 10.0.0.1:4000")
     assert stuck.culprit(positions_of(TWO, views)) is None
 
 
 def test_different_operations_are_told_apart_and_a_send_and_a_receive_are_none() -> None:
     for other in (BROADCAST, BARRIER, BACKWARD):
-        assert said(TWO, rank(0, ALL_REDUCE), rank(1, other))[0].startswith(
-            "the ranks wait in different operations: rank 0"
-        )
+        assert said(rank(0, ALL_REDUCE), rank(1, other))[0].startswith("the ranks wait in different operations: rank 0")
     send, receive = [(C10D, 1, "send"), ("/home/me/p2p.py", 3, "f")], [(C10D, 1, "recv"), ("/home/me/p2p.py", 5, "f")]
-    assert not any("different" in line for line in said(TWO, rank(0, send), rank(1, receive)))
+    assert not any("different" in line for line in said(rank(0, send), rank(1, receive)))
 
 
 def test_a_rank_that_computes_is_not_said_to_wait() -> None:
-    found = said(TWO, rank(0, ALL_REDUCE), rank(1, BACKWARD, busy=0.9))
+    found = said(rank(0, ALL_REDUCE), rank(1, BACKWARD, busy=0.9))
     assert found[0].startswith("rank 1 (node 1) computes at me/train.py:58")
 
 
@@ -165,7 +161,7 @@ def test_a_rank_that_computes_is_not_said_to_wait() -> None:
 @pytest.mark.parametrize("busy", [0.0, 1.0])
 def test_a_rank_that_waits_on_its_gpu_is_no_culprit_though_it_keeps_a_core_busy(waits: list[Any], busy: float) -> None:
     views = rank(0, BARRIER, busy=1.0), rank(1, waits, busy=busy)
-    assert said(TWO, *views, on_gpu=True)[0] == (
+    assert said(*views, on_gpu=True)[0] == (
         "the ranks wait in different operations: rank 0 (node 0) waits in barrier at me/x.py:5;"
         " rank 1 (node 1) waits on the GPU at me/train.py:60 in train"
     )
@@ -174,7 +170,7 @@ def test_a_rank_that_waits_on_its_gpu_is_no_culprit_though_it_keeps_a_core_busy(
 
 def test_a_rank_on_a_gpu_waits_for_the_one_that_hangs_elsewhere() -> None:
     views = rank(0, ON_GPU, busy=1.0), rank(1, LOADER)
-    assert said(TWO, *views, on_gpu=True) == [
+    assert said(*views, on_gpu=True) == [
         "rank 1 (node 1) is at me/data.py:12 in fetch",
         "rank 0 (node 0) waits on the GPU at me/train.py:60 in train for rank 1",
     ]
@@ -185,7 +181,7 @@ def test_a_rank_on_a_gpu_waits_for_the_one_that_hangs_elsewhere() -> None:
 def test_a_busy_rank_of_a_run_on_gpus_is_no_culprit_because_it_may_wait_as_well(stack: list[Any]) -> None:
     views = rank(0, BARRIER, busy=1.0), rank(1, stack, busy=1.0)
     line = stack[-1][1]
-    assert said(TWO, *views, on_gpu=True) == [
+    assert said(*views, on_gpu=True) == [
         "rank 0 (node 0) waits in barrier at me/x.py:5",
         f"rank 1 (node 1) is busy computing, or waiting on the GPU, at me/train.py:{line} in train",
     ]
@@ -200,7 +196,7 @@ def test_a_stack_that_a_busy_rank_printed_when_it_was_ended_names_it_no_culprit_
 
 
 def test_a_rank_without_a_process_and_one_that_cannot_be_asked_are_named() -> None:
-    found = said(TWO, rank(0, []), NodeView(1, Seen("node1", [], [])))
+    found = said(rank(0, []), NodeView(1, Seen("node1", [], [])))
     assert found == [
         "rank 1 (node 1) has no process",
         "rank 0 cannot be asked for the stack: only programs with trainkit answer",
@@ -227,11 +223,11 @@ VIEWS = st.tuples(SEEN, SEEN, st.none() | ODD_TEXT, st.none() | ODD_TEXT)
 def test_whatever_a_container_answers_something_is_said(views: Any, events: list[tuple[int, str]]) -> None:
     nodes = [NodeView(0, views[0], views[2]), NodeView(1, views[1], trouble=views[3])]
     known = heard(TWO, *((number, key, {"world_size": 3}) for number, key in events))
-    rendezvous.explain(TWO, known, nodes)
+    rendezvous.explain(known, nodes)
     for on_gpu in (False, True):
         positions = positions_of(TWO, nodes, on_gpu=on_gpu)
         stuck.culprit(positions)
-        stuck.explain(TWO, known, nodes, positions)
+        stuck.explain(known, nodes, positions)
 
 
 class Silent:
