@@ -95,6 +95,9 @@ def test_a_bar_or_an_eta_that_shows_no_work_at_the_end_says_nothing(last: str) -
     ("text", "status"),
     [
         ("Epoch [1/2], Loss: 0.5\nEpoch [2/2], Loss: 0.4\n", "completed"),
+        ("step:9/10 train_loss:3.3 train_time:3ms step_avg:1ms\n", "truncated"),
+        ("step:10/10 train_loss:3.3 train_time:3ms step_avg:1ms\n", "completed"),
+        (TRAINED + "Finished Training\nsrun: error: n1: task 3: Exited with exit code 1\n", "failed"),
         ("Epoch [1/2], Loss: 0.5\nEpoch [2/2], Loss: 0.4\nEpoch [2/2], Loss: 0.3\n", None),
         ("Epoch [0/2], Loss: 0.5\nEpoch [1/2], Loss: 0.4\n", None),
         ("Epoch [1/2], Step [9/10], Loss: 0.5\nEpoch [2/2], Step [4/10], Loss: 0.4\nTest Accuracy: 98%\n", None),
@@ -105,7 +108,7 @@ def test_a_bar_or_an_eta_that_shows_no_work_at_the_end_says_nothing(last: str) -
         (TRAINED + "Process finished with exit code 0\n", "completed"),
     ],
 )
-def test_a_run_is_completed_only_by_words_or_by_a_declared_number(text: str, status: str | None) -> None:
+def test_only_words_or_a_declared_number_complete_a_run(text: str, status: str | None) -> None:
     assert read(text)["status"] == status
 
 
