@@ -29,19 +29,6 @@ def test_every_command_of_a_tool_is_in_the_table() -> None:
     assert {f"tools.{file.parent.name}.{file.stem}" for file in files} == {one for one in named if one[:5] == "tools"}
 
 
-def test_help_shows_at_most_ten_commands_before_the_further_ones(project: Project) -> None:
-    shown = project.runner("--help").stdout
-    first, further = shown.partition("\nCommands:\n")[2].split("\nFurther commands:\n")
-    assert [line.split()[0] for line in first.splitlines()] == list(MAIN)
-    assert [line.split()[0] for line in further.splitlines()] == list(FURTHER)
-    assert len(MAIN) <= 10
-
-
-def test_a_word_of_a_command_is_completed(project: Project) -> None:
-    asked = {"_RUNNER_COMPLETE": "complete_bash", "COMP_WORDS": "runner re", "COMP_CWORD": "1"}
-    assert project.runner(env=asked).stdout.split() == ["report", "reproduce", "recover", "resume", "render"]
-
-
 def test_a_kit_without_tools_lacks_their_commands_and_nothing_else(finished: Project, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "runner", tmp_path / "runner", ignore=shutil.ignore_patterns("tools", "__pycache__"))
     (tmp_path / "kit.tar").touch()

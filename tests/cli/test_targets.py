@@ -63,7 +63,14 @@ def test_the_schema_of_a_definition_is_printed(project: Project) -> None:
     assert {"program", "matrix", "scaling"} <= set(schema["properties"])
 
 
-def test_shells_complete_experiments_and_targets(project: Project) -> None:
-    for words, expected in (("runner plan t", "tiny"), ("runner run tiny --on k", "kubernetes")):
-        env = {"_RUNNER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-        assert project.runner(env=env).stdout.split() == [expected]
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("runner re", "report reproduce recover resume render"),
+        ("runner plan t", "tiny"),
+        ("runner run tiny --on k", "kubernetes"),
+    ],
+)
+def test_shells_complete_commands_experiments_and_targets(project: Project, words: str, found: str) -> None:
+    env = {"_RUNNER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    assert project.runner(env=env).stdout.split() == found.split()

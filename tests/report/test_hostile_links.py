@@ -77,7 +77,7 @@ def test_links_and_special_files_below_a_run_are_never_followed_moved_or_written
     attack(folder, foreign)
     before, own = state(foreign), state(results)
     began = time.process_time()
-    rows, notes, _ = all_formats(results)
+    rows, notes = all_formats(results)
     assert sum(row["n"] for row in rows) == 1
     assert state(results) == own
     assert any(folder.path.name in note for note in notes)
@@ -103,7 +103,7 @@ def test_a_link_to_a_record_a_run_or_an_experiment_is_a_note(results: Path, tmp_
     (results / "tiny" / "linked-record" / "run.json").symlink_to(elsewhere / "run.json")
     (results / "tiny" / "a-fifo").mkdir()
     os.mkfifo(results / "tiny" / "a-fifo" / "run.json")
-    rows, notes, _ = all_formats(results)
+    rows, notes = all_formats(results)
     assert [row["seconds"] for row in rows] == [4.0]
     for name in ("linked experiment", "linked-run", "linked-record", "a-fifo"):
         assert sum(name in note and "left out" in note for note in notes) == 1, name
@@ -139,7 +139,7 @@ def test_summarize_writes_nothing_below_results_not_even_for_a_run_that_was_star
     folder = by_hand(results, make)
     before = state(results)
     for _ in range(2):
-        rows, notes, _ = all_formats(results)
+        rows, notes = all_formats(results)
         assert [(row["n"], row["seconds"], row["started_by_hand"]) for row in rows] == [(1, 2.0, 1)]
         assert "1x1: started by hand, so no runner supervised it: 1 of 1 runs" in notes
     assert state(results) == before
