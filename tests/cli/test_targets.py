@@ -49,8 +49,8 @@ def test_the_targets_and_their_options_are_listed(project: Project) -> None:
 
 
 def test_the_options_of_a_target_are_recorded(project: Project, finished: Project) -> None:
-    (one,) = [run for run in finished.runs() if finished.record(run)["launch"]["layout"] == "1x1"]
-    recording = one / "raw" / "node0-rank0.stdout"
+    (alone,) = [run for run in finished.runs() if finished.record(run)["launch"]["layout"] == "1x1"]
+    recording = alone / "raw" / "node0-rank0.stdout"
     done = project.runner(*REPLAY, "--only", "layout=1x1", "--with", f"recording={recording}")
     assert done.code == 0, done.snapshot
     assert project.record()["launch"]["options"] == {"recording": str(recording)}

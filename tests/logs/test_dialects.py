@@ -102,7 +102,7 @@ def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str, w
         compile_pattern(text)
 
 
-@pytest.mark.parametrize("dialect", built_in(), ids=lambda one: one.name)
+@pytest.mark.parametrize("dialect", built_in(), ids=lambda dialect: dialect.name)
 def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) -> None:
     for pattern in dialect.patterns:
         part = pattern.example[: len(pattern.example) // 2] or "x"

@@ -58,7 +58,7 @@ def test_a_duration_of_each_epoch_is_not_that_of_the_run() -> None:
     epochs = [f"Epoch {e}/3, Loss: 0.{e}\nTraining time: 12.{e} s\n" for e in (1, 2, 3)]
     found = read("".join(epochs))
     assert found["wall_time_s"] is None
-    assert [one["value"] for one in found["contradictions"]["wall_time_s"]] == [12.1, 12.2, 12.3]
+    assert [said["value"] for said in found["contradictions"]["wall_time_s"]] == [12.1, 12.2, 12.3]
     cut = read(epochs[0] + "Epoch 2/3, Loss: 0.2\n")
     assert cut["wall_time_s"] is None
     assert "line 2: the duration of one epoch: Training time: 12.1 s" in cut["notes"]

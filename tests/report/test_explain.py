@@ -55,7 +55,7 @@ def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "aaaaaaaa"
 
 def named(made: Record) -> list[tuple[tuple[int, ...], str]]:
     times = times_of(made)
-    return [(one.ranks, one.kind) for one in causes(times, made)]
+    return [(cause.ranks, cause.kind) for cause in causes(times, made)]
 
 
 SLOW_LINK = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 6.5e6}}

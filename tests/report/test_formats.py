@@ -126,10 +126,10 @@ def test_published_rows_with_unlike_times_name_each(tmp_path: Path, make: Make) 
 
 
 def test_a_published_speed_up_stands_beside_the_one_of_its_own_times(tmp_path: Path, make: Make) -> None:
-    one = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170}
+    alone = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170}
     two = {"layout": "1x2", "hardware": "2x A100", "total_seconds": 100, "speedup": 1.9}
     two |= {"note": "odd", "where": "there"}
-    first, second = published(tmp_path, make, "train_seconds", one, two)
+    first, second = published(tmp_path, make, "train_seconds", alone, two)
     assert (first["speed-up"], first["printed"], first["efficiency"]) == ("1.00", "", "100%")
     assert (second["speed-up"], second["printed"], second["efficiency"]) == ("1.70", "1.9", "85%")
     ((block,), _) = summarize(tmp_path)

@@ -13,7 +13,7 @@ from runner.report.notes import notes as notes_of
 from runner.report.run_summary import RunSummary, summary_of
 from runner.report.summarize import summarize
 from runner.report.verdicts import to_notes
-from tests.report.test_two_sides import one as verdict_of
+from tests.report.test_two_sides import verdict_of
 from tests.support.records import Make
 from tests.support.summaries import ONE, TWO, base, block, changed, pair, row, run
 
@@ -33,7 +33,7 @@ def claimed(make: Make, results: Path, runner: dict[str, Any] | None = None, **s
     """Return the verdict on a second process that ran on another machine than the first."""
     runs = [made(make, results, "1x1", repeat, {}) for repeat in (1, 2, 3)]
     runs += [made(make, results, "1x2", repeat, runner or {}, **start) for repeat in (1, 2, 3)]
-    (found,) = [one for each in compare(runs) for one in each.rows if one.first.layout == "1x2"]
+    (found,) = [found for table in compare(runs) for found in table.rows if found.first.layout == "1x2"]
     return found.claimed
 
 

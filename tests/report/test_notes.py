@@ -13,7 +13,7 @@ NARROWER = "more repeats for +-5%, of a cell and of its baseline"
 
 def test_the_repeats_that_would_show_a_difference_are_as_many_as_the_side_with_fewer_runs_lacks() -> None:
     many = [10 + 0.1 * (number % 5 - 2) for number in range(60)]
-    few = [msgspec.structs.replace(one, began=29 * (one.began or 0.0)) for one in pair([9.0, 10.1, 9.6])]
+    few = [msgspec.structs.replace(run, began=29 * (run.began or 0.0)) for run in pair([9.0, 10.1, 9.6])]
     runs = base(many) + few
     difference = row(runs).difference
     needed = repeats_to_find(difference, abs(difference.log))

@@ -23,7 +23,7 @@ def results(weird_path: Path) -> Path:
 
 
 def seen(results: Path) -> list[tuple[str, str, float | None]]:
-    return [(one.path, one.status, one.seconds) for one in read_results(results).runs]
+    return [(run.path, run.status, run.seconds) for run in read_results(results).runs]
 
 
 def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(results: Path, make: Make) -> None:
