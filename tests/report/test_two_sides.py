@@ -57,17 +57,6 @@ def simulate(chance: random.Random, order: str, factor: float = 1.0, drift: floa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("made", "repeats"), [(True, 3), (True, 10), (False, 3), (False, 5)])
-def test_a_thing_compared_with_itself_differs_once_in_twenty_at_most(repeats: int, made: bool) -> None:
-    chance = random.Random(repeats)
-    false = 0
-    for _ in range(COMPARISONS):
-        times = simulate(chance, in_turn(repeats))
-        false += verdict_of(*(side(name, times[name], made=made) for name in "AB")).verdict != SAME
-    assert false / COMPARISONS <= MOST_FALSE
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("pilot", "drift"), [(3, 0.08), (6, 0.0)])
 def test_a_slow_down_is_found_at_the_repeats_that_are_proposed(pilot: int, drift: float) -> None:
     """The proposal comes from a comparison of its own, as for a person who then runs it again."""
