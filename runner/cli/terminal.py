@@ -1,7 +1,5 @@
 """Progress and tables on a terminal; the only import of rich. Log text never goes through markup."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -53,7 +51,7 @@ class Screen:
             console=self._console, refresh_per_second=_REFRESH, transient=True, get_renderable=self._render
         )
 
-    def __enter__(self) -> Screen:  # noqa: PYI034 - Self is Python 3.11's
+    def __enter__(self) -> "Screen":  # noqa: PYI034 - Self is Python 3.11's
         if self._console.is_terminal:
             self._live.start()
         return self

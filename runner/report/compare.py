@@ -1,7 +1,5 @@
 """RunSummaries + published rows -> Blocks: what was measured, and what may be claimed of it."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable
