@@ -5,8 +5,6 @@ words with numbers that change and an epoch that does not go back. What is said 
 data or the place in the training.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -129,7 +127,7 @@ class General:
             self._read_row(self._table, line, text_of(block.data[start:end][: figures.LONGEST]))
             start, line = end + 1, line + 1
 
-    def _read_row(self, table: Table, line: int, text: str) -> None:
+    def _read_row(self, table: "Table", line: int, text: str) -> None:
         who, text = origin.split(text)
         if fields := table.fields(text):
             units = {name: unit for name, unit in _ROW_UNITS.items() if name in fields}
@@ -270,7 +268,7 @@ class Table:
     """Lines since the last row that are none."""
 
     @staticmethod
-    def of_header(text: str) -> Table | None:
+    def of_header(text: str) -> "Table | None":
         """Return the table that a line of heads begins; None if it is none."""
         if re.search(r"(?<![A-Za-z@_-])\d", text) or "oss" not in text.lower() or len(text) > figures.LONGEST:
             return None
