@@ -37,6 +37,8 @@ _MOST_OTHERS = 3
 _OF_EVALUATIONS = ("accuracy", "f1", "auc", "perplexity", "bleu")
 """What a column is of though its head does not name the data, in a table that has such data."""
 _ROW_UNITS = {"accuracy": "share", "f1": "share", "auc": "share", "perplexity": "perplexity"}
+Explain = Callable[[int, str, str, str, dict[str, Any]], None]
+"""Takes the line and the text that a pattern of a dialect, at its place, has read values from."""
 _Key = tuple[tuple[str, str], ...]
 
 
@@ -51,7 +53,7 @@ class _Held:
 class General:
     """Reads lines that no dialect reads, until a dialect reads a line of the training."""
 
-    def __init__(self, explain: Callable[[int, str, str, str, dict[str, Any]], None], *, is_on: bool) -> None:
+    def __init__(self, explain: Explain, *, is_on: bool) -> None:
         self.is_on = is_on
         self.facts = Facts()
         """What dialects have read, and what is believed of the other lines."""

@@ -17,15 +17,6 @@ from tests.support.patience import patient
 from tests.support.records import Make
 
 
-def foreign_folder(place: Path) -> Path:
-    """Somebody else's folder, which looks like what torchrun leaves."""
-    worker = place / "foreign" / "none_x" / "attempt_0" / "0"
-    worker.mkdir(parents=True)
-    (worker / "stdout.log").write_text("somebody else's words")
-    (place / "foreign" / "empty").mkdir()
-    return place / "foreign"
-
-
 def link(path: Path, target: Path | str) -> None:
     """Put a link in the place of a file or a folder."""
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -71,7 +62,11 @@ ATTACKS: dict[str, Callable[[RunFolder, Path], None]] = {
 def test_links_and_special_files_below_a_run_are_never_followed_moved_or_written_through(
     results: Path, tmp_path: Path, make: Make, attack: Callable[[RunFolder, Path], None], by_hand: bool
 ) -> None:
-    foreign = foreign_folder(tmp_path)
+    foreign = tmp_path / "foreign"  # which looks like what torchrun leaves
+    worker = foreign / "none_x" / "attempt_0" / "0"
+    worker.mkdir(parents=True)
+    (worker / "stdout.log").write_text("somebody else's words")
+    (foreign / "empty").mkdir()
     make.run(results, 4.0)
     folder = begin(results, make.launch(by_hand=by_hand, runner={"host": os.uname().nodename, "pid": 1}), "", "")
     attack(folder, foreign)

@@ -22,10 +22,6 @@ def results(weird_path: Path) -> Path:
     return weird_path / "results"
 
 
-def seen(results: Path) -> list[tuple[str, str, float | None]]:
-    return [(run.path, run.status, run.seconds) for run in read_results(results).runs]
-
-
 def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(results: Path, make: Make) -> None:
     good = make.run(results, 4.0)
     data = (good.path / "run.json").read_bytes()
@@ -105,7 +101,7 @@ def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, 
         {**own, "pid": "x"},
     ):
         begin(results, make.launch(runner=runner), "", "")
-    assert [status for _, status, _ in seen(results)] == ["running", "incomplete", "running", "incomplete"]
+    assert [run.status for run in read_results(results).runs] == ["running", "incomplete", "running", "incomplete"]
 
 
 def test_a_run_of_a_living_runner_is_not_parsed_again(results: Path, make: Make) -> None:
