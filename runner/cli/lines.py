@@ -1,6 +1,5 @@
 """What is printed goes through here: text from outside cannot move the cursor, change colours, or forge a line."""
 
-import sys
 from contextlib import suppress
 
 import typer
@@ -28,17 +27,6 @@ def show_document(text: str) -> None:
         rows = [row.split("\t") for row in text.split("\n")]
         text = "\n".join("\t".join(escaped(cell, LONGEST) for cell in row) for row in rows)
     typer.echo(text, nl=False)
-
-
-def show_rows(rows: list[tuple[str, ...]]) -> None:
-    """Print rows of words on stdout: in columns on a terminal, with a tab between them into a pipe."""
-    if sys.stdout.isatty():
-        from runner.cli.terminal import print_columns
-
-        print_columns(rows)
-        return
-    for row in rows:
-        show_document("\t".join(map(one_line, row)).rstrip() + "\n")
 
 
 def line(text: object) -> str:

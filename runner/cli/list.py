@@ -2,7 +2,8 @@
 
 import typer
 
-from runner.cli.lines import say, show_rows
+from runner.cli.columns import show_rows
+from runner.cli.lines import say
 from runner.cli.options import project_root, show_project
 from runner.core.errors import RequestError
 

@@ -1,6 +1,7 @@
 """`runner plan`."""
 
-from runner.cli.lines import show, show_rows
+from runner.cli.columns import show_rows
+from runner.cli.lines import show
 from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, plan_of, show_project
 
 

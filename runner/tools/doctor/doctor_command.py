@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.lines import say, show_document, show_rows
+from runner.cli.lines import say, show_document
 from runner.cli.options import Device, On, Results, With, options_of, project_root_or_here
 from runner.tools.doctor.finding import Finding
 
@@ -94,6 +94,7 @@ def _show(findings: list[Finding]) -> None:
     """Print the findings: for each place on a terminal, as rows of words into a pipe."""
     import sys
 
+    from runner.cli.columns import show_rows
     from runner.tools.doctor.finding import STATES
 
     rows = [(finding.state, finding.check, finding.where, finding.seen, finding.mend) for finding in findings]

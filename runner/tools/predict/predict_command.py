@@ -7,7 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import say, show, show_document, show_rows
+from runner.cli.columns import show_rows
+from runner.cli.lines import say, show, show_document
 from runner.cli.options import Layouts, Name, Only, Results, With, complete_target, experiment_of
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.layout import Layout
