@@ -29,24 +29,21 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command that is called."""
         name, command, words = super().resolve_command(ctx, args)
-        return name, command and _loaded(str(name)), words
+        if name and command:
+            found, settings = load(name)
+            alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+            if isinstance(found, typer.Typer):
+                alone.add_typer(found, name=name)
+            else:
+                alone.command(name, context_settings=settings)(found)
+            command = get_group(alone).commands[name]
+        return name, command, words
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Show what most people need, and then the rest."""
         for title, table in _PANELS.items():
             with formatter.section(title):
                 formatter.write_dl(list(summaries(table).items()))
-
-
-def _loaded(name: str) -> Any:
-    """Make a command of typer of what its module has."""
-    found, settings = load(name)
-    alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name)
-    else:
-        alone.command(name, context_settings=settings)(found)
-    return get_group(alone).commands[name]
 
 
 app = typer.Typer(

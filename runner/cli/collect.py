@@ -1,11 +1,13 @@
 """`runner collect`."""
 
+import sys
+from json import dumps
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
-from runner.cli.lines import say, show
+from runner.cli.lines import say, show, show_document
 from runner.cli.options import Results, With, options_of, project_root
 from runner.core.errors import RequestError, RunError
 from runner.records.schema import Record
@@ -39,14 +41,14 @@ def collect(
     From a manifest the pods of its job are read in the cluster, to their end if they still run; it takes the options of
     target kubernetes. The stdout of a program that knows nothing of the kit is read by dialects.
     """
-    from runner.cli.collect_logs import collect_logs, is_log
+    from runner.logs import sources
 
     path = Path(source)
     is_manifest = path.suffix in (".yaml", ".yml") and not path.is_dir()
     if with_ and not is_manifest:
         raise RequestError(f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options")
-    if not is_manifest and path.suffix != ".sbatch" and is_log(source):
-        collect_logs(source, dialect or [], json=json, explain=explain)
+    if not is_manifest and path.suffix != ".sbatch" and (source == "-" or sources.is_log(path)):
+        _collect_logs(source, dialect or [], json=json, explain=explain)
     elif (json or dialect or explain) and (is_manifest or path.exists()):
         only = "--json, --dialect and --explain are for"
         raise RequestError(f"{path}: {only} the stdout of another program, not for a run or a manifest")
@@ -56,6 +58,58 @@ def collect(
         _collect_jobs(path, results, options_of("kubernetes", with_))
     else:
         _collect_run(path)
+
+
+def _collect_logs(source: str, own: list[Path], *, json: bool, explain: bool) -> None:
+    """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
+    from runner.logs import sources
+    from runner.logs.explanation import Explanation
+
+    path = Path(source)
+    if explain and (json or path.is_dir()):
+        raise RequestError(f"{source}: --explain is for one log and for a person: leave --json out, and name one file")
+    explanation = Explanation() if explain else None
+    known = sources.dialects_with(own)
+    if source == "-":
+        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, "-", explanation)])
+    else:
+        logs = sources.of_path(path, known, explanation)
+    for log in logs:
+        if json:
+            show_document(dumps(log, allow_nan=False) + "\n")
+        else:
+            _show_log(log)
+    for line in explanation.lines(log["dialects"]) if explanation else ():
+        show(f"    {line}")
+
+
+def _show_log(log: dict[str, Any]) -> None:
+    """Print what a log says for a person, with the lines that it stands in."""
+    from runner.logs.summary import FIELDS
+
+    show(f"{log['log']}: {log['status'] or 'the log does not say how it ended'}")
+    for field in FIELDS[1:]:
+        if log[field] is not None:
+            show(f"    {field}: {_words(log[field])}{_place(log['lines'].get(field))}")
+    if log["dialects"]:
+        show(f"    dialects: {', '.join(log['dialects'])}")
+    for note in log["notes"]:
+        show(f"    note: {note}")
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return str(value[0]) if len(value) == 1 else f"{len(value)} from {value[0]} to {value[-1]}"
+    if not isinstance(value, dict):
+        return str(value)
+    words = [value.get("metric"), value["value"], value.get("unit"), value.get("scope") and f"({value['scope']})"]
+    return " ".join(str(word) for word in words if word is not None)
+
+
+def _place(line: Any) -> str:
+    if isinstance(line, list):
+        return f", lines {line[0]} to {line[-1]}" if len(line) > 1 else f", line {line[0]}"
+    return f", line {line}" if line else ""
 
 
 def _collect_run(path: Path) -> None:

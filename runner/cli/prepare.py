@@ -56,11 +56,8 @@ def _run(command: list[str], environment: dict[str, str], interrupts: Interrupts
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Wait for the end of a program that has got our Ctrl-C too; one that has not, or stays, is ended."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(1)
-        return
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_SECONDS_TO_END)
-        return
-    process.kill()
+    for seconds, end in ((1, process.terminate), (_SECONDS_TO_END, process.kill)):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            return
+        end()

@@ -72,9 +72,9 @@ class Progress:
         if self.done > 0:
             left = (clock.monotonic() - self._first_epoch) * (1 - self.done) / self.done
             words.append(f"{_clock(left)} left")
-            in_all = self._left_in_all(left)
-            if in_all is not None and self._number < self._total:
-                words.append(f"{_clock(in_all)} for all {self._total}")
+            if self._earlier_seconds and self._number < self._total:
+                typical = sum(self._earlier_seconds) / len(self._earlier_seconds)
+                words.append(f"{_clock(left + typical * (self._total - self._number))} for all {self._total}")
         return "  ".join(words)
 
     @property
@@ -86,13 +86,6 @@ class Progress:
     def elapsed(self) -> float:
         """Seconds since the run was begun."""
         return clock.monotonic() - self._began
-
-    def _left_in_all(self, left: float) -> float | None:
-        """Estimate what all remaining runs take, each as long as the earlier ones on average."""
-        if not self._earlier_seconds:
-            return None
-        typical = sum(self._earlier_seconds) / len(self._earlier_seconds)
-        return left + typical * (self._total - self._number)
 
 
 def _clock(seconds: float) -> str:

@@ -1,12 +1,9 @@
 """Progress and tables on a terminal; the only import of rich. Log text never goes through markup."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from rich import box
 from rich.cells import cell_len
@@ -54,27 +51,25 @@ class Screen:
             console=self._console, refresh_per_second=_REFRESH, transient=True, get_renderable=self._render
         )
 
-    def __enter__(self) -> Screen:  # noqa: PYI034 - Self is Python 3.11's
+    def __enter__(self) -> "Screen":  # noqa: PYI034 - Self is Python 3.11's
         if self._console.is_terminal:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):
             self._live.stop()
 
-    def note(self, text: str) -> None:
-        """Print something about the whole."""
-        self._say(text)
+    def note(self, text: str, style: str = "") -> None:
+        """Print a line."""
+        self._print(Text(line(text), style))
 
     def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
         """Announce a run."""
         self._progress = Progress(number, total, run, self._earlier_seconds)
         self._said = clock.monotonic()
         if not self._console.is_terminal:
-            self._say(f"run {number}/{total}  {run.name}  repeat {run.repeat}  {folder}")
+            self.note(f"run {number}/{total}  {run.name}  repeat {run.repeat}  {folder}")
 
     def event(self, event: Event) -> None:
         """Take in an event of the run in progress."""
@@ -92,14 +87,14 @@ class Screen:
             return
         if clock.monotonic() - self._said >= _PLAIN_SECONDS:
             self._said = clock.monotonic()
-            self._say(f"  {self._progress.line()}")
+            self.note(f"  {self._progress.line()}")
 
     def stopping(self, why: str) -> None:
         """Print that a run is being ended, which may take some seconds."""
         what = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}.get(
             why, "that did not work"
         )
-        self._say(f"{what}: ending the processes and collecting what was printed ...", "yellow")
+        self.note(f"{what}: ending the processes and collecting what was printed ...", "yellow")
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
         """Print how a run ended; of a failed one also who failed first, why, and what to do."""
@@ -108,18 +103,18 @@ class Screen:
             self._earlier_seconds.append(self._progress.elapsed)
             self._progress = None
         if record.status == "completed":
-            self._say(f"✓ {name}  {_result(record)}", "green")
+            self.note(f"✓ {name}  {_result(record)}", "green")
             for doubt in record.doubts:
-                self._say(f"  doubtful: {doubt}", "yellow")
+                self.note(f"  doubtful: {doubt}", "yellow")
             return
-        self._say(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
+        self.note(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
         for shown in _failure_card(record):
             self._print(Text(shown))
-        self._say(f"  everything it printed is in {folder / 'raw'}")
+        self.note(f"  everything it printed is in {folder / 'raw'}")
 
     def left_out(self, run: Run) -> None:
         """Print that a further repeat of a failed cell is not run."""
-        self._say(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", "yellow")
+        self.note(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", "yellow")
 
     def _render(self) -> RenderableType:
         """Draw the run in progress: which it is, how far, and what is left."""
@@ -129,9 +124,6 @@ class Screen:
         bar = ProgressBar(total=1.0, completed=self._progress.done, width=20)
         grid.add_row(Text(line(self._progress.name), "bold"), bar, Text(line(self._progress.line())))
         return grid
-
-    def _say(self, text: str, style: str = "") -> None:
-        self._print(Text(line(text), style))
 
     def _print(self, text: Text) -> None:
         with suppress(OSError):  # a log file whose disk is full ends no run either

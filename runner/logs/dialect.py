@@ -9,8 +9,6 @@ r"""Dialects: YAML files that say how the lines of a program are read.
 Whatever is wrong with one is said in one line with its file and line, when it is loaded.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,7 +49,7 @@ _POINTS = (",", ".")
 class Pattern:
     """One kind of line of a dialect."""
 
-    dialect: Dialect = field(repr=False)
+    dialect: "Dialect" = field(repr=False)
     regex: re.Pattern[str]
     """Of the library `regex` in a person's own dialect."""
     literals: tuple[str, ...]

@@ -4,8 +4,6 @@ Many programs say after each epoch what others say once at their end. The same w
 said before later epochs are of an epoch.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -158,6 +156,17 @@ class Containers:
         return self._ends.get(name, 0) > line
 
 
+class Date(NamedTuple):
+    """A date of a job script.
+
+    `zone` are the letters of its time zone, whose offset nobody knows: CST is three. An offset is in `moment` instead.
+    """
+
+    moment: datetime
+    line: int
+    zone: str = ""
+
+
 class Tail:
     """The last bytes of a log."""
 
@@ -208,17 +217,6 @@ class Tail:
             if text := text_of(next((state for state in reversed(line.split(b"\r")) if state.strip()), b"")):
                 yield number, text[:1_000]
             number -= 1
-
-
-class Date(NamedTuple):
-    """A date of a job script.
-
-    `zone` are the letters of its time zone, whose offset nobody knows: CST is three. An offset is in `moment` instead.
-    """
-
-    moment: datetime
-    line: int
-    zone: str = ""
 
 
 def dates(text: str, line: int) -> list[Date]:

@@ -5,8 +5,6 @@ words with numbers that change and an epoch that does not go back. What is said 
 data or the place in the training.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +37,8 @@ _MOST_OTHERS = 3
 _OF_EVALUATIONS = ("accuracy", "f1", "auc", "perplexity", "bleu")
 """What a column is of though its head does not name the data, in a table that has such data."""
 _ROW_UNITS = {"accuracy": "share", "f1": "share", "auc": "share", "perplexity": "perplexity"}
+Explain = Callable[[int, str, str, str, dict[str, Any]], None]
+"""Takes the line and the text that a pattern of a dialect, at its place, has read values from."""
 _Key = tuple[tuple[str, str], ...]
 
 
@@ -53,7 +53,7 @@ class _Held:
 class General:
     """Reads lines that no dialect reads, until a dialect reads a line of the training."""
 
-    def __init__(self, explain: Callable[[int, str, str, str, dict[str, Any]], None], *, is_on: bool) -> None:
+    def __init__(self, explain: Explain, *, is_on: bool) -> None:
         self.is_on = is_on
         self.facts = Facts()
         """What dialects have read, and what is believed of the other lines."""
@@ -129,7 +129,7 @@ class General:
             self._read_row(self._table, line, text_of(block.data[start:end][: figures.LONGEST]))
             start, line = end + 1, line + 1
 
-    def _read_row(self, table: Table, line: int, text: str) -> None:
+    def _read_row(self, table: "Table", line: int, text: str) -> None:
         who, text = origin.split(text)
         if fields := table.fields(text):
             units = {name: unit for name, unit in _ROW_UNITS.items() if name in fields}
@@ -270,7 +270,7 @@ class Table:
     """Lines since the last row that are none."""
 
     @staticmethod
-    def of_header(text: str) -> Table | None:
+    def of_header(text: str) -> "Table | None":
         """Return the table that a line of heads begins; None if it is none."""
         if re.search(r"(?<![A-Za-z@_-])\d", text) or "oss" not in text.lower() or len(text) > figures.LONGEST:
             return None

@@ -8,6 +8,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from runner.logs import origin
@@ -16,7 +17,6 @@ BLOCK = 1 << 18
 LONGEST = 65_536
 """Bytes of one line; of a longer one only the beginning is looked at."""
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
-
 _LONGEST_PREFIX = 1_000
 _COMPRESSED = (
     (b"\x1f\x8b", "gzip", "gzip -dc"),
@@ -30,7 +30,6 @@ _ODD = bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"
 """Bytes that no text has. Progress bars have backspaces; logs have NUL after a crash of their disk, or in UTF-16."""
 _BACK = re.compile(rb"\x08+\r?")
 """Backspaces, with which progress bars go back to the beginning of the line."""
-
 _BEHIND_BRACKET = re.compile(rb"\](?=[A-Za-z{*^`])")
 _BAR_ENDS = re.compile(rb"(?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\[\]\r\n]{0,300})?\]$")
 """The end of a progress bar of tqdm, on which something else may follow: `7.00s/it]slurmstepd: error: ...`."""
@@ -198,11 +197,8 @@ def _utf16_of(data: bytes) -> str:
 
 def _is_gb18030(data: bytes) -> bool:
     """Return whether whole lines are mostly not UTF-8, and have Chinese words in the encoding of Chinese Windows."""
-    try:
+    with suppress(UnicodeDecodeError):
         data.decode()
-    except UnicodeDecodeError:
-        pass
-    else:
         return False
     lines = [line for line in data.splitlines() if not line.isascii()]
     broken = [line for line in lines if "\ufffd" in text_of(line)]

@@ -48,6 +48,7 @@ _BRACE = re.compile(r"\\N\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{\d*,?\d*\}(?
 
 The others are escapes, sets as `[^{]`, and counts as `{2,3}`.
 """
+_SETS_FLAGS = "it sets flags; write both letters, as in [Ll]oss"
 _FLAGS = re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII
 _REPEATS = (_code.MAX_REPEAT, _code.MIN_REPEAT)
 _DIGITS = "0123456789"
@@ -69,11 +70,11 @@ def compile_pattern(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternError(f"it is broken: {error}") from None
+    if pattern.flags & _FLAGS:
+        raise PatternError(_SETS_FLAGS)
     tree = _sre.parse(text)
-    _refuse_flags(pattern.flags)
-    for _ in _places(tree):
-        pass  # what is no plain pattern is refused
-    found = {literal for literal in _literals(list(tree)) if len(literal) >= (3 if literal.isascii() else 1)}
+    list(_places(tree))  # what is no plain pattern is refused
+    found = {literal for literal in _literals(tree) if len(literal) >= (3 if literal.isascii() else 1)}
     if not found:
         raise PatternError("it has no fixed text of 3 letters that stands in every match")
     return pattern, tuple(sorted(found, key=lambda literal: (-len(literal), literal)))
@@ -86,16 +87,12 @@ def _with_padding(found: re.Match[str]) -> str:
     return f"{blank or ' '}{{{least},{max(_PADDING, int(found['most'] or 0))}}}{found['number']}"
 
 
-def _refuse_flags(flags: int) -> None:
-    if flags & _FLAGS:
-        raise PatternError("it sets flags; write both letters, as in [Ll]oss")
-
-
 def _places(items: Any) -> Iterator[tuple[Any, int]]:
     """Yield where a pattern takes one letter, as a place in its tree; PatternError for what is no plain pattern."""
     for number, (kind, value) in enumerate(items):
         if kind is _code.SUBPATTERN:
-            _refuse_flags(value[1] | value[2])
+            if (value[1] | value[2]) & _FLAGS:
+                raise PatternError(_SETS_FLAGS)
             yield from _places(value[3])
         elif kind is _code.BRANCH:
             for branch in value[1]:
@@ -108,7 +105,7 @@ def _places(items: Any) -> Iterator[tuple[Any, int]]:
             raise PatternError("it looks ahead, behind or back; only plain patterns are taken")
 
 
-def _literals(items: list[Any]) -> list[str]:
+def _literals(items: Any) -> list[str]:
     """Return the texts that each match holds."""
     found: list[str] = []
     run = ""
@@ -118,13 +115,12 @@ def _literals(items: list[Any]) -> list[str]:
             continue
         inner: list[str] = []
         if kind is _code.SUBPATTERN:
-            parts = list(value[3])
-            if all(part[0] is _code.LITERAL for part in parts):
-                run += "".join(chr(part[1]) for part in parts)
+            if all(part[0] is _code.LITERAL for part in value[3]):
+                run += "".join(chr(part[1]) for part in value[3])
                 continue
-            inner = _literals(parts)
+            inner = _literals(value[3])
         elif kind in _REPEATS and value[0] > 0:
-            inner = _literals(list(value[2]))
+            inner = _literals(value[2])
         elif kind is _code.AT:
             continue
         found += [run, *inner]

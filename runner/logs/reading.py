@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from runner.logs import mlperf, origin
 from runner.logs.dialect import GENERAL, MLPERF, Dialect, built_in
@@ -12,7 +11,7 @@ from runner.logs.endings import WINDOW, Date, Tail, dates
 from runner.logs.explanation import Explanation
 from runner.logs.facts import Facts
 from runner.logs.figures import PLACES
-from runner.logs.general import General
+from runner.logs.general import Explain, General
 from runner.logs.lines import Block, Lines, text_of
 from runner.logs.scan import Candidate, Scanner, with_ends
 from runner.logs.values import Record
@@ -78,6 +77,7 @@ class _Reader:
         self._facts = Facts()
         self._explanation = explanation
         is_general = any(dialect.name == GENERAL for dialect in dialects)
+        self._explain: Explain = explanation.add if explanation else lambda *_: None
         self.general = General(self._explain, is_on=is_general)
         patterns = (pattern for dialect in dialects for pattern in dialect.patterns)
         self._scanner = Scanner(patterns, is_general=is_general, reads_all=explanation is not None)
@@ -138,10 +138,6 @@ class _Reader:
     def _add(self, record: Record) -> None:
         self.general.add_known(record)
         self._facts.add(record)
-
-    def _explain(self, line: int, text: str, dialect: str, place: str, values: dict[str, Any]) -> None:
-        if self._explanation:
-            self._explanation.add(line, text, dialect, place, values)
 
 
 def _notes(lines: Lines, cut: int, facts: Facts) -> Iterator[str]:

@@ -12,8 +12,6 @@ Lines with an evaluation or a word of the end, of which each counts, are all rea
 of such a shape.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -61,7 +59,7 @@ class Shape:
     """Whether each line is read."""
     unless: tuple[Pattern, ...] = ()
     """Patterns that look at the digits themselves: lines that none of them matches are of the other shape."""
-    other: Shape | None = None
+    other: "Shape | None" = None
     begins: int = 0
     """Where lines begin after the prefixes of launchers."""
 
@@ -70,7 +68,7 @@ class Shape:
         """Return whether each line is read, and nothing is known by which others of the shape would be left out."""
         return self.every and not (self.mlperf or self.unless or self.general)
 
-    def of(self, line: bytes) -> Shape | None:
+    def of(self, line: bytes) -> "Shape | None":
         """Return what a line of this shape is."""
         text = line[self.begins :].decode()
         return self if any(pattern.matches(text) for pattern in self.unless) else self.other

@@ -77,8 +77,14 @@ def _why(error: Exception) -> str:
 def _below(folder: Path) -> Iterator[tuple[Path, str]]:
     """Yield the files below a folder in the order of their names, and why what is there cannot be read."""
     failed: list[OSError] = []
+
+    def failures() -> Iterator[tuple[Path, str]]:
+        while failed:
+            error = failed.pop(0)
+            yield Path(error.filename or folder), _why(error)
+
     for place, folders, names in os.walk(folder, onerror=failed.append):
-        yield from _failures(folder, failed)
+        yield from failures()
         here = Path(place)
         links = [name for name in folders if (here / name).is_symlink()]
         if len(here.relative_to(folder).parts) >= _DEEPEST:
@@ -86,10 +92,4 @@ def _below(folder: Path) -> Iterator[tuple[Path, str]]:
             folders.clear()
         folders.sort()
         yield from ((here / name, "") for name in sorted([*names, *links]))
-    yield from _failures(folder, failed)
-
-
-def _failures(folder: Path, failed: list[OSError]) -> Iterator[tuple[Path, str]]:
-    while failed:
-        error = failed.pop(0)
-        yield Path(error.filename or folder), _why(error)
+    yield from failures()

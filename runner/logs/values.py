@@ -1,7 +1,5 @@
 """What a line of a log says, and what is kept of values that are said more than once or by more than one process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -41,7 +39,7 @@ class Record:
         """Return whether it is of the training."""
         return "train_loss" in self.fields or "steps" in self.fields
 
-    def duplicate(self) -> Record:
+    def duplicate(self) -> "Record":
         """Return the same record with fields of its own, which `Facts` may change."""
         own = replace(self, fields=dict(self.fields), units=dict(self.units), scopes=dict(self.scopes))
         own.weak, own.says = set(self.weak), set(self.says)
@@ -62,7 +60,7 @@ class Value(NamedTuple):
     """Of how many samples an accuracy is."""
     is_guessed: bool = False
     """Whether the unit is known only by the size of the value."""
-    of_end: Value | None = None
+    of_end: "Value | None" = None
     """The words of the end that a duration stands in."""
 
     @property

@@ -48,7 +48,7 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
     runs = [*cell.complete, *base.complete]
     return (
         _doubtful(cell, base)
-        or _not_complete(cell, base)
+        or not_complete([(side.first.layout, side) for side in (cell, base)])
         or (f"n = {fewest}, needs {FEWEST} on both sides" if fewest < FEWEST else None)
         or disturbed(runs)
         or differing(runs)
@@ -85,11 +85,11 @@ def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
     return None
 
 
-def _not_complete(*sides: CellRuns) -> str | None:
-    """Look for runs that are not complete."""
-    for side in sides:
+def not_complete(sides: Iterable[tuple[str, CellRuns]]) -> str | None:
+    """Look for runs that are not complete, on sides with their names."""
+    for name, side in sides:
         if bad := len(side.runs) - len(side.complete):
-            return f"{bad} of {len(side.runs)} runs of {side.first.layout} not complete"
+            return f"{bad} of {len(side.runs)} runs of {name} not complete"
     return None
 
 

@@ -1,7 +1,5 @@
 """RunSummaries + published rows -> Blocks: what was measured, and what may be claimed of it."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -100,11 +98,7 @@ def over_baseline(
     published = (definition.get("published") or {}).get("rows", [])
     place = {**cell.first.axes, "layout": cell.first.layout}
     return Row(
-        cell.runs,
-        cell.complete,
-        cell.seconds,
-        cell.copies,
-        cell.confidence,
+        **vars(cell),
         baseline=base,
         speedup=speedup,
         claimed=refusal(cell, base, elsewhere) or why or True,
@@ -133,16 +127,17 @@ def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
     is counted in trained samples; a weak program that does not report them is assumed to do as much in every process.
     """
     counted = all(run.trained_samples for run in (*cell.complete, *base.complete))
-    work = [run.trained_samples if counted else run.processes if run.scaling == "weak" else 1 for run in cell.complete]
-    first = base.complete[0]
-    unit = first.trained_samples if counted else first.processes if first.scaling == "weak" else 1
-    return [run.seconds * unit / done for run, done in zip(cell.complete, work, strict=True) if run.seconds]
+
+    def work(run: RunSummary) -> int:
+        return run.trained_samples if counted else run.processes if run.scaling == "weak" else 1
+
+    unit = work(base.complete[0])
+    return [run.seconds * unit / work(run) for run in cell.complete if run.seconds]
 
 
 def _order(cell: CellRuns) -> tuple[object, ...]:
     run = cell.first
-    nodes = Layout.parse(run.layout).nodes
-    return (run.processes, nodes, run.layout, [str(value) for value in run.axes.values()])
+    return (run.processes, Layout.parse(run.layout).nodes, run.layout, [str(value) for value in run.axes.values()])
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:

@@ -1,7 +1,5 @@
 """What disturbed a run: others on its machine, throttling, swapping, by what its nodes reported while they trained."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 
@@ -19,6 +17,22 @@ IDLE_CORES = 1.0
 MOST_SWAPPED = 1_000_000.0
 """Bytes per second: 250 pages, each of which takes a disk about 0.1 ms, are 2.5% of the time."""
 _LARGEST_MACHINE = 1_000_000
+
+
+class _Node:
+    """What one node reported, on average, and the machine that it is on: nodes may share one."""
+
+    def __init__(self, entry: dict[str, Any], facts: dict[int, dict[str, Any]]) -> None:
+        self.number = whole(entry.get("node"), 0) or 0
+        own = facts.get(self.number, {})
+        machine = own.get("machine")
+        self.machine: object = machine if isinstance(machine, str) else self.number
+        self.cores = whole(own.get("machine_cores"), 1, _LARGEST_MACHINE)
+        self._mean = entry.get("mean")
+
+    def mean(self, name: str) -> float | None:
+        """Return the mean of a figure."""
+        return number(self._mean.get(name), 0.0) if isinstance(self._mean, dict) else None
 
 
 def disturbances(record: Record) -> list[str]:
@@ -48,22 +62,6 @@ def _by_machine(record: Record) -> list[tuple[list[_Node], list[str]]]:
         node = _Node(entry, facts)
         machines[node.machine].append(node)
     return [(nodes, [*_others(nodes), *_hindered(nodes)]) for nodes in machines.values()]
-
-
-class _Node:
-    """What one node reported, on average, and the machine that it is on: nodes may share one."""
-
-    def __init__(self, entry: dict[str, Any], facts: dict[int, dict[str, Any]]) -> None:
-        self.number = whole(entry.get("node"), 0) or 0
-        own = facts.get(self.number, {})
-        machine = own.get("machine")
-        self.machine: object = machine if isinstance(machine, str) else self.number
-        self.cores = whole(own.get("machine_cores"), 1, _LARGEST_MACHINE)
-        self._mean = entry.get("mean")
-
-    def mean(self, name: str) -> float | None:
-        """Return the mean of a figure."""
-        return number(self._mean.get(name), 0.0) if isinstance(self._mean, dict) else None
 
 
 def _others(nodes: list[_Node]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,19 +32,7 @@ class Fitted:
 
 def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
     """Return the grid as it fits a terminal with the least changes; the most narrow form if none fits."""
-    forms = list(_forms(grid))
-    return next((form for form in forms if _width(form, width) <= columns), forms[-1])
-
-
-def with_footnotes(grid: Grid) -> Fitted:
-    """Move the long reasons of a grid below it, and change nothing else."""
-    return _with_footnotes(Fitted([[name] for name in grid.head], grid.lines))
-
-
-def _forms(grid: Grid) -> Iterator[Fitted]:
-    """Yield the grid in forms that become narrower."""
-    form = Fitted([[name] for name in grid.head], grid.lines)
-    yield form
+    form = _as_it_is(grid)
     steps: list[Callable[[Fitted], Fitted]] = [
         lambda form: replace(form, gap=2),
         _with_folded_heads,
@@ -54,8 +42,19 @@ def _forms(grid: Grid) -> Iterator[Fitted]:
         *(partial(_without, name) for name in DISPENSABLE),
     ]
     for narrowed in steps:
+        if _width(form, width) <= columns:
+            break
         form = narrowed(form)
-        yield form
+    return form
+
+
+def with_footnotes(grid: Grid) -> Fitted:
+    """Move the long reasons of a grid below it, and change nothing else."""
+    return _with_footnotes(_as_it_is(grid))
+
+
+def _as_it_is(grid: Grid) -> Fitted:
+    return Fitted([[name] for name in grid.head], grid.lines)
 
 
 def _width(form: Fitted, width: Callable[[str], int]) -> int:

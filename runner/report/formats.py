@@ -2,14 +2,14 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.report.columns import FIELDS, plain
 from runner.report.fit import with_footnotes
 from runner.report.markup import csv_cell, json, latex, markdown, markdown_line
 from runner.report.rows import Block
-from runner.report.table import Grid, Table, to_table
+from runner.report.table import Table, to_table
 
 FORMS = ("table", "markdown", "csv", "latex", "json")
 """What `runner summarize` shows; the table is drawn on the terminal and no document."""
@@ -40,9 +40,9 @@ def document(form: str, blocks: list[Block], further: Iterable[Table] = ()) -> s
 def _markdown(table: Table) -> str:
     parts = [f"### {markdown(table.title)}", ""]
     parts += [f"{markdown_line(line)}  " for line in table.common]
-    parts += ["", *_pipes(table), ""]
-    if table.published.lines:
-        parts += [markdown_line(table.published.title), "", *_pipes(table.published), ""]
+    parts += ["", *pipes(table.head, *table.lines), ""]
+    if below := table.published.lines:
+        parts += [markdown_line(table.published.title), "", *pipes(table.published.head, *below), ""]
     parts += [f"- {markdown_line(note)}" for note in table.notes] + ([""] if table.notes else [])
     return "\n".join(parts)
 
@@ -67,6 +67,7 @@ def _tabular(head: list[str], lines: list[list[str]]) -> list[str]:
     return [begin, "\\toprule", rows[0], "\\midrule", *rows[1:], "\\bottomrule", "\\end{tabular}"]
 
 
-def _pipes(grid: Grid) -> list[str]:
-    rows = [f"| {' | '.join(map(markdown, cells))} |" for cells in (grid.head, *grid.lines)]
-    return [rows[0], "|" + " --- |" * len(grid.head), *rows[1:]]
+def pipes(head: Sequence[str], *lines: Sequence[str]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    rows = [f"| {' | '.join(map(markdown, cells))} |" for cells in (head, *lines)]
+    return [rows[0], "|" + " --- |" * len(head), *rows[1:]]

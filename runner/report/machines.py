@@ -8,6 +8,7 @@ the other uses further machines, which count for neither.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from runner.core.text import listed, one_line
 from runner.records.machine_facts import KIND, UNKNOWN
@@ -62,7 +63,7 @@ def count_machines(runs: Sequence[RunSummary]) -> int:
 
 def _shared(a: list[set[str]], b: list[set[str]]) -> bool:
     """Return whether enough of the work of both sides was done on the same machines, as far as their sizes allow."""
-    shares, sizes = (_shares(a), _shares(b)), sorted((_nodes_each(a), _nodes_each(b)))
+    shares, sizes = (_shares(a), _shares(b)), sorted(fmean(map(len, side)) for side in (a, b))
     common = sum(min(shares[0][machine], shares[1][machine]) for machine in shares[0])
     return common >= ENOUGH_SHARED * sizes[0] / sizes[1] - 1e-9
 
@@ -74,10 +75,6 @@ def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
         for machine in machines:
             found[machine] += 1 / (len(machines) * len(runs))
     return found
-
-
-def _nodes_each(runs: list[set[str]]) -> float:
-    return sum(map(len, runs)) / len(runs)
 
 
 def _used(*sides: Sequence[RunSummary]) -> list[list[set[str]]]:

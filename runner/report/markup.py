@@ -65,9 +65,9 @@ def json(value: object) -> str:
     text = _encode(value).decode()
     if text.isprintable():
         return text
-    return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else _escape(found[0]), text)
 
+    def shown(letter: re.Match[str]) -> str:
+        units = letter[0].encode("utf-16-be").hex()
+        return letter[0] if letter[0].isprintable() else re.sub("....", r"\\u\g<0>", units)
 
-def _escape(letter: str) -> str:
-    units = letter.encode("utf-16-be")
-    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
+    return _NOT_ASCII.sub(shown, text)

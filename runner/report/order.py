@@ -5,8 +5,6 @@ runs beside one another are more alike than others. Both make the difference of 
 of the runs shows, unless these were made in turn. By how much follows from their order alone.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 from bisect import bisect_left, bisect_right
@@ -38,28 +36,6 @@ _FAR = 20
 _SHOWN = 4
 
 
-def in_order(
-    difference: Difference, a: CellRuns, b: CellRuns, series: Series, way_out: str, *, paired: bool = False
-) -> tuple[Difference, str | None]:
-    """Return a difference as sure as the order of its runs lets it be, and why nothing is shown by it, if that is so.
-
-    `series` are all runs that were made with them: what lies between two runs makes them less alike. `way_out` is the
-    command that makes such runs in turn; `paired` are runs that are compared in pairs, by their repeats.
-    """
-    times = [[run.seconds for run in side.complete if run.seconds] for side in (a, b)]
-    if difference.error is None or not all(map(vary, times)):
-        return difference, NO_SPREAD
-    if any(run.began is None for side in (a, b) for run in side.complete):
-        return difference, f"{NOT_KNOWN}; {way_out}"
-    if why := series.shared([*a.complete, *b.complete]):
-        return difference, f"{why}; {way_out}"
-    runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
-    widened = widening(*([series.place(run) for run in side] for side in runs), paired=paired)
-    if widened > MOST_WIDENED:
-        return difference, f"{_not_in_turn(a, b, series)}; {way_out}"
-    return replace(difference, widened=widened), None
-
-
 class Series:
     """Runs by the time at which they trained; those of several machines may do so at the same time."""
 
@@ -80,6 +56,28 @@ class Series:
         """Return which of some runs had to share a machine with another one of the series."""
         both = next((self._beside[run.path] for run in runs if run.path in self._beside), None)
         return both and f"two runs on one machine at the same time: {both}"
+
+
+def in_order(
+    difference: Difference, a: CellRuns, b: CellRuns, series: Series, way_out: str, *, paired: bool = False
+) -> tuple[Difference, str | None]:
+    """Return a difference as sure as the order of its runs lets it be, and why nothing is shown by it, if that is so.
+
+    `series` are all runs that were made with them: what lies between two runs makes them less alike. `way_out` is the
+    command that makes such runs in turn; `paired` are runs that are compared in pairs, by their repeats.
+    """
+    times = [[run.seconds for run in side.complete if run.seconds] for side in (a, b)]
+    if difference.error is None or not all(map(vary, times)):
+        return difference, NO_SPREAD
+    if any(run.began is None for side in (a, b) for run in side.complete):
+        return difference, f"{NOT_KNOWN}; {way_out}"
+    if why := series.shared([*a.complete, *b.complete]):
+        return difference, f"{why}; {way_out}"
+    runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
+    widened = widening(*([series.place(run) for run in side] for side in runs), paired=paired)
+    if widened > MOST_WIDENED:
+        return difference, f"{_not_in_turn(a, b, series)}; {way_out}"
+    return replace(difference, widened=widened), None
 
 
 def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:

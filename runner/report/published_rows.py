@@ -21,18 +21,17 @@ def published_grid(block: Block) -> tuple[str, list[str], list[list[str]]]:
     best = all("accuracy" not in row for row in rows)
     head = ["layout", *axes, "hardware", next(iter(times)).replace("_", " ") if len(times) == 1 else "seconds"]
     head += ["speed-up", "printed", "efficiency", "best accuracy" if best else "accuracy", "val loss"]
-    lines = [
-        [
-            *(str(row.get(key, "")) for key in ("layout", *axes, "hardware")),
-            _seconds(row, measure, named=len(times) > 1),
-            f"{row['computed_speedup']:.2f}" if row.get("computed_speedup") else "",
-            f"{row['speedup']:g}" if row.get("speedup") else "",
-            _efficiency(row),
-            _accuracy(row, named=not best),
-            _curve(row.get("val_loss")),
-        ]
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        computed, printed, losses = row.get("computed_speedup"), row.get("speedup"), row.get("val_loss")
+        cells = [str(row.get(key, "")) for key in ("layout", *axes, "hardware")]
+        cells.append(_seconds(row, measure, named=len(times) > 1))
+        cells.append(f"{computed:.2f}" if computed else "")
+        cells.append(f"{printed:g}" if printed else "")
+        cells.append(f"{computed / row['devices']:.0%}" if computed and row.get("devices") else "")
+        cells.append(_accuracy(row, named=not best))
+        cells.append(f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} epochs" if losses else "")
+        lines.append(cells)
     return f"published: {block.definition['published']['source']}", head, lines
 
 
@@ -61,15 +60,6 @@ def _seconds(row: dict[str, Any], measure: str, *, named: bool) -> str:
     return f"{row[time]:g}" + (f" {what}" if named else "")
 
 
-def _efficiency(row: dict[str, Any]) -> str:
-    computed = row.get("computed_speedup")
-    return f"{computed / row['devices']:.0%}" if computed and row.get("devices") else ""
-
-
 def _accuracy(row: dict[str, Any], *, named: bool) -> str:
     accuracy = row.get("accuracy") or row.get("best_accuracy")
     return f"{accuracy:.2%}" + (" best" if named and "accuracy" not in row else "") if accuracy else ""
-
-
-def _curve(losses: list[float] | None) -> str:
-    return f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} epochs" if losses else ""

@@ -5,8 +5,6 @@ ratio becomes a difference, to which Welch's t interval applies (B. L. Welch, Bi
 side its simulated coverage is that which it names; a bootstrap or mean +- sigma falls far short.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import statistics
@@ -47,7 +45,7 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
-    def over(self, divisor: float) -> Estimate:
+    def over(self, divisor: float) -> "Estimate":
         """Divide value and interval by a positive number."""
         return Estimate(
             self.value / divisor,
@@ -110,7 +108,7 @@ class Difference:
             return Estimate(_exp(self.log))
         return Estimate(_exp(self.log), _exp(self.log - half), _exp(self.log + half))
 
-    def with_repeats(self, counts: Sequence[int]) -> Difference:
+    def with_repeats(self, counts: Sequence[int]) -> "Difference":
         """Return what the same spread would give with other numbers of values in the samples."""
         samples = zip(self.samples, counts, strict=True)
         return replace(self, samples=tuple((variance, count) for (variance, _), count in samples))

@@ -1,6 +1,7 @@
 """A results folder -> Blocks: every run is read, and compared by the definition that the newest of its block has."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,8 +23,6 @@ _Figure = Annotated[float, msgspec.Meta(gt=1e-12, le=1e18)]
 _Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Loss = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 _Text = Annotated[str, msgspec.Meta(max_length=200)]
-
-
 _KINDS = {**dict.fromkeys(NUMBERS, _Figure), "accuracy": _Share, "best_accuracy": _Share, "val_loss": list[_Loss]}
 _KINDS |= {"where": str, "note": str}
 _ROW: Any = msgspec.defstruct("_Row", [("hardware", _Text), *((name, kind, None) for name, kind in _KINDS.items())])
@@ -80,12 +79,9 @@ def _definition(folder: Path) -> dict[str, Any]:
         definition = plain(RunFolder(folder).read().launch.definition) or {}
     except (OSError, ValueError):
         return {}
-    return {key: definition[key] for key, shape in _SHAPES.items() if _fits(definition.get(key), shape)}
-
-
-def _fits(value: object, shape: Any) -> bool:
-    try:
-        msgspec.convert(value, shape)
-    except (msgspec.ValidationError, RecursionError):
-        return False
-    return True
+    fitting = {}
+    for key, shape in _SHAPES.items():
+        with suppress(msgspec.ValidationError, RecursionError):
+            msgspec.convert(definition.get(key), shape)
+            fitting[key] = definition[key]
+    return fitting

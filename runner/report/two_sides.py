@@ -16,6 +16,7 @@ from runner.report.claims import (
     differing,
     disturbed,
     learned_differs,
+    not_complete,
     same_differs,
     settings_differ,
     total_work_differs,
@@ -141,10 +142,9 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
     for run in (*a.runs, *b.runs):
         if run.doubts:
             return f"doubtful: {run.doubts[0]} ({run.path})"
-    sides = (("A", a), ("B", b))
-    for name, side in sides:
-        if bad := len(side.runs) - len(side.complete):
-            return f"{bad} of {len(side.runs)} runs of {name} not complete"
+    sides = [("A", a), ("B", b)]
+    if why := not_complete(sides):
+        return why
     for name, side in sides:
         if wrong := differing(list(side.complete)):
             return f"within {name}: {wrong}"

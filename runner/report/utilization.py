@@ -13,21 +13,26 @@ BUSY = 0.5
 
 
 def limit(row: Row) -> str | None:
-    """Return `input`, `communication` or `compute`, or None where the figures support none of them.
+    """Return `input`, `communication` or `compute`, or None where the figures support none of them."""
+    return _words(row).partition(",")[0] or None
+
+
+def _words(row: Row) -> str:
+    """Return what limits a row, with the figure that it follows from; nothing where no figure supports it.
 
     On a GPU batches are made while it computes, so the input is named only if the GPU had time left.
     """
     mfu, share = row.mean("mfu"), row.mean("input_share")
     idle = row.first.device == "cpu" or row.load.get("gpu_percent", 100.0) < 100 * (1 - INPUT_SHARE)
     if share is not None and share >= INPUT_SHARE and idle:
-        return "input"
+        return f"input, {share:.0%} of the training waits for batches"
     if mfu is None:
-        return None
-    fewer = row.baseline and row.first.processes > row.baseline.first.processes
+        return ""
+    fewer = row.baseline.first.processes if row.baseline else row.first.processes
     before = row.baseline.mean("mfu") if row.baseline else None
-    if fewer and before and _devices_of_their_own(row) and mfu <= (1 - LOST_SHARE) * before:
-        return "communication"
-    return "compute" if mfu >= BUSY else None
+    if row.first.processes > fewer and before and _devices_of_their_own(row) and mfu <= (1 - LOST_SHARE) * before:
+        return f"communication, or waiting for each other: MFU {mfu:.0%}, {before:.0%} with {processes(fewer)}"
+    return f"compute, MFU {mfu:.0%}" if mfu >= BUSY else ""
 
 
 def _devices_of_their_own(row: Row) -> bool:
@@ -42,14 +47,3 @@ def utilization_notes(block: Block) -> list[str]:
     """Return what limits the rows of a block, each with the figure that it follows from."""
     said = [f"{row.first.cell}: {words}" for row in block.rows if (words := _words(row))]
     return [f"what limits: {'; '.join(said)}"] if said else []
-
-
-def _words(row: Row) -> str:
-    what, mfu = limit(row), row.mean("mfu")
-    if what == "input":
-        return f"input, {row.mean('input_share'):.0%} of the training waits for batches"
-    before = row.baseline.mean("mfu") if row.baseline else None
-    if what == "communication" and mfu is not None and row.baseline and before:
-        fewer = processes(row.baseline.first.processes)
-        return f"communication, or waiting for each other: MFU {mfu:.0%}, {before:.0%} with {fewer}"
-    return f"compute, MFU {mfu:.0%}" if what else ""

@@ -4,6 +4,7 @@ from typing import Any
 
 from runner.report.cells import estimate
 from runner.report.claims import taken_for_granted
+from runner.report.formats import pipes
 from runner.report.markup import markdown
 from runner.report.repeats import MOST, POWER
 from runner.report.rows import CellRuns, copies_note
@@ -29,12 +30,9 @@ def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
 
 def to_markdown(a: str, b: str, verdicts: list[Verdict], detect: float) -> str:
     """Return a Markdown table with its sides above and its notes below, as a comment of a pull request."""
-    head, *rows = to_rows(verdicts)
-    cells = [[markdown(cell) for cell in row] for row in (head, *rows)]
-    table = [f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * len(head), *cells[1:])]
     notes = [f"- {markdown(note)}" for note in to_notes(verdicts, detect)]
     sides = f"A is {markdown(a)}, B is {markdown(b)}."
-    return "\n".join([sides, "", *table, "", *notes]) + "\n"
+    return "\n".join([sides, "", *pipes(*to_rows(verdicts)), "", *notes]) + "\n"
 
 
 def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runner.cli.commands import MAIN
+from runner.cli.commands import FURTHER, MAIN
 from tests.support.projects import Project
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -21,7 +21,6 @@ SNAPSHOTS = {
     "plan": ["plan", "tiny", "--device", "cpu", "--set", "seed=7", "--repeat", "2"],
     "dry-run": ["run", "tiny", "--only", "layout=1x2", "--device", "cpu", "--dry-run"],
     "summary": ["summarize"],
-    "summary-csv": ["summarize", "--format", "csv"],
 }
 
 
@@ -37,9 +36,17 @@ def test_a_command_s_outcome_is_its_snapshot(finished: Project, name: str, updat
 def test_without_a_command_the_help_is_shown(project: Project) -> None:
     shown = project.runner()
     assert (shown.code, shown.stderr) == (0, "")
-    assert "..." not in shown.stdout.partition("Commands:")[2]  # each summary is short enough to be shown in full
     helped = project.runner("--help").stdout
     assert project.runner("-h").stdout == helped == shown.stdout.partition("Next: ")[0]
+    commands = helped.partition("
+Commands:
+")[2]
+    assert "..." not in commands  # each summary is short enough to be shown in full
+    for listed, table in zip(commands.split("
+Further commands:
+"), (MAIN, FURTHER), strict=True):
+        assert [line.split()[0] for line in listed.splitlines()] == list(table)
+    assert len(MAIN) <= 10
     for command in MAIN:
         assert project.runner(command, "--help").code == 0
 

@@ -49,8 +49,8 @@ def test_the_targets_and_their_options_are_listed(project: Project) -> None:
 
 
 def test_the_options_of_a_target_are_recorded(project: Project, finished: Project) -> None:
-    (one,) = [run for run in finished.runs() if finished.record(run)["launch"]["layout"] == "1x1"]
-    recording = one / "raw" / "node0-rank0.stdout"
+    (alone,) = [run for run in finished.runs() if finished.record(run)["launch"]["layout"] == "1x1"]
+    recording = alone / "raw" / "node0-rank0.stdout"
     done = project.runner(*REPLAY, "--only", "layout=1x1", "--with", f"recording={recording}")
     assert done.code == 0, done.snapshot
     assert project.record()["launch"]["options"] == {"recording": str(recording)}
@@ -63,7 +63,14 @@ def test_the_schema_of_a_definition_is_printed(project: Project) -> None:
     assert {"program", "matrix", "scaling"} <= set(schema["properties"])
 
 
-def test_shells_complete_experiments_and_targets(project: Project) -> None:
-    for words, expected in (("runner plan t", "tiny"), ("runner run tiny --on k", "kubernetes")):
-        env = {"_RUNNER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-        assert project.runner(env=env).stdout.split() == [expected]
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("runner re", "report reproduce recover resume render"),
+        ("runner plan t", "tiny"),
+        ("runner run tiny --on k", "kubernetes"),
+    ],
+)
+def test_shells_complete_commands_experiments_and_targets(project: Project, words: str, found: str) -> None:
+    env = {"_RUNNER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    assert project.runner(env=env).stdout.split() == found.split()

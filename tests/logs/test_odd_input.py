@@ -4,8 +4,6 @@ import gzip
 import io
 import json
 import os
-import tarfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from runner.logs import sources
 from runner.logs.dialect import built_in
 from runner.logs.reading import read_log
+from tests.support.logs import read_text as read
 
 LOG = (
     b"Train Epoch: 1 [59520/60000 (99%)]\tLoss: 0.0639\r\n\r\n"
@@ -22,25 +21,19 @@ LOG = (
 
 
 def collected(path: Path) -> dict[str, dict[str, Any]]:
-    return {one["log"]: one for one in sources.of_path(path, built_in())}
-
-
-def one(path: Path, data: bytes) -> dict[str, Any]:
-    path.write_bytes(data)
-    (found,) = sources.of_path(path, built_in())
-    return found
+    return {log["log"]: log for log in sources.of_path(path, built_in())}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-def test_a_log_in_an_encoding_of_windows_is_read(tmp_path: Path, encoding: str) -> None:
-    found = one(tmp_path / "log", LOG.decode().encode(encoding))
+def test_a_log_in_an_encoding_of_windows_is_read(encoding: str) -> None:
+    found = read(LOG.decode().encode(encoding))
     assert (found["epochs_seen"], found["final_eval"]["value"]) == ([1], 98.48)
     assert found["final_eval"]["line"] == 3
 
 
-def test_a_log_of_utf_16_is_read_over_the_ends_of_blocks(tmp_path: Path) -> None:
+def test_a_log_of_utf_16_is_read_over_the_ends_of_blocks() -> None:
     noise = "一行没有任何意义的文字 \U0001f600\n" * 40_000
-    found = one(tmp_path / "log", b"\xff\xfe" + (noise + LOG.decode()).encode("utf-16-le"))
+    found = read(b"\xff\xfe" + (noise + LOG.decode()).encode("utf-16-le"))
     assert (found["final_eval"]["value"], found["line_count"]) == (98.48, 40_003)
 
 
@@ -48,8 +41,8 @@ CHINESE = "总共运行耗时: 559.67秒，acc: 88.1912%。\r\n"
 
 
 @pytest.mark.parametrize("encoding", ["gb18030", "utf-16-le", "utf-16-be"])
-def test_chinese_in_an_encoding_that_nothing_names_is_read_with_a_note(tmp_path: Path, encoding: str) -> None:
-    found = one(tmp_path / "log", (LOG.decode() + CHINESE).encode(encoding))
+def test_chinese_in_an_encoding_that_nothing_names_is_read_with_a_note(encoding: str) -> None:
+    found = read((LOG.decode() + CHINESE).encode(encoding))
     assert (found["wall_time_s"]["value"], found["wall_time_s"]["line"]) == (559.67, 4)
     assert f"it is not UTF-8, and was read as {encoding}, which nothing in it names" in found["notes"]
     assert not any("NUL" in note for note in found["notes"])
@@ -60,18 +53,18 @@ def test_chinese_in_an_encoding_that_nothing_names_is_read_with_a_note(tmp_path:
     [("Эпоха 1, точность: 0.97, время обучения: 12", "cp1251"), ("Durée: 12 s, précision: 0.97", "latin-1")]
     + [("Größe: 12 für das Training, Genauigkeit höher", "cp1252"), ("エポック 1: 精度 0.97", "shift-jis")],
 )
-def test_bytes_of_another_encoding_are_not_taken_for_chinese(tmp_path: Path, text: str, encoding: str) -> None:
-    found = one(tmp_path / "log", LOG + (text + "\n").encode(encoding))
+def test_bytes_of_another_encoding_are_not_taken_for_chinese(text: str, encoding: str) -> None:
+    found = read(LOG + (text + "\n").encode(encoding))
     assert not any("was read as" in note for note in found["notes"])
     assert found["final_eval"]["value"] == 98.48
 
 
-def test_a_chinese_line_in_utf_8_with_a_torn_one_stays_utf_8(tmp_path: Path) -> None:
-    found = one(tmp_path / "log", CHINESE.encode() * 3 + CHINESE.encode()[:5] + b"\n")
+def test_a_chinese_line_in_utf_8_with_a_torn_one_stays_utf_8() -> None:
+    found = read(CHINESE.encode() * 3 + CHINESE.encode()[:5] + b"\n")
     assert (found["wall_time_s"]["value"], found["notes"]) == (559.67, [])
 
 
-def test_the_json_files_of_docker_are_what_the_container_printed(tmp_path: Path) -> None:
+def test_the_json_files_of_docker_are_what_the_container_printed() -> None:
     lines = [
         "Epoch 1/2, Loss: 0.5\n",
         "Epoch 2/2, Loss: 0.4\n",
@@ -84,38 +77,22 @@ def test_the_json_files_of_docker_are_what_the_container_printed(tmp_path: Path)
         for line, time in zip(lines, stamps, strict=True)
     ]
     broken = ['{"log":"torn', '{"log":7,"stream":"stdout","time":"x"}', '{"log":"Epoch 9/9, Loss: 9.5"}']
-    found = one(tmp_path / "log", "\n".join([*rows, *broken, ""]).encode())
+    found = read("\n".join([*rows, *broken, ""]).encode())
     assert (found["epochs_seen"], found["last_train_loss"]["value"]) == ([1, 2], 0.4)
     assert (found["final_eval"]["value"], found["final_eval"]["line"], found["line_count"]) == (98.5, 4, 7)
     assert found["timestamps_span_s"]["value"] == 3
 
 
-def test_nul_bytes_and_bytes_of_no_encoding_hide_no_line(tmp_path: Path) -> None:
-    found = one(tmp_path / "log", b"\0" * 5_000 + b"\xff\xfe\x80\n" + LOG.replace(b"Test", b"\0\0Test") + b"\0" * 3_000)
+def test_nul_bytes_and_bytes_of_no_encoding_hide_no_line() -> None:
+    found = read(b"\0" * 5_000 + b"\xff\xfe\x80\n" + LOG.replace(b"Test", b"\0\0Test") + b"\0" * 3_000)
     assert found["final_eval"]["value"] == 98.48
     assert "8,002 NUL bytes were left out" in found["notes"]
 
 
 @pytest.mark.parametrize("place", ["٣٢٠", "３２１", "3٢1", "1,٣٢٠"])
-def test_numbers_in_the_digits_of_other_scripts_are_read(tmp_path: Path, place: str) -> None:
-    found = one(tmp_path / "log", f"Train Epoch: 1 [{place}/60000 (1%)]\tLoss: 0.3\n".encode() * 3)
+def test_numbers_in_the_digits_of_other_scripts_are_read(place: str) -> None:
+    found = read(f"Train Epoch: 1 [{place}/60000 (1%)]\tLoss: 0.3\n".encode() * 3)
     assert (found["epochs_seen"], found["last_train_loss"]["value"]) == ([1], 0.3)
-
-
-def archive_of(data: bytes) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        info = tarfile.TarInfo("mnist.log")
-        info.size = len(data)
-        tar.addfile(info, io.BytesIO(data))
-    return packed.getvalue()
-
-
-def zip_of(data: bytes) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("mnist.log", data)
-    return packed.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -123,14 +100,14 @@ def zip_of(data: bytes) -> bytes:
     [
         (gzip.compress(LOG), "compressed by gzip: not read; `gzip -dc FILE | runner collect -` reads it"),
         (gzip.compress(bytes(20_000_000)), "compressed by gzip"),
-        (archive_of(LOG), "an archive: not read; unpack it"),
-        (zip_of(LOG), "an archive: not read; unpack it"),
+        (b"mnist.log".ljust(257, b"\0") + b"ustar\x0000" + LOG, "an archive: not read; unpack it"),
+        (b"PK\x03\x04" + LOG, "an archive: not read; unpack it"),
         (os.urandom(50_000), "binary data"),
     ],
     ids=["gzip", "gzip bomb", "tar", "zip", "noise"],
 )
-def test_what_is_packed_has_one_note_that_says_the_way_out(tmp_path: Path, data: bytes, note: str) -> None:
-    found = one(tmp_path / "file", data)
+def test_what_is_packed_has_one_note_that_says_the_way_out(data: bytes, note: str) -> None:
+    found = read(data)
     assert found["status"] is None
     (said,) = found["notes"]
     assert note in said
@@ -177,8 +154,8 @@ def test_a_file_that_grows_is_read_as_far_as_it_went(tmp_path: Path, monkeypatch
     assert reading.notes == [f"the file grew while it was read; its first {whole:,} bytes were"]
 
 
-def test_escapes_of_a_terminal_in_values_do_not_come_out_again(tmp_path: Path) -> None:
-    found = one(tmp_path / "log", b"Total training time: 5 s \x1b]0;x\x07 \x9b31m \xc2\x9b\xe2\x80\xae\nKilled\n")
+def test_escapes_of_a_terminal_in_values_do_not_come_out_again() -> None:
+    found = read(b"Total training time: 5 s \x1b]0;x\x07 \x9b31m \xc2\x9b\xe2\x80\xae\nKilled\n")
     assert found["wall_time_s"]["value"] == 5
     assert found["wall_time_s"]["text"].isprintable()
     assert all(note.isprintable() for note in found["notes"])

@@ -50,24 +50,6 @@ def test_each_value_has_the_line_that_it_came_from() -> None:
     assert found["dialects"] == {"pytorch-mnist": 3}
 
 
-@pytest.mark.parametrize(
-    ("text", "status"),
-    [
-        (MNIST + "Training completed in 12.5 seconds\n", "completed"),
-        ("Traceback (most recent call last):\nImportError: no wandb\n" + MNIST, None),
-        (MNIST + "Training is finished\nTraceback (most recent call last):\nOSError: x\n", "completed"),
-        (MNIST + "Training is finished\nsrun: error: n1: task 3: Exited with exit code 1\n", "failed"),
-        ("step:9/10 train_loss:3.3 train_time:3ms step_avg:1ms\n", "truncated"),
-        ("step:10/10 train_loss:3.3 train_time:3ms step_avg:1ms\n", "completed"),
-        (event(1_000, "run_start") + event(2_500, "run_stop", status="aborted"), "failed"),
-        (event(1_000, "run_start") + event(2_500, "run_stop", status="success"), "completed"),
-        (event(1_000, "run_start") + event(2_500, "eval_accuracy", 0.5), "truncated"),
-    ],
-)
-def test_a_log_shows_how_its_run_ended(text: str, status: str | None) -> None:
-    assert read(text)["status"] == status
-
-
 def test_an_mlperf_run_is_read_from_its_events() -> None:
     lines = [
         event(500, "submission_benchmark", "dlrm_dcnv2"),

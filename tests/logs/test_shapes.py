@@ -109,7 +109,7 @@ class LineByLine(Scanner):
         for line in text.split(b"\n"):
             found = [fragment for fragment in fragments if fragment in line]
             pairs = [] if b":::ML" in line else [pair for fragment in found for pair in fragments[fragment]]
-            patterns = [one for literal, one in pairs if literal in line]
+            patterns = [pattern for literal, pattern in pairs if literal in line]
             is_event = b":::ML" in line and scan.is_event_of_use(line)
             if patterns or (found and (is_event if b":::ML" in line else self._is_general)):
                 yield start, line, patterns, 1
@@ -130,7 +130,7 @@ def read(data: bytes, *, block: int = 1 << 18, dense: int = 20, ends: int = 4, p
 def test_a_log_says_what_it_says_line_by_line(seed: int, count: int, block: int) -> None:
     data = log(seed, count)
     dense, ends = (0, 1_000)[seed % 2], (1, 4)[seed // 2 % 2]
-    fast, plain = (read(data, block=block, dense=dense, ends=ends, plain=one) for one in (False, True))
+    fast, plain = (read(data, block=block, dense=dense, ends=ends, plain=is_plain) for is_plain in (False, True))
     assert repr(fast) == repr(plain)  # nan is not equal to itself
 
 
@@ -162,7 +162,7 @@ def test_most_lines_of_one_kind_are_not_read(line: str) -> None:
     data = "".join(line.format(number) for number in range(10_000, 14_000)).encode()
     found = list(scanner.candidates(Block(data, 1), at_end=True))
     assert len(found) < 10
-    assert sum(one.lines for one in found) == 4_000
+    assert sum(candidate.lines for candidate in found) == 4_000
     assert (found[0].line, found[-1].line) == (1, 4_000)
 
 

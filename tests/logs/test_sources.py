@@ -50,10 +50,10 @@ def test_a_folder_gives_one_object_for_each_file_and_a_note_for_what_cannot_be_r
     (logs / "loop").symlink_to("loop")
     os.mkfifo(logs / "fifo")
     lines = collect(logs, "--json").stdout.splitlines()
-    found = {one["log"]: one for one in map(json.loads, lines)}
-    notes = {name: "; ".join(one["notes"]) for name, one in found.items()}
+    found = {log["log"]: log for log in map(json.loads, lines)}
+    notes = {name: "; ".join(log["notes"]) for name, log in found.items()}
     assert len(found) == 9
-    assert [name for name, one in found.items() if one["status"]] == ["b\\x1b[31m .log", "deep/a.log"]
+    assert [name for name, log in found.items() if log["status"]] == ["b\\x1b[31m .log", "deep/a.log"]
     assert "binary" in notes["binary.log"]
     assert "compressed" in notes["packed.tar.gz"]
     assert "empty" in notes["empty.log"]

@@ -30,18 +30,19 @@ def edited(run: Path, *place: str | int, value: object) -> None:
     (run / "run.json").write_text(json.dumps(record))
 
 
-def all_formats(results: Path) -> tuple[list[dict[str, Any]], list[str], str]:
-    """Summarise in every format; return the rows, all notes, and the texts."""
+def all_formats(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Summarise in every format; return the rows and all notes."""
     blocks, notes = summarize(results)
-    tables = [formats.to_table(block) for block in blocks]
-    shown = [text for one in tables for text in (one.title, *one.common, *one.head, *one.notes)]
-    shown += [text for one in tables for text in (one.published.title, *one.published.head)]
-    shown += [cell for one in tables for line in (*one.lines, *one.published.lines) for cell in line]
-    texts = [formats.document(form, blocks) for form in ("markdown", "csv", "json", "latex")]
-    for text in (*shown, *notes, *"".join(texts).split("\n")):
+    texts = {form: formats.document(form, blocks) for form in ("markdown", "csv", "json", "latex")}
+    shown = [*notes, *"".join(texts.values()).split("\n")]
+    for table in map(formats.to_table, blocks):
+        notes += table.notes
+        shown += [table.title, *table.common, *table.notes, table.published.title]
+        shown += [cell for grid in (table, table.published) for line in (grid.head, *grid.lines) for cell in line]
+    for text in shown:
         assert text.isprintable(), text
-    json.loads(texts[2])
-    return formats.to_rows(blocks), [*notes, *(note for one in tables for note in one.notes)], "\n".join(texts)
+    json.loads(texts["json"])
+    return formats.to_rows(blocks), notes
 
 
 def by_hand(results: Path, make: Make, **changes: Any) -> RunFolder:

@@ -41,20 +41,20 @@ def test_claims_of_one_table_hold_together_by_holm_s_correction() -> None:
     assert alone.adjusted_p == alone.difference.p if alone.difference else False
     assert not [note for note in notes_of(block(base() + barely("1x2"))) if "Holm" in note]
     among = block(base() + pair() + barely("1x3") + barely("1x4"))
-    found = {one.first.layout: one for one in among.rows}
+    found = {line.first.layout: line for line in among.rows}
     assert found["1x2"].claimed is True
     for layout in ("1x3", "1x4"):
-        one = found[layout]
-        assert one.speedup
-        assert (one.speedup.low or 0) > 1
-        assert one.claimed == f"p = {2 * (alone.adjusted_p or 0):.2g} among all rows (Holm)"
+        line = found[layout]
+        assert line.speedup
+        assert (line.speedup.low or 0) > 1
+        assert line.claimed == f"p = {2 * (alone.adjusted_p or 0):.2g} among all rows (Holm)"
     said = [note for note in notes_of(among) if "Holm" in note]
     assert said == ["claims: 3 rows are compared, so each has to hold after Holm's correction: p < 0.05"]
 
 
 def test_a_row_that_is_refused_for_another_reason_makes_it_no_harder_for_the_others() -> None:
     found = block(base() + barely("1x2") + [run(9.0, "1x4", 4)])
-    assert [one.claimed for one in found.rows] == ["the baseline", True, "n = 1, needs 3 on both sides"]
+    assert [line.claimed for line in found.rows] == ["the baseline", True, "n = 1, needs 3 on both sides"]
 
 
 def test_intervals_claims_and_heads_are_those_of_the_confidence_that_is_asked_for() -> None:
@@ -70,23 +70,12 @@ def more(runs: list[RunSummary]) -> list[str]:
     return [note for note in notes_of(block(runs)) if note.startswith("more repeats")]
 
 
-def test_a_wide_interval_comes_with_the_number_of_repeats_that_would_narrow_it() -> None:
-    assert more(base() + pair()) == more(base() + pair(TWO[:1])) == []
-    wide = [6.0, 6.4, 5.6]
-    (said,) = more(base() + pair(wide))
-    assert said.startswith("more repeats for +-5%, of a cell and of its baseline: 1x2: ")
-    count = int(said.rpartition(" ")[2])
-    difference = row(base() + pair(wide)).difference
-    assert difference
-    widths = [difference.with_repeats([repeats, repeats]).half_width or 0 for repeats in (3 + count, 2 + count)]
-    assert widths[0] <= math.log(1.05) < widths[1]
-
-
 def test_a_difference_that_is_not_shown_comes_with_the_number_of_repeats_that_would_show_it() -> None:
     _, said = more(base() + pair([9.0, 10.1, 9.6]))
     assert said.startswith("more repeats to show a speed-up like the one seen, of both (90% power): 1x2: ")
     assert 10 < int(said.rpartition(" ")[2].replace(",", "")) < 500
     assert more(base() + pair([5.0, 10.0, 20.0]))[1].endswith("1x2: over 10,000")
+    assert more(base() + pair()) == more(base() + pair(TWO[:1])) == []
 
 
 REFUSED = {
@@ -151,15 +140,15 @@ def test_nothing_of_nccl_matters_on_the_cpu() -> None:
 def test_runs_made_in_another_way_are_not_compared_and_what_differs_is_named(changes: dict[str, Any], why: str) -> None:
     blocks = compare(base() + pair(**changes))
     assert len(blocks) == 2
-    (claimed,) = [found.claimed for one in blocks for found in one.rows if found.first.layout == "1x2"]
+    (claimed,) = [found.claimed for table in blocks for found in table.rows if found.first.layout == "1x2"]
     assert claimed == f"no one-process run like it: {why}"
 
 
 def test_numbers_that_are_written_in_two_ways_are_one_argument_and_one_axis() -> None:
     found = block(changed(base(), args={"epochs": 1.0}) + pair(args={"epochs": 1.0}))
-    assert [(len(one.runs), one.claimed) for one in found.rows] == [(3, "the baseline"), (3, True)]
+    assert [(len(line.runs), line.claimed) for line in found.rows] == [(3, "the baseline"), (3, True)]
     mixed = changed(base(axes={"batch": [8, {"of": 2}]}), axes={"batch": [8.0, {"of": 2.0}]})
-    assert [len(one.runs) for one in block(mixed).rows] == [3]
+    assert [len(line.runs) for line in block(mixed).rows] == [3]
     for value in (True, "1.0", 1.5):
         assert len(compare(changed(base(), args={"epochs": value}))) == 2
 
@@ -167,14 +156,14 @@ def test_numbers_that_are_written_in_two_ways_are_one_argument_and_one_axis() ->
 def test_a_baseline_of_another_experiment_or_folder_is_none() -> None:
     for changes in ({"experiment": "other", "hardware": "B"}, {"path": "elsewhere/run", "hardware": "B"}):
         blocks = compare(base(ONE[:1], **changes) + pair())
-        (claimed,) = [found.claimed for one in blocks for found in one.rows if found.first.layout == "1x2"]
+        (claimed,) = [found.claimed for table in blocks for found in table.rows if found.first.layout == "1x2"]
         assert claimed == "no one-process run on the same hardware to compare with"
 
 
 def test_a_declared_baseline_is_used() -> None:
     runs = base(axes={"backend": "nccl"}) + base([20.0, 20.1, 19.9], axes={"backend": "gloo"})
     found = block(runs, {"baseline": {"backend": "nccl"}})
-    gloo = next(one for one in found.rows if one.first.axes["backend"] == "gloo")
+    gloo = next(line for line in found.rows if line.first.axes["backend"] == "gloo")
     assert value(gloo.speedup) == pytest.approx(0.5, rel=1e-2)
     assert gloo.claimed is True
 
@@ -245,8 +234,8 @@ RUNS = st.lists(
 @given(RUNS)
 def test_no_run_is_lost_and_no_claim_stands_without_its_evidence(runs: list[RunSummary]) -> None:
     blocks = compare(runs)
-    rows = [found for one in blocks for found in one.rows]
-    assert sorted(one.path for found in rows for one in found.runs) == sorted(one.path for one in runs)
+    rows = [found for table in blocks for found in table.rows]
+    assert sorted(each.path for found in rows for each in found.runs) == sorted(each.path for each in runs)
     for found in rows:
         assert found.claimed is True or (isinstance(found.claimed, str) and found.claimed)
         if found.claimed is True:
@@ -254,13 +243,13 @@ def test_no_run_is_lost_and_no_claim_stands_without_its_evidence(runs: list[RunS
             assert found.baseline
             assert (found.speedup.low or 0) > 1 or (found.speedup.high or 2) < 1
             assert min(len(found.complete), len(found.baseline.complete)) >= 3
-            assert all(one.status == "completed" for side in (found, found.baseline) for one in side.runs)
+            assert all(each.status == "completed" for side in (found, found.baseline) for each in side.runs)
         if found.speedup is not None:
             assert math.isfinite(found.speedup.value)
 
 
 @pytest.mark.parametrize(
-    ("axis", "one", "other", "said"),
+    ("axis", "first", "second", "said"),
     [
         ("program", ("one", None), ("ddp", 1234.0), ["1x1 one: 10; 1x2 ddp: 1,234"]),
         ("exchange", ("all", 900.0), ("less", 90.0), ["1x1 all: 10; 1x2 all: 900; 1x2 less: 90"]),
@@ -268,9 +257,9 @@ def test_no_run_is_lost_and_no_claim_stands_without_its_evidence(runs: list[RunS
     ],
 )
 def test_what_a_step_moves_is_said_where_programs_or_rows_of_one_layout_move_different_amounts(
-    axis: str, one: tuple[str, float | None], other: tuple[str, float], said: list[str]
+    axis: str, first: tuple[str, float | None], second: tuple[str, float], said: list[str]
 ) -> None:
-    runs = base(axes={axis: one[0]}, bytes_moved=10.0)
-    runs += [found for way, moved in (one, other) if moved for found in pair(axes={axis: way}, bytes_moved=moved)]
+    runs = base(axes={axis: first[0]}, bytes_moved=10.0)
+    runs += [found for way, moved in (first, second) if moved for found in pair(axes={axis: way}, bytes_moved=moved)]
     notes = [note for note in notes_of(block(runs)) if note.startswith("bytes that a step moves")]
     assert [note.partition("): ")[2] for note in notes] == said

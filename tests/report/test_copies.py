@@ -32,7 +32,7 @@ def test_copies_of_one_run_are_no_repeats_of_it(results: Path, make: Make) -> No
     make.run(results, 6.0, layout="1x2")
     copied(results, 2)
     (found,) = summarize(results)[0]
-    assert [(len(one.runs), one.claimed) for one in found.rows] == [
+    assert [(len(row.runs), row.claimed) for row in found.rows] == [
         (1, "the baseline"),
         (1, "n = 1, needs 3 on both sides"),
     ]

@@ -58,7 +58,7 @@ def test_a_doubtful_run_is_noted_and_no_claim_rests_on_it(results: Path, make: M
         bad = make.run(results, stdout={0: printed})
         doubts = bad.read().doubts
         assert any(doubt in said for said in doubts), doubts
-        rows, notes, _ = all_formats(results)
+        rows, notes = all_formats(results)
         assert any("doubtful" in note and doubt in note for note in notes)
         assert True not in [row["claimed"] for row in rows]
         assert reparse(bad.path).doubts == doubts
@@ -70,7 +70,7 @@ def test_runs_with_lr_nan_and_lr_inf_are_rows_of_their_own(results: Path, make: 
         folder = make.run(results, args={"lr": lr}, axes={"lr": lr}, definition={"args": {"lr": lr}})
         assert json.loads((folder.path / "request" / "launch.json").read_bytes(), parse_constant=pytest.fail)
         assert folder.read().launch.args == {"lr": lr if lr == 0.1 else str(lr)}
-    rows, _, _ = all_formats(results)
+    rows, _ = all_formats(results)
     assert [(row["axes"]["lr"], row["n"]) for row in rows] == [("-inf", 1), (0.1, 1), ("inf", 1), ("nan", 1)]
 
 
@@ -83,25 +83,24 @@ def test_what_stopped_a_run_is_its_reason_in_one_printable_line(results: Path, m
     assert record.reason.isprintable()
 
 
-def test_without_an_outcome_nobody_says_that_the_runner_was_killed(results: Path, make: Make) -> None:
-    folder = begin(results, make.launch(runner={"host": os.uname().nodename, "pid": 1, "pid_started": 0.0}), "", "")
-    (folder.raw / "node0-rank0.stdout").write_bytes(make.lines(0, 2.0))
-    said = "the runner did not record how the run ended: it was killed, or it could not write"
-    _, notes, _ = all_formats(results)
-    assert any(f"incomplete: {said}" in note for note in notes)
-    record = reparse(folder.path)
-    assert (record.status, record.reason) == ("incomplete", said)
-    assert record.metrics["train_seconds"] == 2.0
+UNKNOWN = "the runner did not record how the run ended: it was killed, or it could not write"
+FULL = Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)], stopped_because="the disk is full")
 
 
-def test_a_run_whose_outcome_is_known_and_whose_record_was_not_written_is_not_called_killed(
-    results: Path, make: Make
+@pytest.mark.parametrize(
+    ("outcome", "said", "status", "reason"),
+    [
+        (None, f"incomplete: {UNKNOWN}", "incomplete", UNKNOWN),
+        (FULL, "the run ended and its record was not written", "failed", "the disk is full"),
+    ],
+)
+def test_a_run_whose_record_was_not_written_is_called_killed_only_if_nothing_else_is_known(
+    results: Path, make: Make, outcome: Outcome | None, said: str, status: str, reason: str
 ) -> None:
     folder = begin(results, make.launch(runner={"host": os.uname().nodename, "pid": 1, "pid_started": 0.0}), "", "")
     (folder.raw / "node0-rank0.stdout").write_bytes(make.lines(0, 2.0))
-    because = "the disk is full"
-    folder.keep_outcome(Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)], stopped_because=because))
-    _, notes, _ = all_formats(results)
-    assert any("the run ended and its record was not written" in one for one in notes)
+    if outcome:
+        folder.keep_outcome(outcome)
+    assert any(said in note for note in all_formats(results)[1])
     record = reparse(folder.path)
-    assert (record.status, record.reason) == ("failed", because)
+    assert (record.status, record.reason, record.metrics["train_seconds"]) == (status, reason, 2.0)

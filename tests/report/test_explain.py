@@ -55,7 +55,7 @@ def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "aaaaaaaa"
 
 def named(made: Record) -> list[tuple[tuple[int, ...], str]]:
     times = times_of(made)
-    return [(one.ranks, one.kind) for one in causes(times, made)]
+    return [(cause.ranks, cause.kind) for cause in causes(times, made)]
 
 
 SLOW_LINK = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 6.5e6}}
@@ -202,17 +202,13 @@ def test_whatever_stands_in_a_record_does_no_harm(odd: dict[str, Any], host: Any
     assert all(line.isprintable() for line in [*lines, *(name + figures for name, _, figures in bars)])
 
 
-def with_times(lines: bytes, parts: Told) -> bytes:
-    """Put into the one epoch of a rank's lines where its time went."""
-    fields = json.dumps(told(parts, slowest_share=1.0)).encode()
-    return lines.replace(b'"steps": 13', b'"steps": 13, ' + fields[1:-1])
-
-
 def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
     project: Project, make: Make, results: Path
 ) -> None:
-    parts = (WAITING, SLOW_LOADER)
-    stdout = {rank: with_times(make.lines(rank, 10.0), own) for rank, own in enumerate(parts)}
+    stdout = {}
+    for rank, parts in enumerate((WAITING, SLOW_LOADER)):  # put into the one epoch where its time went
+        fields = json.dumps(told(parts, slowest_share=1.0))[1:-1].encode()
+        stdout[rank] = make.lines(rank, 10.0).replace(b'"steps": 13', b'"steps": 13, ' + fields)
     folder = make.run(results, stdout=stdout, layout="1x2")
     done = project.runner("explain", folder.path)
     assert done.code == 0, done.snapshot

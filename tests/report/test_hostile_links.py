@@ -17,15 +17,6 @@ from tests.support.patience import patient
 from tests.support.records import Make
 
 
-def foreign_folder(place: Path) -> Path:
-    """Somebody else's folder, which looks like what torchrun leaves."""
-    worker = place / "foreign" / "none_x" / "attempt_0" / "0"
-    worker.mkdir(parents=True)
-    (worker / "stdout.log").write_text("somebody else's words")
-    (place / "foreign" / "empty").mkdir()
-    return place / "foreign"
-
-
 def link(path: Path, target: Path | str) -> None:
     """Put a link in the place of a file or a folder."""
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -71,13 +62,17 @@ ATTACKS: dict[str, Callable[[RunFolder, Path], None]] = {
 def test_links_and_special_files_below_a_run_are_never_followed_moved_or_written_through(
     results: Path, tmp_path: Path, make: Make, attack: Callable[[RunFolder, Path], None], by_hand: bool
 ) -> None:
-    foreign = foreign_folder(tmp_path)
+    foreign = tmp_path / "foreign"  # which looks like what torchrun leaves
+    worker = foreign / "none_x" / "attempt_0" / "0"
+    worker.mkdir(parents=True)
+    (worker / "stdout.log").write_text("somebody else's words")
+    (foreign / "empty").mkdir()
     make.run(results, 4.0)
     folder = begin(results, make.launch(by_hand=by_hand, runner={"host": os.uname().nodename, "pid": 1}), "", "")
     attack(folder, foreign)
     before, own = state(foreign), state(results)
     began = time.process_time()
-    rows, notes, _ = all_formats(results)
+    rows, notes = all_formats(results)
     assert sum(row["n"] for row in rows) == 1
     assert state(results) == own
     assert any(folder.path.name in note for note in notes)
@@ -103,7 +98,7 @@ def test_a_link_to_a_record_a_run_or_an_experiment_is_a_note(results: Path, tmp_
     (results / "tiny" / "linked-record" / "run.json").symlink_to(elsewhere / "run.json")
     (results / "tiny" / "a-fifo").mkdir()
     os.mkfifo(results / "tiny" / "a-fifo" / "run.json")
-    rows, notes, _ = all_formats(results)
+    rows, notes = all_formats(results)
     assert [row["seconds"] for row in rows] == [4.0]
     for name in ("linked experiment", "linked-run", "linked-record", "a-fifo"):
         assert sum(name in note and "left out" in note for note in notes) == 1, name
@@ -139,7 +134,7 @@ def test_summarize_writes_nothing_below_results_not_even_for_a_run_that_was_star
     folder = by_hand(results, make)
     before = state(results)
     for _ in range(2):
-        rows, notes, _ = all_formats(results)
+        rows, notes = all_formats(results)
         assert [(row["n"], row["seconds"], row["started_by_hand"]) for row in rows] == [(1, 2.0, 1)]
         assert "1x1: started by hand, so no runner supervised it: 1 of 1 runs" in notes
     assert state(results) == before

@@ -36,7 +36,7 @@ def test_a_line_of_hundreds_of_megabytes_is_dropped_and_said_in_bounded_memory(s
     tracemalloc.stop()
     assert [event.key for block in blocks for event in block.events] == ["last"]
     assert sum(block.too_long for block in blocks) == (0 if start else 1)
-    broken = [(one.line, one.reason) for block in blocks for one in block.malformed]
+    broken = [(line.line, line.reason) for block in blocks for line in block.malformed]
     assert broken[-1][0] == 3
     assert [reason for _, reason in broken[:-1]] == (["longer than 65,536 bytes"] if start else [])
     assert isinstance(blocks[0], Block)

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from runner.records.schema import NodeExit, Outcome
+from runner.records.schema import NodeExit, Outcome, Record
 from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
 from runner.report.run_summary import RunSummary, summary_of
+from runner.report.summarize import summarize
 from runner.report.verdicts import to_notes
-from tests.report.test_two_sides import one as verdict_of
+from tests.report.test_two_sides import verdict_of
 from tests.support.records import Make
 from tests.support.summaries import ONE, TWO, base, block, changed, pair, row, run
 
@@ -32,7 +33,7 @@ def claimed(make: Make, results: Path, runner: dict[str, Any] | None = None, **s
     """Return the verdict on a second process that ran on another machine than the first."""
     runs = [made(make, results, "1x1", repeat, {}) for repeat in (1, 2, 3)]
     runs += [made(make, results, "1x2", repeat, runner or {}, **start) for repeat in (1, 2, 3)]
-    (found,) = [one for each in compare(runs) for one in each.rows if one.first.layout == "1x2"]
+    (found,) = [found for table in compare(runs) for found in table.rows if found.first.layout == "1x2"]
     return found.claimed
 
 
@@ -77,13 +78,6 @@ def test_old_records_without_an_id_are_of_one_machine_by_its_name(make: Make, tm
 def test_runs_of_which_no_machine_is_known_are_never_claimed() -> None:
     unknown = row(base(machines=[("", "")]) + pair(machines=[("", "")])).claimed
     assert unknown == "not known on which machine 1x2 ran"
-
-
-def test_the_node_of_a_scheduler_names_the_machine_of_a_program_that_reports_none(make: Make, tmp_path: Path) -> None:
-    exits = [NodeExit(node, 0, place={"machine": f"n{node}", "job": "7"}) for node in range(2)]
-    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=12, exits=exits)
-    folder = make.run(tmp_path, layout="2x1", target="slurm", outcome=outcome, stdout={})
-    assert summary_of(folder.read()).machines == [("", "n0"), ("", "n1")]
 
 
 CONFOUNDED = {
@@ -147,3 +141,45 @@ def test_no_load_of_a_program_that_cannot_report_it_is_said_and_refuses_nothing(
     said = "load unknown, so nothing shows that the machine was quiet"
     assert f"{said}: 1x2" in notes_of(block(runs))
     assert f"1x1: {said}" in to_notes([verdict_of(base(**plain), base([10.02, 10.0, 9.97]))], 0.05)
+
+
+def batch_run(make: Make, results: Path, layout: str, repeat: int, *nodes: dict[str, Any]) -> Record:
+    """A run of a batch job, with one rank on each of its nodes; those of which nothing is known print nothing."""
+    exits = [NodeExit(node, 0, place={"machine": f"n{node}", "job": "7"}) for node in range(len(nodes))]
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=12, exits=exits)
+    seconds = 10 / len(nodes) + repeat / 100
+    stdout = {rank: make.lines(rank, seconds, **facts) for rank, facts in enumerate(nodes) if facts}
+    changes: dict[str, Any] = {"layout": layout, "target": "slurm", "repeat": repeat, "outcome": outcome}
+    return make.run(results, stdout=stdout, **changes).read()
+
+
+CORES_16, CORES_32 = {"machine_cores": 16}, {"machine_cores": 32}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ([CORES_16] * 2, "True"),
+        ([CORES_32] * 2, "hardware differs: Toy CPU, 32 cores and Toy CPU, 16 cores"),
+        ([CORES_16, CORES_32], "cores of a node differs: "),
+        ([CORES_16, {**CORES_16, "device_name": "B"}], "heterogeneous devices have no baseline"),
+    ],
+)
+def test_a_speed_up_over_like_nodes_of_a_scheduler_is_claimed_and_over_unlike_nodes_refused(
+    make: Make, tmp_path: Path, nodes: list[dict[str, Any]], why: str
+) -> None:
+    for repeat in (1, 2, 3):
+        batch_run(make, tmp_path, "1x1", repeat, CORES_16)
+        batch_run(make, tmp_path, "2x1", repeat, *nodes)
+    (found,) = [row for block in summarize(tmp_path)[0] for row in block.rows if row.first.layout == "2x1"]
+    assert why in str(found.claimed)
+
+
+def test_the_cores_and_machines_of_a_job_are_those_of_its_nodes_and_not_of_the_runner(
+    make: Make, tmp_path: Path
+) -> None:
+    record = batch_run(make, tmp_path, "1x1", 1, CORES_16)
+    assert record.launch.host["cores"] == 2
+    found = summary_of(record)
+    assert (found.cores, found.hardware) == (16, "Toy CPU, 16 cores")
+    assert summary_of(batch_run(make, tmp_path, "2x1", 1, {}, {})).machines == [("", "n0"), ("", "n1")]

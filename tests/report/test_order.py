@@ -121,7 +121,7 @@ def made(order: str, **changes: Any) -> list[RunSummary]:
     runs = [*base([10.0 + 0.01 * n for n in range(order.count("A"))])]
     runs += pair([6.0 + 0.01 * n for n in range(order.count("B"))])
     moments = [float(100 * place) for side in places(order) for place in side]
-    return [msgspec.structs.replace(one, began=at, **changes) for one, at in zip(runs, moments, strict=True)]
+    return [msgspec.structs.replace(each, began=at, **changes) for each, at in zip(runs, moments, strict=True)]
 
 
 def test_runs_made_in_turn_are_claimed() -> None:
@@ -161,7 +161,7 @@ def test_the_command_names_the_target_the_axes_and_the_arguments_that_were_set()
 
 def test_an_order_that_says_less_widens_the_interval_and_is_noted() -> None:
     found = row(made("AAABBBAAABBB"))
-    plain = welch(*([one.seconds or 0.0 for one in side] for side in (found.baseline.complete, found.complete)))  # type: ignore[union-attr]
+    plain = welch(*([each.seconds or 0.0 for each in side] for side in (found.baseline.complete, found.complete)))  # type: ignore[union-attr]
     assert found.difference.half_width == pytest.approx(1.22 * (plain.half_width or 0.0), rel=0.01)
     assert "interval widened by the order of the runs: 1x2: x 1.22" in notes(block(made("AAABBBAAABBB")))
 
@@ -174,10 +174,10 @@ def test_a_record_without_its_start_shows_nothing() -> None:
 
 def test_jobs_side_by_side_on_several_machines_are_in_no_order_and_on_one_machine_in_each_other_s_way() -> None:
     apart = [
-        msgspec.structs.replace(one, began=float(n), machines=[(f"m{n}", "")]) for n, one in enumerate(made("AAABBB"))
+        msgspec.structs.replace(each, began=float(n), machines=[(f"m{n}", "")]) for n, each in enumerate(made("AAABBB"))
     ]
     assert row(apart).claimed is True
-    together = [msgspec.structs.replace(one, machines=[("m", "")]) for one in apart]
+    together = [msgspec.structs.replace(each, machines=[("m", "")]) for each in apart]
     said = f"two runs on one machine at the same time: {apart[0].path} and {apart[1].path}; {COMMAND} 3"
     assert row(together).claimed == said
 

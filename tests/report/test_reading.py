@@ -13,16 +13,13 @@ from runner.records.provenance import describe_runner
 from runner.report import formats as report
 from runner.report.reading import read_results
 from runner.report.summarize import summarize
+from tests.report.hostile import FORGED, HUGE, all_formats, edited
 from tests.support.records import Make
 
 
 @pytest.fixture
 def results(weird_path: Path) -> Path:
     return weird_path / "results"
-
-
-def seen(results: Path) -> list[tuple[str, str, float | None]]:
-    return [(one.path, one.status, one.seconds) for one in read_results(results).runs]
 
 
 def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(results: Path, make: Make) -> None:
@@ -36,22 +33,33 @@ def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(resul
         "d-newer": json.dumps({**plain, "launch": {**plain["launch"], "schema": 2}}).encode(),
         "e-unreadable": b"\xff\xfe\x00",
         "f-folder": None,
-        "g-layout": data.replace(b'"layout": "1x1"', b'"layout": "9y9"'),
         "h-list": b"[]",
     }
     for name, content in odd.items():
         path = results / "tiny" / name / "run.json"
         path.parent.mkdir()
         path.mkdir() if content is None else path.write_bytes(content)
+    values: dict[tuple[str | int, ...], object] = {
+        ("launch", "layout"): "9y9",
+        ("outcome", "exits"): [{"node": HUGE, "code": 0}],
+        ("ranks", 0, "rank"): -1,
+        ("ranks", 0, "events_seen"): HUGE,
+        ("metrics", "train_seconds"): HUGE,
+        ("status",): FORGED,
+        ("metrics",): [],
+    }
+    for number, (place, value) in enumerate(values.items()):
+        path = make.run(results, 9.0).path.rename(results / "tiny" / f"value-{number}")
+        edited(path, *place, value=value)
     (results / "tiny" / "k-link").mkdir()
     (results / "tiny" / "k-link" / "run.json").symlink_to("nowhere")
     (results / "tiny" / "k-link" / "raw").mkdir()
     (results / "a file").write_text("x")
-    blocks, notes = summarize(results)
-    assert [row["seconds"] for row in report.to_rows(blocks)] == [4.0]
-    assert len(notes) == len(odd) + 1, notes
-    assert all("\n" not in note for note in notes)
-    for name in [*odd, "k-link"]:
+    rows, _ = all_formats(results)
+    _, notes = summarize(results)
+    assert [row["seconds"] for row in rows] == [4.0]
+    assert len(notes) == len(odd) + len(values) + 1, notes
+    for name in [*odd, *(f"value-{number}" for number in range(len(values))), "k-link"]:
         assert sum(f"/{name}" in note and "left out" in note for note in notes) == 1, name
     assert any("newer than this runner's 1: update the runner" in note for note in notes)
 
@@ -93,7 +101,7 @@ def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, 
         {**own, "pid": "x"},
     ):
         begin(results, make.launch(runner=runner), "", "")
-    assert [status for _, status, _ in seen(results)] == ["running", "incomplete", "running", "incomplete"]
+    assert [run.status for run in read_results(results).runs] == ["running", "incomplete", "running", "incomplete"]
 
 
 def test_a_run_of_a_living_runner_is_not_parsed_again(results: Path, make: Make) -> None:

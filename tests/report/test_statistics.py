@@ -89,7 +89,7 @@ def test_holm_s_correction_is_its_definition(values: list[float]) -> None:
     assert len(adjusted) == len(values)
     for value, found in zip(values, adjusted, strict=True):
         at_most = [other for other in values if other <= value]
-        expected = max(min(1.0, sum(other >= one for other in values) * one) for one in at_most)
+        expected = max(min(1.0, sum(other >= p for other in values) * p) for p in at_most)
         assert found == pytest.approx(expected)
 
 
