@@ -106,7 +106,7 @@ def _value(row: Expected) -> float:
 
 
 def estimate(cell: Cell, inputs: Inputs) -> Estimate:
-    """Return the speed-up of a cell with its 95% interval; of one process it is 1 and has none.
+    """Return the speed-up of a cell with its interval; of one process it is 1 and has none.
 
     Every figure is drawn anew many times, and most of what comes out is the interval. The draws begin with the same
     number each time, so that the same records give the same interval.

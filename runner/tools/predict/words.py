@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from shlex import quote
 
 from runner.report.cells import estimate
+from runner.report.statistics import DEFAULT
 from runner.tools.predict.answer import Answer, Line
 from runner.tools.predict.forecast import LIMITS, NEAR_BEST, Expected
 
-HEAD = ("layout", "communication", "speed-up [95%]", "limited by", "measured")
+HEAD = ("layout", "communication", f"speed-up [{DEFAULT}]", "limited by", "measured")
 MOVED_OTHERWISE = 0.1
 """Part of the bytes by which a prediction may be off without a word; buffers and odd tensors are not all counted."""
 _HERE = "local"
