@@ -101,7 +101,7 @@ def test_the_lines_that_a_document_shows_of_a_script_stand_in_it_in_this_order()
 
 
 @pytest.fixture(scope="module")
-def begun(project: Path) -> set[str]:
+def begun() -> set[str]:
     """The commands that have begun in the copy of the project."""
     return set()
 
