@@ -91,7 +91,8 @@ def answer(
                 lacks |= dict.fromkeys(f"{layout} {communication}: {why}" for why in expected.lacks)
             # A link that is assumed is not the one of the runs.
             compared = not (assumed.has_link and layout.nodes > 1)
-            moved = _moved(base, layout, communication)
+            steps = base.step.steps / (1 if setting.place.strong else layout.world_size)
+            moved = communication.moved_bytes(base.step, layout.world_size, steps)
             lines.append(_beside(expected, start, moved) if compared else Line(expected, moved=(moved, None)))
     return Answer(start, base, assumed, tuple(lines), network_runs, tuple(lacks), tuple(unmeasured))
 
@@ -100,12 +101,6 @@ def measured_cells(start: Start) -> list[tuple[Layout, Communication]]:
     """Return the cells of several processes that were measured."""
     cells = {(run.layout, str(communication_of(run))): communication_of(run) for run in start.others}
     return [(Layout.parse(layout), communication) for (layout, _), communication in sorted(cells.items())]
-
-
-def _moved(base: Base, layout: Layout, communication: Communication) -> float:
-    ranks = layout.world_size
-    steps = base.step.steps / (ranks if base.first.scaling == "weak" else 1)
-    return communication.moved_bytes(base.step, ranks, steps)
 
 
 def _beside(expected: Expected, start: Start, moved: float) -> Line:

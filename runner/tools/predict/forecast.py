@@ -11,7 +11,7 @@ from runner.report.statistics import DEFAULT, Estimate
 from runner.tools.predict.base import Base
 from runner.tools.predict.communication import SHARED, Communication
 from runner.tools.predict.figures import FURTHEST
-from runner.tools.predict.model import Cell, Inputs, Parts, Place
+from runner.tools.predict.model import Cell, Inputs, Parts
 from runner.tools.predict.place import Setting
 
 NEAR_BEST = 0.9
@@ -67,17 +67,15 @@ class Expected:
 def expect(base: Base, setting: Setting, layout: Layout, communication: Communication) -> Expected:
     """Predict one layout with one communication."""
     ranks = layout.world_size
-    strong = base.first.scaling != "weak"
     if communication.kind == SHARED and layout.nodes > 1:
         return Expected(layout, communication, None, lacks=("it is for processes of one machine",))
-    if ranks > 1 and setting.network is None:
+    if ranks > 1 and setting.place.network is None:
         return Expected(layout, communication, None, lacks=(NETWORK,))
-    if strong and 0 < base.step.samples < ranks:
+    if setting.place.strong and 0 < base.step.samples < ranks:
         return Expected(
             layout, communication, None, lacks=(f"a batch of {base.step.samples} is too small for {ranks} processes",)
         )
-    place = Place(layout, strong, setting.crowded, setting.network)
-    cell = Cell(base.step, place, communication)
+    cell = Cell(base.step, setting.place, communication)
     chosen = None if ranks == 1 else communication
     return Expected(layout, chosen, estimate(cell, setting.inputs), cell.parts(setting.inputs.central()), setting.lacks)
 

@@ -21,9 +21,9 @@ _MOST_RUNS = 20_000
 
 def tables(results: Path, runs: list[RunSummary], experiment: str | None = None) -> list[Table]:
     """Return a table for each cell of one process that has measured and predicted speed-ups; often there is none."""
-    reader = Reader(results, runs)
-    if len(runs) > _MOST_RUNS or not reader.knows_networks:
+    if len(runs) > _MOST_RUNS:
         return []
+    reader = Reader(results, runs)
     places = {
         (run.experiment, run.target, tuple(place_of(run).items()))
         for run in runs

@@ -63,7 +63,7 @@ def test_whatever_the_records_hold_a_prediction_is_a_number_or_none(
     setting = setting_of(Layout.parse(layout), base(cores), [measured(at, *metrics)], assumed)
     told = expect(base(cores), setting, Layout.parse(layout), Communication())
     if told.speedup is None:
-        assert setting.network is None
+        assert setting.place.network is None
         return
     assert told.speedup.low is not None
     assert told.speedup.high is not None
@@ -74,8 +74,8 @@ def test_whatever_the_records_hold_a_prediction_is_a_number_or_none(
 def test_neighbours_of_one_machine_are_those_of_all_nodes_that_share_it() -> None:
     here = setting_of(Layout.parse("2x1"), base(), [measured("2x1", QUIET, machines=("a", "a"))], Assumed())
     apart = setting_of(Layout.parse("2x1"), base(), [measured("2x1", QUIET)], Assumed())
-    assert here.crowded == 1.0
-    assert apart.crowded == 0.0
+    assert here.place.crowded == 1.0
+    assert apart.place.crowded == 0.0
 
 
 def test_more_processes_than_cores_wait_for_one() -> None:
@@ -89,7 +89,7 @@ def test_more_processes_than_cores_wait_for_one() -> None:
 def test_processes_on_gpus_have_them_to_themselves() -> None:
     setting = setting_of(Layout.parse("1x8"), base(device="cuda"), [measured("1x2", QUIET)], Assumed())
     assert setting.inputs.slower.value == 1.0
-    assert setting.crowded == 0.0
+    assert setting.place.crowded == 0.0
 
 
 def test_what_is_not_measured_is_said() -> None:
