@@ -28,24 +28,16 @@ def audit_file(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> 
 
 def audit_page(page: Page) -> Audit:
     """Check a page that has been read."""
-    audit, text = check_tables(page), check_prose(page)
-    audit.findings = sorted([*audit.findings, *text.findings], key=lambda checked: checked.line)
-    audit.unchecked += text.unchecked
-    return audit
-
-
-def check_tables(page: Page) -> Audit:
-    """Check all tables of a page."""
     audit = Audit(page.file, len(page.tables))
     before: Table | None = None
     for whole in page.tables:
         table = replace(whole, rows=whole.rows[:MOST_ROWS])
         if len(whole.rows) > MOST_ROWS:
             audit.skip(whole.rows[MOST_ROWS][0].line, "table", f"rows after the first {MOST_ROWS:,}")
-        found = _check(table, before, page.file)
-        audit.findings += found.findings
-        audit.unchecked += found.unchecked
+        audit.add(_check(table, before, page.file))
         before = table
+    audit.add(check_prose(page))
+    audit.findings.sort(key=lambda checked: checked.line)
     return audit
 
 
@@ -83,24 +75,31 @@ class _Check:
         self._accuracies()
 
     def _column(self, column: Column) -> None:
-        if column.role in DERIVED:
-            verdict, shift = self._derived(column)
-            self._report(column, verdict, shift, _NO_SOURCE)
-            return
-        verdict = None
-        if column.role is Role.RATE:
-            printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
-            verdict = choose(rates.readings(column, self._context), printed)
-        self._report(column, verdict, 0, MEASURED)
-
-    def _derived(self, column: Column) -> tuple[Verdict | None, int]:
         """Choose the reading of a column, as one of this table or as one that continues the table before."""
-        own = ones_of(column)
+        verdict, shift = None, 0
         printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
-        verdict = choose(ratios.readings(column, self._context), printed, own)
-        if (verdict is None or not any(verdict.grades)) and self._before and not any(own):
-            return _continued(self._table, self._before, column, comma=self._comma) or (verdict, 0)
-        return verdict, 0
+        if column.role is Role.RATE:
+            verdict = choose(rates.readings(column, self._context), printed)
+        elif column.role in DERIVED:
+            own = ones_of(column)
+            verdict = choose(ratios.readings(column, self._context), printed, own)
+            if (verdict is None or not any(verdict.grades)) and self._before and not any(own):
+                verdict, shift = self._continued(column, self._before) or (verdict, 0)
+        self._report(column, verdict, shift, _NO_SOURCE if column.role in DERIVED else MEASURED)
+
+    def _continued(self, column: Column, before: Table) -> tuple[Verdict, int] | None:
+        """Take a table with the headings of the one before, and without a baseline, as its continuation."""
+        names = [
+            ["".join(plain(cell.text).lower().split()) for cell in part.headings] for part in (before, self._table)
+        ]
+        if names[0] != names[1]:
+            return None
+        columns = columns_of(replace(before, rows=before.rows + self._table.rows), comma=self._comma)
+        mine = next((other for other in columns if (other.index, other.inner) == (column.index, column.inner)), None)
+        if mine is None or mine.role is not column.role:
+            return None
+        verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, ones_of(mine))
+        return (verdict, len(before.rows)) if verdict and not verdict.reason else None
 
     def _report(self, column: Column, verdict: Verdict | None, shift: int, reason: str) -> None:
         """Add what was found for each number of a column, or why it could not be checked."""
@@ -166,7 +165,7 @@ class _Check:
                 self.audit.findings.remove(found)
                 reason = f"it follows from {source}, which is wrong in this row"
                 place = found.file, found.line, found.column, found.row, found.text
-                self.audit.unchecked.append(Unchecked(*place, reason))
+                self.audit.unchecked.append(Unchecked(*place, reason=reason))
 
     def _accuracies(self) -> None:
         found = accuracies.check(self._table, self._columns, self._context, self.audit.file)
@@ -174,20 +173,6 @@ class _Check:
         kept = [number for number in self.audit.unchecked if (number.line, number.column, number.text) not in cells]
         self.audit.unchecked = kept
         self.audit.findings += found
-
-
-def _continued(table: Table, before: Table, column: Column, *, comma: bool) -> tuple[Verdict, int] | None:
-    """Take a table with the headings of the one before, and without a baseline, as its continuation."""
-    names = [["".join(plain(cell.text).lower().split()) for cell in part.headings] for part in (before, table)]
-    if names[0] != names[1]:
-        return None
-    both = replace(before, rows=before.rows + table.rows)
-    columns = columns_of(both, comma=comma)
-    mine = next((other for other in columns if other.index == column.index and other.inner == column.inner), None)
-    if mine is None or mine.role is not column.role:
-        return None
-    verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, ones_of(mine))
-    return (verdict, len(before.rows)) if verdict and not verdict.reason else None
 
 
 def flips(column: Column, row: int, reading: Reading, context: Context) -> bool:

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from runner.tools.audit.columns import Column, theoretical
+from runner.tools.audit.columns import Column
 from runner.tools.audit.counts import Counts
 from runner.tools.audit.formulas import (
     Context,
@@ -100,9 +100,9 @@ def _implied(above: Formula, counts: Counts) -> Callable[[int], str]:
 
 def of_the_ideal(column: Column, context: Context) -> Iterator[Reading]:
     """Divide what was measured by what is called ideal."""
-    for ideal in theoretical(context.of(Role.RATE, Role.SPEEDUP, Role.TIME)):
+    for ideal in context.of(Role.RATE, Role.SPEEDUP, Role.TIME):
         for source in context.of(ideal.role):
-            if assumed(source.heading):
+            if assumed(ideal.heading) != "theory" or assumed(source.heading):
                 continue
             above, below = (ideal, source) if ideal.role is Role.TIME else (source, ideal)
             values = scaled(ratios_beside(above, below), column.unit)

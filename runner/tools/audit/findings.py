@@ -63,6 +63,11 @@ class Audit:
     findings: list[Finding] = field(default_factory=list)
     unchecked: list[Unchecked] = field(default_factory=list)
 
+    def add(self, other: "Audit") -> None:
+        """Add what another one found in the same document."""
+        self.findings += other.findings
+        self.unchecked += other.unchecked
+
     def skip(self, line: int, what: str, reason: str) -> None:
         """Note what was not checked, other than a cell."""
         self.unchecked.append(Unchecked(self.file, line, what, 0, "", reason))

@@ -116,10 +116,6 @@ class Quantity:
         """The largest number that rounds to it."""
         return self.value + self.step * (1.0 if self.about else 0.5)
 
-    def coarser(self, digit: float) -> Quantity:
-        """Return it rounded to a larger digit, for example to hundreds."""
-        return replace(self, step=max(self.step, digit * self.scale))
-
 
 def plain(text: str) -> str:
     """Make one form of text: no superscripts, no full-width or typographic variants, single spaces."""
