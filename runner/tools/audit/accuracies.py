@@ -100,8 +100,6 @@ def _column(column: Column, context: Context, table: Table, file: str) -> list[F
         for row, value in enumerate(column.values)
         if value and not value.spread and 0 <= value.number <= column.unit
     ]
-    if not rows:
-        return []
     corrects, totals = context.of(Role.CORRECT), context.of(Role.TOTAL)
     own = [value.number if value else None for value in totals[0].values] if totals else None
     if corrects:
@@ -204,9 +202,6 @@ def _of_total(printed: Quantity, total: int, unit: float) -> tuple[str, Span, in
             value = count / total * unit
             found = grade(printed, exact(value))
             results.append((GRADES.index(found), abs(value - printed.number), found, value, count))
-    if not results:
-        value = unit * (near > 0)
-        return INCONSISTENT, exact(value), total
     _, _, found, value, count = min(results)
     return found, exact(value), count
 
@@ -215,7 +210,7 @@ def _fits(printed: Quantity, total: int, unit: float) -> int | None:
     """Return k if k / total rounds to what is printed."""
     low, high = printed.low / unit * total, printed.high / unit * total
     count = math.ceil(low - 1e-9 * total)
-    return count if 0 <= count <= high + 1e-9 * total else None
+    return count if 0 <= count <= min(total, high + 1e-9 * total) else None
 
 
 def _padded_totals(first: Quantity, second: Quantity, unit: float, processes: int) -> tuple[int, int] | None:

@@ -4,11 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 from runner.core.text import one_line
 from runner.tools.audit.quantities import Quantity, devices, has_decimal_comma, is_missing, plain, read_cell
 from runner.tools.audit.roles import Role, assumed, heading_unit, is_explicit, role_of
+from runner.tools.audit.spans import Ratios, scaled, span
 from runner.tools.audit.tables import LONGEST_CELL, Cell, Table
 
 _BY_KIND = {"time": Role.TIME, "rate": Role.RATE, "factor": Role.SPEEDUP}
@@ -49,6 +51,23 @@ class Column:
     def unit(self) -> float:
         """What is printed for a ratio of one."""
         return 100.0 if self.percent else 1.0
+
+    @cached_property
+    def spans(self) -> Ratios:
+        """The intervals of its numbers."""
+        return [span(value) if value else None for value in self.values]
+
+    @cached_property
+    def shares(self) -> Ratios:
+        """The intervals of its numbers, of percentages as shares."""
+        return scaled(self.spans, 1 / self.unit)
+
+    @cached_property
+    def ones(self) -> frozenset[int]:
+        """The rows that print that they are the baseline: exactly 1, 100%, or a change of 0%."""
+        exact = 0.0 if self.role is Role.CHANGE else self.unit
+        known = ((row, value) for row, value in enumerate(self.values) if value)
+        return frozenset(row for row, value in known if value.number == exact and not value.about)
 
     def known(self) -> int:
         """Return how many of its cells hold a number."""

@@ -88,13 +88,12 @@ def _numbered(keys: Sequence[object]) -> Groups:
     return tuple(seen.setdefault(key, len(seen)) for key in keys)
 
 
-def comparisons(columns: Sequence[Column], derived: Column, ones: Sequence[bool]) -> list[Comparison]:
-    """Return the ways to choose a baseline for every row, the plainest first.
-
-    `ones` says which rows print that they are one: 1.00, 100%, or the word baseline.
-    """
+def comparisons(columns: Sequence[Column], derived: Column) -> list[Comparison]:
+    """Return the ways to choose a baseline for every row of a derived column, the plainest first."""
     rows = len(derived.cells)
-    marks = [one or any(says_baseline(column.cells[row].text) for column in columns) for row, one in enumerate(ones)]
+    # The rows that print that they are one: 1.00, 100%, or the word baseline.
+    said = [any(says_baseline(column.cells[row].text) for column in columns) for row in range(rows)]
+    marks = [row in derived.ones or said[row] for row in range(rows)]
     missing = [is_missing(cell.text) for cell in derived.cells]
     count = next((column for column in columns if column.role is Role.COUNT), None)
     found: dict[Bases, Comparison] = {}

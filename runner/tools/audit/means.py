@@ -19,6 +19,8 @@ _KINDS = (
     ("mean", re.compile(r"^\W*(?:arith\w*\W*)?(?:mean|average|avg)\b|\b(?:mean|average|avg)\W*$|平均", re.IGNORECASE)),
     ("total", re.compile(r"^\W*(?:total|sum|overall|all|summary|合计|总计)\W*$", re.IGNORECASE)),
 )
+Graded = tuple[str, Span, str]
+"""A grade, what follows, and from what."""
 _FEWEST = 2
 _MEANS: dict[str, Callable[[Sequence[float]], float]] = {
     "geometric mean": lambda numbers: math.exp(sum(map(math.log, numbers)) / len(numbers)),
@@ -42,10 +44,8 @@ def mean_rows(columns: Sequence[Column]) -> dict[int, str]:
     return found if len(found) < max((len(column.cells) for column in columns), default=0) else {}
 
 
-def grade_mean(
-    column: Column, row: int, kinds: dict[int, str], bases: Sequence[Column]
-) -> tuple[str, Span, str] | None:
-    """Grade the number of a row of means: the grade, what follows, and its formula; None if it cannot be checked.
+def grade_mean(column: Column, row: int, kinds: dict[int, str], bases: Sequence[Column]) -> Graded | None:
+    """Grade the number of a row of means; None if it cannot be checked.
 
     Every kind of mean may confirm it; only one whose kind is stated is called wrong.
     """

@@ -78,8 +78,12 @@ def _sentences(page: Page) -> Iterator[_Sentence]:
             hardware = hardware | named if titled else named or hardware
             counts = _PROCESSES.findall(words)
             processes = int(counts[-1]) if counts else processes
-            times = tuple(_times(words))
-            factor = next((found for pattern in _FACTORS for found in pattern.finditer(words)), None)
+            times = []
+            for found in _TIME.finditer(words):
+                time = read(f"{found[1]} {found[2]}")
+                if time and time.kind == "time" and time.value > 0:
+                    times.append((time, found[1]))
+            factor = next(filter(None, (pattern.search(words) for pattern in _FACTORS)), None)
             accuracy = _ACCURACY.search(words)
             value = read(factor[1]) if factor else None
             if value and re.search("左右|约|about|roughly|nearly|~|≈|近", words):
@@ -88,7 +92,7 @@ def _sentences(page: Page) -> Iterator[_Sentence]:
                 place = piece.find((factor or accuracy or _TIME.search(words) or re.match("", ""))[0]) if words else 0  # type: ignore[index]
                 line = passages[min(text[: at + max(0, place)].count("\n"), len(passages) - 1)].line
                 share = read(accuracy[1] + "%") if accuracy else None
-                yield _Sentence(line, times, value, share, hardware | titled, processes, section, words)
+                yield _Sentence(line, tuple(times), value, share, hardware | titled, processes, section, words)
 
 
 def _paragraphs(page: Page) -> Iterator[list[Passage]]:
@@ -100,13 +104,6 @@ def _paragraphs(page: Page) -> Iterator[list[Passage]]:
         block.append(passage)
     if block:
         yield block
-
-
-def _times(words: str) -> Iterator[tuple[Quantity, str]]:
-    for found in _TIME.finditer(words):
-        value = read(f"{found[1]} {found[2]}")
-        if value and value.kind == "time" and value.value > 0:
-            yield value, found[1]
 
 
 @dataclass(frozen=True)

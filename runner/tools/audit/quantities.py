@@ -158,13 +158,13 @@ def read(text: str, *, comma: bool = False) -> Quantity | None:
     value, _, spread = text.partition("±") if "±" in text else text.partition("+/-")
     if spread:
         # The unit may stand behind both: 170.2 ± 1.3 s.
-        one, other = read(value, comma=comma), read(spread, comma=comma)
-        if not one or not other or not one.number:
+        mean, deviation = read(value, comma=comma), read(spread, comma=comma)
+        if not mean or not deviation or not mean.number:
             return None
-        if not one.kind:
-            one = replace(one, kind=other.kind, scale=other.scale, step=one.step * other.scale)
-        share = other.number / 100 if other.kind == "percent" != one.kind else abs(other.number / one.number)
-        return replace(one, spread=share)
+        if not mean.kind:
+            mean = replace(mean, kind=deviation.kind, scale=deviation.scale, step=mean.step * deviation.scale)
+        in_percent = deviation.kind == "percent" != mean.kind
+        return replace(mean, spread=deviation.number / 100 if in_percent else abs(deviation.number / mean.number))
     return _clock(text) or _pieces(text) or _simple(text, comma=comma)
 
 

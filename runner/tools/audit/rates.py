@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 from runner.tools.audit.columns import Column, comparable
 from runner.tools.audit.counts import Counts
-from runner.tools.audit.formulas import Context, Ratios, divided, per_device, scaled, spans_of
+from runner.tools.audit.formulas import Context, per_device
 from runner.tools.audit.groups import groupings
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import LOOSE, Reading, stab
 from runner.tools.audit.roles import Role
-from runner.tools.audit.spans import ONE, product, ratio
+from runner.tools.audit.spans import ONE, Ratios, divided, product, ratio, scaled
 
 _FEWEST = 3
 """Rows that have to agree before a number that is not printed is believed, for example the samples of an epoch."""
@@ -23,7 +23,7 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
         return
     works = list(_works(column, context))
     for time in comparable(column, context.of(Role.TIME)):
-        spans = spans_of(time)
+        spans = time.spans
         averaged = _averaged(column) or _averaged(time)
         units = all(value.kind == "time" for value in time.values if value)
         for rank, (work, words) in enumerate(works):
@@ -45,7 +45,7 @@ def _works(column: Column, context: Context) -> Iterator[tuple[Ratios, str]]:
     alike: Ratios = [ONE] * len(column.cells)
     yield alike, "1"
     for source in context.of(Role.SAMPLES, Role.BATCH):
-        spans = spans_of(source)
+        spans = source.spans
         yield spans, source.heading
         for counts in context.processes.vectors[: context.processes.said]:
             yield scaled(spans, counts), f"{source.heading} * processes"
@@ -59,8 +59,8 @@ def _works(column: Column, context: Context) -> Iterator[tuple[Ratios, str]]:
 
 def _fitted(column: Column, time: Column, work: Ratios, words: str, context: Context, rank: int) -> Iterator[Reading]:
     """Look for one amount of work that fits most rows."""
-    shares = [ratio(here, own) for here, own in zip(spans_of(time), work, strict=True)]
-    implied = [product(rate, share) for rate, share in zip(spans_of(column), shares, strict=True)]
+    shares = [ratio(here, own) for here, own in zip(time.spans, work, strict=True)]
+    implied = [product(rate, share) for rate, share in zip(column.spans, shares, strict=True)]
     for depth, groups in enumerate(groupings(context.columns, len(shares))[:8]):
         values: Ratios = [None] * len(shares)
         free = 0
@@ -85,7 +85,7 @@ def _fitted(column: Column, time: Column, work: Ratios, words: str, context: Con
 def _per(total: Column, context: Context) -> Iterator[Reading]:
     """Divide a throughput of all devices; the total is not computed from it, or a slip would accuse both."""
     for rank, counts in enumerate(context.processes.vectors):
-        values = divided(spans_of(total), counts)
+        values = divided(total.spans, counts)
         yield Reading(tuple(values), _per_device(total, counts), 5 + rank)
 
 

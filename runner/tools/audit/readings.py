@@ -84,7 +84,7 @@ class Verdict:
     """The reading of the column, if it is sure enough to call other numbers wrong."""
 
 
-def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[bool] = ()) -> Judged:
+def judge(reading: Reading, printed: Sequence[Quantity | None], ones: frozenset[int] = frozenset()) -> Judged:
     """Grade every printed number by a reading.
 
     A baseline that prints that it is one counts half, and one that is compared with another row counts against it.
@@ -95,15 +95,14 @@ def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[b
     )
     misses = frozenset(row for row, found in enumerate(grades) if found == INCONSISTENT)
     fits = frozenset(row for row, found in enumerate(grades) if found) - misses
-    marked = frozenset(row for row, printed_one in enumerate(ones) if printed_one)
-    score = len(fits - reading.same) - reading.free + len(fits & reading.same) / 2 - len(misses & marked)
+    score = len(fits - reading.same) - reading.free + len(fits & reading.same) / 2 - len(misses & ones)
     score -= _CUT * grades.count(TRUNCATED)
     whole = bool(fits) and len(fits) == sum(map(bool, printed))
-    return Judged(reading, grades, fits, misses, fits - reading.same - marked, score, whole)
+    return Judged(reading, grades, fits, misses, fits - reading.same - ones, score, whole)
 
 
 def choose(
-    readings: Iterable[Reading], printed: Sequence[Quantity | None], ones: Sequence[bool] = ()
+    readings: Iterable[Reading], printed: Sequence[Quantity | None], ones: frozenset[int] = frozenset()
 ) -> Verdict | None:
     """Take the reading that makes most numbers consistent, of equal ones the plainest, and excuse what others fit."""
     wanted = sum(value is not None for value in printed)
