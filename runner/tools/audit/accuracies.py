@@ -3,8 +3,6 @@
 N is printed with k, or said somewhere, or follows from an accuracy whose last shard was padded.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -27,11 +27,11 @@ def from_speedups(column: Column, context: Context) -> Iterator[Reading]:
             firsts = {1.0, *(counts[row] or 1.0 for row in bases[:3])}
             firsts |= {min(known)} if known and not bases else set()
             for first in sorted(firsts):
-                certain = plainly and context.processes.said == 1 and len(firsts) == 1 and not place
+                certain = plainly and len(context.processes.said) == 1 and len(firsts) == 1 and not place
                 values = scaled(divided(source.shares, counts), first * column.unit)
                 formula = _share(source, counts, first, "100 * " if column.percent else "")
                 rank = 2 * place + (first != 1)
-                yield Reading(tuple(values), formula, rank, certain=certain, same=source.ones, source=source.index)
+                yield Reading(values, formula, rank, certain=certain, same=source.ones, source=source.index)
     for source in sources:
         yield from of_some_processes(column, source, source.shares)
 
@@ -64,7 +64,7 @@ def of_some_processes(
         tries.insert(0, (IN_ROWS, (usual,) * len(counts), False, start))
     for rank, divisors, confirms, from_ in tries:
         yield Reading(
-            tuple(scaled(divided(speedups, divisors), column.unit)),
+            scaled(divided(speedups, divisors), column.unit),
             _implied(above, divisors),
             way.rank + rank,
             free=0 if confirms else 1,
@@ -89,7 +89,7 @@ def of_the_ideal(column: Column, context: Context) -> Iterator[Reading]:
                 continue
             above, below = (ideal, source) if ideal.role is Role.TIME else (source, ideal)
             values = scaled(ratios_beside(above, below), column.unit)
-            yield Reading(tuple(values), Formula(above, (), "{r}", below), IN_ROWS)
+            yield Reading(values, Formula(above, (), "{r}", below), IN_ROWS)
 
 
 def of_rounded(column: Column, base: Column, way: Comparison, context: Context) -> Iterator[Reading]:
@@ -98,11 +98,11 @@ def of_rounded(column: Column, base: Column, way: Comparison, context: Context) 
     for source in context.of(Role.SPEEDUP)[:2]:
         step = max((value.step for value in source.values if value), default=0.0) / source.unit
         rounded = [_rounded(found, step) if found and step else None for found in ratios]
-        for place, counts in enumerate(context.processes.vectors[: context.processes.said]):
+        for place, counts in enumerate(context.processes.said):
             values = scaled(divided(rounded, counts), column.unit)
             formula = Formula(base, way.bases, "{r} / p")
             rank = way.rank + 2 * place + 2
-            yield Reading(tuple(values), formula, rank, same=way.same, bases=way.bases, note="of a rounded speed-up")
+            yield Reading(values, formula, rank, same=way.same, bases=way.bases, note="of a rounded speed-up")
 
 
 def _rounded(found: Span, step: float) -> Span:

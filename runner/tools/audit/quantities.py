@@ -4,8 +4,6 @@
 also name processes or devices.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass, replace

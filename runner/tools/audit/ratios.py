@@ -74,7 +74,7 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
     plainest = named and is_scaling(context, way)
     for shape in shapes(column, base, ratios, way.bases, context):
         yield Reading(
-            tuple(shape.values),
+            shape.values,
             Formula(base, way.bases, shape.formula),
             way.rank + shape.rank,
             certain=certain and shape.rank < FAR,
@@ -107,7 +107,7 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
                 rank = shape.rank if certain else plainest + shape.rank
                 formula = Formula(above, (), shape.formula, below)
                 sure = certain and shape.rank < FAR
-                yield Reading(tuple(shape.values), formula, rank, certain=sure, note=shape.note)
+                yield Reading(shape.values, formula, rank, certain=sure, note=shape.note)
 
 
 def _differences(column: Column, ways: Sequence[Comparison], context: Context) -> Iterator[Reading]:
@@ -121,7 +121,7 @@ def _differences(column: Column, ways: Sequence[Comparison], context: Context) -
                 spans = [difference(mine, its) for mine, its in zip(first.values, second.values, strict=True)]
                 formula = Formula(first, (), "{d}", second)
                 named = points and is_pair(second, first) and first.percent >= column.percent
-                yield Reading(tuple(spans), formula, plain_rank, certain=named, note="a difference")
+                yield Reading(spans, formula, plain_rank, certain=named, note="a difference")
     for source in sources:
         for way in ways:
             its = [source.values[base] if base is not None else None for base in way.bases]
@@ -129,7 +129,7 @@ def _differences(column: Column, ways: Sequence[Comparison], context: Context) -
             for values, shape in ((spans, "{d}"), (negative(spans), "-({d})")):
                 formula = Formula(source, way.bases, shape)
                 rank = way.rank + plain_rank
-                yield Reading(tuple(values), formula, rank, same=way.same, bases=way.bases, note="a difference")
+                yield Reading(values, formula, rank, same=way.same, bases=way.bases, note="a difference")
 
 
 def shared_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:
@@ -138,14 +138,14 @@ def shared_baseline(column: Column, base: Column, context: Context) -> Iterator[
     groups = (0,) * len(column.cells)
     alone: Counts = (1.0,) * len(column.cells)
     for other in context.of(other_role) if other_role else ():
-        for place, counts in enumerate(context.processes.vectors[: context.processes.said]):
+        for place, counts in enumerate(context.processes.said):
             mine, its = (counts, alone) if column.role is Role.EFFICIENCY else (alone, counts)
             speeds, fitted = _speeds(base, groups, scaled(other.shares, its))
             if fitted:
                 values = scaled(divided(speeds, mine), column.unit)
                 formula = _outside(base, groups, fitted, "" if mine is alone else " / p")
                 note = f"a baseline that follows from {plain(other.heading)}"
-                yield Reading(tuple(values), formula, FAR + place, same=column.ones, note=note)
+                yield Reading(values, formula, FAR + place, same=column.ones, note=note)
 
 
 def one_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:
@@ -156,7 +156,7 @@ def one_baseline(column: Column, base: Column, context: Context) -> Iterator[Rea
         if fitted:
             values = scaled(inverse(speeds) if slower else speeds, column.unit)
             formula, note = _outside(base, groups, fitted), "a baseline outside the table that fits most rows"
-            yield Reading(tuple(values), formula, _OUTSIDE + rank, free=len(fitted), note=note)
+            yield Reading(values, formula, _OUTSIDE + rank, free=len(fitted), note=note)
 
 
 def _speeds(base: Column, groups: Groups, printed: Ratios) -> tuple[Ratios, dict[int, Span]]:
