@@ -148,8 +148,7 @@ def _speedups(said: list[_Sentence], audit: Audit) -> list[Finding]:
         else:
             audit.skip(sentence.line, "speed-up", "no time in the text that it follows from")
     _slow(pool, claims, audit)
-    claims.sort(key=lambda claim: claim.said.line)
-    return [_finding(audit.file, claim, claims) for claim in claims]
+    return [_finding(audit.file, claim, claims) for claim in sorted(claims, key=lambda claim: claim.said.line)]
 
 
 def _first(said: list[_Sentence], what: str, audit: Audit) -> list[_Sentence]:
