@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from runner.core.text import one_line
-from runner.tools.audit.columns import Column
-from runner.tools.audit.findings import GRADES, LONGEST, Finding, Place, cell_of, finding
+from runner.tools.audit.columns import LONGEST, Column
+from runner.tools.audit.findings import GRADES, Finding, Place, cell_of, finding
 from runner.tools.audit.formulas import Context
 from runner.tools.audit.quantities import Quantity, plain, read
 from runner.tools.audit.roles import Role

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 
 from runner.core.text import one_line
-from runner.tools.audit.quantities import Quantity, devices, has_decimal_comma, is_missing, plain, read_cell
+from runner.tools.audit.quantities import Quantity, devices, is_missing, plain, read_cell
 from runner.tools.audit.roles import Role, assumed, heading_unit, is_explicit, role_of
 from runner.tools.audit.spans import Ratios, scaled, span
 from runner.tools.audit.tables import LONGEST_CELL, Cell, Table
@@ -17,7 +17,10 @@ _BY_KIND = {"time": Role.TIME, "rate": Role.RATE, "factor": Role.SPEEDUP}
 _MOST = 8
 _MOST_ADDED = 4
 _SPREAD = re.compile(r"std|dev(?:iation)?\b|误差|varian|\bci\b|interval|error|±", re.IGNORECASE)
-LONGEST_NAME = 80
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d")
+_DECIMAL_POINT = re.compile(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d")
+LONGEST = 80
+"""Characters of a text that a finding shows."""
 _HALF = 0.5
 _THOUSAND = 1_000
 DERIVED = (Role.SPEEDUP, Role.SLOWDOWN, Role.CHANGE, Role.EFFICIENCY)
@@ -45,7 +48,7 @@ class Column:
     @property
     def name(self) -> str:
         """The heading, fit for a line, or the number of the column."""
-        return one_line(self.heading, LONGEST_NAME) or f"column {self.index + 1}"
+        return one_line(self.heading, LONGEST) or f"column {self.index + 1}"
 
     @property
     def unit(self) -> float:
@@ -77,9 +80,10 @@ class Column:
 def locales(table: Table) -> list[bool]:
     """Return whether decimals follow a comma: the readings of the numbers that are possible, the likely one first."""
     texts = [cell.text for row in table.rows for cell in row if len(cell.text) <= LONGEST_CELL]
-    found = has_decimal_comma(texts)
-    if found is not None:
-        return [found]
+    commas = sum(bool(_DECIMAL_COMMA.search(plain(text))) for text in texts)
+    points = sum(bool(_DECIMAL_POINT.search(plain(text))) for text in texts)
+    if commas != points:
+        return [commas > points]
     groups = any(re.search(r"\d[.,]\d{3}(?!\d)", text) for text in texts)
     return ([True, False] if table.comma else [False, True]) if groups else [False]
 

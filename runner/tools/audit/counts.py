@@ -15,24 +15,11 @@ Counts = tuple["float | None", ...]
 _MOST_VECTORS = 8
 _FEWEST = 2
 """Rows and numbers that make a vector of counts."""
-_WORDS = {
-    word: str(number)
-    for number, words in {
-        1: "one single serial sequential seq baseline",
-        2: "two dual",
-        3: "three",
-        4: "four quad",
-        5: "five",
-        6: "six",
-        8: "eight",
-        10: "ten",
-        12: "twelve",
-        16: "sixteen",
-        32: "thirty-two",
-        64: "sixty-four",
-    }.items()
-    for word in words.split()
-}
+_NUMBER_WORDS = """
+1 one single serial sequential seq baseline, 2 two dual, 3 three, 4 four quad, 5 five, 6 six, 8 eight, 10 ten,
+12 twelve, 16 sixteen, 32 thirty-two, 64 sixty-four
+"""
+_WORDS = {word: part.split()[0] for part in _NUMBER_WORDS.split(",") for word in part.split()[1:]}
 _WORD = re.compile(rf"(?<![a-z])(?:{'|'.join(_WORDS)})(?![a-z])")
 
 

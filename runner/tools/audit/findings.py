@@ -3,14 +3,12 @@
 from dataclasses import dataclass, field
 
 from runner.core.text import one_line
-from runner.tools.audit.columns import Column
+from runner.tools.audit.columns import LONGEST, Column
 from runner.tools.audit.quantities import Quantity
 from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
 
 MEASURED = "measured or set: nothing in the table that it follows from"
 GRADES = (CONSISTENT, TRUNCATED, INCONSISTENT, FLIPS)
-LONGEST = 80
-"""Characters of a text that a finding shows."""
 
 
 @dataclass(frozen=True)

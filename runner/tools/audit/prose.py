@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from runner.core.text import one_line
 from runner.tools.audit.accuracies import check_padding, check_shares
-from runner.tools.audit.findings import LONGEST, Audit, Finding, Place, finding
+from runner.tools.audit.columns import LONGEST
+from runner.tools.audit.findings import Audit, Finding, Place, finding
 from runner.tools.audit.quantities import Quantity, plain, read
 from runner.tools.audit.spans import FLIPS, INCONSISTENT, TRUNCATED, Span, grade, ratio, span
 from runner.tools.audit.tables import Page, Passage

@@ -52,8 +52,6 @@ _PREFIX = re.compile(
     r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|LUP|H/|\s|/|tok|img|sam|req|ops|it|elem|path|part|point|cell|row|key|pix|ray|step"
     r"|quer|hash|event|edge|node|msg|packet|rec|word|char|line|atom|vox|up)"
 )
-_DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d")
-_DECIMAL_POINT = re.compile(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d")
 _LARGEST_EXPONENT = 30
 _MOST_DIGITS = 30
 _BASE = re.compile(r"\(?\b(baseline|base|ref(erence)?\.?|基准|基线)\)?", re.IGNORECASE)
@@ -251,15 +249,6 @@ def _multiplier(unit: str) -> float:
     """Read the k of `k tokens/s` and the M of `MB/s`."""
     found = _PREFIX.match(unit)
     return _THOUSANDS[found[1]] if found else 1.0
-
-
-def has_decimal_comma(texts: list[str]) -> bool | None:
-    """Return whether the numbers of a table have decimal commas; None if nothing says so."""
-    commas = points = 0
-    for text in map(plain, texts):
-        commas += bool(_DECIMAL_COMMA.search(text))
-        points += bool(_DECIMAL_POINT.search(text))
-    return None if commas == points else commas > points
 
 
 def devices(text: str) -> float | None:

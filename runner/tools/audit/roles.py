@@ -78,7 +78,10 @@ _NOUNS = re.compile(
     r"|deviation|variance|ci|interval|wer|cer|score)",
     re.IGNORECASE,
 )
-"""What a column holds that is no time, no throughput and no ratio, if it is the noun of its heading."""
+"""What a column holds that is no time, no throughput and no ratio, if it is the noun of its heading.
+
+`Loss after 2 hours` is one of these; a word inside, as in `Low-power time (s)`, decides nothing.
+"""
 _AFTER_NOUN = re.compile(
     r"\s*[(\[].*|\s+(?:after|at|per|for|with|on|in|of|by|to|vs\.?|over|from|under|@)\s.*|\s+[-–:|]\s.*|\s*[,/:].*",
     re.IGNORECASE,
@@ -129,20 +132,12 @@ def role_of(heading: str) -> Role:
         if words in symbols or _WITHOUT_UNIT.sub("", words) in symbols:
             return role
     words = words.lower()
-    if _noun_of(words):
+    noun = _AFTER_NOUN.sub("", words.replace("_", " ")).strip("# *`").rpartition(" ")[2]
+    if _NOUNS.fullmatch(noun.rpartition("-")[2]):
         return Role.OTHER
     both = (words, words.replace("_", " "), words.replace("_", " _"))
     found = (name for name, pattern in _ROLE_PATTERNS if any(pattern.search(form) for form in both))
     return Role(next(found, Role.UNKNOWN))
-
-
-def _noun_of(words: str) -> str:
-    """Return the noun of a heading if it is none that the audit knows: `loss` of `Loss after 2 hours`.
-
-    A word inside, as in `Low-power time (s)`, decides nothing.
-    """
-    noun = _AFTER_NOUN.sub("", words.replace("_", " ")).strip("# *`").rpartition(" ")[2]
-    return noun if _NOUNS.fullmatch(noun.rpartition("-")[2]) else ""
 
 
 def is_explicit(heading: str) -> bool:
