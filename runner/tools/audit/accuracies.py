@@ -3,16 +3,14 @@
 N is printed with k, or said somewhere, or follows from an accuracy whose last shard was padded.
 """
 
-from __future__ import annotations
-
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from runner.core.text import one_line
-from runner.tools.audit.columns import Column
-from runner.tools.audit.findings import GRADES, LONGEST, Finding, Place, cell_of, finding
+from runner.tools.audit.columns import LONGEST, Column
+from runner.tools.audit.findings import GRADES, Finding, Place, cell_of, finding
 from runner.tools.audit.formulas import Context
 from runner.tools.audit.quantities import Quantity, plain, read
 from runner.tools.audit.roles import Role
@@ -32,21 +30,16 @@ _IN_CELL = (
 )
 _COUNTED = re.compile(rf"^{_SHARE}\s*\(\s*(?P<k>\d[\d,]*)\s*\)$")
 _THING = r"(?:samples?|images?|sentences?|examples?|instances?|reviews?|questions?|documents?|pictures?|条|张|个|份|例)"
-_SAID = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        (
-            r"(\d[\d,]*)\s*(?:个|条|张)?\s*(?:held[- ]out |unseen )?"
-            rf"(?:test|validation|eval(?:uation)?|dev|测试|验证)\w*[- ]?{_THING}"
-        ),
-        (
-            r"(?:test|validation|evaluation|dev)[- ]?(?:set|split|data)?\w*\s*(?:\(|:|=|of|has|with|contains|size|is)+"
-            rf"\s*(?:=|of|:|is)?\s*(\d[\d,]*)\s*(?={_THING}|\)|,|\.|;|$)"
-        ),
-        rf"(?:测试集|验证集|测试样本|测试数据)\D{{0,8}}?(\d[\d,]*)\s*(?={_THING}|，|。|）|\)|,|$)",
-        r"(?<![A-Za-z])n\s*=\s*(\d[\d,]*)",
-        rf"\bof (?:the )?(\d[\d,]*) (?:\w+ )?{_THING}",
-    )
+_TESTED = r"(?:test|validation|eval(?:uation)?|dev|测试|验证)"
+_SET = r"(?:test|validation|evaluation|dev)[- ]?(?:set|split|data)?\w*\s*(?:\(|:|=|of|has|with|contains|size|is)+"
+_SAID = (
+    re.compile(rf"(\d[\d,]*)\s*(?:个|条|张)?\s*(?:held[- ]out |unseen )?{_TESTED}\w*[- ]?{_THING}", re.IGNORECASE),
+    re.compile(rf"{_SET}\s*(?:=|of|:|is)?\s*(\d[\d,]*)\s*(?={_THING}|\)|,|\.|;|$)", re.IGNORECASE),
+    re.compile(
+        rf"(?:测试集|验证集|测试样本|测试数据)\D{{0,8}}?(\d[\d,]*)\s*(?={_THING}|，|。|）|\)|,|$)", re.IGNORECASE
+    ),
+    re.compile(r"(?<![A-Za-z])n\s*=\s*(\d[\d,]*)", re.IGNORECASE),
+    re.compile(rf"\bof (?:the )?(\d[\d,]*) (?:\w+ )?{_THING}", re.IGNORECASE),
 )
 
 
@@ -61,7 +54,7 @@ def check(table: Table, columns: Sequence[Column], context: Context, file: str) 
 
 def check_shares(place: Place, text: str) -> list[Finding]:
     """Check each percentage of a text that stands with its counts: `98.7% (1053 of 1067)`."""
-    return [_of_counts(place, share) for share in _shares_in(text)]
+    return [_of_counts(place, *share) for share in _shares_in(text)]
 
 
 def check_padding(
@@ -85,19 +78,18 @@ def _in_cells(table: Table, file: str) -> list[Finding]:
     """Check cells that hold both: `98.7% (1053 of 1067)`."""
     result = []
     for index, heading in enumerate(table.headings):
-        name, total = one_line(heading.text, LONGEST) or f"column {index + 1}", None
+        name, total = one_line(heading.text, LONGEST) or f"column {index + 1}", 0
         for number, row in enumerate(table.rows, 1):
             for share in _shares_in(row[index].text, total):
                 total = share.total
                 place = Place(file, row[index].line, name, number, one_line(row[index].text, LONGEST))
-                result.append(_of_counts(place, share))
+                result.append(_of_counts(place, *share))
     return result
 
 
-def _of_counts(place: Place, share: _Share) -> Finding:
-    value = exact(share.correct / share.total * 100)
-    formula = f"{share.correct} / {share.total}"
-    return finding(place, share.printed, value, grade(share.printed, value), formula, digits=_DIGITS)
+def _of_counts(place: Place, printed: Quantity, correct: float, total: float, unit: float = 100.0) -> Finding:
+    value = exact(correct / total * unit)
+    return finding(place, printed, value, grade(printed, value), f"{correct:.12g} / {total:.12g}", digits=_DIGITS)
 
 
 def _column(column: Column, context: Context, table: Table, file: str) -> list[Finding]:
@@ -106,14 +98,17 @@ def _column(column: Column, context: Context, table: Table, file: str) -> list[F
         for row, value in enumerate(column.values)
         if value and not value.spread and 0 <= value.number <= column.unit
     ]
-    if not rows:
-        return []
     corrects, totals = context.of(Role.CORRECT), context.of(Role.TOTAL)
     own = [value.number if value else None for value in totals[0].values] if totals else None
     if corrects:
         said = _said_totals(f"{column.heading} {table.near}")
         every = own or [float(said[0]) if said else None] * len(column.values)
-        return list(_with_counts(column, rows, corrects[0], every, file))
+        counted = [(row, value, corrects[0].values[row], every[row]) for row, value in rows]
+        return [
+            _of_counts(cell_of(file, column, row), value, count.number, total, column.unit)
+            for row, value, count, total in counted
+            if total and count and count.number <= total
+        ]
     if own:
         return _whole(column, rows, own, file, sure=True)
     for words, sure in ((column.heading, True), (table.near, False)):
@@ -124,18 +119,6 @@ def _column(column: Column, context: Context, table: Table, file: str) -> list[F
         if best:
             return best
     return _padded(column, rows, context, file)
-
-
-def _with_counts(
-    column: Column, rows: list[tuple[int, Quantity]], correct: Column, totals: Sequence[float | None], file: str
-) -> Iterator[Finding]:
-    """Check accuracies that stand beside how many samples are right."""
-    for row, value in rows:
-        total, count = totals[row], correct.values[row]
-        if total and count and count.number <= total:
-            share = exact(count.number / total * column.unit)
-            formula = f"{count.number:g} / {total:g}"
-            yield finding(cell_of(file, column, row), value, share, grade(value, share), formula, digits=_DIGITS)
 
 
 def _whole(
@@ -175,8 +158,7 @@ def _padded(column: Column, rows: list[tuple[int, Quantity]], context: Context, 
     return [result[row] for row in sorted(result)]
 
 
-@dataclass(frozen=True)
-class _Share:
+class _Share(NamedTuple):
     """A percentage printed with the counts behind it."""
 
     printed: Quantity
@@ -184,21 +166,16 @@ class _Share:
     total: int
 
 
-def _shares_in(text: str, total: int | None = None) -> list[_Share]:
+def _shares_in(text: str, total: int = 0) -> list[_Share]:
     """Find percentages with their counts, `98.7% (1053 of 1067)`; `total` is that of a cell without one."""
     text = plain(text)
+    pairs = [(found, _whole_number(found["n"])) for pattern in _IN_CELL for found in pattern.finditer(text)]
+    pairs += [(found, total) for found in _COUNTED.finditer(text) if total]
     result = []
-    for pattern in _IN_CELL:
-        for found in pattern.finditer(text):
-            share = read(found["share"].replace(",", ".") + "%")
-            counts = _whole_number(found["k"]), _whole_number(found["n"])
-            if share and 0 <= counts[0] <= counts[1] <= _LARGEST and counts[1]:
-                result.append(_Share(share, *counts))
-    counted = _COUNTED.match(text)
-    if counted and total:
-        share = read(counted["share"].replace(",", ".") + "%")
-        if share and _whole_number(counted["k"]) <= total:
-            result.append(_Share(share, _whole_number(counted["k"]), total))
+    for found, of in pairs:
+        share, count = read(found["share"].replace(",", ".") + "%"), _whole_number(found["k"])
+        if share and 0 <= count <= of <= _LARGEST and of:
+            result.append(_Share(share, count, of))
     return result
 
 
@@ -223,9 +200,6 @@ def _of_total(printed: Quantity, total: int, unit: float) -> tuple[str, Span, in
             value = count / total * unit
             found = grade(printed, exact(value))
             results.append((GRADES.index(found), abs(value - printed.number), found, value, count))
-    if not results:
-        value = unit * (near > 0)
-        return INCONSISTENT, exact(value), total
     _, _, found, value, count = min(results)
     return found, exact(value), count
 
@@ -234,7 +208,7 @@ def _fits(printed: Quantity, total: int, unit: float) -> int | None:
     """Return k if k / total rounds to what is printed."""
     low, high = printed.low / unit * total, printed.high / unit * total
     count = math.ceil(low - 1e-9 * total)
-    return count if 0 <= count <= high + 1e-9 * total else None
+    return count if 0 <= count <= min(total, high + 1e-9 * total) else None
 
 
 def _padded_totals(first: Quantity, second: Quantity, unit: float, processes: int) -> tuple[int, int] | None:

@@ -3,8 +3,9 @@
 import json
 import sys
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -53,33 +54,24 @@ def show_json(audits: list[Audit], *, every: bool) -> None:
     """Print a list of objects, each on a line; all in ASCII, so that nothing is cut or escaped."""
     found: list[Finding | Unchecked] = [finding for audit in audits for finding in audit.findings]
     found += [number for audit in audits for number in audit.unchecked] if every else []
-    rows = [json.dumps(_values(number)) for number in found]
+    rows = []
+    for number in found:
+        values = {field.name: getattr(number, field.name, None) for field in fields(Finding)}
+        if isinstance(number, Unchecked):
+            values |= {"grade": "not checked", "note": number.reason}
+        rows.append(json.dumps(values))
     show_document("[\n  " + ",\n  ".join(rows) + "\n]\n" if rows else "[]\n")
-
-
-def _values(number: Finding | Unchecked) -> dict[str, Any]:
-    names = "file line column row text printed computed interval grade formula note"
-    values = {name: getattr(number, name, None) for name in names.split()}
-    reason = getattr(number, "reason", "")
-    return {**values, "grade": "not checked", "note": reason} if reason else values
 
 
 def line_of(finding: Finding) -> str:
     """Say what is printed and what follows, in one line."""
     percent = "%" if "%" in finding.text and finding.printed > 1 else ""
-    begin = f"{finding.file}:{finding.line}: {finding.column}: printed {_number(finding.printed)}{percent}, "
-    follows = f"follows {_near(finding)}{percent} from {finding.formula}: {finding.grade}"
+    printed = f"{finding.printed:.12g}"
+    decimals = len(printed.partition(".")[2])
+    near = f"{finding.computed:.{decimals + 2 if finding.grade == 'truncated' else max(decimals, 2)}f}"
+    begin = f"{finding.file}:{finding.line}: {finding.column}: printed {printed}{percent}, "
+    follows = f"follows {near}{percent} from {finding.formula}: {finding.grade}"
     return begin + follows + (f"; {finding.note}" if finding.note else "")
-
-
-def _number(value: float) -> str:
-    return f"{value:.12g}"
-
-
-def _near(finding: Finding) -> str:
-    """Return the computed number with two more digits than are printed, at most as many as differ."""
-    decimals = len(_number(finding.printed).partition(".")[2])
-    return f"{finding.computed:.{max(decimals, 2) if finding.grade != 'truncated' else decimals + 2}f}"
 
 
 def show_summary(audited: Audit) -> None:

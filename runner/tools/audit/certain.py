@@ -72,9 +72,7 @@ def is_certain(column: Column, bases: Sequence[Column], others: Sequence[Column]
 def is_scaling(context: Context, way: Comparison) -> bool:
     """Return whether the rows are the same work on more processes than their baselines."""
     counts = context.processes.first
-    if not counts:
-        return False
-    pairs = [(counts[row], counts[base]) for row, base in enumerate(way.bases) if base is not None]
+    pairs = [(counts[row], counts[base]) for row, base in enumerate(way.bases) if counts and base is not None]
     more = [mine > its for mine, its in pairs if mine and its]
     return len(more) == len(pairs) and any(more)
 

@@ -4,18 +4,23 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 from runner.core.text import one_line
-from runner.tools.audit.quantities import Quantity, devices, has_decimal_comma, is_missing, plain, read_cell
+from runner.tools.audit.quantities import Quantity, devices, is_missing, plain, read_cell
 from runner.tools.audit.roles import Role, assumed, heading_unit, is_explicit, role_of
+from runner.tools.audit.spans import Ratios, scaled, span
 from runner.tools.audit.tables import LONGEST_CELL, Cell, Table
 
 _BY_KIND = {"time": Role.TIME, "rate": Role.RATE, "factor": Role.SPEEDUP}
 _MOST = 8
 _MOST_ADDED = 4
 _SPREAD = re.compile(r"std|dev(?:iation)?\b|误差|varian|\bci\b|interval|error|±", re.IGNORECASE)
-LONGEST_NAME = 80
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d")
+_DECIMAL_POINT = re.compile(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d")
+LONGEST = 80
+"""Characters of a text that a finding shows."""
 _HALF = 0.5
 _THOUSAND = 1_000
 DERIVED = (Role.SPEEDUP, Role.SLOWDOWN, Role.CHANGE, Role.EFFICIENCY)
@@ -43,12 +48,29 @@ class Column:
     @property
     def name(self) -> str:
         """The heading, fit for a line, or the number of the column."""
-        return one_line(self.heading, LONGEST_NAME) or f"column {self.index + 1}"
+        return one_line(self.heading, LONGEST) or f"column {self.index + 1}"
 
     @property
     def unit(self) -> float:
         """What is printed for a ratio of one."""
         return 100.0 if self.percent else 1.0
+
+    @cached_property
+    def spans(self) -> Ratios:
+        """The intervals of its numbers."""
+        return [span(value) if value else None for value in self.values]
+
+    @cached_property
+    def shares(self) -> Ratios:
+        """The intervals of its numbers, of percentages as shares."""
+        return scaled(self.spans, 1 / self.unit)
+
+    @cached_property
+    def ones(self) -> frozenset[int]:
+        """The rows that print that they are the baseline: exactly 1, 100%, or a change of 0%."""
+        exact = 0.0 if self.role is Role.CHANGE else self.unit
+        known = ((row, value) for row, value in enumerate(self.values) if value)
+        return frozenset(row for row, value in known if value.number == exact and not value.about)
 
     def known(self) -> int:
         """Return how many of its cells hold a number."""
@@ -58,9 +80,10 @@ class Column:
 def locales(table: Table) -> list[bool]:
     """Return whether decimals follow a comma: the readings of the numbers that are possible, the likely one first."""
     texts = [cell.text for row in table.rows for cell in row if len(cell.text) <= LONGEST_CELL]
-    found = has_decimal_comma(texts)
-    if found is not None:
-        return [found]
+    commas = sum(bool(_DECIMAL_COMMA.search(plain(text))) for text in texts)
+    points = sum(bool(_DECIMAL_POINT.search(plain(text))) for text in texts)
+    if commas != points:
+        return [commas > points]
     groups = any(re.search(r"\d[.,]\d{3}(?!\d)", text) for text in texts)
     return ([True, False] if table.comma else [False, True]) if groups else [False]
 
@@ -93,23 +116,25 @@ def _column(index: int, heading: str, cells: tuple[Cell, ...], values: list[Quan
     if not filled or numbers <= _HALF * len(filled) or role is Role.COUNT:
         return Column(index, heading, Role.LABEL, cells, (None,) * len(cells))
     kind, scale = heading_unit(heading)
-    values = _understood(values) if role in (*DERIVED, Role.UNKNOWN) else values
+    if role in (*DERIVED, Role.UNKNOWN) and {value.kind for value in values if value} & {"factor", "percent", ""}:
+        # Factors and percentages with words that are not known, such as `1.2x slower`, stand beside ones without.
+        values = [None if value and value.kind == "other" else value for value in values]
     kinds = Counter(value.kind for value in values if value)
     usual = kinds.most_common(1)[0][0] or (kind if kind in ("percent", "factor") else "")
     role = _by_cells(role, usual)
-    scaled = tuple(_with_unit(value, kind, scale, role) for value in values)
+    if role in (Role.TIME, Role.RATE):
+        if kind in ("time", "rate"):  # a number without a unit has that of the heading
+            values = [
+                replace(value, scale=value.scale * scale, step=value.step * scale, kind=kind)
+                if value and not value.kind
+                else value
+                for value in values
+            ]
+        values = _coarse(values)
     percent = usual == "percent"
     if role in (Role.EFFICIENCY, Role.ACCURACY) and not percent:
         percent = max(value.number for value in values if value) > (2.5 if role is Role.EFFICIENCY else 1)
-    if role in (Role.TIME, Role.RATE):
-        scaled = _coarse(scaled)
-    return Column(index, heading, role, cells, scaled, percent, is_explicit(heading))
-
-
-def _understood(values: list[Quantity | None]) -> list[Quantity | None]:
-    """Leave out factors and percentages with words that are not known, such as `1.2x slower`, beside ones without."""
-    known = {value.kind for value in values if value} & {"factor", "percent", ""}
-    return [None if known and value and value.kind == "other" else value for value in values]
+    return Column(index, heading, role, cells, tuple(values), percent, is_explicit(heading))
 
 
 def _by_cells(role: Role, kind: str) -> Role:
@@ -127,14 +152,7 @@ def _by_cells(role: Role, kind: str) -> Role:
     return role
 
 
-def _with_unit(value: Quantity | None, kind: str, scale: float, role: Role) -> Quantity | None:
-    """Give a number without a unit that of its heading."""
-    if value is None or value.kind or kind not in ("time", "rate") or role not in (Role.TIME, Role.RATE):
-        return value
-    return replace(value, scale=value.scale * scale, step=value.step * scale, kind=kind)
-
-
-def _coarse(values: tuple[Quantity | None, ...]) -> tuple[Quantity | None, ...]:
+def _coarse(values: list[Quantity | None]) -> list[Quantity | None]:
     """Take numbers that all end in zeros, for example 12,300 and 45,600, as rounded to what is before these."""
     numbers = [value.number for value in values if value]
     if len(numbers) < 3 or any(number < _THOUSAND or number % 10 for number in numbers):
@@ -142,14 +160,13 @@ def _coarse(values: tuple[Quantity | None, ...]) -> tuple[Quantity | None, ...]:
     digit = 10.0
     while min(numbers) >= digit * _THOUSAND and not any(number % (digit * 10) for number in numbers):
         digit *= 10
-    return tuple(value.coarser(digit) if value else None for value in values)
+    return [value and replace(value, step=max(value.step, digit * value.scale)) for value in values]
 
 
 def _inner(column: Column, values: list[Quantity | None]) -> list[Column]:
-    kinds = Counter(value.kind for value in values if value)
-    kind = kinds.most_common(1)[0][0]
+    kind = Counter(value.kind for value in values if value).most_common(1)[0][0]
     words = column.heading.lower()
-    role = {"factor": Role.SPEEDUP, "time": Role.TIME, "rate": Role.RATE}.get(kind, Role.UNKNOWN)
+    role = _BY_KIND.get(kind, Role.UNKNOWN)
     if kind == "percent" and column.role in (Role.SPEEDUP, Role.TIME, Role.RATE):
         role = Role.EFFICIENCY if re.search("eff|效率", words) else Role.CHANGE
     if kind == "" and re.search("speed[- ]?up|加速比", words) and column.role is not Role.SPEEDUP:
@@ -181,21 +198,14 @@ def turned(table: Table) -> Table | None:
     if any(role_of(heading.text) in DERIVED for heading in table.headings[1:]):
         return None
     headings = (table.headings[0], *(row[0] for row in table.rows))
-    rows = tuple(
-        (table.headings[column], *(row[column] for row in table.rows)) for column in range(1, len(table.headings))
-    )
-    return Table(headings, rows, table.near, table.comma)
+    _, *rows = zip(table.headings, *table.rows, strict=True)
+    return Table(headings, tuple(rows), table.near, table.comma)
 
 
 def comparable(column: Column, others: Sequence[Column]) -> list[Column]:
     """Return the columns that a column may follow from: a theoretical one follows from no measured one."""
     word = assumed(column.heading)
     return [other for other in others if assumed(other.heading) == word] if word else list(others)
-
-
-def theoretical(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns that are called ideal."""
-    return [column for column in columns if assumed(column.heading) == "theory"]
 
 
 def numbers(column: Column, columns: Sequence[Column]) -> list[Column]:
@@ -213,17 +223,13 @@ def measured(column: Column, columns: Sequence[Column]) -> list[Column]:
 def of_another_role(column: Column, columns: Sequence[Column]) -> list[Column]:
     """Return columns whose headings have a unit of time, but name something else: `Cost (GPU-min)`."""
     roles = (Role.OTHER, Role.ACCURACY, Role.COUNT, Role.SAMPLES, Role.BATCH, Role.TOTAL)
-    found = [
-        replace(source, role=Role.TIME)
-        for source in columns
-        if source.role in roles and not source.inner and _is_time(source) and not _SPREAD.search(plain(source.heading))
-    ]
+    found = []
+    for source in columns:
+        kinds = {value.kind for value in source.values if value}
+        is_time = kinds == {"time"} or (kinds == {""} and heading_unit(source.heading)[0] == "time")
+        if is_time and source.role in roles and not source.inner and not _SPREAD.search(plain(source.heading)):
+            found.append(replace(source, role=Role.TIME))
     return comparable(column, found)[:_MOST_ADDED]
-
-
-def _is_time(column: Column) -> bool:
-    kinds = {value.kind for value in column.values if value}
-    return kinds == {"time"} or (kinds == {""} and heading_unit(column.heading)[0] == "time")
 
 
 def added(columns: Sequence[Column]) -> Iterator[Column]:
@@ -231,25 +237,20 @@ def added(columns: Sequence[Column]) -> Iterator[Column]:
     times = [source for source in columns if source.role is Role.TIME and not source.inner][:_MOST_ADDED]
     for size in range(len(times), 1, -1):
         for some in combinations(times, size):
-            if total := _sum(some):
-                yield total
+            if len({(value.kind, value.scale, value.per) for part in some for value in part.values if value}) == 1:
+                yield _sum(some)
 
 
-def _sum(columns: Sequence[Column]) -> Column | None:
-    if len({(value.kind, value.scale, value.per) for source in columns for value in source.values if value}) != 1:
-        return None
-    rows = [_add(values) for values in zip(*(source.values for source in columns), strict=True)]
-    first = columns[0]
-    cells = tuple(
-        Cell(f"{value.number:.7g}" if value else "", cell.line) for value, cell in zip(rows, first.cells, strict=True)
-    )
-    return replace(first, heading=" + ".join(source.heading for source in columns), cells=cells, values=tuple(rows))
-
-
-def _add(values: Sequence[Quantity | None]) -> Quantity | None:
-    known = [value for value in values if value]
-    if len(known) < len(values):
-        return None
-    return replace(
-        known[0], number=sum(value.number for value in known), step=sum(value.step for value in known), spread=0.0
-    )
+def _sum(columns: Sequence[Column]) -> Column:
+    cells: list[Cell] = []
+    sums: list[Quantity | None] = []
+    for row, cell in enumerate(columns[0].cells):
+        known = [value for source in columns if (value := source.values[row])]
+        total = None
+        if len(known) == len(columns):
+            number, step = sum(value.number for value in known), sum(value.step for value in known)
+            total = replace(known[0], number=number, step=step, spread=0.0)
+        sums.append(total)
+        cells.append(Cell(f"{total.number:.7g}" if total else "", cell.line))
+    heading = " + ".join(source.heading for source in columns)
+    return replace(columns[0], heading=heading, cells=tuple(cells), values=tuple(sums))

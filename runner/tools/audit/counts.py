@@ -15,47 +15,34 @@ Counts = tuple["float | None", ...]
 _MOST_VECTORS = 8
 _FEWEST = 2
 """Rows and numbers that make a vector of counts."""
-_WORDS = {
-    word: str(number)
-    for number, words in {
-        1: "one single serial sequential seq baseline",
-        2: "two dual",
-        3: "three",
-        4: "four quad",
-        5: "five",
-        6: "six",
-        8: "eight",
-        10: "ten",
-        12: "twelve",
-        16: "sixteen",
-        32: "thirty-two",
-        64: "sixty-four",
-    }.items()
-    for word in words.split()
-}
+_NUMBER_WORDS = """
+1 one single serial sequential seq baseline, 2 two dual, 3 three, 4 four quad, 5 five, 6 six, 8 eight, 10 ten,
+12 twelve, 16 sixteen, 32 thirty-two, 64 sixty-four
+"""
+_WORDS = {word: part.split()[0] for part in _NUMBER_WORDS.split(",") for word in part.split()[1:]}
 _WORD = re.compile(rf"(?<![a-z])(?:{'|'.join(_WORDS)})(?![a-z])")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """What may be the number of processes of each row; `said` of these stand in columns of counts."""
+    """What may be the number of processes of each row, the likeliest first; columns of counts say what is `said`."""
 
     vectors: tuple[Counts, ...]
-    said: int
+    said: tuple[Counts, ...]
 
     @property
     def first(self) -> Counts:
         """Return the likeliest numbers that a column of counts says; none if there is no such column."""
-        return self.vectors[0] if self.said else ()
+        return next(iter(self.said), ())
 
 
 def process_counts(columns: Sequence[Column]) -> Processes:
-    """Return the counts of columns, the likeliest first, and after them those that labels may mean."""
-    said = _of_columns([column for column in columns if column.role is Role.COUNT])[: _MOST_VECTORS - 2]
+    """Return the counts of columns, and after them those that labels may mean."""
+    said = tuple(_of_columns([column for column in columns if column.role is Role.COUNT])[: _MOST_VECTORS - 2])
     labels = [column for column in columns if column.role in (Role.LABEL, Role.COUNT) and not column.inner]
     read = [vector for column in labels for vector in _of_labels([cell.text for cell in column.cells])]
     vectors = tuple(dict.fromkeys([*said, *read]))[:_MOST_VECTORS]
-    return Processes(vectors, len(said))
+    return Processes(vectors, said)
 
 
 def _of_columns(named: Sequence[Column]) -> list[Counts]:
@@ -64,11 +51,9 @@ def _of_columns(named: Sequence[Column]) -> list[Counts]:
     headings = [plain(column.heading).lower() for column in named]
 
     def weight(place: int) -> int:
-        if any(word in headings[place] for word in ("world", "total", "layout", "process", "进程", "总")):
-            return 0
-        return (
-            2 if any(word in headings[place] for word in ("node", "machine", "host", "节点", "机器", "设备数")) else 1
-        )
+        total = any(word in headings[place] for word in ("world", "total", "layout", "process", "进程", "总"))
+        nodes = any(word in headings[place] for word in ("node", "machine", "host", "节点", "机器", "设备数"))
+        return 0 if total else 1 + nodes
 
     result = [numbers[place] for place in sorted(range(len(numbers)), key=weight)]
     for first in range(len(numbers)):

@@ -8,8 +8,8 @@ from runner.tools.audit import accuracies, rates, ratios
 from runner.tools.audit.columns import DERIVED, Column, columns_of, locales, turned
 from runner.tools.audit.findings import MEASURED, Audit, Finding, Unchecked, cell_of, finding
 from runner.tools.audit.formats import read_page
-from runner.tools.audit.formulas import Context, context_of, ones_of
-from runner.tools.audit.means import grade_mean, mean_rows
+from runner.tools.audit.formulas import Context, context_of
+from runner.tools.audit.means import Graded, grade_mean, mean_rows
 from runner.tools.audit.prose import check_prose
 from runner.tools.audit.quantities import Quantity, is_missing, plain
 from runner.tools.audit.readings import Reading, Verdict, choose
@@ -28,24 +28,16 @@ def audit_file(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> 
 
 def audit_page(page: Page) -> Audit:
     """Check a page that has been read."""
-    audit, text = check_tables(page), check_prose(page)
-    audit.findings = sorted([*audit.findings, *text.findings], key=lambda checked: checked.line)
-    audit.unchecked += text.unchecked
-    return audit
-
-
-def check_tables(page: Page) -> Audit:
-    """Check all tables of a page."""
     audit = Audit(page.file, len(page.tables))
     before: Table | None = None
     for whole in page.tables:
         table = replace(whole, rows=whole.rows[:MOST_ROWS])
         if len(whole.rows) > MOST_ROWS:
             audit.skip(whole.rows[MOST_ROWS][0].line, "table", f"rows after the first {MOST_ROWS:,}")
-        found = _check(table, before, page.file)
-        audit.findings += found.findings
-        audit.unchecked += found.unchecked
+        audit.add(_check(table, before, page.file))
         before = table
+    audit.add(check_prose(page))
+    audit.findings.sort(key=lambda checked: checked.line)
     return audit
 
 
@@ -83,24 +75,31 @@ class _Check:
         self._accuracies()
 
     def _column(self, column: Column) -> None:
-        if column.role in DERIVED:
-            verdict, shift = self._derived(column)
-            self._report(column, verdict, shift, _NO_SOURCE)
-            return
-        verdict = None
-        if column.role is Role.RATE:
-            printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
-            verdict = choose(rates.readings(column, self._context), printed)
-        self._report(column, verdict, 0, MEASURED)
-
-    def _derived(self, column: Column) -> tuple[Verdict | None, int]:
         """Choose the reading of a column, as one of this table or as one that continues the table before."""
-        own = ones_of(column)
+        verdict, shift = None, 0
         printed = [value if row not in self._means else None for row, value in enumerate(column.values)]
-        verdict = choose(ratios.readings(column, self._context), printed, own)
-        if (verdict is None or not any(verdict.grades)) and self._before and not any(own):
-            return _continued(self._table, self._before, column, comma=self._comma) or (verdict, 0)
-        return verdict, 0
+        if column.role is Role.RATE:
+            verdict = choose(rates.readings(column, self._context), printed)
+        elif column.role in DERIVED:
+            own = column.ones
+            verdict = choose(ratios.readings(column, self._context), printed, own)
+            if (verdict is None or not any(verdict.grades)) and self._before and not own:
+                verdict, shift = self._continued(column, self._before) or (verdict, 0)
+        self._report(column, verdict, shift, _NO_SOURCE if column.role in DERIVED else MEASURED)
+
+    def _continued(self, column: Column, before: Table) -> tuple[Verdict, int] | None:
+        """Take a table with the headings of the one before, and without a baseline, as its continuation."""
+        names = [
+            ["".join(plain(cell.text).lower().split()) for cell in part.headings] for part in (before, self._table)
+        ]
+        if names[0] != names[1]:
+            return None
+        columns = columns_of(replace(before, rows=before.rows + self._table.rows), comma=self._comma)
+        mine = next((other for other in columns if (other.index, other.inner) == (column.index, column.inner)), None)
+        if mine is None or mine.role is not column.role:
+            return None
+        verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, mine.ones)
+        return (verdict, len(before.rows)) if verdict and not verdict.reason else None
 
     def _report(self, column: Column, verdict: Verdict | None, shift: int, reason: str) -> None:
         """Add what was found for each number of a column, or why it could not be checked."""
@@ -110,11 +109,13 @@ class _Check:
                 if column.role in DERIVED and any(map(str.isdigit, text)) and not column.inner and not is_missing(text):
                     self._skip(column, row, "is not a plain number")
             elif row in self._means and column.role in DERIVED:
-                self._mean(column, row, verdict)
+                self._mean(column, row, quantity, verdict)
             else:
-                self._cell(column, row, verdict, shift, reason)
+                self._cell(column, row, quantity, verdict, shift, reason)
 
-    def _cell(self, column: Column, row: int, verdict: Verdict | None, shift: int, reason: str) -> None:
+    def _cell(
+        self, column: Column, row: int, quantity: Quantity, verdict: Verdict | None, shift: int, reason: str
+    ) -> None:
         grade = verdict.grades[row + shift] if verdict else None
         reading = verdict.readings[row + shift] if verdict else None
         value = reading.values[row + shift] if reading else None
@@ -123,34 +124,30 @@ class _Check:
             self._skip(column, row, why or reason)
             return
         if grade == INCONSISTENT:
-            turned_over = (
-                other_side(column.values[row], value, 1.0) if shift else flips(column, row, reading, self._context)
-            )
-            grade = FLIPS if turned_over else INCONSISTENT
-        self._add(column, row, value, grade, reading.formula(row + shift), reading.note)
+            limits = [1.0] if shift else _limits(column, row, reading, self._context)
+            across = any(_other_side(quantity, value, limit) for limit in limits)
+            grade = FLIPS if across or (not shift and _best_changes(column, row, quantity, reading)) else INCONSISTENT
+        self._add(column, row, quantity, (grade, value, reading.formula(row + shift)), reading.note)
         if reading.source >= 0 and self.audit.findings[-1].wrong:
             source = next(other for other in self._columns if other.index == reading.source)
             self._borrowed.append((self.audit.findings[-1], source.name))
 
-    def _mean(self, column: Column, row: int, verdict: Verdict | None) -> None:
+    def _mean(self, column: Column, row: int, quantity: Quantity, verdict: Verdict | None) -> None:
         """Grade a row of means by the other rows, or by its own times as any row."""
-        bases = self._context.of(Role.TIME, Role.RATE)
-        found = grade_mean(column, row, self._means, bases)
-        usual, quantity = verdict.usual if verdict else None, column.values[row]
+        found = grade_mean(column, row, self._means, self._context.of(Role.TIME, Role.RATE))
+        usual = verdict.usual if verdict else None
         value = usual.values[row] if usual else None
-        if usual and value and quantity and (found is None or found[0] == INCONSISTENT):
+        if usual and value and (found is None or found[0] == INCONSISTENT):
             own = graded(quantity, value)
             found = (own, value, usual.formula(row)) if found is None or own != INCONSISTENT else found
         if found:
-            self._add(column, row, found[1], found[0], found[2], "")
+            self._add(column, row, quantity, found, "")
         else:
             self._skip(column, row, "a mean of other rows, of a kind that is not said")
 
-    def _add(self, column: Column, row: int, value: Span, grade: str, formula: str, note: str) -> None:
+    def _add(self, column: Column, row: int, quantity: Quantity, found: Graded, note: str) -> None:
         """Add a finding, in the unit that is printed."""
-        quantity = column.values[row]
-        if quantity is None:
-            return
+        grade, value, formula = found
         kept = note if grade not in (CONSISTENT, TRUNCATED) or "less time" in note or "whole number" in note else ""
         place = cell_of(self.audit.file, column, row)
         self.audit.findings.append(finding(place, quantity, value, grade, formula, kept))
@@ -166,7 +163,7 @@ class _Check:
                 self.audit.findings.remove(found)
                 reason = f"it follows from {source}, which is wrong in this row"
                 place = found.file, found.line, found.column, found.row, found.text
-                self.audit.unchecked.append(Unchecked(*place, reason))
+                self.audit.unchecked.append(Unchecked(*place, reason=reason))
 
     def _accuracies(self) -> None:
         found = accuracies.check(self._table, self._columns, self._context, self.audit.file)
@@ -176,46 +173,29 @@ class _Check:
         self.audit.findings += found
 
 
-def _continued(table: Table, before: Table, column: Column, *, comma: bool) -> tuple[Verdict, int] | None:
-    """Take a table with the headings of the one before, and without a baseline, as its continuation."""
-    names = [["".join(plain(cell.text).lower().split()) for cell in part.headings] for part in (before, table)]
-    if names[0] != names[1]:
-        return None
-    both = replace(before, rows=before.rows + table.rows)
-    columns = columns_of(both, comma=comma)
-    mine = next((other for other in columns if other.index == column.index and other.inner == column.inner), None)
-    if mine is None or mine.role is not column.role:
-        return None
-    verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, ones_of(mine))
-    return (verdict, len(before.rows)) if verdict and not verdict.reason else None
-
-
-def flips(column: Column, row: int, reading: Reading, context: Context) -> bool:
-    """Return whether a wrong number turns a conclusion."""
-    quantity, value = column.values[row], reading.values[row]
-    if quantity is None or value is None:
-        return False
-    limits = [1.0] if column.role in (Role.SPEEDUP, Role.SLOWDOWN) else []
+def _limits(column: Column, row: int, reading: Reading, context: Context) -> list[float]:
+    """Return the numbers that part one conclusion from another, for example faster from slower."""
     if column.role is Role.CHANGE:
-        limits = [0.0]
-    elif column.role is Role.EFFICIENCY:
-        limits = [column.unit]
-    elif column.role is Role.SPEEDUP and column.percent:
-        limits = [0.0] if "- 1" in reading.formula(row) else [100.0]
-    elif column.role is Role.SPEEDUP and context.processes.first:
-        counts = context.processes.first
+        return [0.0]
+    if column.role is Role.EFFICIENCY:
+        return [column.unit]
+    if column.role is Role.SPEEDUP and column.percent:
+        return [0.0] if "- 1" in reading.formula(row) else [100.0]
+    limits = [1.0] if column.role in (Role.SPEEDUP, Role.SLOWDOWN) else []
+    counts = context.processes.first
+    if column.role is Role.SPEEDUP and counts:
         base = reading.bases[row] if reading.bases else None
         own, count = counts[base] if base is not None else 1.0, counts[row]
         limits += [count / own] if count and own else []
-    return any(other_side(quantity, value, limit) for limit in limits) or _best_changes(column, row, reading)
+    return limits
 
 
-def other_side(quantity: Quantity | None, value: Span, limit: float) -> bool:
+def _other_side(quantity: Quantity, value: Span, limit: float) -> bool:
     """Return whether a limit lies between what is printed and what follows."""
-    return quantity is not None and ((quantity.low > limit > value.high) or (quantity.high < limit < value.low))
+    return quantity.low > limit > value.high or quantity.high < limit < value.low
 
 
-def _best_changes(column: Column, row: int, reading: Reading) -> bool:
+def _best_changes(column: Column, row: int, printed: Quantity, reading: Reading) -> bool:
     """Return whether another row is the best once this number is right, among the rows with the same baseline."""
     bases = reading.bases or (None,) * len(column.values)
     mine = reading.values[row]
@@ -224,8 +204,7 @@ def _best_changes(column: Column, row: int, reading: Reading) -> bool:
         for other, quantity in enumerate(column.values)
         if quantity and other != row and bases[other] == bases[row] and other not in reading.same
     ]
-    printed = column.values[row]
-    if not others or not mine or not printed or column.role not in (Role.SPEEDUP, Role.RATE):
+    if not others or not mine or column.role not in (Role.SPEEDUP, Role.RATE):
         return False
     first = max(others, key=lambda quantity: quantity.value)
     return (printed.low > first.high and mine.high < first.low) or (printed.high < first.low and mine.low > first.high)

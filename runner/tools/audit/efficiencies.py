@@ -4,24 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from runner.tools.audit.columns import Column, theoretical
+from runner.tools.audit.columns import Column
 from runner.tools.audit.counts import Counts
-from runner.tools.audit.formulas import (
-    Context,
-    Formula,
-    Ratios,
-    divided,
-    ones_of,
-    ratios_beside,
-    ratios_over,
-    scaled,
-    shares_of,
-    word,
-)
+from runner.tools.audit.formulas import Context, Formula, ratios_beside, ratios_over, word
 from runner.tools.audit.groups import Comparison
 from runner.tools.audit.readings import IN_ROWS, LOOSE, Reading
 from runner.tools.audit.roles import Role, assumed
-from runner.tools.audit.spans import Span, ratio
+from runner.tools.audit.spans import Ratios, Span, divided, ratio, scaled
 
 _WIDEST = 0.4
 """An interval of implied numbers of processes that is wider says nothing."""
@@ -32,20 +21,19 @@ def from_speedups(column: Column, context: Context) -> Iterator[Reading]:
     sources = [source for source in context.of(Role.SPEEDUP) if assumed(source.heading) == assumed(column.heading)]
     plainly = column.explicit and len(context.of(Role.SPEEDUP)) == 1
     for source in sources:
-        bases = [row for row, printed_one in enumerate(ones_of(source)) if printed_one]
+        bases = sorted(source.ones)
         for place, counts in enumerate(context.processes.vectors):
             known = [count for count in counts if count]
             firsts = {1.0, *(counts[row] or 1.0 for row in bases[:3])}
             firsts |= {min(known)} if known and not bases else set()
             for first in sorted(firsts):
-                certain = plainly and context.processes.said == 1 and len(firsts) == 1 and not place
-                values = scaled(divided(shares_of(source), counts), first * column.unit)
+                certain = plainly and len(context.processes.said) == 1 and len(firsts) == 1 and not place
+                values = scaled(divided(source.shares, counts), first * column.unit)
                 formula = _share(source, counts, first, "100 * " if column.percent else "")
                 rank = 2 * place + (first != 1)
-                same = frozenset(bases)
-                yield Reading(tuple(values), formula, rank, certain=certain, same=same, source=source.index)
+                yield Reading(values, formula, rank, certain=certain, same=source.ones, source=source.index)
     for source in sources:
-        yield from _of_some_processes(column, source, shares_of(source))
+        yield from of_some_processes(column, source, source.shares)
 
 
 def _share(source: Column, counts: Counts, first: float, sign: str) -> Callable[[int], str]:
@@ -54,12 +42,7 @@ def _share(source: Column, counts: Counts, first: float, sign: str) -> Callable[
     return lambda row: f"{sign}{word(source, row)} / {counts[row]:g}{share}"
 
 
-def implied_processes(column: Column, base: Column, way: Comparison, _context: Context) -> Iterator[Reading]:
-    """Divide ratios of a column by the whole numbers of processes that the efficiencies imply."""
-    return _of_some_processes(column, base, ratios_over(base, way.bases), way)
-
-
-def _of_some_processes(
+def of_some_processes(
     column: Column, source: Column, speedups: Ratios, way: Comparison | None = None
 ) -> Iterator[Reading]:
     """Divide speed-ups by the whole number of processes that the efficiencies imply: one for all, or one for each row.
@@ -67,7 +50,7 @@ def _of_some_processes(
     The latter can only confirm.
     """
     counts: list[float | None] = []
-    for speedup, printed in zip(speedups, shares_of(column), strict=True):
+    for speedup, printed in zip(speedups, column.shares, strict=True):
         share = ratio(speedup, printed)
         count = math.ceil(share.low - 1e-9) if share and share.high - share.low < max(_WIDEST, 0.02 * share.low) else 0
         counts.append(float(count) if share and 1 <= count <= share.high + 1e-9 else None)
@@ -81,7 +64,7 @@ def _of_some_processes(
         tries.insert(0, (IN_ROWS, (usual,) * len(counts), False, start))
     for rank, divisors, confirms, from_ in tries:
         yield Reading(
-            tuple(scaled(divided(speedups, divisors), column.unit)),
+            scaled(divided(speedups, divisors), column.unit),
             _implied(above, divisors),
             way.rank + rank,
             free=0 if confirms else 1,
@@ -100,13 +83,13 @@ def _implied(above: Formula, counts: Counts) -> Callable[[int], str]:
 
 def of_the_ideal(column: Column, context: Context) -> Iterator[Reading]:
     """Divide what was measured by what is called ideal."""
-    for ideal in theoretical(context.of(Role.RATE, Role.SPEEDUP, Role.TIME)):
+    for ideal in context.of(Role.RATE, Role.SPEEDUP, Role.TIME):
         for source in context.of(ideal.role):
-            if assumed(source.heading):
+            if assumed(ideal.heading) != "theory" or assumed(source.heading):
                 continue
             above, below = (ideal, source) if ideal.role is Role.TIME else (source, ideal)
             values = scaled(ratios_beside(above, below), column.unit)
-            yield Reading(tuple(values), Formula(above, (), "{r}", below), IN_ROWS)
+            yield Reading(values, Formula(above, (), "{r}", below), IN_ROWS)
 
 
 def of_rounded(column: Column, base: Column, way: Comparison, context: Context) -> Iterator[Reading]:
@@ -115,11 +98,11 @@ def of_rounded(column: Column, base: Column, way: Comparison, context: Context) 
     for source in context.of(Role.SPEEDUP)[:2]:
         step = max((value.step for value in source.values if value), default=0.0) / source.unit
         rounded = [_rounded(found, step) if found and step else None for found in ratios]
-        for place, counts in enumerate(context.processes.vectors[: context.processes.said]):
+        for place, counts in enumerate(context.processes.said):
             values = scaled(divided(rounded, counts), column.unit)
             formula = Formula(base, way.bases, "{r} / p")
             rank = way.rank + 2 * place + 2
-            yield Reading(tuple(values), formula, rank, same=way.same, bases=way.bases, note="of a rounded speed-up")
+            yield Reading(values, formula, rank, same=way.same, bases=way.bases, note="of a rounded speed-up")
 
 
 def _rounded(found: Span, step: float) -> Span:

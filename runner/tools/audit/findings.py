@@ -3,14 +3,12 @@
 from dataclasses import dataclass, field
 
 from runner.core.text import one_line
-from runner.tools.audit.columns import Column
+from runner.tools.audit.columns import LONGEST, Column
 from runner.tools.audit.quantities import Quantity
 from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
 
 MEASURED = "measured or set: nothing in the table that it follows from"
 GRADES = (CONSISTENT, TRUNCATED, INCONSISTENT, FLIPS)
-LONGEST = 80
-"""Characters of a text that a finding shows."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,11 @@ class Audit:
     tables: int = 0
     findings: list[Finding] = field(default_factory=list)
     unchecked: list[Unchecked] = field(default_factory=list)
+
+    def add(self, other: "Audit") -> None:
+        """Add what another one found in the same document."""
+        self.findings += other.findings
+        self.unchecked += other.unchecked
 
     def skip(self, line: int, what: str, reason: str) -> None:
         """Note what was not checked, other than a cell."""

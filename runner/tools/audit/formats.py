@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
+from runner.core import yaml_reader
 from runner.core.errors import RequestError, reason_of
 from runner.core.text import one_line, shown
 from runner.tools.audit.tables import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_LINES, Cell, Page, Table, make_table
@@ -14,6 +15,8 @@ from trainkit import files
 LOOKED_AT = 65_536
 """Characters by which a format is guessed."""
 _MARKDOWN = re.compile(r"(?m)^[ \t>|]*:?-+:?[ \t]*\|[ \t\r:|-]*$|^#{1,6} \S|<table\b|^```")
+_LONGEST_VALUE = 200
+"""Characters of a value of a definition."""
 FORMATS = ("markdown", "csv", "html", "yaml")
 _SUFFIXES = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".rst", ".txt"), "markdown"),
@@ -60,8 +63,6 @@ def read_text(text: str, name: str, format_: str) -> Page:
     if format_ == "csv":
         return read_csv(text, name)
     if format_ == "yaml":
-        from runner.tools.audit.published import read_published
-
         return read_published(text, name)
     raise RequestError(f"format {shown(format_)}: there is {', '.join(FORMATS)}")
 
@@ -120,10 +121,9 @@ def _block(lines: list[tuple[int, str]], name: str) -> list[Table]:
             before = min(reader.line_num, len(lines) - 1)
     except csv.Error as error:
         raise RequestError(f"{name}:{lines[before][0]}: not CSV: {one_line(error)}") from None
-    heads = 1
-    while heads < len(rows) and len(rows[heads - 1]) == 1 < len(rows[heads]):  # a title above the headings
-        rows, heads = rows[1:], 1
-    table = make_table(rows, heads, comma=mark == ";")
+    while len(rows) > 1 and len(rows[0]) == 1 < len(rows[1]):  # a title above the headings
+        rows = rows[1:]
+    table = make_table(rows, comma=mark == ";")
     return [table] if table else []
 
 
@@ -136,3 +136,52 @@ def _separator(lines: list[str]) -> str:
         usual = max(set(counts) - {0}, key=counts.count, default=0)
         scores[mark] = counts.count(usual) / len(counts) if usual else 0.0
     return max(scores, key=lambda mark: scores[mark])
+
+
+def read_published(text: str, name: str) -> Page:
+    """Read `published: {rows: [...]}` of a definition; a key becomes a column, but one with lists, a curve, does not.
+
+    Raises:
+        RequestError: it is no YAML or has no published rows, with file:line.
+    """
+    document = yaml_reader.parse(text, name)
+    values = document.values if isinstance(document.values, dict) else {}
+    published = values.get("published")
+    if not isinstance(published, dict):
+        document.fail("no 'published:' block with 'source' and 'rows'; only published figures are audited")
+    rows = published.get("rows")
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        document.fail("'published' needs 'rows': a list of mappings", "published", "rows")
+    names = list(dict.fromkeys(str(key) for row in rows for key, value in row.items() if not isinstance(value, list)))
+    if len(names) > MOST_COLUMNS:
+        document.fail(f"{len(names):,} keys; {MOST_COLUMNS} are the most", "published", "rows")
+    lines = text.splitlines()
+    first = document.lines.get(("published", "rows"), 1)
+    table = [[Cell(one_line(key, _LONGEST_VALUE), first) for key in names]]
+    for index, row in enumerate(rows):
+        here = document.lines.get(("published", "rows", index), first)
+        cells = []
+        for key in names:
+            line = document.lines.get(("published", "rows", index, key), here)
+            cells.append(Cell(_printed(key, row.get(key), lines[line - 1 : line + 1]), line))
+        table.append(cells)
+    near = " ".join(str(row.get("note", ""))[:_LONGEST_VALUE] for row in rows)
+    made = make_table(table, 1, near)
+    return Page(name, [made] if made else [])
+
+
+def _printed(key: str, value: object, lines: list[str]) -> str:
+    """Return a number with the zeros that it has in the file, which YAML drops."""
+    if value is None or isinstance(value, list | dict):
+        return ""
+    if isinstance(value, float):
+        for line in lines:
+            for piece in line.split(f"{key}:")[1:]:
+                word = piece.strip().split(",")[0].split("}")[0].split("#")[0].strip()
+                try:
+                    if float(word) == value:
+                        return word
+                except ValueError:
+                    continue
+        return repr(value)
+    return one_line(value, _LONGEST_VALUE)

@@ -11,9 +11,8 @@ from runner.tools.audit.columns import Column
 from runner.tools.audit.counts import Processes, process_counts
 from runner.tools.audit.quantities import Quantity, plain
 from runner.tools.audit.roles import Role
-from runner.tools.audit.spans import ONE, Span, ratio, span
+from runner.tools.audit.spans import ONE, Ratios, Span, divided, inverse, negative, plus, ratio, scaled
 
-Ratios = list["Span | None"]
 _PER_DEVICE = re.compile("/(?:gpu|device|卡|core)|per[ _-]gpu|per (?:device|core)|单卡|每卡")
 _LESS = ("time", "latency", "时间", "耗时", "reduc", "降低", "减少", "缩短", "节省", "saving", "saved")
 _WEIGHTS = (Role.BATCH, Role.SAMPLES, Role.OTHER, Role.UNKNOWN, Role.TOTAL)
@@ -155,36 +154,9 @@ def _relative(counts: Sequence[float | None], bases: Sequence[int | None]) -> li
     return [mine / its if mine and its else None for mine, its in zip(counts, own, strict=True)]
 
 
-def scaled(ratios: Sequence[Span | None], factors: Sequence[float | None] | float) -> Ratios:
-    """Return intervals times numbers, or times one number."""
-    if isinstance(factors, float):
-        return [span.times(factors) if span else None for span in ratios] if factors != 1.0 else list(ratios)
-    return [span.times(factor) if span and factor else None for span, factor in zip(ratios, factors, strict=True)]
-
-
-def divided(ratios: Sequence[Span | None], factors: Sequence[float | None]) -> Ratios:
-    """Return intervals divided by numbers."""
-    return scaled(ratios, [1 / factor if factor else None for factor in factors])
-
-
-def inverse(ratios: Ratios) -> Ratios:
-    """Return one divided by each."""
-    return [span.inverse() if span else None for span in ratios]
-
-
-def plus(ratios: Ratios, number: float) -> Ratios:
-    """Return each plus a number."""
-    return [span.plus(number) if span else None for span in ratios]
-
-
-def negative(ratios: Ratios) -> Ratios:
-    """Return each with the other sign."""
-    return [Span(-span.high, -span.middle, -span.low) if span else None for span in ratios]
-
-
 def ratios_over(base: Column, bases: Sequence[int | None]) -> Ratios:
     """Return how many times as fast as its baseline each row is."""
-    spans = spans_of(base)
+    spans = base.spans
     ratios: Ratios = []
     for row, other in enumerate(bases):
         if other is None or not alike(base.values[row], base.values[other]):
@@ -199,18 +171,8 @@ def ratios_over(base: Column, bases: Sequence[int | None]) -> Ratios:
 
 def ratios_beside(above: Column, below: Column) -> Ratios:
     """Return the ratios of two columns, row by row."""
-    pairs = zip(above.values, below.values, spans_of(above), spans_of(below), strict=True)
+    pairs = zip(above.values, below.values, above.spans, below.spans, strict=True)
     return [known(ratio(up, down)) if alike(mine, its) else None for mine, its, up, down in pairs]
-
-
-def spans_of(column: Column) -> Ratios:
-    """Return the intervals of the numbers of a column."""
-    return [span(value) if value else None for value in column.values]
-
-
-def shares_of(column: Column) -> Ratios:
-    """Return the intervals of the numbers of a column; 95% is 0.95."""
-    return scaled(spans_of(column), 1 / column.unit)
 
 
 def alike(mine: Quantity | None, its: Quantity | None) -> bool:
@@ -249,9 +211,3 @@ class Formula:
 def word(column: Column, row: int) -> str:
     """Return the number of a cell as it is printed."""
     return re.sub(r"\s*[\[(±].*", "", plain(column.cells[row].text)).strip("*_` ")[:40]
-
-
-def ones_of(column: Column) -> list[bool]:
-    """Return which rows print that they are the baseline: exactly 1, 100%, or a change of 0%."""
-    exact = 0.0 if column.role is Role.CHANGE else column.unit
-    return [value is not None and value.number == exact and not value.about for value in column.values]

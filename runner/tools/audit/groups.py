@@ -1,5 +1,6 @@
 """Which row a row is compared with: rows in groups, and a baseline in each group."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,23 +41,21 @@ class Comparison:
 def groupings(columns: Sequence[Column], rows: int) -> list[Groups]:
     """Return the ways to part the rows, the plainest first: not at all, by labels and parameters, by blocks."""
     found = {(0,) * rows: None}
-    names: list[tuple[str, ...]] = []
-    plain_keys: list[tuple[str, ...]] = []
+    names: dict[tuple[str, ...], Role] = {}
     for column in columns:
-        if column.inner or column.role not in (*NAMING, Role.SAMPLES):
-            continue
-        for label in _labels(column):
-            if 1 < len(set(label)) < rows and label not in names:
-                names.append(label)
-                if column.role is not Role.COUNT:
-                    plain_keys.append(label)
+        if not column.inner and column.role in (*NAMING, Role.SAMPLES):
+            for label in _labels(column):
+                if 1 < len(set(label)) < rows:
+                    names.setdefault(label, column.role)
+    plain_keys = [label for label, role in names.items() if role is not Role.COUNT]
     blocks = [_restarts(column) for column in columns if column.role is Role.COUNT]
-    keyed = [tuple(zip(*some, strict=True)) for size in (1, 2) for some in combinations(names[:_KEYS], size)]
+    keyed = [tuple(zip(*some, strict=True)) for size in (1, 2) for some in combinations([*names][:_KEYS], size)]
     if len(plain_keys) > 2:
         keyed.append(tuple(zip(*plain_keys, strict=True)))
         keyed += [tuple(zip(*some, strict=True)) for some in combinations(plain_keys[:_KEYS], 3)]
     for key in [*keyed, *blocks]:
-        found.setdefault(_numbered(key))
+        places = {part: place for place, part in enumerate(dict.fromkeys(key))}
+        found.setdefault(tuple(places[part] for part in key))
     return list(found)
 
 
@@ -83,18 +82,12 @@ def _restarts(column: Column) -> tuple[int, ...]:
     return tuple(result)
 
 
-def _numbered(keys: Sequence[object]) -> Groups:
-    seen: dict[object, int] = {}
-    return tuple(seen.setdefault(key, len(seen)) for key in keys)
-
-
-def comparisons(columns: Sequence[Column], derived: Column, ones: Sequence[bool]) -> list[Comparison]:
-    """Return the ways to choose a baseline for every row, the plainest first.
-
-    `ones` says which rows print that they are one: 1.00, 100%, or the word baseline.
-    """
+def comparisons(columns: Sequence[Column], derived: Column) -> list[Comparison]:
+    """Return the ways to choose a baseline for every row of a derived column, the plainest first."""
     rows = len(derived.cells)
-    marks = [one or any(says_baseline(column.cells[row].text) for column in columns) for row, one in enumerate(ones)]
+    # The rows that print that they are one: 1.00, 100%, or the word baseline.
+    said = [any(says_baseline(column.cells[row].text) for column in columns) for row in range(rows)]
+    marks = [row in derived.ones or said[row] for row in range(rows)]
     missing = [is_missing(cell.text) for cell in derived.cells]
     count = next((column for column in columns if column.role is Role.COUNT), None)
     found: dict[Bases, Comparison] = {}
@@ -126,24 +119,17 @@ def _chosen(
     absent = [next((row for row in rows if missing[row]), None) for rows in members]
     gaps = not any(marks) and None not in absent and sum(missing) == len(members)
     if count:
-        fewest = [_fewest(rows, count) for rows in members]
+        known = [[(value.number, row) for row in rows if (value := count.values[row])] for rows in members]
+        fewest = [min(own)[1] if own else None for own in known]
         yield fewest, gaps and fewest == absent
     yield [rows[0] for rows in members], gaps and absent == [rows[0] for rows in members]
     yield absent, gaps
     yield [rows[-1] for rows in members], False
-    order = derived.values
-    yield (
-        [min(rows, key=lambda row: value.number if (value := order[row]) else float("inf")) for rows in members],
-        False,
-    )
+    order = [value.number if value else math.inf for value in derived.values]
+    yield [min(rows, key=lambda row: order[row]) for rows in members], False
     if len({len(rows) for rows in members}) == 1:
         for place in range(1, min(len(members[0]), 5) - 1):
             yield [rows[place] for rows in members], False
-
-
-def _fewest(rows: list[int], count: Column) -> int | None:
-    known = [(value.number, row) for row in rows if (value := count.values[row])]
-    return min(known)[1] if known else None
 
 
 def _nearest(marks: list[bool]) -> Iterator[Bases]:

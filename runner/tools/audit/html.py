@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from runner.tools.audit.tables import MOST_CELLS, MOST_COLUMNS, Cell, Page, Passage, Table, make_table
+from runner.tools.audit.tables import MOST_CELLS, MOST_COLUMNS, Cell, Page, Passage, make_table
 
 _HIDDEN = {"script", "style", "template", "head"}
 _BREAKS = {"p", "div", "li", "h1", "h2", "h3", "h4", "h5", "h6", "br", "caption", "tr", "section", "pre", "dt", "dd"}
@@ -65,20 +65,17 @@ class _Reader(HTMLParser):
                 self._open.append(_Grid())
         elif tag == "sup":
             self._small = True
-        elif self._open:
-            self._start_in_table(self._open[-1], tag, dict(attrs))
-
-    def _start_in_table(self, grid: _Grid, tag: str, attrs: dict[str, str | None]) -> None:
-        if tag == "thead":
-            grid.in_head = True
-        elif tag == "tr":
-            self._end_row(grid)
-            grid.in_row = True
-        elif tag in ("td", "th"):
+        elif self._open and tag == "thead":
+            self._open[-1].in_head = True
+        elif self._open and tag == "tr":
+            self._end_row(self._open[-1])
+            self._open[-1].in_row = True
+        elif self._open and tag in ("td", "th"):
+            grid, spans = self._open[-1], dict(attrs)
             self._end_cell(grid)
             grid.in_row = True
             grid.text, grid.line = [], self._place()
-            grid.spans = (_span(attrs.get("rowspan"), 1_000), _span(attrs.get("colspan"), MOST_COLUMNS))
+            grid.spans = (_span(spans.get("rowspan"), 1_000), _span(spans.get("colspan"), MOST_COLUMNS))
             grid.only_heads &= tag == "th"
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -170,8 +167,8 @@ class _Reader(HTMLParser):
         while self._open:
             self._end_table(self._open.pop())
         self._flush()
-        tables: list[Table] = sorted(self._page.tables, key=lambda table: table.headings[0].line)
-        return Page(self._page.file, tables, self._page.passages)
+        self._page.tables.sort(key=lambda table: table.headings[0].line)
+        return self._page
 
 
 def _span(value: str | None, most: int) -> int:

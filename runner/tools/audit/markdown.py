@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from runner.tools.audit.html import read_html
@@ -14,6 +13,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _FENCE = re.compile(r"\s{0,12}(?:>\s?)*(?:[-*+]\s+)?(`{3,}|~{3,})")
+_TEX = re.compile(r"\$\s*(?:\\(?:times|approx|sim|pm)\s*)?|\\(?:times|text\w*|mathbf)\b|~~")
+_SIGNS = {"times": "×", "approx": "≈", "sim": "~", "pm": "±"}
+_BREAKS = ("softbreak", "hardbreak")
+_SHOWN = ("text", "code_inline", *_BREAKS)
 _LONGEST_LINE = 5_000
 _WORD = re.compile(r"\S+(?: \S+)*")
 _DRAWN = re.compile(r"[|│┃║]")
@@ -57,23 +60,10 @@ def visible(text: str, inline: MarkdownIt) -> str:
     if not re.search(r"[*_`\[<&\\~$]", text):
         return " ".join(text.split())
     text = re.sub(r"<br\s*/?>", " ", text)
-    text = re.sub(
-        r"\$\s*(?:\\(?:times|approx|sim|pm)\s*)?|\\(?:times|text\w*|mathbf)\b|~~", lambda found: _tex(found[0]), text
-    )
-    words = "".join(_words(inline.parseInline(text)[0].children or []))
-    return " ".join(words.split())
-
-
-def _tex(mark: str) -> str:
-    return {"times": "×", "approx": "≈", "sim": "~", "pm": "±"}.get(mark.strip("$\\ "), "")
-
-
-def _words(tokens: list[Token]) -> Iterator[str]:
-    for token in tokens:
-        if token.type in ("text", "code_inline"):
-            yield token.content
-        elif token.type in ("softbreak", "hardbreak"):
-            yield " "
+    text = _TEX.sub(lambda found: _SIGNS.get(found[0].strip("$\\ "), ""), text)
+    tokens = inline.parseInline(text)[0].children or []
+    words = [" " if token.type in _BREAKS else token.content for token in tokens if token.type in _SHOWN]
+    return " ".join("".join(words).split())
 
 
 def _table(tokens: list[Token], inline: MarkdownIt, near: str) -> Table | None:
@@ -144,15 +134,11 @@ def _take_tabbed(lines: list[str], page: Page) -> None:
         while last < len(lines) and not code[last] and count > 1 and lines[last].strip(" ").count("\t") == count:
             last += 1
         if last - place > 1 and "|" not in lines[place]:
-            table = _tabbed([(row + 1, lines[row].strip(" ")) for row in range(place, last)])
+            split = [(row + 1, lines[row].strip(" ").split("\t")) for row in range(place, last)]
+            table = make_table([[Cell(cell.strip(), number) for cell in cells] for number, cells in split])
             page.tables.extend([table] if table else [])
             lines[place:last] = [""] * (last - place)
         place = max(last, place + 1)
-
-
-def _tabbed(lines: list[tuple[int, str]]) -> Table | None:
-    """Read lines whose cells are apart by tabs."""
-    return make_table([[Cell(cell.strip(), number) for cell in line.split("\t")] for number, line in lines])
 
 
 def _drawn(lines: list[tuple[int, str]]) -> list[Table]:

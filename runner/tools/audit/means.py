@@ -19,6 +19,8 @@ _KINDS = (
     ("mean", re.compile(r"^\W*(?:arith\w*\W*)?(?:mean|average|avg)\b|\b(?:mean|average|avg)\W*$|平均", re.IGNORECASE)),
     ("total", re.compile(r"^\W*(?:total|sum|overall|all|summary|合计|总计)\W*$", re.IGNORECASE)),
 )
+Graded = tuple[str, Span, str]
+"""A grade, what follows, and from what."""
 _FEWEST = 2
 _MEANS: dict[str, Callable[[Sequence[float]], float]] = {
     "geometric mean": lambda numbers: math.exp(sum(map(math.log, numbers)) / len(numbers)),
@@ -42,48 +44,40 @@ def mean_rows(columns: Sequence[Column]) -> dict[int, str]:
     return found if len(found) < max((len(column.cells) for column in columns), default=0) else {}
 
 
-def grade_mean(
-    column: Column, row: int, kinds: dict[int, str], bases: Sequence[Column]
-) -> tuple[str, Span, str] | None:
-    """Grade the number of a row of means: the grade, what follows, and its formula; None if it cannot be checked.
+def grade_mean(column: Column, row: int, kinds: dict[int, str], bases: Sequence[Column]) -> Graded | None:
+    """Grade the number of a row of means; None if it cannot be checked.
 
     Every kind of mean may confirm it; only one whose kind is stated is called wrong.
     """
     printed = column.values[row]
     if printed is None:
         return None
+    others = [other for other in range(len(column.values)) if other not in kinds]
+    above = max((other for other in kinds if other < row), default=-1)
+    below = min((other for other in kinds if other > row), default=len(column.values))
+    # A mean may be of all rows, of those above it as far as the next mean, or of those below it.
+    between = [other for other in others if above < other < row], [other for other in others if row < other < below]
     found = [
         (grade(printed, value), value, formula)
-        for members in _members(row, kinds)
-        for value, formula in _candidates(column, members, kinds[row], bases)
+        for rows in (others, *between)
+        for value, formula in _candidates(column, rows, kinds[row], bases)
     ]
-    fitting = next((each for each in found if each[0] != INCONSISTENT), None)
+    fitting = next((graded for graded in found if graded[0] != INCONSISTENT), None)
     if fitting or not found:
         return fitting
     first = found[0]
     return first if kinds[row] in _STATED and first[2].startswith(kinds[row]) else None
 
 
-def _members(row: int, kinds: dict[int, str]) -> Iterator[Callable[[int], bool]]:
-    """Yield what a mean may be of: all rows, those above it as far as the next mean, or those below it."""
-    yield lambda other: other not in kinds
-    above = max((other for other in kinds if other < row), default=-1)
-    yield lambda other: above < other < row and other not in kinds
-    below = min((other for other in kinds if other > row), default=math.inf)
-    yield lambda other: row < other < below and other not in kinds
-
-
-def _candidates(
-    column: Column, member: Callable[[int], bool], kind: str, bases: Sequence[Column]
-) -> Iterator[tuple[Span, str]]:
-    values = [value for row, value in enumerate(column.values) if member(row) and value]
+def _candidates(column: Column, rows: Sequence[int], kind: str, bases: Sequence[Column]) -> Iterator[tuple[Span, str]]:
+    values = [value for row in rows if (value := column.values[row])]
     if len(values) < _FEWEST or any(value.low <= 0 for value in values):
         return
     for name in sorted(_MEANS, key=lambda name: name != kind):
         mean = _MEANS[name]
         ends = [mean([getattr(value, end) for value in values]) for end in ("low", "value", "high")]
         yield Span(*ends), f"{name} of {len(values)} rows"
-    sums = [(base, _sum(base, member)) for base in bases]
+    sums = [(base, _sum(base, rows)) for base in bases]
     for first, above in sums:
         for second, below in sums:
             found = ratio(above, below) if first is not second and first.role is second.role else None
@@ -93,9 +87,8 @@ def _candidates(
                 yield found.plus(-1).times(column.unit), f"{words} - 1"
 
 
-def _sum(column: Column, member: Callable[[int], bool]) -> Span | None:
-    values = [value for row, value in enumerate(column.values) if member(row)]
-    known = [value for value in values if value and value.low > 0]
-    if not known or len(known) < len(values):
+def _sum(column: Column, rows: Sequence[int]) -> Span | None:
+    known = [value for row in rows if (value := column.values[row]) and value.low > 0]
+    if not known or len(known) < len(rows):
         return None
     return Span(*(sum(getattr(value, end) for value in known) for end in ("low", "value", "high")))

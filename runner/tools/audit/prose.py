@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from runner.core.text import one_line
 from runner.tools.audit.accuracies import check_padding, check_shares
-from runner.tools.audit.findings import LONGEST, Audit, Finding, Place, finding
+from runner.tools.audit.columns import LONGEST
+from runner.tools.audit.findings import Audit, Finding, Place, finding
 from runner.tools.audit.quantities import Quantity, plain, read
 from runner.tools.audit.spans import FLIPS, INCONSISTENT, TRUNCATED, Span, grade, ratio, span
 from runner.tools.audit.tables import Page, Passage
@@ -27,6 +28,7 @@ _HARDWARE = re.compile(r"(?<![A-Za-z0-9])(?:[AVHPLTK]\d{1,3}0?|RTX ?\d{4}|MI\d{3
 _PROCESSES = re.compile(
     r"(\d{1,4})\s*(?:张|块|卡|个\s*(?:GPU|进程)|-?\s*(?:gpus?|processes|ranks|workers)\b)", re.IGNORECASE
 )
+_FROM_TO = re.compile(r"\bfrom\b.*\bto\b|从.*(?:到|降|减)|由.*(?:到|降)")
 _SENTENCE = re.compile(r"(?<=[。！？!?；;])\s*|(?<=[.])\s+(?=[A-Z\u4e00-\u9fff])")
 _MOST = 20_000
 MOST_COMPARED = 200
@@ -35,7 +37,7 @@ MOST_COMPARED = 200
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence, with what it says; `section` is its heading of the first or second level, in order."""
+    """A sentence, with what it says; `section` counts the headings before it."""
 
     line: int
     times: tuple[tuple[Quantity, str], ...]
@@ -55,9 +57,8 @@ def check_prose(page: Page) -> Audit:
         place = Place(page.file, passage.line, "share", 0, one_line(passage.text, LONGEST))
         audit.findings += check_shares(place, passage.text)
     audit.findings += _speedups(said, audit)
-    audit.findings += _padded(
-        _first([sentence for sentence in said if sentence.accuracy], "accuracies", audit), page.file
-    )
+    known = _first([sentence for sentence in said if sentence.accuracy], "accuracies", audit)
+    audit.findings += _padded(known, page.file)
     return audit
 
 
@@ -78,17 +79,22 @@ def _sentences(page: Page) -> Iterator[_Sentence]:
             hardware = hardware | named if titled else named or hardware
             counts = _PROCESSES.findall(words)
             processes = int(counts[-1]) if counts else processes
-            times = tuple(_times(words))
-            factor = next((found for pattern in _FACTORS for found in pattern.finditer(words)), None)
+            times = []
+            for found in _TIME.finditer(words):
+                time = read(f"{found[1]} {found[2]}")
+                if time and time.kind == "time" and time.value > 0:
+                    times.append((time, found[1]))
+            factor = next(filter(None, (pattern.search(words) for pattern in _FACTORS)), None)
             accuracy = _ACCURACY.search(words)
             value = read(factor[1]) if factor else None
             if value and re.search("左右|约|about|roughly|nearly|~|≈|近", words):
                 value = replace(value, about=True) if value.number == int(value.number) else value
-            if times or factor or accuracy:
-                place = piece.find((factor or accuracy or _TIME.search(words) or re.match("", ""))[0]) if words else 0  # type: ignore[index]
+            first = factor or accuracy or _TIME.search(words)
+            if first and (times or factor or accuracy):
+                place = piece.find(first[0])
                 line = passages[min(text[: at + max(0, place)].count("\n"), len(passages) - 1)].line
                 share = read(accuracy[1] + "%") if accuracy else None
-                yield _Sentence(line, times, value, share, hardware | titled, processes, section, words)
+                yield _Sentence(line, tuple(times), value, share, hardware | titled, processes, section, words)
 
 
 def _paragraphs(page: Page) -> Iterator[list[Passage]]:
@@ -102,18 +108,12 @@ def _paragraphs(page: Page) -> Iterator[list[Passage]]:
         yield block
 
 
-def _times(words: str) -> Iterator[tuple[Quantity, str]]:
-    for found in _TIME.finditer(words):
-        value = read(f"{found[1]} {found[2]}")
-        if value and value.kind == "time" and value.value > 0:
-            yield value, found[1]
-
-
 @dataclass(frozen=True)
 class _Claim:
-    """A claimed speed-up with the time that it is compared with."""
+    """A claimed speed-up with the sentence of the time that it is compared with, if that is another one."""
 
     said: _Sentence
+    factor: Quantity
     base: _Sentence | None
     computed: Span
     grade: str
@@ -126,9 +126,14 @@ def _speedups(said: list[_Sentence], audit: Audit) -> list[Finding]:
     open_: list[_Sentence] = []
     for sentence in _first([sentence for sentence in said if sentence.factor], "speed-ups", audit):
         if len(sentence.times) == 2:
-            claims += _within(sentence)
+            longer, shorter = sorted(sentence.times, key=lambda time: -time[0].value)
+            within = _claim(sentence, longer, shorter)
+            # Only if the sentence says that one time follows from the other, a misfit counts.
+            if within and (within.grade != INCONSISTENT or _FROM_TO.search(sentence.text)):
+                claims.append(within)
         elif len(sentence.times) == 1:
-            fitting = [claim for base in pool if (claim := _against(sentence, base)) and claim.grade != INCONSISTENT]
+            tries = [_claim(sentence, base.times[0], sentence.times[0], base) for base in pool]
+            fitting = [claim for claim in tries if claim and claim.grade != INCONSISTENT]
             if fitting:
                 claims.append(min(fitting, key=_distance))
             else:
@@ -138,7 +143,7 @@ def _speedups(said: list[_Sentence], audit: Audit) -> list[Finding]:
     usual = bases[uses.most_common(1)[0][0]] if uses else None  # of equally many the first one
     for sentence in open_:
         base = usual or (pool[0] if len(pool) == 1 and pool[0].line < sentence.line else None)
-        wrong = _against(sentence, base) if base else None
+        wrong = _claim(sentence, base.times[0], sentence.times[0], base) if base else None
         if wrong:
             claims.append(wrong)
         else:
@@ -155,8 +160,7 @@ def _first(said: list[_Sentence], what: str, audit: Audit) -> list[_Sentence]:
 
 
 def _distance(claim: _Claim) -> tuple[bool, bool, bool, int]:
-    base = claim.base
-    assert base is not None  # noqa: S101 - claims within a sentence are not compared
+    base = claim.base or claim.said
     return (
         claim.grade == TRUNCATED,
         bool(base.hardware) and bool(claim.said.hardware) and not base.hardware & claim.said.hardware,
@@ -165,37 +169,23 @@ def _distance(claim: _Claim) -> tuple[bool, bool, bool, int]:
     )
 
 
-def _against(sentence: _Sentence, base: _Sentence) -> _Claim | None:
-    factor, value = sentence.factor, ratio(span(base.times[0][0]), span(sentence.times[0][0]))
-    if factor is None or value is None:
-        return None
-    formula = f"{base.times[0][1]} / {sentence.times[0][1]}, line {base.line}"
-    return _Claim(sentence, base, value, grade(factor, value), formula)
-
-
-def _within(sentence: _Sentence) -> list[_Claim]:
-    """Compare the two times of one sentence; only if it says that one follows from the other, a misfit counts."""
-    (first, first_text), (second, second_text) = sentence.times
-    if first.value < second.value:
-        first, first_text, second, second_text = second, second_text, first, first_text
-    value = ratio(span(first), span(second))
+def _claim(
+    sentence: _Sentence, above: tuple[Quantity, str], below: tuple[Quantity, str], base: _Sentence | None = None
+) -> _Claim | None:
+    """Compare a claimed speed-up with the ratio of two times."""
+    value = ratio(span(above[0]), span(below[0]))
     if sentence.factor is None or value is None:
-        return []
-    got = grade(sentence.factor, value)
-    if got == INCONSISTENT and not re.search(r"\bfrom\b.*\bto\b|从.*(?:到|降|减)|由.*(?:到|降)", sentence.text):
-        return []
-    return [_Claim(sentence, None, value, got, f"{first_text} / {second_text}")]
+        return None
+    formula = f"{above[1]} / {below[1]}" + (f", line {base.line}" if base else "")
+    return _Claim(sentence, sentence.factor, base, value, grade(sentence.factor, value), formula)
 
 
 def _finding(file: str, claim: _Claim, claims: list[_Claim]) -> Finding:
-    sentence, factor, value = claim.said, claim.said.factor, claim.computed
-    assert factor is not None  # noqa: S101 - a claim has one
-    got = claim.grade
+    factor, value, got = claim.factor, claim.computed, claim.grade
     if got == INCONSISTENT and (factor.low > 1 > value.high or factor.high < 1 < value.low):
         got = FLIPS
-    return finding(
-        _place(file, "speed-up", sentence), factor, value, got, claim.formula, _other_hardware(claim, claims)
-    )
+    place = _place(file, "speed-up", claim.said)
+    return finding(place, factor, value, got, claim.formula, _other_hardware(claim, claims))
 
 
 def _place(file: str, what: str, sentence: _Sentence) -> Place:

@@ -4,8 +4,6 @@
 also name processes or devices.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass, replace
@@ -54,8 +52,6 @@ _PREFIX = re.compile(
     r"([kKMGTP万])(?=[ib]?B|b(?:it)?|FLOP|LUP|H/|\s|/|tok|img|sam|req|ops|it|elem|path|part|point|cell|row|key|pix|ray|step"
     r"|quer|hash|event|edge|node|msg|packet|rec|word|char|line|atom|vox|up)"
 )
-_DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+(?:\.\d{3})*,(?:\d{1,2}|\d{4,})(?![\d,])|(?<!\d)0,\d|\d\.\d{3},\d")
-_DECIMAL_POINT = re.compile(r"(?<![\d.,])\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})(?![\d.])|(?<!\d)0\.\d|\d,\d{3}\.\d")
 _LARGEST_EXPONENT = 30
 _MOST_DIGITS = 30
 _BASE = re.compile(r"\(?\b(baseline|base|ref(erence)?\.?|基准|基线)\)?", re.IGNORECASE)
@@ -116,10 +112,6 @@ class Quantity:
         """The largest number that rounds to it."""
         return self.value + self.step * (1.0 if self.about else 0.5)
 
-    def coarser(self, digit: float) -> Quantity:
-        """Return it rounded to a larger digit, for example to hundreds."""
-        return replace(self, step=max(self.step, digit * self.scale))
-
 
 def plain(text: str) -> str:
     """Make one form of text: no superscripts, no full-width or typographic variants, single spaces."""
@@ -162,13 +154,13 @@ def read(text: str, *, comma: bool = False) -> Quantity | None:
     value, _, spread = text.partition("±") if "±" in text else text.partition("+/-")
     if spread:
         # The unit may stand behind both: 170.2 ± 1.3 s.
-        one, other = read(value, comma=comma), read(spread, comma=comma)
-        if not one or not other or not one.number:
+        mean, deviation = read(value, comma=comma), read(spread, comma=comma)
+        if not mean or not deviation or not mean.number:
             return None
-        if not one.kind:
-            one = replace(one, kind=other.kind, scale=other.scale, step=one.step * other.scale)
-        share = other.number / 100 if other.kind == "percent" != one.kind else abs(other.number / one.number)
-        return replace(one, spread=share)
+        if not mean.kind:
+            mean = replace(mean, kind=deviation.kind, scale=deviation.scale, step=mean.step * deviation.scale)
+        in_percent = deviation.kind == "percent" != mean.kind
+        return replace(mean, spread=deviation.number / 100 if in_percent else abs(deviation.number / mean.number))
     return _clock(text) or _pieces(text) or _simple(text, comma=comma)
 
 
@@ -257,15 +249,6 @@ def _multiplier(unit: str) -> float:
     """Read the k of `k tokens/s` and the M of `MB/s`."""
     found = _PREFIX.match(unit)
     return _THOUSANDS[found[1]] if found else 1.0
-
-
-def has_decimal_comma(texts: list[str]) -> bool | None:
-    """Return whether the numbers of a table have decimal commas; None if nothing says so."""
-    commas = points = 0
-    for text in map(plain, texts):
-        commas += bool(_DECIMAL_COMMA.search(text))
-        points += bool(_DECIMAL_POINT.search(text))
-    return None if commas == points else commas > points
 
 
 def devices(text: str) -> float | None:

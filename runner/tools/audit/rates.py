@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 from runner.tools.audit.columns import Column, comparable
 from runner.tools.audit.counts import Counts
-from runner.tools.audit.formulas import Context, Ratios, divided, per_device, scaled, spans_of
+from runner.tools.audit.formulas import Context, per_device
 from runner.tools.audit.groups import groupings
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import LOOSE, Reading, stab
 from runner.tools.audit.roles import Role
-from runner.tools.audit.spans import ONE, product, ratio
+from runner.tools.audit.spans import ONE, Ratios, divided, product, ratio, scaled
 
 _FEWEST = 3
 """Rows that have to agree before a number that is not printed is believed, for example the samples of an epoch."""
@@ -23,21 +23,21 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
         return
     works = list(_works(column, context))
     for time in comparable(column, context.of(Role.TIME)):
-        spans = spans_of(time)
         averaged = _averaged(column) or _averaged(time)
         units = all(value.kind == "time" for value in time.values if value)
         for rank, (work, words) in enumerate(works):
-            values = [ratio(done, here) for done, here in zip(work, spans, strict=True)]
             if units and words:
-                yield Reading(tuple(values), _by_time(words, time), rank + (LOOSE if averaged else 0))
+                values = [ratio(done, here) for done, here in zip(work, time.spans, strict=True)]
+                yield Reading(values, _by_time(words, time), rank + (LOOSE if averaged else 0))
         if averaged:
             continue
-        alike: Ratios = [ONE] * len(spans)
-        for rank, (work, words) in enumerate([(alike, ""), *works]):
+        for rank, (work, words) in enumerate([(works[0][0], ""), *works]):
             yield from _fitted(column, time, work, words, context, 10 + rank)
     for other in comparable(column, context.of(Role.RATE)):
-        if per_device(column) and not per_device(other):
-            yield from _per(other, context)
+        # The total is not computed from the throughput of a device, or a slip would accuse both.
+        vectors = context.processes.vectors if per_device(column) and not per_device(other) else ()
+        for rank, counts in enumerate(vectors):
+            yield Reading(divided(other.spans, counts), _per_device(other, counts), 5 + rank)
 
 
 def _works(column: Column, context: Context) -> Iterator[tuple[Ratios, str]]:
@@ -45,13 +45,12 @@ def _works(column: Column, context: Context) -> Iterator[tuple[Ratios, str]]:
     alike: Ratios = [ONE] * len(column.cells)
     yield alike, "1"
     for source in context.of(Role.SAMPLES, Role.BATCH):
-        spans = spans_of(source)
-        yield spans, source.heading
-        for counts in context.processes.vectors[: context.processes.said]:
-            yield scaled(spans, counts), f"{source.heading} * processes"
+        yield source.spans, source.heading
+        for counts in context.processes.said:
+            yield scaled(source.spans, counts), f"{source.heading} * processes"
             if per_device(column):
-                yield divided(spans, counts), f"{source.heading} / processes"
-    for counts in context.processes.vectors[: context.processes.said]:
+                yield divided(source.spans, counts), f"{source.heading} / processes"
+    for counts in context.processes.said:
         yield scaled(alike, counts), ""
         if per_device(column):
             yield divided(alike, counts), ""
@@ -59,19 +58,18 @@ def _works(column: Column, context: Context) -> Iterator[tuple[Ratios, str]]:
 
 def _fitted(column: Column, time: Column, work: Ratios, words: str, context: Context, rank: int) -> Iterator[Reading]:
     """Look for one amount of work that fits most rows."""
-    shares = [ratio(here, own) for here, own in zip(spans_of(time), work, strict=True)]
-    implied = [product(rate, share) for rate, share in zip(spans_of(column), shares, strict=True)]
+    shares = [ratio(here, own) for here, own in zip(time.spans, work, strict=True)]
+    implied = [product(rate, share) for rate, share in zip(column.spans, shares, strict=True)]
     for depth, groups in enumerate(groupings(context.columns, len(shares))[:8]):
         values: Ratios = [None] * len(shares)
         free = 0
         for group in sorted(set(groups)):
-            mine = [amount if groups[row] == group else None for row, amount in enumerate(implied)]
-            common = stab(mine)
-            inside = sum(
-                bool(common and amount and amount.low <= common.high and common.low <= amount.high) for amount in mine
-            )
-            known = sum(amount is not None for amount in mine)
-            if common is None or inside < _FEWEST or inside - 1 < 2 * (known - inside):
+            known = [amount for row, amount in enumerate(implied) if amount and groups[row] == group]
+            common = stab(known)
+            if common is None:
+                continue
+            inside = sum(amount.low <= common.high and common.low <= amount.high for amount in known)
+            if inside < _FEWEST or inside - 1 < 2 * (len(known) - inside):
                 continue
             free += 1
             for row, share in enumerate(shares):
@@ -79,14 +77,7 @@ def _fitted(column: Column, time: Column, work: Ratios, words: str, context: Con
                     values[row] = ratio(common, share)
         if free:
             note = "one amount of work, which fits most rows"
-            yield Reading(tuple(values), _by_time(words or "work", time), rank + depth, free=free, note=note)
-
-
-def _per(total: Column, context: Context) -> Iterator[Reading]:
-    """Divide a throughput of all devices; the total is not computed from it, or a slip would accuse both."""
-    for rank, counts in enumerate(context.processes.vectors):
-        values = divided(spans_of(total), counts)
-        yield Reading(tuple(values), _per_device(total, counts), 5 + rank)
+            yield Reading(values, _by_time(words or "work", time), rank + depth, free=free, note=note)
 
 
 def _by_time(work: str, time: Column) -> Callable[[int], str]:

@@ -7,30 +7,13 @@ from dataclasses import replace
 from runner.tools.audit.certain import is_certain, is_pair, is_scaling, named_pair, names_only, of_same_work
 from runner.tools.audit.columns import Column, added, comparable, measured, numbers, of_another_role
 from runner.tools.audit.counts import Counts
-from runner.tools.audit.efficiencies import from_speedups, implied_processes, of_rounded, of_the_ideal
-from runner.tools.audit.formulas import (
-    Context,
-    Formula,
-    Ratios,
-    Shape,
-    changes,
-    divided,
-    inverse,
-    negative,
-    ones_of,
-    ratios_beside,
-    ratios_over,
-    scaled,
-    shapes,
-    shares_of,
-    spans_of,
-    word,
-)
+from runner.tools.audit.efficiencies import from_speedups, of_rounded, of_some_processes, of_the_ideal
+from runner.tools.audit.formulas import Context, Formula, Shape, changes, ratios_beside, ratios_over, shapes, word
 from runner.tools.audit.groups import Comparison, Groups, comparisons, groupings
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import FAR, IN_ROWS, LOOSE, Reading, stab
 from runner.tools.audit.roles import Role
-from runner.tools.audit.spans import Span, difference, product, ratio
+from runner.tools.audit.spans import Ratios, Span, difference, divided, inverse, negative, product, ratio, scaled
 
 _MOST_STEPS = 60_000
 _FEW_WAYS = 8
@@ -50,7 +33,7 @@ def readings(column: Column, context: Context) -> Iterator[Reading]:
         beside, loose = numbers(column, context.columns), IN_ROWS
         others += [source for source in beside if source not in bases]
     others += list(added(bases))
-    found = comparisons(context.columns, column, ones_of(column))
+    found = comparisons(context.columns, column)
     found = found[: max(_FEW_WAYS, _MOST_STEPS // (max(1, len(bases) + len(others)) * len(column.cells) * 6))]
     sure = is_certain(column, bases, of_another_role(column, context.columns))
     for way in found:
@@ -68,17 +51,18 @@ def _further(
 ) -> Iterator[Reading]:
     """Yield the readings of one role: baselines outside the table, differences, and processes that are not said."""
     for base in bases:
-        if column.role in (Role.SPEEDUP, Role.SLOWDOWN) and not any(ones_of(column)):
+        if column.role in (Role.SPEEDUP, Role.SLOWDOWN) and not column.ones:
             yield from one_baseline(column, base, context)
         yield from shared_baseline(column, base, context)
     if column.role is Role.CHANGE:
         yield from _differences(column, ways, context)
     if column.role is Role.EFFICIENCY:
         yield from of_the_ideal(column, context)
-        for reading in (of_rounded, implied_processes):
-            for way in ways:
-                for base in bases:
-                    yield from reading(column, base, way, context)
+        compared = [(base, way) for way in ways for base in bases]
+        for base, way in compared:
+            yield from of_rounded(column, base, way, context)
+        for base, way in compared:
+            yield from of_some_processes(column, base, ratios_over(base, way.bases), way)
 
 
 def _over(column: Column, base: Column, way: Comparison, context: Context, *, sure: bool) -> Iterator[Reading]:
@@ -90,7 +74,7 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
     plainest = named and is_scaling(context, way)
     for shape in shapes(column, base, ratios, way.bases, context):
         yield Reading(
-            tuple(shape.values),
+            shape.values,
             Formula(base, way.bases, shape.formula),
             way.rank + shape.rank,
             certain=certain and shape.rank < FAR,
@@ -123,7 +107,7 @@ def _in_rows(column: Column, bases: Sequence[Column]) -> Iterator[Reading]:
                 rank = shape.rank if certain else plainest + shape.rank
                 formula = Formula(above, (), shape.formula, below)
                 sure = certain and shape.rank < FAR
-                yield Reading(tuple(shape.values), formula, rank, certain=sure, note=shape.note)
+                yield Reading(shape.values, formula, rank, certain=sure, note=shape.note)
 
 
 def _differences(column: Column, ways: Sequence[Comparison], context: Context) -> Iterator[Reading]:
@@ -137,7 +121,7 @@ def _differences(column: Column, ways: Sequence[Comparison], context: Context) -
                 spans = [difference(mine, its) for mine, its in zip(first.values, second.values, strict=True)]
                 formula = Formula(first, (), "{d}", second)
                 named = points and is_pair(second, first) and first.percent >= column.percent
-                yield Reading(tuple(spans), formula, plain_rank, certain=named, note="a difference")
+                yield Reading(spans, formula, plain_rank, certain=named, note="a difference")
     for source in sources:
         for way in ways:
             its = [source.values[base] if base is not None else None for base in way.bases]
@@ -145,54 +129,52 @@ def _differences(column: Column, ways: Sequence[Comparison], context: Context) -
             for values, shape in ((spans, "{d}"), (negative(spans), "-({d})")):
                 formula = Formula(source, way.bases, shape)
                 rank = way.rank + plain_rank
-                yield Reading(tuple(values), formula, rank, same=way.same, bases=way.bases, note="a difference")
+                yield Reading(values, formula, rank, same=way.same, bases=way.bases, note="a difference")
 
 
 def shared_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:
     """Take a baseline outside the table from the efficiencies for the speed-ups, or the other way around."""
     other_role = {Role.EFFICIENCY: Role.SPEEDUP, Role.SPEEDUP: Role.EFFICIENCY}.get(column.role)
-    spans = spans_of(base)
-    alone: Counts = (1.0,) * len(spans)
+    groups = (0,) * len(column.cells)
+    alone: Counts = (1.0,) * len(column.cells)
     for other in context.of(other_role) if other_role else ():
-        for place, counts in enumerate(context.processes.vectors[: context.processes.said]):
+        for place, counts in enumerate(context.processes.said):
             mine, its = (counts, alone) if column.role is Role.EFFICIENCY else (alone, counts)
-            speeds = scaled(shares_of(other), its)
-            common = stab([_implied(speed, here, base.role) for speed, here in zip(speeds, spans, strict=True)])
-            if common:
-                found = [(ratio(common, here) if base.role is Role.TIME else ratio(here, common)) for here in spans]
-                values = scaled(divided(found, mine), column.unit)
-                formula = _outside(base, (0,) * len(spans), {0: common}, "" if mine is alone else " / p")
+            speeds, fitted = _speeds(base, groups, scaled(other.shares, its))
+            if fitted:
+                values = scaled(divided(speeds, mine), column.unit)
+                formula = _outside(base, groups, fitted, "" if mine is alone else " / p")
                 note = f"a baseline that follows from {plain(other.heading)}"
-                same = frozenset(row for row, printed_one in enumerate(ones_of(column)) if printed_one)
-                yield Reading(tuple(values), formula, FAR + place, same=same, note=note)
+                yield Reading(values, formula, FAR + place, same=column.ones, note=note)
 
 
 def one_baseline(column: Column, base: Column, context: Context) -> Iterator[Reading]:
     """Look for one baseline that is not in the table and fits all rows."""
-    printed = shares_of(column)
-    spans = spans_of(base)
-    if column.role is Role.SLOWDOWN:
-        printed = inverse(printed)
-    for rank, groups in enumerate(groupings(context.columns, len(spans))[:12]):
-        values: Ratios = [None] * len(spans)
-        fitted: dict[int, Span] = {}
-        for group in sorted(set(groups)):
-            implied = [
-                _implied(speed, here, base.role) if groups[row] == group else None
-                for row, (speed, here) in enumerate(zip(printed, spans, strict=True))
-            ]
-            common = stab(implied)
-            if common is None:
-                continue
-            fitted[group] = common
-            for row, here in enumerate(spans):
-                if groups[row] == group and here:
-                    found = ratio(common, here) if base.role is Role.TIME else ratio(here, common)
-                    found = found.inverse() if found and column.role is Role.SLOWDOWN else found
-                    values[row] = found and found.times(column.unit)
+    slower = column.role is Role.SLOWDOWN
+    for rank, groups in enumerate(groupings(context.columns, len(column.cells))[:12]):
+        speeds, fitted = _speeds(base, groups, inverse(column.shares) if slower else column.shares)
         if fitted:
+            values = scaled(inverse(speeds) if slower else speeds, column.unit)
             formula, note = _outside(base, groups, fitted), "a baseline outside the table that fits most rows"
-            yield Reading(tuple(values), formula, _OUTSIDE + rank, free=len(fitted), note=note)
+            yield Reading(values, formula, _OUTSIDE + rank, free=len(fitted), note=note)
+
+
+def _speeds(base: Column, groups: Groups, printed: Ratios) -> tuple[Ratios, dict[int, Span]]:
+    """Return the speed-ups over the baseline of each group that most printed ones imply, and these baselines."""
+    speeds: Ratios = [None] * len(groups)
+    fitted: dict[int, Span] = {}
+    for group in sorted(set(groups)):
+        rows = [row for row, own in enumerate(groups) if own == group]
+        implied = [
+            ratio(base.spans[row], printed[row]) if base.role is Role.RATE else product(printed[row], base.spans[row])
+            for row in rows
+        ]
+        if common := stab(implied):
+            fitted[group] = common
+            for row in rows:
+                here = base.spans[row]
+                speeds[row] = ratio(common, here) if base.role is Role.TIME else ratio(here, common)
+    return speeds, fitted
 
 
 def _outside(base: Column, groups: Groups, fitted: dict[int, Span], share: str = "") -> Callable[[int], str]:
@@ -205,7 +187,3 @@ def _outside(base: Column, groups: Groups, fitted: dict[int, Span], share: str =
         return (f"{known} / {mine}" if base.role is Role.TIME else f"{mine} / {known}") + share
 
     return words
-
-
-def _implied(speed: Span | None, here: Span | None, role: Role) -> Span | None:
-    return ratio(here, speed) if role is Role.RATE else product(speed, here)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from runner.tools.audit.quantities import Quantity
-from runner.tools.audit.spans import CONSISTENT, INCONSISTENT, TRUNCATED, Span, grade
+from runner.tools.audit.spans import CONSISTENT, INCONSISTENT, TRUNCATED, Ratios, Span, grade
 
 FAR = 10
 """From this rank on, a reading is not what a heading names."""
@@ -27,6 +27,8 @@ _CUT = 0.3
 """What a number counts less that was truncated, so that rounding is preferred."""
 _SURE_ALONE = 2
 """So many numbers are called wrong by a certain reading, even if no other number fits it."""
+Printed = Sequence["Quantity | None"]
+"""The numbers of the rows of a column."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Reading:
     work on more processes: if both, it holds even if none of many numbers fits. One that `confirms` accuses none.
     """
 
-    values: tuple[Span | None, ...]
+    values: Ratios
     formula: Callable[[int], str]
     rank: int
     free: int = 0
@@ -58,7 +60,8 @@ class Judged:
     """A reading with the grade of every row; None where nothing could be computed or nothing is printed."""
 
     reading: Reading
-    grades: tuple[str | None, ...]
+    printed: Printed
+    grades: list[str | None]
     fits: frozenset[int]
     misses: frozenset[int]
     telling: frozenset[int]
@@ -72,39 +75,50 @@ class Judged:
         """Return what orders readings: by the numbers that fit, then by whether all do, then by how plain it is."""
         return self.score, self.whole, -self.reading.rank
 
+    def evidence(self, rows: frozenset[int] | None = None) -> float:
+        """Return how unlikely it is, in digits, that what fits, or these rows of it, does so by chance.
+
+        Equal numbers count once, and a parameter that was fitted takes away a row.
+        """
+        chances: dict[str, float] = {}
+        for row in self.telling if rows is None else rows:
+            value, quantity = self.reading.values[row], self.printed[row]
+            if value and quantity and value.middle:
+                width = (value.high - value.low + quantity.high - quantity.low) / abs(value.middle)
+                chances[f"{value.middle:.3g}"] = min(1.0, width)
+        digits = sorted(-math.log10(max(chance, 1e-6)) for chance in chances.values())
+        free = self.reading.free
+        found = sum(digits[: len(digits) - free] if free else digits)
+        return found + self.reading.plainest - self.reading.rank / _RANKS_PER_DIGIT
+
 
 @dataclass(frozen=True)
 class Verdict:
     """What was found for each row: the reading that it is graded by, or None, and why it is not checked."""
 
-    readings: tuple[Reading | None, ...]
-    grades: tuple[str | None, ...]
+    readings: list[Reading | None]
+    grades: list[str | None]
     reason: str = ""
     usual: Reading | None = None
     """The reading of the column, if it is sure enough to call other numbers wrong."""
 
 
-def judge(reading: Reading, printed: Sequence[Quantity | None], ones: Sequence[bool] = ()) -> Judged:
+def judge(reading: Reading, printed: Printed, ones: frozenset[int] = frozenset()) -> Judged:
     """Grade every printed number by a reading.
 
     A baseline that prints that it is one counts half, and one that is compared with another row counts against it.
     """
-    grades = tuple(
-        grade(quantity, value) if value and quantity else None
-        for value, quantity in zip(reading.values, printed, strict=True)
-    )
+    pairs = zip(reading.values, printed, strict=True)
+    grades = [grade(quantity, value) if value and quantity else None for value, quantity in pairs]
     misses = frozenset(row for row, found in enumerate(grades) if found == INCONSISTENT)
     fits = frozenset(row for row, found in enumerate(grades) if found) - misses
-    marked = frozenset(row for row, printed_one in enumerate(ones) if printed_one)
-    score = len(fits - reading.same) - reading.free + len(fits & reading.same) / 2 - len(misses & marked)
+    score = len(fits - reading.same) - reading.free + len(fits & reading.same) / 2 - len(misses & ones)
     score -= _CUT * grades.count(TRUNCATED)
     whole = bool(fits) and len(fits) == sum(map(bool, printed))
-    return Judged(reading, grades, fits, misses, fits - reading.same - marked, score, whole)
+    return Judged(reading, printed, grades, fits, misses, fits - reading.same - ones, score, whole)
 
 
-def choose(
-    readings: Iterable[Reading], printed: Sequence[Quantity | None], ones: Sequence[bool] = ()
-) -> Verdict | None:
+def choose(readings: Iterable[Reading], printed: Printed, ones: frozenset[int] = frozenset()) -> Verdict | None:
     """Take the reading that makes most numbers consistent, of equal ones the plainest, and excuse what others fit."""
     wanted = sum(value is not None for value in printed)
     known: list[Judged] = []
@@ -120,33 +134,30 @@ def choose(
     if best is None:
         return None
     certain = [judged for judged in measured if judged.reading.certain]
-    chance = bool(certain) and not best.reading.certain and _evidence(best, printed) < _CHANCE
-    if not chance and (not best.misses or _accuses(best, printed)):
-        return _verdict(best, measured, printed)
+    chance = bool(certain) and not best.reading.certain and best.evidence() < _CHANCE
+    if not chance and (not best.misses or _accuses(best)):
+        return _verdict(best, measured)
     confirming = [judged for judged in known if judged.reading.confirms and judged.whole]
-    return _verdict(max(confirming or certain or [best], key=lambda judged: judged.order), measured, printed)
+    return _verdict(max(confirming or certain or [best], key=lambda judged: judged.order), measured)
 
 
-def _verdict(best: Judged, known: Sequence[Judged], printed: Sequence[Quantity | None]) -> Verdict:
+def _verdict(best: Judged, known: Sequence[Judged]) -> Verdict:
     readings: list[Reading | None] = [best.reading if found else None for found in best.grades]
     loose = best.reading.rank >= LOOSE
     grades = [None if found == TRUNCATED and loose else found for found in best.grades]
     cut = {row for row, found in enumerate(grades) if found == TRUNCATED}
     for row in best.misses | cut:
-        other = next((judged for judged in known if row in judged.fits and _possible(judged, best, row, printed)), None)
+        other = next((judged for judged in known if row in judged.fits and _possible(judged, best, row)), None)
         if other and (row not in cut or other.grades[row] == CONSISTENT):
             readings[row], grades[row] = other.reading, other.grades[row]
-    if not best.misses and best.score <= 0:
-        return Verdict((None,) * len(grades), (None,) * len(grades), "no baseline or formula that fits its numbers")
-    if _accuses(best, printed):
-        return Verdict(tuple(readings), tuple(grades), usual=best.reading)
-    kept = tuple(None if found == INCONSISTENT else found for found in grades)
-    if best.misses and _evidence(best, printed) < _EVIDENCE:
-        kept = tuple(None for _ in kept)
-    return Verdict(tuple(readings), kept, "no baseline or formula that fits its numbers")
+    if _accuses(best):
+        return Verdict(readings, grades, usual=best.reading)
+    nothing = not best.misses or best.evidence() < _EVIDENCE  # without a miss, its score is no more than 0
+    kept = [None if nothing or found == INCONSISTENT else found for found in grades]
+    return Verdict(readings, kept, "no baseline or formula that fits its numbers")
 
 
-def _possible(judged: Judged, best: Judged, row: int, printed: Sequence[Quantity | None]) -> bool:
+def _possible(judged: Judged, best: Judged, row: int) -> bool:
     """Return whether a number that the best reading does not give may be meant by another one.
 
     That one explains as much, or more of what the best one leaves open, and not by chance.
@@ -154,15 +165,15 @@ def _possible(judged: Judged, best: Judged, row: int, printed: Sequence[Quantity
     if judged is best or row not in judged.telling | judged.reading.same:
         return False
     if judged.misses <= best.misses - {row}:
-        several = len(judged.telling) > 1 + judged.reading.free and _evidence(judged, printed) >= _EVIDENCE
+        several = len(judged.telling) > 1 + judged.reading.free and judged.evidence() >= _EVIDENCE
         return several or judged.reading.rank <= best.reading.rank
     if judged.reading.rank <= _PLAIN and judged.score >= best.score and not judged.reading.free:
         return True
     explained = judged.telling & best.misses
-    return len(explained) > 1 + judged.reading.free and _evidence(judged, printed, explained) >= _EVIDENCE
+    return len(explained) > 1 + judged.reading.free and judged.evidence(explained) >= _EVIDENCE
 
 
-def _accuses(judged: Judged, printed: Sequence[Quantity | None]) -> bool:
+def _accuses(judged: Judged) -> bool:
     """Return whether a reading is sure enough to call the numbers that do not fit it wrong."""
     reading = judged.reading
     telling, misses = len(judged.telling) - reading.free, len(judged.misses)
@@ -172,24 +183,7 @@ def _accuses(judged: Judged, printed: Sequence[Quantity | None]) -> bool:
         return True
     if reading.rank >= LOOSE or telling < 1 or len(judged.telling) < misses:
         return False
-    return (telling > 1 or reading.rank == 0) and _evidence(judged, printed) >= _EVIDENCE
-
-
-def _evidence(judged: Judged, printed: Sequence[Quantity | None], rows: frozenset[int] | None = None) -> float:
-    """Return how unlikely it is, in digits, that what fits a reading does so by chance.
-
-    Equal numbers count once, and a parameter that was fitted takes away a row.
-    """
-    chances: dict[str, float] = {}
-    for row in judged.telling if rows is None else rows:
-        value, quantity = judged.reading.values[row], printed[row]
-        if value and quantity and value.middle:
-            width = (value.high - value.low + quantity.high - quantity.low) / abs(value.middle)
-            chances[f"{value.middle:.3g}"] = min(1.0, width)
-    digits = sorted(-math.log10(max(chance, 1e-6)) for chance in chances.values())
-    free = judged.reading.free
-    found = sum(digits[: len(digits) - free] if free else digits)
-    return found + judged.reading.plainest - judged.reading.rank / _RANKS_PER_DIGIT
+    return (telling > 1 or reading.rank == 0) and judged.evidence() >= _EVIDENCE
 
 
 def stab(spans: Sequence[Span | None]) -> Span | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runner.tools.audit.quantities import Quantity
@@ -41,6 +42,8 @@ def exact(value: float) -> Span:
 
 
 ONE = exact(1.0)
+Ratios = list["Span | None"]
+"""Intervals of the rows of a column."""
 
 
 def span(quantity: Quantity) -> Span | None:
@@ -65,6 +68,33 @@ def product(one: Span | None, other: Span | None) -> Span | None:
     if one is None or other is None:
         return None
     return Span(one.low * other.low, one.middle * other.middle, one.high * other.high)
+
+
+def scaled(ratios: Sequence[Span | None], factors: Sequence[float | None] | float) -> Ratios:
+    """Return intervals times numbers, or times one number."""
+    if isinstance(factors, float):
+        return [span.times(factors) if span else None for span in ratios] if factors != 1.0 else list(ratios)
+    return [span.times(factor) if span and factor else None for span, factor in zip(ratios, factors, strict=True)]
+
+
+def divided(ratios: Sequence[Span | None], factors: Sequence[float | None]) -> Ratios:
+    """Return intervals divided by numbers."""
+    return scaled(ratios, [1 / factor if factor else None for factor in factors])
+
+
+def inverse(ratios: Ratios) -> Ratios:
+    """Return one divided by each."""
+    return [span.inverse() if span else None for span in ratios]
+
+
+def plus(ratios: Ratios, number: float) -> Ratios:
+    """Return each plus a number."""
+    return [span.plus(number) if span else None for span in ratios]
+
+
+def negative(ratios: Ratios) -> Ratios:
+    """Return each with the other sign."""
+    return [Span(-span.high, -span.middle, -span.low) if span else None for span in ratios]
 
 
 def difference(above: Quantity | None, below: Quantity | None) -> Span | None:

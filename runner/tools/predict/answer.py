@@ -1,6 +1,6 @@
 """A start, layouts and communications -> an answer: rows beside what was measured, advice, and what is not known."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,29 +42,32 @@ class Answer:
     """What to expect of a cell.
 
     Attributes:
-        name: of the cell.
+        start: the cell of one process.
         base: a step of one process.
+        assumed: what was assumed instead of measured.
         lines: of each layout and communication.
-        best, cheapest: of the lines; None if nothing can be known.
         network_runs: how many were used at each layout.
         lacks: what is not known, in words, and what it is taken to be.
         unmeasured: layouts of which the network was not measured.
-        assumed: what was assumed instead of measured.
-        place: the link and the cores of the nodes with which the network was measured, if the target was told.
-        network_target: where it was measured.
     """
 
-    name: str
+    start: Start
     base: Base
+    assumed: Assumed
     lines: tuple[Line, ...]
-    best: Expected | None
-    cheapest: Expected | None
     network_runs: dict[str, int]
     lacks: tuple[str, ...]
     unmeasured: tuple[str, ...]
-    assumed: Assumed
-    place: Mapping[str, str]
-    network_target: str
+
+    @property
+    def best(self) -> Expected | None:
+        """The row with the highest speed-up; None if nothing can be known."""
+        return best_of([line.expected for line in self.lines])
+
+    @property
+    def cheapest(self) -> Expected | None:
+        """The row that is worth its price."""
+        return cheapest_of([line.expected for line in self.lines])
 
 
 def answer(
@@ -88,34 +91,16 @@ def answer(
                 lacks |= dict.fromkeys(f"{layout} {communication}: {why}" for why in expected.lacks)
             # A link that is assumed is not the one of the runs.
             compared = not (assumed.has_link and layout.nodes > 1)
-            moved = _moved(base, layout, communication)
+            steps = base.step.steps / (1 if setting.place.strong else layout.world_size)
+            moved = communication.moved_bytes(base.step, layout.world_size, steps)
             lines.append(_beside(expected, start, moved) if compared else Line(expected, moved=(moved, None)))
-    rows = [line.expected for line in lines]
-    return Answer(
-        name=start.name,
-        base=base,
-        lines=tuple(lines),
-        best=best_of(rows),
-        cheapest=cheapest_of(rows),
-        network_runs=network_runs,
-        lacks=tuple(lacks),
-        unmeasured=tuple(unmeasured),
-        assumed=assumed,
-        place=start.place,
-        network_target=start.network_target,
-    )
+    return Answer(start, base, assumed, tuple(lines), network_runs, tuple(lacks), tuple(unmeasured))
 
 
 def measured_cells(start: Start) -> list[tuple[Layout, Communication]]:
     """Return the cells of several processes that were measured."""
     cells = {(run.layout, str(communication_of(run))): communication_of(run) for run in start.others}
     return [(Layout.parse(layout), communication) for (layout, _), communication in sorted(cells.items())]
-
-
-def _moved(base: Base, layout: Layout, communication: Communication) -> float:
-    ranks = layout.world_size
-    steps = base.step.steps / (ranks if base.first.scaling == "weak" else 1)
-    return communication.moved_bytes(base.step, ranks, steps)
 
 
 def _beside(expected: Expected, start: Start, moved: float) -> Line:
@@ -142,7 +127,7 @@ def _beside(expected: Expected, start: Start, moved: float) -> Line:
 def to_plain(prediction: Answer) -> dict[str, Any]:
     """Return an answer as plain values; the names of the fields are a promise to other people's scripts."""
     return {
-        "cell": prediction.name,
+        "cell": prediction.start.name,
         "one_process": {
             "runs": [run.path for run in prediction.base.runs],
             "step_seconds": prediction.base.inputs.seconds.value,

@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from runner.report.statistics import t_quantile
+from runner.report.statistics import DEFAULT, t_quantile
 
-_NORMAL = statistics.NormalDist().inv_cdf(0.975)
+_NORMAL = statistics.NormalDist().inv_cdf((1 + DEFAULT.level) / 2)
 FURTHEST = 100.0
 """Of a logarithm; nothing is drawn beyond it, so that floats can carry it."""
 

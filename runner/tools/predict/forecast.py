@@ -11,7 +11,7 @@ from runner.report.statistics import DEFAULT, Estimate
 from runner.tools.predict.base import Base
 from runner.tools.predict.communication import SHARED, Communication
 from runner.tools.predict.figures import FURTHEST
-from runner.tools.predict.model import Cell, Inputs, Parts, Place
+from runner.tools.predict.model import Cell, Inputs, Parts
 from runner.tools.predict.place import Setting
 
 NEAR_BEST = 0.9
@@ -67,17 +67,15 @@ class Expected:
 def expect(base: Base, setting: Setting, layout: Layout, communication: Communication) -> Expected:
     """Predict one layout with one communication."""
     ranks = layout.world_size
-    strong = base.first.scaling != "weak"
     if communication.kind == SHARED and layout.nodes > 1:
         return Expected(layout, communication, None, lacks=("it is for processes of one machine",))
-    if ranks > 1 and setting.network is None:
+    if ranks > 1 and setting.place.network is None:
         return Expected(layout, communication, None, lacks=(NETWORK,))
-    if strong and 0 < base.step.samples < ranks:
+    if setting.place.strong and 0 < base.step.samples < ranks:
         return Expected(
             layout, communication, None, lacks=(f"a batch of {base.step.samples} is too small for {ranks} processes",)
         )
-    place = Place(layout, strong, setting.crowded, setting.network)
-    cell = Cell(base.step, place, communication)
+    cell = Cell(base.step, setting.place, communication)
     chosen = None if ranks == 1 else communication
     return Expected(layout, chosen, estimate(cell, setting.inputs), cell.parts(setting.inputs.central()), setting.lacks)
 
@@ -106,7 +104,7 @@ def _value(row: Expected) -> float:
 
 
 def estimate(cell: Cell, inputs: Inputs) -> Estimate:
-    """Return the speed-up of a cell with its 95% interval; of one process it is 1 and has none.
+    """Return the speed-up of a cell with its interval; of one process it is 1 and has none.
 
     Every figure is drawn anew many times, and most of what comes out is the interval. The draws begin with the same
     number each time, so that the same records give the same interval.

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from runner.report.cells import estimate
 from runner.report.run_summary import RunSummary
+from runner.report.statistics import DEFAULT
 from runner.report.table import Table
 from runner.tools.predict import MEASURE
 from runner.tools.predict.answer import Line, answer, measured_cells
@@ -11,7 +12,8 @@ from runner.tools.predict.links import Assumed
 from runner.tools.predict.starts import Reader, Start, Wanted, place_of
 from runner.tools.predict.words import limit, missed, otherwise
 
-HEAD = ["layout", "communication", "n", "speed-up [95%]", "predicted [95%]", "off", "limited by, as predicted"]
+HEAD = ["layout", "communication", "n", f"speed-up [{DEFAULT}]", f"predicted [{DEFAULT}]", "off"]
+HEAD += ["limited by, as predicted"]
 _ABOUT = "from the runs with one process and those that measured the network, without the runs that are predicted"
 _MOST_RUNS = 20_000
 """Of a folder; the table of one with more is not made slower by predictions."""
@@ -19,9 +21,9 @@ _MOST_RUNS = 20_000
 
 def tables(results: Path, runs: list[RunSummary], experiment: str | None = None) -> list[Table]:
     """Return a table for each cell of one process that has measured and predicted speed-ups; often there is none."""
-    reader = Reader(results, runs)
-    if len(runs) > _MOST_RUNS or not reader.knows_networks:
+    if len(runs) > _MOST_RUNS:
         return []
+    reader = Reader(results, runs)
     places = {
         (run.experiment, run.target, tuple(place_of(run).items()))
         for run in runs

@@ -3,7 +3,7 @@
 import math
 import re
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 from runner.core.layout import Layout
@@ -13,7 +13,7 @@ from runner.report.run_summary import RunSummary
 from runner.tools.predict.base import DISTURBED, DISTURBED_SPREAD, Base
 from runner.tools.predict.figures import Figure, between, of_sample
 from runner.tools.predict.links import Assumed
-from runner.tools.predict.model import Inputs
+from runner.tools.predict.model import Inputs, Place
 from runner.tools.predict.network import Network, Point
 
 _SUM = re.compile(r"all_reduce_([0-9]{1,12})_seconds")
@@ -41,7 +41,10 @@ class Measured:
     @property
     def most_on_a_machine(self) -> int:
         """Processes of the machine that has most."""
-        return _most(self.layout, self.machine_of)
+        counts: Counter[object] = Counter()
+        for node, processes in enumerate(self.layout.processes):
+            counts[self.machine_of[node] if node < len(self.machine_of) else node] += processes
+        return max(counts.values())
 
     @property
     def one_machine(self) -> bool:
@@ -58,17 +61,15 @@ class Setting:
     """A layout with what is known of it.
 
     Attributes:
-        network: None for one process, and where nothing is known.
+        place: without a network for one process, and where nothing is known.
         inputs: the figures of the base, with those of the layout.
-        crowded: as in `Place`.
         runs: the network runs that were used.
         lacks: what is not known, each with what it is taken to be.
         missing: whether a network run at this layout would say it.
     """
 
-    network: Network | None
+    place: Place
     inputs: Inputs
-    crowded: float
     runs: tuple[RunSummary, ...] = ()
     lacks: tuple[str, ...] = ()
     missing: bool = False
@@ -91,37 +92,30 @@ def measured_of(pairs: list[tuple[RunSummary, Record]]) -> list[Measured]:
 
 def setting_of(layout: Layout, base: Base, measured: list[Measured], assumed: Assumed) -> Setting:
     """Return what is known of a layout: by runs at the same layout, else by others of the same kind."""
-    ranks = layout.world_size
-    if ranks == 1:
-        return Setting(None, base.inputs, 0.0)
+    strong = base.first.scaling != "weak"
+    if layout.world_size == 1:
+        return Setting(Place(layout, strong, 0.0, None), base.inputs)
     at = _nearest(layout, measured)
     network, inputs, lacks = _network(layout, base, at, assumed)
     # Who asks for a link wants machines of their own.
     together = at is not None and layout.nodes > 1 and at.one_machine and not assumed.has_link
-    on_machine = ranks if together else max(layout.processes)
+    on_machine = layout.world_size if together else max(layout.processes)
     inputs, more = _neighbours(layout, on_machine, base, inputs, at)
     if at and any(run.disturbed for run in at.runs):
         inputs, more = _less_certain(inputs), (*more, f"the network of {at.layout} without {DISTURBED}")
-    on_cpu = base.first.device == "cpu"
+    crowded = _crowded(on_machine, base) if base.first.device == "cpu" else 0.0
     exact = at is not None and at.layout == layout
-    return Setting(
-        network,
-        inputs,
-        _crowded(on_machine, base) if on_cpu else 0.0,
-        at.runs if at else (),
-        (*lacks, *more),
-        missing=not exact,
-    )
+    place = Place(layout, strong, crowded, network)
+    return Setting(place, inputs, at.runs if at else (), (*lacks, *more), missing=not exact)
 
 
 def _less_certain(inputs: Inputs) -> Inputs:
     """Widen the figures that other work on the machine changes."""
-    names = ("slower", "node", "waiting", "latency", "transfer", "processor", "memory", "cast")
-    wider = {name: getattr(inputs, name) for name in names}
-    return replace(
-        inputs,
-        **{name: Figure(figure.value, math.hypot(figure.spread, DISTURBED_SPREAD)) for name, figure in wider.items()},
-    )
+    wider = {}
+    for name in ("slower", "node", "waiting", "latency", "transfer", "processor", "memory", "cast"):
+        figure: Figure = getattr(inputs, name)
+        wider[name] = replace(figure, spread=math.hypot(figure.spread, DISTURBED_SPREAD))
+    return replace(inputs, **wider)
 
 
 def _nearest(layout: Layout, measured: list[Measured]) -> Measured | None:
@@ -150,8 +144,10 @@ def _network(
     if latency is None or bandwidth is None:
         return None, inputs, ()
     elsewhere = 0.0 if link or (at and at.layout == layout) else _ELSEWHERE
-    by_sums = bool(points) and not link
-    sums = of_sample([point.seconds for point in _largest(at)], 0.07, 0.12) if by_sums and at else bandwidth
+    sums = bandwidth
+    if at and points and not link:
+        of_runs = [_points(replace(at, metrics=(metrics,))) for metrics in at.metrics]
+        sums = of_sample([own[-1].seconds for own in of_runs if own], 0.07, 0.12)  # the largest sum of each run
     inputs = replace(
         inputs,
         latency=Figure(1.0, math.hypot(latency.spread, elsewhere)),
@@ -177,14 +173,6 @@ def _points(at: Measured) -> tuple[Point, ...]:
         if seconds:
             found.append(Point(size, statistics.geometric_mean(seconds), statistics.median(processor)))
     return tuple(found)
-
-
-def _largest(at: Measured | None) -> list[Point]:
-    """Return the largest sum of each run."""
-    if at is None:
-        return []
-    own = [_points(replace(at, metrics=(metrics,))) for metrics in at.metrics]
-    return [points[-1] for points in own if points]
 
 
 def _half(at: Measured | None, base: Base) -> Figure:
@@ -222,8 +210,10 @@ def _neighbours(
         slower = between(max(0.9, min(ends)), max(0.9, *ends))
         slower = Figure(slower.value, math.hypot(slower.spread, 0.03 if at.layout == layout else 0.1))
     else:
-        slower = _by_cores(on_machine, base)
+        crowding = _crowding(on_machine, base)
+        slower = Figure(1.0, 0.02)
         if on_machine > 1:
+            slower = between(crowding, 1.25 * crowding)
             lacks = (f"what {on_machine} processes on a machine cost each other: taken to be {slower.value - 1:.0%}",)
     waiting = at.values("waiting_share") if at else []
     known = max(0.005, statistics.fmean(waiting)) if waiting else 0.02
@@ -250,13 +240,6 @@ def _scaled(slowdown: float, measured_at: int, on_machine: int, base: Base) -> f
     return max(0.9, 1 + each * (on_machine - 1)) * _crowding(on_machine, base)
 
 
-def _by_cores(on_machine: int, base: Base) -> Figure:
-    if on_machine == 1:
-        return Figure(1.0, 0.02)
-    crowding = _crowding(on_machine, base)
-    return between(crowding, 1.25 * crowding)
-
-
 def _crowding(on_machine: int, base: Base) -> float:
     cores = base.first.cores
     return max(1.0, on_machine * base.threads / cores) if cores else 1.0
@@ -269,11 +252,3 @@ def _crowded(on_machine: int, base: Base) -> float:
         return 1.0
     idle = max(0, cores - on_machine * base.threads)
     return max(0.0, 1 - idle / on_machine) * _crowding(on_machine, base)
-
-
-def _most(layout: Layout, machine_of: tuple[object, ...]) -> int:
-    """Return how many processes the machine has that has most."""
-    counts: dict[object, int] = defaultdict(int)
-    for node, processes in enumerate(layout.processes):
-        counts[machine_of[node] if node < len(machine_of) else node] += processes
-    return max(counts.values())

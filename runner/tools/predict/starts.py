@@ -1,7 +1,7 @@
 """The runs of a results folder -> what a prediction starts from, for each cell of one process."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +17,10 @@ from runner.report.run_summary import RunSummary
 from runner.report.target_axes import at_layout
 from runner.tools.predict import MEASURE
 from runner.tools.predict.base import Base, base_of
-from runner.tools.predict.communication import PLAIN, Communication
+from runner.tools.predict.communication import ACCUMULATE, PLAIN, Communication
 from runner.tools.predict.place import Measured, measured_of
 
-CHOICE, ACCUMULATE = "communication", "accumulate"
+CHOICE = "communication"
 NUMBERS = {"powersgd": "powersgd_rank", "local-sgd": "sync_every", "diloco": "sync_every"}
 CHOICES = (CHOICE, ACCUMULATE, *sorted(set(NUMBERS.values())))
 """Arguments of a program that say how its processes exchange: their values are predicted, not told apart."""
@@ -75,11 +75,6 @@ class Reader:
         self._kinds = {axis: kind for run in self._runs for axis, kind in run.option_axes.items()}
         self._records: dict[str, Record | None] = {}
 
-    @property
-    def knows_networks(self) -> bool:
-        """Whether any run measured a network."""
-        return any(run.measure == MEASURE for run in self._runs)
-
     def starts(self, experiment: str, wanted: Wanted, assumed_bytes: float | None = None) -> list[Start]:
         """Return one start for each cell of one process: of the newest runs with their args, on their hardware."""
         fitting = [run for run in self._runs if run.experiment == experiment and _fits(run, wanted)]
@@ -98,7 +93,7 @@ class Reader:
     ) -> Start:
         plain = [run for run in own if str(communication_of(run)) == PLAIN] or own
         # One process sends nothing: options of the target that say how, as a slower link, need not be its own.
-        pairs = self._read(plain, lambda record: _has(record, wanted.options)) or self._read(plain, lambda _: True)
+        pairs = self._read(plain, wanted.options) or self._read(plain, {})
         found = base_of(pairs, assumed_bytes) if pairs else "its one-process runs cannot be read again"
         first = plain[-1]
         network, place = self._network(first, wanted)
@@ -133,31 +128,27 @@ class Reader:
             and (wanted.place is None or place_of(run) == place_at(wanted.place, run, self._kinds))
         ]
         for chosen in ([run for run in alike if run.target == base.target], alike):
-            alike_ones: dict[tuple[object, ...], list[RunSummary]] = defaultdict(list)
+            settings: dict[tuple[object, ...], list[RunSummary]] = defaultdict(list)
             for run in chosen:
                 key = (run.target, run.layout, *place_of(run).items())
-                alike_ones[key].append(run)
-            pairs = [
-                pair
-                for own in alike_ones.values()
-                for pair in self._with_one_setting(own, lambda record: _has(record, wanted.options))
-            ]
+                settings[key].append(run)
+            pairs = []
+            for own in settings.values():
+                read = self._read(own, wanted.options)
+                # A link may be one of the options that the target was given: the newest ones count.
+                pairs += [pair for pair in read if pair[1].launch.options == read[-1][1].launch.options]
             if pairs:
-                newest = max((run for run, _ in pairs), key=_newer)
+                newest = max(
+                    (run for run, _ in pairs),
+                    key=lambda run: (Layout.parse(run.layout).nodes > 1, run.started, run.path),
+                )
                 place = place_of(newest) if wanted.place is None else wanted.place
                 there = [pair for pair in pairs if pair[0].target == newest.target]
                 return [pair for pair in there if place_of(pair[0]) == place_at(place, pair[0], self._kinds)], place
         return [], wanted.place
 
-    def _with_one_setting(
-        self, runs: list[RunSummary], fits: Callable[[Record], bool]
-    ) -> list[tuple[RunSummary, Record]]:
-        """Read runs of one layout that the target was given the same options for: a link may be one of them."""
-        pairs = self._read(runs, fits)
-        return [pair for pair in pairs if pair[1].launch.options == pairs[-1][1].launch.options]
-
-    def _read(self, runs: list[RunSummary], fits: Callable[[Record], bool]) -> list[tuple[RunSummary, Record]]:
-        """Return the newest runs with their records, the oldest first; disturbed ones only if there are no others."""
+    def _read(self, runs: list[RunSummary], options: Mapping[str, str]) -> list[tuple[RunSummary, Record]]:
+        """Return the newest runs with these options, the oldest first; disturbed ones only if there are no others."""
         found = []
         for run in sorted(runs, key=lambda run: (run.started, run.path))[-MOST_RUNS:]:
             if run.path not in self._records:
@@ -166,7 +157,7 @@ class Reader:
                 except (OSError, ValueError):
                     self._records[run.path] = None
             record = self._records[run.path]
-            if record is not None and fits(record):
+            if record and all(str(record.launch.options.get(name)) == value for name, value in options.items()):
                 found.append((run, record))
         quiet = [pair for pair in found if not pair[0].disturbed]
         return quiet or found
@@ -194,10 +185,6 @@ def _block(run: RunSummary) -> tuple[object, ...]:
     return (run.target, run.hardware, run.scaling, run.measure, key_of(args), program, run.side or ())
 
 
-def _newer(run: RunSummary) -> tuple[bool, str, str]:
-    return Layout.parse(run.layout).nodes > 1, run.started, run.path
-
-
 def place_of(run: RunSummary) -> dict[str, str]:
     """Return the axes that a run has from its target, for example the link between its nodes and the cores of each."""
     return {axis: str(run.axes[axis]) for axis in run.option_axes if axis in run.axes}
@@ -216,15 +203,8 @@ def _axes(run: RunSummary) -> dict[str, Any]:
 
 
 def _fits(run: RunSummary, wanted: Wanted) -> bool:
-    return wanted.target in ("", run.target) and all(
-        _identity(run.axes.get(axis, run.args.get(axis))) in values for axis, values in wanted.axes.items()
-    )
-
-
-def _identity(value: object) -> object:
-    """Return the identity of a record's value; a list is none of an axis."""
-    return identity(value) if isinstance(value, Hashable) else None
-
-
-def _has(record: Record, options: Mapping[str, str]) -> bool:
-    return all(str(record.launch.options.get(name)) == value for name, value in options.items())
+    for axis, wished in wanted.axes.items():
+        value = run.axes.get(axis, run.args.get(axis))
+        if not isinstance(value, Hashable) or identity(value) not in wished:  # a list is no value of an axis
+            return False
+    return wanted.target in ("", run.target)

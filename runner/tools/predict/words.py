@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from shlex import quote
 
 from runner.report.cells import estimate
+from runner.report.statistics import DEFAULT
 from runner.tools.predict.answer import Answer, Line
 from runner.tools.predict.forecast import LIMITS, NEAR_BEST, Expected
 
-HEAD = ("layout", "communication", "speed-up [95%]", "limited by", "measured")
+HEAD = ("layout", "communication", f"speed-up [{DEFAULT}]", "limited by", "measured")
 MOVED_OTHERWISE = 0.1
 """Part of the bytes by which a prediction may be off without a word; buffers and odd tensors are not all counted."""
 _HERE = "local"
@@ -23,10 +24,10 @@ def head_lines(answer: Answer) -> list[str]:
     runs = f"{len(base.runs)} run{'s' if len(base.runs) > 1 else ''} with one process"
     a_step = f"{duration(base.inputs.seconds.value)} a step of {step.samples:,} samples"
     about = f"{a_step}, gradients of {size(step.gradient_bytes)}; on {base.first.hardware}"
-    lines = [f"{answer.name}, from {runs}: {about}"]
+    lines = [f"{answer.start.name}, from {runs}: {about}"]
     used = [f"{count} at {layout}" for layout, count in sorted(answer.network_runs.items())]
-    place = [f"{axis} {value}" for axis, value in answer.place.items()]
-    elsewhere = [f"target {answer.network_target}"] if answer.network_target != base.first.target else []
+    place = [f"{axis} {value}" for axis, value in answer.start.place.items()]
+    elsewhere = [f"target {answer.start.network_target}"] if answer.start.network_target != base.first.target else []
     lines += [f"network: measured in {', '.join([*used, *place, *elsewhere])}"] if used else []
     words = []
     if answer.assumed.bandwidth is not None:
@@ -64,7 +65,9 @@ def notes(answer: Answer, network: str) -> list[str]:
     if answer.unmeasured:
         words = [network, *(f"--layout {layout}" for layout in answer.unmeasured)]
         words += [f"--on {answer.base.first.target}"] if answer.base.first.target != _HERE else []
-        words += [f"--with {quote(f'{axis}={value.replace(_AND, _GIVEN)}')}" for axis, value in answer.place.items()]
+        words += [
+            f"--with {quote(f'{axis}={value.replace(_AND, _GIVEN)}')}" for axis, value in answer.start.place.items()
+        ]
         found.append(f"the network was not measured at {', '.join(answer.unmeasured)}: runner run {' '.join(words)}")
     return [*found, *missed(answer.lines), *otherwise(answer.lines)]
 

@@ -1,19 +1,18 @@
 """Tables as people print them, made by chance: consistent ones, and ones with an error put in."""
 
+import re
 from dataclasses import dataclass, field
 from random import Random
 
 HEADINGS = {
-    "count": "GPUs|#GPUs|GPU 数量|卡数|Processes|World size|进程数|Number of GPUs|num_gpus|Devices|p|Workers".split(
-        "|"
-    ),
-    "time": "Time|耗时|训练时间|Training time|Wall time|Elapsed|Runtime|Epoch time|Duration|Total time|T(p)".split("|"),
-    "speedup": "Speedup|Speed-up|加速比|speed up|SpeedUp (x)|Speedup vs. 1 GPU|Relative speed|S(p)".split("|"),
-    "efficiency": "Efficiency|效率|扩展效率|Scaling efficiency|Parallel efficiency|Eff.|并行效率".split("|"),
-    "rate": "Throughput|img/s|samples/s|吞吐量|Images/sec|tokens/s|Throughput (samples/s)|图片/秒 (img/s)".split("|"),
-    "accuracy": "Accuracy|准确率|Test accuracy|Top-1|测试准确率|acc".split("|"),
-    "label": "Backend|Model|GPU|硬件|Framework|模型|Hardware|Precision|Strategy".split("|"),
-    "extra": "Memory (GB)|Loss|Batch size|显存|Power (W)|Params (M)|Notes|Learning rate".split("|"),
+    "count": "GPUs|#GPUs|GPU 数量|卡数|Processes|World size|进程数|Number of GPUs|num_gpus|Devices|p|Workers",
+    "time": "Time|耗时|训练时间|Training time|Wall time|Elapsed|Runtime|Epoch time|Duration|Total time|T(p)",
+    "speedup": "Speedup|Speed-up|加速比|speed up|SpeedUp (x)|Speedup vs. 1 GPU|Relative speed|S(p)",
+    "efficiency": "Efficiency|效率|扩展效率|Scaling efficiency|Parallel efficiency|Eff.|并行效率",
+    "rate": "Throughput|img/s|samples/s|吞吐量|Images/sec|tokens/s|Throughput (samples/s)|图片/秒 (img/s)",
+    "accuracy": "Accuracy|准确率|Test accuracy|Top-1|测试准确率|acc",
+    "label": "Backend|Model|GPU|硬件|Framework|模型|Hardware|Precision|Strategy",
+    "extra": "Memory (GB)|Loss|Batch size|显存|Power (W)|Params (M)|Notes|Learning rate",
 }
 LABELS = [
     ["NCCL", "Gloo", "MPI"],
@@ -53,12 +52,8 @@ def spell(
     if comma:
         text = text.replace(",", " ").replace(".", ",").replace(" ", ".")
     text += unit
-    return {
-        "bold": f"**{text}**",
-        "code": f"`{text}`",
-        "link": f"[{text}](https://x.test/a)",
-        "note": f"{text}[^1]",
-    }.get(mark, text)
+    marks = {"bold": "**{}**", "code": "`{}`", "link": "[{}](https://x.test/a)", "note": "{}[^1]"}
+    return marks.get(mark, "{}").format(text)
 
 
 def clock(seconds: float) -> str:
@@ -134,7 +129,7 @@ def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made
     names += ["accuracy"] if with_accuracy else []
     if chance.random() < 0.4:
         chance.shuffle(names)
-    headings = {name: chance.choice(HEADINGS[name]) for name in names}
+    headings = {name: chance.choice(HEADINGS[name].split("|")) for name in names}
     time_unit = "ms" if milli else "s"
     if "time" in headings and unit == "heading" and not clocked:
         headings["time"] += chance.choice([f" ({time_unit})", f" [{time_unit}]", f", {time_unit}"])
@@ -149,11 +144,8 @@ def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made
             if name == "time":
                 value = row["time"] * (1000 if milli else 1)
                 ending = f"{chance.choice(['', ' '])}{time_unit}" if unit == "cell" else ""
-                printed.append(
-                    clock(value)
-                    if clocked
-                    else spell(value, decimals["time"], ending, comma=comma, grouped=value >= 1000)
-                )
+                text = spell(value, decimals["time"], ending, comma=comma, grouped=value >= 1000)
+                printed.append(clock(value) if clocked else text)
             elif name == "rate":
                 printed.append(spell(row["rate"], decimals["rate"], comma=comma, grouped=True))
             elif name == "speedup":
@@ -161,12 +153,8 @@ def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made
                 printed.append("-" if gap and row["first"] else text)
             elif name == "efficiency":
                 value = row["efficiency"]
-                text = {
-                    "percent": spell(100 * value, 1, "%", comma=comma),
-                    "share": spell(value, 2, comma=comma),
-                    "bare": spell(100 * value, 1, comma=comma),
-                }[eff_style]
-                printed.append(text)
+                scale, digits, sign = {"percent": (100, 1, "%"), "share": (1, 2, ""), "bare": (100, 1, "")}[eff_style]
+                printed.append(spell(scale * value, digits, sign, comma=comma))
             elif name == "accuracy":
                 right = round(total * chance.uniform(0.8, 0.99))
                 printed.append(spell(100 * right / total, 2, "%", comma=comma))
@@ -185,9 +173,7 @@ def markdown(made: Made) -> str:
 
 
 def _number(text: str, comma: bool) -> float:
-    digits = "".join(
-        one for one in text.partition("]")[0].partition("(")[0].replace("[^1", "") if one.isdigit() or one in ".,"
-    )
+    digits = "".join(re.findall("[0-9.,]", text.partition("]")[0].partition("(")[0].replace("[^1", "")))
     return float(digits.replace(".", "").replace(",", ".") if comma else digits.replace(",", ""))
 
 
@@ -198,9 +184,8 @@ def spoil(made: Made, seed: int) -> tuple[int, int] | None:
     """
     chance = Random(seed)
     kinds = [kind for kind in ("speedup", "efficiency", "accuracy") if kind in made.derived]
-    if "accuracy" in kinds and (
-        made.total not in (360, 872, 1067) or not any(str(made.total) in one for one in made.headings)
-    ):
+    said = any(str(made.total) in heading for heading in made.headings)
+    if "accuracy" in kinds and (made.total not in (360, 872, 1067) or not said):
         kinds.remove("accuracy")
     if not kinds:
         return None
@@ -219,7 +204,7 @@ def spoil(made: Made, seed: int) -> tuple[int, int] | None:
         return row, column
     value = _number(text, made.comma)
     wrong = value * chance.choice([0.6, 0.75, 1.3, 1.5, 1.8])
-    digits = "".join(one for one in text.replace("[^1]", "").partition("](")[0] if one.isdigit() or one in ".,")
+    digits = "".join(re.findall("[0-9.,]", text.replace("[^1]", "").partition("](")[0]))
     decimals = len(digits.rpartition("," if made.comma else ".")[2]) if ("," if made.comma else ".") in digits else 0
     made.rows[row][column] = text.replace(digits, spell(wrong, decimals, comma=made.comma), 1)
     return row, column

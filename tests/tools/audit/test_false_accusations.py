@@ -2,10 +2,8 @@
 
 import pytest
 
-from runner.tools.audit.document import audit_page
 from runner.tools.audit.findings import MEASURED
-from runner.tools.audit.formats import read_text
-from tests.tools.audit.test_tables import graded, table, wrong
+from tests.tools.audit.test_tables import audited, graded, table, wrong
 
 TIMES = ("1 | 100 | 1.00", "2 | 55 | 1.90", "4 | 30 | 3.48")
 
@@ -21,10 +19,9 @@ TIMES = ("1 | 100 | 1.00", "2 | 55 | 1.90", "4 | 30 | 3.48")
     ],
 )
 def test_what_is_slower_by_a_factor_is_not_taken_as_faster_by_it(head: str, rows: tuple[str, ...]) -> None:
-    audit = audit_page(read_text(table(head, *rows), "table", "markdown"))
-    assert not [one for one in audit.findings if one.wrong]
-    assert len(audit.findings) == 2
-    assert [one.reason for one in audit.unchecked if one.reason != MEASURED] == ["is not a plain number"]
+    audit = audited(table(head, *rows))
+    assert [finding.wrong for finding in audit.findings] == [False, False]
+    assert [number.reason for number in audit.unchecked if number.reason != MEASURED] == ["is not a plain number"]
 
 
 @pytest.mark.parametrize(
@@ -34,26 +31,24 @@ def test_what_is_slower_by_a_factor_is_not_taken_as_faster_by_it(head: str, rows
     + ["Modelled speedup", "Projected speedup", "Estimated speed-up", "Ideal speed-up", "Speedup (Gustafson)"],
 )
 def test_a_speed_up_that_was_not_measured_does_not_follow_from_measured_times(heading: str) -> None:
-    audit = audit_page(read_text(table(f"N | Time (s) | {heading}", *TIMES), "table", "markdown"))
+    audit = audited(table(f"N | Time (s) | {heading}", *TIMES))
     assert audit.findings == []
-    assert {one.column for one in audit.unchecked if one.reason != MEASURED} == {heading}
-    assert [one[1] for one in graded(table("N | Time (s) | Speedup", *TIMES))][1:] == ["inconsistent"] * 2
+    assert {number.column for number in audit.unchecked if number.reason != MEASURED} == {heading}
+    assert [grade for _, grade in graded(table("N | Time (s) | Speedup", *TIMES))][1:] == ["inconsistent"] * 2
 
 
 @pytest.mark.parametrize("heading", ["Time to accuracy (min)", "Time to 75% acc (min)", "Cost (GPU-min)", "TTA (min)"])
 def test_a_column_with_a_unit_of_time_explains_a_speed_up_whatever_else_it_names(heading: str) -> None:
     rows = ["8 | 2.0 | 120 | 1.0", "16 | 1.05 | 65.1 | 1.84", "32 | 0.55 | 36.3 | 3.31"]
     head = f"GPUs | Epoch time (min) | {heading} | Speedup"
-    assert [one[1] for one in graded(table(head, *rows))] == ["consistent"] * 3
+    assert [grade for _, grade in graded(table(head, *rows))] == ["consistent"] * 3
 
 
 def test_a_speed_up_may_be_that_of_times_added_up() -> None:
     rows = ["1 | 100 | 20 | 1.00", "2 | 55 | 10 | 1.85", "4 | 30 | 5 | 3.43"]
-    findings = audit_page(read_text(table("GPUs | Train (s) | Eval (s) | Speedup", *rows), "t", "markdown")).findings
-    assert [(one.grade, one.formula) for one in findings][1:] == [
-        ("consistent", "120 / 65"),
-        ("consistent", "120 / 35"),
-    ]
+    findings = audited(table("GPUs | Train (s) | Eval (s) | Speedup", *rows)).findings[1:]
+    assert [finding.grade for finding in findings] == ["consistent"] * 2
+    assert [finding.formula for finding in findings] == ["120 / 65", "120 / 35"]
 
 
 def test_a_change_in_percent_is_not_called_wrong_as_a_difference_of_times() -> None:

@@ -1,8 +1,7 @@
 """The error rates of the audit, on tables made by chance: what it accuses falsely, and what it misses."""
 
-from runner.tools.audit.document import audit_page
-from runner.tools.audit.formats import read_text
 from tests.tools.audit.generated import make, markdown, spoil
+from tests.tools.audit.test_tables import audited
 
 TABLES = 250
 
@@ -10,9 +9,9 @@ TABLES = 250
 def test_of_consistent_tables_at_most_1_percent_are_accused_and_nearly_all_are_checked() -> None:
     accused = empty = 0
     for seed in range(TABLES):
-        audit = audit_page(read_text(markdown(make(seed)), "table", "markdown"))
-        accused += any(one.wrong for one in audit.findings)
-        empty += not audit.findings
+        findings = audited(markdown(make(seed))).findings
+        accused += any(finding.wrong for finding in findings)
+        empty += not findings
     assert accused <= 0.01 * TABLES
     assert empty <= 0.1 * TABLES
 
@@ -26,8 +25,8 @@ def test_of_tables_with_one_error_at_least_95_percent_are_found_at_the_cell() ->
         if cell is None:
             continue
         tables += 1
-        audit = audit_page(read_text(markdown(made), "table", "markdown"))
-        wrong = {(one.row - 1, one.column) for one in audit.findings if one.wrong}
+        findings = audited(markdown(made)).findings
+        wrong = {(finding.row - 1, finding.column) for finding in findings if finding.wrong}
         found += (cell[0], made.headings[cell[1]]) in wrong
         changed = sum(
             old != new for was, now in zip(before, made.rows, strict=True) for old, new in zip(was, now, strict=True)

@@ -32,7 +32,7 @@ def test_any_text_is_audited_or_refused_in_one_line(text: str, format_: str) -> 
     except RequestError as error:
         assert "\n" not in str(error)
         return
-    json.dumps([vars(one) for one in audit.findings], allow_nan=False)
+    json.dumps([vars(finding) for finding in audit.findings], allow_nan=False)
 
 
 def many_numbers(rows: int) -> str:
@@ -91,7 +91,7 @@ def test_sentences_are_compared_up_to_a_number_and_a_note_says_where_that_ends()
     begin = time.process_time()
     audit = audit_page(read_text("\n\n".join(paragraphs), "page", "markdown"))
     assert time.process_time() - begin < patient(8)
-    assert sum(one.column == "speed-up" for one in audit.findings) == MOST_COMPARED
+    assert sum(finding.column == "speed-up" for finding in audit.findings) == MOST_COMPARED
     line = 1 + 6 * MOST_COMPARED
     for what, place in (("times", line), ("speed-ups", line + 2), ("accuracies", line + 4)):
         reason = f"page:{place}: {what}: after the first {MOST_COMPARED} in the text"

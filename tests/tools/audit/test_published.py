@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from runner.tools.audit.document import audit_file, audit_page
-from runner.tools.audit.formats import read_text
+from runner.tools.audit.document import audit_file
+from runner.tools.audit.findings import Audit
+from tests.tools.audit.test_tables import audited
 
 ROOT = Path(__file__).resolve().parents[3]
 # Figures of rtx3090-backends: time, printed speed-up; what its own one-process time gives, and the grade.
@@ -19,6 +20,8 @@ BACKENDS = [
     (8, "Gloo", "126.65s", "0.83", 1.5868, "flips"),
 ]
 CONTINUED = [(2, "Gloo", "128.20s", "1.25", 1.5676, "inconsistent"), (1, "Gloo", "331.55s", "1.25", 0.6062, "flips")]
+BACKENDS_WRONG = [(1.67, "inconsistent"), (2.22, "inconsistent"), (2.86, "flips"), (1.25, "flips")]
+BACKENDS_WRONG += [(1.25, "inconsistent"), (0.83, "flips")]
 A100 = """# Training
 
 ## BERT, one card
@@ -63,8 +66,8 @@ Total time: 777.38 s.
 """
 
 
-def wrong(findings: list[Any]) -> list[tuple[float, str]]:
-    return [(one.printed, one.grade) for one in findings if one.wrong]
+def wrong(audit: Audit) -> list[tuple[float, str]]:
+    return [(finding.printed, finding.grade) for finding in audit.findings if finding.wrong]
 
 
 def tabbed(rows: list[tuple[int, str, str, str, float, str]]) -> str:
@@ -73,26 +76,22 @@ def tabbed(rows: list[tuple[int, str, str, str, float, str]]) -> str:
 
 def test_a_table_apart_by_tabs_and_its_continuation_are_computed_from_the_row_that_prints_one() -> None:
     head = "设备数量\t通信后端\t单机 GPU 数量\t耗时\t加速比\tTest Accuracy\n"
-    page = read_text(f"# 表格\n\n{head}{tabbed(BACKENDS)}\n\n{head}{tabbed(CONTINUED)}\n", "page", "markdown")
-    found = audit_page(page).findings
-    assert [one.grade for one in found] == [row[-1] for row in BACKENDS + CONTINUED]
-    assert [one.computed for one in found] == pytest.approx([row[-2] for row in BACKENDS + CONTINUED], abs=1e-4)
-    assert [one.line for one in found] == [4, 5, 6, 7, 8, 11, 12]
-    assert {one.column for one in found} == {"加速比"}
+    found = audited(f"# 表格\n\n{head}{tabbed(BACKENDS)}\n\n{head}{tabbed(CONTINUED)}\n").findings
+    assert [finding.grade for finding in found] == [row[-1] for row in BACKENDS + CONTINUED]
+    expected = [row[-2] for row in BACKENDS + CONTINUED]
+    assert [finding.computed for finding in found] == pytest.approx(expected, abs=1e-4)
+    assert [finding.line for finding in found] == [4, 5, 6, 7, 8, 11, 12]
+    assert {finding.column for finding in found} == {"加速比"}
 
 
 def test_running_text_is_consistent_but_for_the_accuracy_that_counts_a_sample_twice() -> None:
-    audit = audit_page(read_text(A100, "page", "markdown"))
-    assert wrong(audit.findings) == [(98.6891, "inconsistent")]
-    (accuracy,) = [one for one in audit.findings if one.wrong]
+    audit = audited(A100)
+    consistent = dict.fromkeys((88.1912, 1.7, 1.4, 3.5), "consistent")
+    grades = {finding.printed: finding.grade for finding in audit.findings}
+    assert grades == {**consistent, 98.6891: "inconsistent", 2.5: "truncated"}
+    (accuracy,) = [finding for finding in audit.findings if finding.wrong]
     assert "1054 / 1068" in accuracy.note
-    grades = {one.printed: one.grade for one in audit.findings}
-    assert grades == {
-        **dict.fromkeys((88.1912, 1.7, 1.4, 3.5), "consistent"),
-        98.6891: "inconsistent",
-        2.5: "truncated",
-    }
-    notes = [one.note for one in audit.findings if one.note and not one.wrong]
+    notes = [finding.note for finding in audit.findings if finding.note and not finding.wrong]
     assert any("A100" in note and "other hardware" in note for note in notes)
     assert any("777.38" in reason and "0.72" in reason for reason in map(str, audit.unchecked))
 
@@ -104,19 +103,15 @@ def test_running_text_is_consistent_but_for_the_accuracy_that_counts_a_sample_tw
         ("mnist/mnist-cpu", []),
         ("bert/bert", [(0.986891, "inconsistent")]),
         ("bert/bert-leak", [(0.986891, "inconsistent")]),
-        (
-            "mnist/mnist-backends",
-            [(1.67, "inconsistent"), (2.22, "inconsistent"), (2.86, "flips"), (1.25, "flips"), (1.25, "inconsistent")]
-            + [(0.83, "flips")],
-        ),
+        ("mnist/mnist-backends", BACKENDS_WRONG),
     ],
 )
 def test_published_figures_of_a_definition_are_audited_at_their_lines(definition: str, expected: list[object]) -> None:
     path = ROOT / "experiments" / f"{definition}.yaml"
     audit = audit_file(path)
-    assert wrong(audit.findings) == expected
+    assert wrong(audit) == expected
     lines = path.read_text("utf-8").splitlines()
-    assert all(f"{one.printed:g}" in lines[one.line - 1] for one in audit.findings)
+    assert all(f"{finding.printed:g}" in lines[finding.line - 1] for finding in audit.findings)
 
 
 def test_the_documents_of_the_project_contradict_themselves_nowhere() -> None:
@@ -124,7 +119,7 @@ def test_the_documents_of_the_project_contradict_themselves_nowhere() -> None:
     checked = 0
     for path in paths:
         audit = audit_file(path)
-        assert wrong(audit.findings) == [], path
+        assert wrong(audit) == [], path
         checked += len(audit.findings)
     assert len(paths) > 10
     assert checked > 10
@@ -137,11 +132,7 @@ def test_the_example_of_the_documentation_prints_what_it_shows(project: Any) -> 
     done = project.runner("audit", "scaling.csv")
     assert (done.code, done.stdout) == (1, printed)
     rows = json.loads(project.runner("audit", "scaling.csv", "--json").stdout)
-    assert [row["grade"] for row in rows if row["column"] == "speed-up"] == [
-        "consistent",
-        "truncated",
-        "inconsistent",
-        "flips",
-    ]
+    grades = [row["grade"] for row in rows if row["column"] == "speed-up"]
+    assert grades == ["consistent", "truncated", "inconsistent", "flips"]
     names = {"line", "column", "printed", "computed", "grade", "file", "row", "formula", "interval"}
     assert all(names <= row.keys() for row in rows)

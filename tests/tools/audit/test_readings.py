@@ -2,10 +2,8 @@
 
 import pytest
 
-from runner.tools.audit.document import audit_page
 from runner.tools.audit.findings import MEASURED
-from runner.tools.audit.formats import read_text
-from tests.tools.audit.test_tables import graded, table, wrong
+from tests.tools.audit.test_tables import audited, graded, table, wrong
 
 SCALING = ["75.25 | 1.000 | 1.000", "40.10 | 1.877 | 0.938", "21.30 | 3.533 | 0.883", "12.90 | 5.833 | 0.729"]
 LABELS = {
@@ -26,17 +24,12 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
-def test_an_efficiency_fits_its_speed_up_whatever_names_the_processes(labels: list[str]) -> None:
-    rows = [f"{label} | {row}" for label, row in zip(labels, SCALING, strict=True)]
-    assert [grade for _, grade in graded(table("Setup | Time (s) | Speedup | Efficiency", *rows))] == ["consistent"] * 8
-
-
-@pytest.mark.parametrize("labels", [LABELS[name] for name in LABELS if name != "names"])
-def test_a_wrong_efficiency_is_found_where_the_label_says_the_processes(labels: list[str]) -> None:
-    rows = [f"{label} | {row}" for label, row in zip(labels, SCALING, strict=True)]
-    text = table("Setup | Time (s) | Speedup | Efficiency", *rows).replace("0.883", "0.783")
-    assert wrong(text) == [(0.783, "inconsistent")]
+@pytest.mark.parametrize("kind", LABELS)
+def test_an_efficiency_fits_its_speed_up_whatever_names_the_processes_and_a_wrong_one_is_found(kind: str) -> None:
+    rows = [f"{label} | {row}" for label, row in zip(LABELS[kind], SCALING, strict=True)]
+    text = table("Setup | Time (s) | Speedup | Efficiency", *rows)
+    assert [grade for _, grade in graded(text)] == ["consistent"] * 8
+    assert wrong(text.replace("0.883", "0.783")) == ([(0.783, "inconsistent")] if kind != "names" else [])
 
 
 RIGHT = {
@@ -179,7 +172,7 @@ def test_a_word_inside_a_heading_does_not_silence_its_column(words: str) -> None
 
 def test_every_number_of_a_table_is_checked_or_has_a_reason() -> None:
     rows = ["1 | 100 | 1.00 | 71.2 | 5", "2 | 55 | 1.82 | N/A | 6", "4 | 30 | 1.2x slower | 70.1 | 7"]
-    audit = audit_page(read_text(table("GPUs | Time (s) | Speedup | F1 | Seed", *rows), "t", "markdown"))
-    reasons = [one.reason for one in audit.unchecked]
+    audit = audited(table("GPUs | Time (s) | Speedup | F1 | Seed", *rows))
+    reasons = [number.reason for number in audit.unchecked]
     assert (len(audit.findings), len(reasons)) == (2, 12)
     assert sorted(set(reasons)) == ["is not a plain number", MEASURED]

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.errors import KitError, RequestError
-from runner.tools.predict.communication import KINDS, Communication
+from runner.tools.predict.communication import KINDS, NUMBERS, Communication
 from runner.tools.predict.step import Bucket, Matrix, Step
 
 STEP = Step(64, (Bucket(1e6, 0.4), Bucket(3e6, 1.0)), 4e6, matrices=(Matrix(1000, 500, 1), Matrix(2, 3, 4)))
 
 
 def sent(text: str) -> float:
-    return sum(one.size for one in Communication.parse(text).exchanges(STEP))
+    return sum(exchange.size for exchange in Communication.parse(text).exchanges(STEP))
 
 
 def test_each_choice_sends_its_bytes() -> None:
@@ -47,14 +47,14 @@ def test_the_bytes_that_a_step_moves_are_those_of_a_ring() -> None:
 
 def test_gradients_of_half_the_size_are_sent_as_they_are() -> None:
     step = Step(64, (Bucket(1e6, 1.0),), 1e6, element_bytes=2)
-    [one] = Communication.parse("fp16").exchanges(step)
-    assert (one.size, one.half) == (1e6, False)
+    [exchange] = Communication.parse("fp16").exchanges(step)
+    assert (exchange.size, exchange.half) == (1e6, False)
 
 
 @given(st.sampled_from(KINDS), st.integers(1, 999_999), st.integers(1, 999_999))
 def test_what_is_written_is_read_again(kind: str, number: int, accumulate: int) -> None:
-    one = Communication(kind, number if kind in ("powersgd", "local-sgd", "diloco") else 1, accumulate)
-    assert Communication.parse(str(one)) == one
+    communication = Communication(kind, number if kind in NUMBERS else 1, accumulate)
+    assert Communication.parse(str(communication)) == communication
 
 
 @given(st.text(max_size=30))

@@ -20,11 +20,7 @@ def test_an_amount_has_its_unit() -> None:
     ("link", "words", "why"),
     [
         ("2gbit", [], "--link 2gbit: unknown; did you mean"),
-        (
-            None,
-            ["latency=5"],
-            "latency=5: write an amount above zero with its unit, for example latency=0.2ms",
-        ),
+        (None, ["latency=5"], "latency=5: write an amount above zero with its unit, for example latency=0.2ms"),
         (None, ["bandwidth=0gbit"], "for example bandwidth=1gbit"),
         (None, ["speed=1gbit"], "--assume speed=1gbit: write one of latency=0.2ms, bandwidth=1gbit, gradients=90MB"),
         (None, ["latency"], "--assume latency: write one of"),

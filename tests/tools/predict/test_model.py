@@ -52,29 +52,25 @@ def networks(draw: st.DrawFn) -> Network:
 @st.composite
 def figures(draw: st.DrawFn) -> Inputs:
     forward = draw(st.floats(0.0, 0.5))
+    backward = draw(st.floats(0.0, 1.0 - forward))
     spread = draw(SPREADS)
-    return Inputs(
-        seconds=Figure(draw(SECONDS), spread),
-        fixed=Figure(draw(SHARES), spread),
-        forward=Figure(forward, spread / 10),
-        backward=Figure(draw(st.floats(0.0, 1.0 - forward)), spread / 10),
-        slower=Figure(draw(st.floats(0.9, 3.0)), spread),
-        node=Figure(draw(st.floats(1.0, 3.0)), spread),
-        waiting=Figure(draw(st.floats(0.0, 0.5)), spread),
-        latency=Figure(1.0, spread),
-        transfer=Figure(1.0, spread),
-        processor=Figure(1.0, spread),
-        half=Figure(draw(st.floats(1.0, 4.0)), spread),
-        memory=Figure(draw(RATES), spread),
-        cast=Figure(draw(RATES), spread),
-        whole=Figure(1.0, spread),
-    )
+    values = {"seconds": draw(SECONDS), "fixed": draw(SHARES), "memory": draw(RATES), "cast": draw(RATES)}
+    values |= {"slower": draw(st.floats(0.9, 3.0)), "node": draw(st.floats(1.0, 3.0))}
+    values |= {"waiting": draw(st.floats(0.0, 0.5)), "half": draw(st.floats(1.0, 4.0))}
+    values |= dict.fromkeys(("latency", "transfer", "processor", "whole"), 1.0)
+    spreads = {name: Figure(value, spread) for name, value in values.items()}
+    return Inputs(forward=Figure(forward, spread / 10), backward=Figure(backward, spread / 10), **spreads)
 
 
 @st.composite
 def cells(draw: st.DrawFn) -> tuple[Step, Place, Communication]:
     place = Place(draw(LAYOUTS), draw(st.booleans()), draw(st.floats(0.0, 2.0)), draw(networks()))
     return draw(steps()), place, draw(COMMUNICATIONS)
+
+
+def inputs_of(fixed: float, forward: float, backward: float) -> Inputs:
+    """A step of 1 s, all of which is known."""
+    return Inputs(Figure(1.0), fixed=Figure(fixed), forward=Figure(forward), backward=Figure(backward))
 
 
 def linked(latency: float, bandwidth: float, layout: str = "2x1", *, strong: bool = True) -> Place:
@@ -130,22 +126,20 @@ def test_a_faster_link_is_never_slower(
 
 @given(steps(), st.sampled_from(["1x2", "2x2", "2+3"]), st.booleans())
 def test_without_a_network_that_costs_and_without_neighbours_n_processes_are_n_times_as_fast(
-    step: Step,
-    layout: str,
-    strong: bool,  # given by name
+    step: Step, layout: str, strong: bool
 ) -> None:
-    inputs = Inputs(Figure(1.0), fixed=Figure(0.0), forward=Figure(0.4), backward=Figure(0.6))
+    inputs = inputs_of(0.0, 0.4, 0.6)
     cell = Cell(step, linked(1e-30, 1e30, layout, strong=strong), Communication())
     assert cell.speedup(inputs.central()) == pytest.approx(Layout.parse(layout).world_size)
 
 
 @given(networks(), st.floats(1, 1e9), st.floats(1.0, 10.0), st.integers(2, 64))
 def test_more_bytes_and_more_ranks_cost_no_less(network: Network, size: float, factor: float, ranks: int) -> None:
-    one = network.cost(size, ranks)
-    assert min(one) >= 0
+    cost = network.cost(size, ranks)
+    assert min(cost) >= 0
     for other in (network.cost(size * factor, ranks), network.cost(size, ranks + 1)):
-        assert other.seconds >= one.seconds * (1 - 1e-9)
-        assert other.processor >= one.processor * (1 - 1e-9)
+        assert other.seconds >= cost.seconds * (1 - 1e-9)
+        assert other.processor >= cost.processor * (1 - 1e-9)
 
 
 def test_a_sum_at_a_measured_size_costs_what_was_measured() -> None:
@@ -165,7 +159,7 @@ def test_a_ring_of_single_messages_sends_each_share_twice_around() -> None:
 def exposed(buckets: list[Bucket], bandwidth: float) -> float:
     """Seconds of a step of 1 s that an exchange adds, of two processes with a backward pass of 0.6 s."""
     step = Step(64, tuple(buckets), sum(bucket.size for bucket in buckets))
-    inputs = Inputs(Figure(1.0), fixed=Figure(0.0), forward=Figure(0.4), backward=Figure(0.6))
+    inputs = inputs_of(0.0, 0.4, 0.6)
     parts = Cell(step, linked(0.0, bandwidth, strong=False), Communication()).parts(inputs.central())
     return parts.seconds - parts.ideal
 
@@ -179,7 +173,7 @@ def test_what_is_exchanged_during_backward_is_free_but_for_its_end() -> None:
 
 def test_where_each_core_has_a_process_an_exchange_takes_time_from_computing() -> None:
     step = Step(64, (Bucket(1e6, 0.0),), 1e6)
-    inputs = Inputs(Figure(1.0), fixed=Figure(0.0), forward=Figure(0.4), backward=Figure(0.6))
+    inputs = inputs_of(0.0, 0.4, 0.6)
     network = Network(2, (Point(4096, 0.0, 0.0), Point(1e6, 0.1, 0.08)), 1e-4, 1e9)
     idle, crowded = (
         Cell(step, Place(Layout.parse("1x2"), False, share, network), Communication()).parts(inputs.central())
@@ -192,7 +186,7 @@ def test_where_each_core_has_a_process_an_exchange_takes_time_from_computing() -
 
 def test_strong_scaling_does_not_share_what_each_process_does_for_itself() -> None:
     step = Step(64, (Bucket(1.0, 1.0),), 1.0)
-    inputs = Inputs(Figure(1.0), fixed=Figure(0.2), forward=Figure(0.3), backward=Figure(0.5))
+    inputs = inputs_of(0.2, 0.3, 0.5)
     strong, weak = (
         Cell(step, linked(0.0, 1e12, strong=choice), Communication()).speedup(inputs.central())
         for choice in (True, False)

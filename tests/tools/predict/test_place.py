@@ -41,29 +41,19 @@ def measured(layout: str, *metrics: dict[str, float], machines: tuple[object, ..
     return Measured(parsed, runs, metrics, machines[: parsed.nodes])
 
 
-QUIET = {
-    "latency_seconds": 1e-4,
-    "bytes_per_second": 1e9,
-    "compute_slowdown": 1.1,
-    "memory_slowdown": 1.1,
-    "waiting_share": 0.02,
-    "node_slowdown": 1.0,
-}
+LINK = {"latency_seconds": 1e-4, "bytes_per_second": 1e9}
+QUIET = {**LINK, "compute_slowdown": 1.1, "memory_slowdown": 1.1, "waiting_share": 0.02, "node_slowdown": 1.0}
 
 
 @given(st.lists(METRICS, min_size=1, max_size=3), LAYOUTS, LAYOUTS, st.sampled_from([0, 1, 2, 64]), st.booleans())
 def test_whatever_the_records_hold_a_prediction_is_a_number_or_none(
-    metrics: list[dict[str, float]],
-    at: str,
-    layout: str,
-    cores: int,
-    linked: bool,  # drawn
+    metrics: list[dict[str, float]], at: str, layout: str, cores: int, linked: bool
 ) -> None:
     assumed = Assumed(1e-4, 1e8) if linked else Assumed()
     setting = setting_of(Layout.parse(layout), base(cores), [measured(at, *metrics)], assumed)
     told = expect(base(cores), setting, Layout.parse(layout), Communication())
     if told.speedup is None:
-        assert setting.network is None
+        assert setting.place.network is None
         return
     assert told.speedup.low is not None
     assert told.speedup.high is not None
@@ -74,13 +64,13 @@ def test_whatever_the_records_hold_a_prediction_is_a_number_or_none(
 def test_neighbours_of_one_machine_are_those_of_all_nodes_that_share_it() -> None:
     here = setting_of(Layout.parse("2x1"), base(), [measured("2x1", QUIET, machines=("a", "a"))], Assumed())
     apart = setting_of(Layout.parse("2x1"), base(), [measured("2x1", QUIET)], Assumed())
-    assert here.crowded == 1.0
-    assert apart.crowded == 0.0
+    assert here.place.crowded == 1.0
+    assert apart.place.crowded == 0.0
 
 
 def test_more_processes_than_cores_wait_for_one() -> None:
     network = measured("1x2", QUIET)
-    two, four = (setting_of(Layout.parse(one), base(), [network], Assumed()) for one in ("1x2", "1x4"))
+    two, four = (setting_of(Layout.parse(layout), base(), [network], Assumed()) for layout in ("1x2", "1x4"))
     assert two.inputs.slower.value == pytest.approx(1.1)
     assert four.inputs.slower.value > 2
     assert setting_of(Layout.parse("1x4"), base(8), [network], Assumed()).inputs.slower.value < 1.5
@@ -89,12 +79,11 @@ def test_more_processes_than_cores_wait_for_one() -> None:
 def test_processes_on_gpus_have_them_to_themselves() -> None:
     setting = setting_of(Layout.parse("1x8"), base(device="cuda"), [measured("1x2", QUIET)], Assumed())
     assert setting.inputs.slower.value == 1.0
-    assert setting.crowded == 0.0
+    assert setting.place.crowded == 0.0
 
 
 def test_what_is_not_measured_is_said() -> None:
-    few = {"latency_seconds": 1e-4, "bytes_per_second": 1e9}
-    setting = setting_of(Layout.parse("2+3"), base(), [measured("2x1", few)], Assumed())
+    setting = setting_of(Layout.parse("2+3"), base(), [measured("2x1", LINK)], Assumed())
     said = "; ".join(setting.lacks)
     assert setting.missing
     assert "sums at 2+3: taken to be a ring of single messages" in said

@@ -9,7 +9,7 @@ import pytest
 from runner.core.layout import Layout
 from runner.definitions.axes import identity
 from runner.report.reading import read_results
-from runner.report.statistics import typical
+from runner.report.statistics import Estimate, typical
 from runner.report.table import Table
 from runner.tools.predict import measured_table
 from runner.tools.predict.answer import Answer, answer, to_plain
@@ -47,24 +47,28 @@ def told(
 ) -> Answer:
     start = start_of(results, wanted, assumed.gradients)
     assert start.base is not None, start.why
-    chosen = [Communication.parse(one) for one in choices]
+    chosen = [Communication.parse(choice) for choice in choices]
     return answer(start, start.base, map(Layout.parse, layouts), chosen, assumed)
 
 
-def value(found: Answer, layout: str | None = None, communication: str | None = None) -> float:
+def speedup(found: Answer, layout: str | None = None, communication: str | None = None) -> Estimate:
     """Return the speed-up of a line: of the last one, or of the one with a layout and a communication."""
     lines = [line.expected for line in found.lines]
     named = [line for line in lines if (str(line.layout), str(line.communication)) == (layout, communication)]
-    speedup = (named or lines)[-1].speedup
-    assert speedup is not None
-    return speedup.value
+    estimate = (named or lines)[-1].speedup
+    assert estimate is not None
+    return estimate
 
 
-def width(low: float | None, high: float | None) -> float:
+def value(found: Answer, layout: str | None = None, communication: str | None = None) -> float:
+    return speedup(found, layout, communication).value
+
+
+def width(estimate: Estimate) -> float:
     """Return how many times the low end of an interval its high end is."""
-    assert low is not None
-    assert high is not None
-    return high / low
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.high / estimate.low
 
 
 def test_a_prediction_follows_from_the_step_and_the_sums(results: Path) -> None:
@@ -84,12 +88,12 @@ def test_less_communication_helps_where_the_link_is_slow_and_the_cheapest_is_nam
     found = told(results, "1x1", "2x1", "4x1", choices=("ddp", "fp16", "powersgd=4", "local-sgd=16"))
     two = [value(found, "2x1", name) for name in ("ddp", "fp16", "powersgd=4")]
     assert two == sorted(two)
-    assert found.best is not None
+    known = [line.expected for line in found.lines if line.expected.speedup]
+    best = max(row.speedup.value for row in known if row.speedup)
     assert found.cheapest is not None
-    assert found.best.speedup is not None
-    enough = NEAR_BEST * found.best.speedup.value
-    lines = [line.expected for line in found.lines]
-    assert found.cheapest.price == min(line.price for line in lines if line.speedup and line.speedup.value >= enough)
+    assert found.cheapest.price == min(
+        row.price for row in known if row.speedup and row.speedup.value >= NEAR_BEST * best
+    )
 
 
 def test_what_goes_through_the_memory_of_one_machine_costs_little_and_is_not_predicted_for_two(results: Path) -> None:
@@ -118,9 +122,7 @@ def test_an_interval_is_no_narrower_than_the_repeats_of_one_process_say(
     for step_seconds in seconds:
         train(results, step_seconds=step_seconds)
     measure_network(results, "1x2", FAST)
-    speedup, repeats = told(results, "1x2").lines[-1].expected.speedup, typical(list(seconds))
-    assert speedup is not None
-    assert width(speedup.low, speedup.high) >= width(repeats.low, repeats.high)
+    assert width(speedup(told(results, "1x2"))) >= width(typical(list(seconds)))
 
 
 def test_a_network_of_the_same_kind_stands_in_and_the_command_that_measures_is_named(results: Path) -> None:
@@ -129,8 +131,8 @@ def test_a_network_of_the_same_kind_stands_in_and_the_command_that_measures_is_n
     found = told(results, "2x2", "1x2")
     assert found.unmeasured == ("1x2", "2x2")
     assert found.network_runs == {"2x1": 1}
-    assert [one.expected.speedup is not None for one in found.lines] == [False, True]
-    [unknown, command] = [one for one in notes(found, "links") if "network" in one]
+    assert [line.expected.speedup is not None for line in found.lines] == [False, True]
+    [unknown, command] = [note for note in notes(found, "links") if "network" in note]
     assert unknown == "not known: 1x2 ddp: the network"
     assert command.endswith("runner run links --layout 1x2 --layout 2x2")
 
@@ -138,15 +140,12 @@ def test_a_network_of_the_same_kind_stands_in_and_the_command_that_measures_is_n
 def test_what_is_read_elsewhere_is_less_certain(results: Path) -> None:
     train(results)
     measure_network(results, "2x1", 1e8)
-    here = told(results, "2x1").lines[0].expected.speedup
+    here = width(speedup(told(results, "2x1")))
     measure_network(results, "4x1", 1e8)
     for run in (results / "links").iterdir():
         if '"2x1"' in (run / "run.json").read_text():
             shutil.rmtree(run)
-    there = told(results, "2x1").lines[0].expected.speedup
-    assert here is not None
-    assert there is not None
-    assert width(there.low, there.high) > width(here.low, here.high)
+    assert width(speedup(told(results, "2x1"))) > here
 
 
 @pytest.mark.parametrize("measured", [False, True])
@@ -200,7 +199,7 @@ def test_runs_that_move_other_bytes_than_predicted_are_named(results: Path) -> N
     train(results)
     measure_network(results, "2x1")
     train(results, "2x1", moved=2 * GRADIENTS)
-    assert not [one for one in notes(told(results, "2x1"), "links") if "moved" in one]
+    assert not [note for note in notes(told(results, "2x1"), "links") if "moved" in note]
     train(results, "2x1", moved=GRADIENTS)
     assert "2x1 ddp moved 10 MB a step, 20 MB were predicted" in notes(told(results, "2x1"), "links")
 
@@ -245,7 +244,8 @@ def test_steps_that_add_up_several_batches_already_exchange_once(results: Path) 
     measured = told(results, "2x1")
     assert once == pytest.approx(value(measured))
     assert more > 2 * once
-    assert not [one for one in notes(told(results, "2x1", choices=("ddp+accumulate=4",)), "links") if "moved" in one]
+    said = notes(told(results, "2x1", choices=("ddp+accumulate=4",)), "links")
+    assert not [note for note in said if "moved" in note]
 
 
 def test_assumed_gradients_have_as_many_more_matrices(results: Path) -> None:
@@ -271,7 +271,7 @@ def test_each_link_and_each_limit_of_cores_is_predicted_from_the_network_measure
         "tiny cpus=1, target local, link 1gbit",
     ]
     assert [line[1:3] for line in (*slow.lines, *fast.lines)] == [["1", "0.100"], ["1", "1.67"]]
-    predicted = [float(one.lines[0][3].split()[0]) for one in (slow, fast)]
+    predicted = [float(shown.lines[0][3].split()[0]) for shown in (slow, fast)]
     assert predicted[0] < 0.2
     assert predicted[1] > 1.4
     assert tables(results, "tiny") == [slow, fast]
@@ -292,8 +292,9 @@ def test_whatever_a_record_says_of_its_step_the_answer_is_a_number(results: Path
     measure_network(results, "2x1")
     found = told(results, "2x1", "2x2", choices=("ddp", "fp16", "powersgd=4", "diloco=4+accumulate=2"))
     for line in found.lines:
-        assert line.expected.speedup is not None
-        assert 0 < line.expected.speedup.low <= line.expected.speedup.high < 10  # type: ignore[operator]
+        estimate = line.expected.speedup
+        assert estimate is not None
+        assert 0 < estimate.low <= estimate.high < 10  # type: ignore[operator]
     assert to_plain(found)["rows"]
 
 
