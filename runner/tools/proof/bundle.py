@@ -48,12 +48,12 @@ class Bundle:
 
     Args:
         results: the folder of the records, or of one run.
-        root: the project's folder; None if there is none, and then no code goes with the records.
+        sources: the project's, or those of the folder in which the command was given.
         folder: an empty folder.
     """
 
-    def __init__(self, results: Path, root: Path | None, folder: Path) -> None:
-        self.results, self.root, self.folder = results, root, folder
+    def __init__(self, results: Path, sources: Sources, folder: Path) -> None:
+        self.results, self.sources, self.folder = results, sources, folder
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
         self.trees: dict[str, str] = {}
@@ -87,7 +87,8 @@ class Bundle:
             found.append((path, record))
         if not found:
             raise RequestError(f"{one_line(self.results)}: no run in it has ended")
-        folders = {self.results.resolve(): "/results", **({self.root: "/project"} if self.root else {})}
+        is_here = any(self.sources.has(program) for program in {record.launch.program for _, record in found})
+        folders = {self.results.resolve(): "/results", **({self.sources.root: "/project"} if is_here else {})}
         mask = Mask([record for _, record in found], folders)
         for path, record in found:
             name = f"{RESULTS}/{record.launch.experiment}/{record.launch.id}"
@@ -138,19 +139,18 @@ class Bundle:
             if not git.is_commit(commit):
                 self.left_out.append(f"the code of {runs}: the record names no commit")
                 continue
-            if self.root is None:
+            if not any(self.sources.has(self.records[name].launch.program) for name in names):
                 self.left_out.append(f"the code of {runs}: the command was not given in its project")
                 continue
-            sources = Sources(self.root)
             with temporary_folder("bundle") as scratch:
-                tree, why = sources.check_out({"commit": commit}, scratch, None)
+                tree, why = self.sources.check_out({"commit": commit}, scratch, None)
                 if tree is None:
                     self.left_out.append(f"the code of {runs}: commit {commit[:12]} {why}")
                     continue
                 self._copy_tree(tree, f"{PROJECT}/{commit}")
                 self.trees[commit] = f"{PROJECT}/{commit}"
                 self.left_out += [f"{PROJECT}/{commit}: {why}"] if why else []
-            submodules, filtered = sources.lacking(commit)
+            submodules, filtered = self.sources.lacking(commit)
             for begin, lacks in zip(LACKS, (submodules, filtered), strict=True):
                 self.lacking += [f"{begin}{PROJECT}/{commit}/{name}" for name in lacks]
             of_others = ": a submodule: its files are in another repository"
@@ -195,7 +195,7 @@ class Bundle:
         return next(found, None)
 
 
-def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[str], None]) -> None:
+def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], None]) -> None:
     """Write the archive of some results whole or not at all; RequestError, RunError if it cannot be made.
 
     `say` is told what is left out and why.
@@ -204,7 +204,7 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
     beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     try:
         with temporary_folder("bundle") as scratch:
-            bundle = Bundle(results, root, scratch / "kit")
+            bundle = Bundle(results, Sources(root), scratch / "kit")
             bundle.folder.mkdir()
             bundle.fill()
             with files.create_file(beside) as stream:

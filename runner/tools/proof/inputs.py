@@ -17,7 +17,7 @@ from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
 from runner.records.schema import Launch, Record
 from runner.tools.proof.level import Check
-from runner.tools.proof.sources import DIFF, LOCK, REFUSED, Sources, Tree, hash_at, kept_changes
+from runner.tools.proof.sources import DIFF, LOCK, REFUSED, Tree, hash_at, kept_changes
 from trainkit import files
 
 _HASH, _OF_TRAINING = "_sha256", ("parameters_sha256", "split_sha256")
@@ -31,13 +31,11 @@ class Inputs:
     """Checks the inputs of many runs of one project; what several runs share is looked at once.
 
     Args:
-        root: the project's folder; None if there is none, and then nothing of it can be checked.
-        sources: what stands in for a project, for example an archive; nothing of it is run.
+        sources: where programs, lock files and data are looked for.
     """
 
-    def __init__(self, root: Path | None, sources: Tree | None = None) -> None:
-        self.root = root
-        self._sources = sources or (Sources(root) if root else None)
+    def __init__(self, sources: Tree) -> None:
+        self._sources = sources
         self._known: dict[str, Check] = {}
 
     def check(self, record: Record, folder: Path) -> list[Check]:
@@ -83,7 +81,7 @@ class Inputs:
 
     def _programs(self, launch: Launch, diff: bytes | None) -> Check:
         wanted, name = launch.code.get("sources_sha256"), "programs"
-        if self._sources is None:
+        if not self._sources.has(launch.program):
             return Check(name, False, "there is no project here: go to a clone of it")
         commit = str(launch.code.get("commit"))
         changes = f"{launch.code.get('diff_sha256')} {diff is None} {launch.code.get('prefix')}"
@@ -91,7 +89,6 @@ class Inputs:
         return self._once(key, lambda: self._found(launch, diff, str(wanted), commit))
 
     def _found(self, launch: Launch, diff: bytes | None, wanted: str, commit: str) -> Check:
-        assert self._sources is not None  # noqa: S101 - the caller has looked
         short, name = commit[:12], "programs"
         here = self._sources.here(launch.program) == wanted
         if here and diff is None:
@@ -107,7 +104,8 @@ class Inputs:
             return Check(name, True, f"those of this checkout, {wanted[:12]}")
         if at is None:
             also = "those of this checkout, but" if here else "not those of this checkout, and"
-            return Check(name, False, f"{also} commit {short} {why}{lacks}")
+            why = f"commit {short} {why}{lacks}" if launch.code.get("commit") else "the record names no commit"
+            return Check(name, False, f"{also} {why}")
         untracked = ": files that git did not track" if launch.code.get("dirty") and not lacks else ""
         return Check(name, False, f"neither those of this checkout nor of commit {short}{lacks or untracked}")
 
@@ -115,16 +113,14 @@ class Inputs:
         wanted, name = launch.code.get("lock_sha256"), "lock file"
         if not wanted:
             return Check(name, None, f"the project had no {LOCK}")
-        if self._sources is None:
+        if not self._sources.has(launch.program):
             return Check(name, False, "there is no project here")
-        commit = str(launch.code.get("commit"))
-        sources = self._sources
-        found = self._once(
-            f"lock {wanted} {commit}", lambda: Check(name, wanted in sources.locks(commit), str(wanted)[:12])
+        commit, short = str(launch.code.get("commit")), str(wanted)[:12]
+        other = Check(name, False, f"{LOCK} is another one than {short}, here and at the commit")
+        return self._once(
+            f"lock {wanted} {commit}",
+            lambda: Check(name, True, short) if wanted in self._sources.locks(commit) else other,
         )
-        if found.same:
-            return found
-        return Check(name, False, f"{LOCK} is another one than {str(wanted)[:12]}, here and at the commit")
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()
@@ -149,17 +145,18 @@ class Inputs:
             return [_NO_DATA]
         launch = record.launch
         family = launch.program.partition(".")[0]
-        module = f"{PACKAGE}/{family}/{INPUTS}.py"
-        if self.root is None:
-            here = "there is no project here" if self._sources is None else "verify runs nothing of an archive"
-            return [Check("data", None, here)]
-        if not files.is_file(self.root / module):
+        module, root = f"{PACKAGE}/{family}/{INPUTS}.py", self._sources.root
+        if root is None:
+            return [Check("data", None, "verify runs nothing of an archive")]
+        if not self._sources.has(launch.program):
+            return [Check("data", None, "there is no project here")]
+        if not files.is_file(root / module):
             return [Check("data", None, f"there is no {module} to hash it with")]
-        root, words = self.root, _words(launch, self.root)
+        words = _words(launch, root)
         answer = self._once(f"data {family} {words}", lambda: _ask(root, family, words))
         if answer.same is False:
             return [answer]
-        told = json.loads(answer.words)
+        told = json.loads(answer.says)
         return [_compare(name, wanted[name], told.get(name)) for name in sorted(wanted)]
 
     def _once(self, key: str, look: Callable[[], Check]) -> Check:

@@ -1,8 +1,9 @@
 """An archive of `runner bundle`, unpacked for as long as somebody reads it, and checked first."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from runner.core import git
@@ -12,12 +13,14 @@ from runner.core.text import one_line
 from runner.records import manifest
 from runner.tools.proof.archive import TOP, difference, unpack
 from runner.tools.proof.bundle import PROJECT, RESULTS
-from runner.tools.proof.sources import LACKS, LOCK, lay_out
+from runner.tools.proof.sources import LACKS, LOCK, apply_changes
 from trainkit import files
 
 
 class Kit:
     """What an archive holds: `faults` names each file whose bytes are not those that were packed."""
+
+    root = None
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder = path, folder
@@ -36,6 +39,10 @@ class Kit:
         folder = self.folder / PROJECT / commit
         return folder if git.is_commit(commit) and files.is_folder(folder) else None
 
+    def has(self, program: str) -> bool:  # noqa: ARG002 - as `sources.Tree` has it
+        """Return True: what an archive lacks is named by its commit."""
+        return True
+
     def here(self, program: str) -> str | None:  # noqa: ARG002 - as `sources.Tree` has it
         """Return None: an archive is no checkout."""
         return None
@@ -48,13 +55,21 @@ class Kit:
         return {manifest.hash_file(tree / LOCK, self.folder).sha256}
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
-        """Put the project's files into an empty folder, with the kept changes; None, and why, if that fails."""
+        """Put the project's files into an empty folder, where they lie in their repository, with the kept changes.
+
+        Returns the project's folder in it; None, and why, if that fails. Changes to other parts of the repository are
+        left out: their files are not there.
+        """
         tree = self.tree(str(code.get("commit")))
-        return (
-            (None, "is not in the archive")
-            if tree is None
-            else lay_out(tree, str(code.get("prefix") or ""), folder, diff)
-        )
+        if tree is None:
+            return None, "is not in the archive"
+        prefix = str(code.get("prefix") or "")
+        place = PurePosixPath(prefix)
+        if place.is_absolute() or ".." in place.parts or "\0" in prefix:
+            return None, "lies in a folder that leads elsewhere"
+        project = Path(shutil.copytree(tree, folder / "repository" / place, symlinks=True))
+        why = None if diff is None else apply_changes(folder / "repository", diff, place)
+        return (None, why) if why else (project, "")
 
     def lacks(self, commit: str) -> list[str]:
         """Name what the archive says that the commit does not hold."""

@@ -29,7 +29,7 @@ from runner.tools.proof.inputs import Inputs, compare_data
 from runner.tools.proof.integrity import check_whole
 from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import LEVELS, Check, Verdict
-from runner.tools.proof.sources import Sources, Tree, kept_changes
+from runner.tools.proof.sources import Tree, kept_changes
 from runner.tools.proof.verify import verify
 from trainkit.files import is_folder
 
@@ -74,7 +74,7 @@ def require_whole(path: Path, *, anyway: bool) -> Record:
 def reproduce(
     path: Path,
     record: Record,
-    code: Path | Kit,
+    sources: Tree,
     wish: Wish,
     earlier: list[RunSummary],
     observer: Observer,
@@ -85,7 +85,7 @@ def reproduce(
     Args:
         path: the folder of the run.
         record: its record.
-        code: the project's folder, whose repository has the commit; or an archive.
+        sources: a project whose repository has the commit, or an archive.
         wish: what the command line chooses.
         earlier: the earlier runs of the same cell.
         observer: is shown what happens.
@@ -102,12 +102,10 @@ def reproduce(
     require_values(record.launch)
     words = wish.words or options_again(path, record.launch, name)
     diff = _diff(path, record, anyway=wish.anyway)
-    inputs = Inputs(code) if isinstance(code, Path) else Inputs(None, code)
-    checks = inputs.check_without_data(record, path)
+    checks = Inputs(sources).check_without_data(record, path)
     altered = next((check for check in checks if check.name == "definition" and check.same is False), None)
     if altered and not wish.anyway:
         raise RunError(f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same")
-    sources = Sources(code) if isinstance(code, Path) else code
     with _tree(path, record, sources, diff, wish.data) as (root, note):
         run = run_of(as_it_came_out(record), root)
         run = replace(run, repeat=1, repeats=1)
@@ -129,7 +127,7 @@ def reproduce(
 def not_run(path: Path, kit: Kit, error: KitError) -> Verdict:
     """Say of a run of an archive which level it reaches by itself, and why it was not run again."""
     why = str(error).removeprefix(f"{one_line(path)}: ").removeprefix("level 0: ")
-    (verdict,) = verify([path], Inputs(None, kit))
+    (verdict,) = verify([path], Inputs(kit))
     verdict.stopped.append(why)
     return verdict
 

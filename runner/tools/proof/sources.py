@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,7 @@ from runner.core.errors import KitError
 from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.definitions import program as programs
+from runner.definitions.settings import nearest
 from trainkit import files
 from trainkit.sources import hash_sources
 
@@ -32,6 +32,13 @@ LACKS = {
 class Tree(Protocol):
     """What knows programs and lock files by commit."""
 
+    @property
+    def root(self) -> Path | None:
+        """The folder of the project, of which code may be run; None if nothing may be."""
+
+    def has(self, program: str) -> bool:
+        """Return whether programs can be looked for here: in a project, or where this script was run without one."""
+
     def here(self, program: str) -> str | None:
         """Hash the programs of this checkout; None if it has none."""
 
@@ -49,15 +56,20 @@ class Tree(Protocol):
 
 
 class Sources:
-    """Reads the programs and the lock file of one project."""
+    """Reads the programs and the lock file of a project, or of a folder whose scripts are run without one."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
+        self._is_project = nearest(root) is not None
+
+    def has(self, program: str) -> bool:
+        """Return whether this is a project, or the folder of this script."""
+        return self._is_project or self.here(program) is not None
 
     def here(self, program: str) -> str | None:
         """Hash the programs of this checkout."""
         try:
-            return hash_sources(programs.find(self._root, program).sources(self._root))
+            return hash_sources(programs.find(self.root, program).sources(self.root))
         except (KitError, OSError, ValueError):
             return None
 
@@ -65,7 +77,7 @@ class Sources:
         """Hash the lock file as it is here and as it was at a commit; those that are there."""
         found = set()
         with suppress(OSError):
-            found.add(hashlib.sha256(files.read_file(self._root / LOCK, LARGEST_LOCK)).hexdigest())
+            found.add(hashlib.sha256(files.read_file(self.root / LOCK, LARGEST_LOCK)).hexdigest())
         with suppress(git.GitError), self._view_of(commit) as (repository, view):
             lock = view.ask("cat-file", "blob", f"{commit}:{repository.prefix}{LOCK}")
             found.add(hashlib.sha256(lock).hexdigest())
@@ -114,27 +126,13 @@ class Sources:
         """See a commit of the project's repository, its files in another folder; GitError if it is not there."""
         if not git.is_commit(commit):
             raise git.GitError("is none")
-        repository = git.find(self._root)
+        repository = git.find(self.root)
         if repository is None:
             raise git.GitError("cannot be looked for: this is no git repository")
-        with repository.view(folder or self._root) as view:
+        with repository.view(folder or self.root) as view:
             if view.run("cat-file", "-e", f"{commit}^{{commit}}").returncode:
                 raise git.GitError("is not in this repository: git fetch it")
             yield repository, view
-
-
-def lay_out(tree: Path, prefix: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
-    """Copy a project's files into an empty folder, where they lie in their repository, and the kept changes on top.
-
-    Returns the project's folder in it; None, and why, if that fails. Changes to other parts of the repository are left
-    out: their files are not there.
-    """
-    place = PurePosixPath(prefix)
-    if place.is_absolute() or ".." in place.parts or "\0" in prefix:
-        return None, "lies in a folder that leads elsewhere"
-    project = Path(shutil.copytree(tree, folder / "repository" / place, symlinks=True))
-    why = None if diff is None else apply_changes(folder / "repository", diff, place)
-    return (None, why) if why else (project, "")
 
 
 def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) -> tuple[str | None, str]:

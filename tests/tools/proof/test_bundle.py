@@ -282,7 +282,7 @@ def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
     make.run(tmp_path / "results")
     monkeypatch.setattr(Bundle, "fill", fill)
     with pytest.raises(RequestError, match=r"kit.tar: cannot be written: No space left on device \(/tmp/"):
-        write_bundle(tmp_path / "results", None, tmp_path / "kit.tar", lambda _: None)
+        write_bundle(tmp_path / "results", tmp_path, tmp_path / "kit.tar", lambda _: None)
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 

@@ -31,7 +31,7 @@ def test_a_host_with_the_name_of_an_experiment_an_optimizer_or_a_key_changes_not
         with (folder.raw / "node0-rank0.stdout").open("ab") as file:
             file.write(b"on adam: loss 0.5\n")
         folder.seal()
-    write_bundle(tmp_path / "results", None, tmp_path / "kit.tar", lambda _: None)
+    write_bundle(tmp_path / "results", tmp_path, tmp_path / "kit.tar", lambda _: None)
     with opened(tmp_path / "kit.tar") as kit:
         runs = sorted(kit.results.glob("tiny/*"))
         assert len(runs) == 4

@@ -140,7 +140,7 @@ def test_what_may_explain_a_difference_is_named(make: Make, tmp_path: Path, chan
     one, other = run(0.5), run(0.75, **change)
     checks = compare(one.path, one.read(), other.path, other.read(), [summary_of(one.read())])
     assert checks[0].same is False
-    assert cause in checks[0].words
+    assert cause in checks[0].says
 
 
 def test_a_time_outside_the_interval_of_the_earlier_runs_is_not_level_4(make: Make, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from runner.tools.proof.inputs import Inputs
+from runner.tools.proof.sources import Sources
 from runner.tools.proof.verify import verify
 from tests.support.projects import ROOT, Project
 from tests.support.records import Make
@@ -98,13 +99,13 @@ def test_kept_changes_that_are_no_plain_file_or_too_large_are_given_to_nobody(
     code = {"commit": commit, "dirty": True, "diff_sha256": "d" * 64, "sources_sha256": "c" * 64}
     folder = make.run(project.root / "results", code=code)
     put(folder.path / "request" / "code.diff")
-    checks = {one.name: one for one in Inputs(project.root).check(folder.read(), folder.path)}
+    checks = {one.name: one for one in Inputs(Sources(project.root)).check(folder.read(), folder.path)}
     ended = project.runner("reproduce", folder.path, "--anyway")
     assert ended.code == 1
     assert f"level 0: the tree was dirty, and request/code.diff is lost: {why}" in ended.stderr
     assert (checks["changes"].same, checks["programs"].same) == (False, False)
-    assert f"request/code.diff is lost: {why}" in checks["changes"].words
-    assert f"the changes to commit {commit[:12]} are lost" in checks["programs"].words
+    assert f"request/code.diff is lost: {why}" in checks["changes"].says
+    assert f"the changes to commit {commit[:12]} are lost" in checks["programs"].says
 
 
 def test_a_manifest_that_was_made_later_is_no_silent_proof(project: Project, run: Path) -> None:
@@ -124,6 +125,27 @@ def test_a_manifest_that_was_made_later_is_no_silent_proof(project: Project, run
         assert "  note: run.json was written again by runner collect, from the raw files\n" in ended.stdout
     (verdict,) = json.loads(project.runner("verify", "results", "--json").stdout)["runs"]
     assert verdict["checks"][0]["name"] == "manifest"
+
+
+def test_runs_of_a_folder_that_is_no_project_are_verified_and_bundled_with_its_code(
+    project: Project, run: Path, tmp_path: Path
+) -> None:
+    (project.root / "runner.toml").unlink()
+    ended = project.runner("verify")
+    assert ended.code == 0, ended.snapshot
+    assert "  programs: those of this checkout" in ended.stdout
+    assert project.runner("bundle").code == 0
+    ended = project.runner("verify", "kit.tar")
+    assert ended.code == 0, ended.snapshot
+    elsewhere = Project(tmp_path / "elsewhere", project.env)
+    elsewhere.root.mkdir()
+    ended = elsewhere.runner("verify", run)
+    assert ended.code == 1
+    assert "  level 1: programs: there is no project here: go to a clone of it" in ended.stdout
+    ended = elsewhere.runner("bundle", run.parent)
+    assert ended.code == 0, ended.snapshot
+    assert "left out: the code of results/tiny/" in ended.stderr
+    assert "the command was not given in its project" in ended.stderr
 
 
 def test_a_record_without_a_commit_stays_at_level_0(finished: Project) -> None:
@@ -204,7 +226,7 @@ def test_a_launch_that_no_command_can_be_made_of_costs_no_other_run_its_verdict(
     said = json.dumps({"data_sha256": "e" * 64})
     project.program("toys.inputs", f"print({said!r})")
     folders = [make.run(project.results, **changes).path for changes in (odd, {})]
-    verdicts = list(verify(folders, Inputs(project.root)))
+    verdicts = list(verify(folders, Inputs(Sources(project.root))))
     assert [one.level for one in verdicts] == [0, 0]
     assert [check.same for one in verdicts for check in one.checks if check.name == "data"] == [data, True]
 
