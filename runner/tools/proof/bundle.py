@@ -29,7 +29,7 @@ from runner.tools.proof.masking import (
     mask_json,
     without_secrets,
 )
-from runner.tools.proof.sources import DIFF, LACKS, Sources
+from runner.tools.proof.sources import DIFF, SUBMODULE, Sources
 from trainkit import files
 
 RESULTS = "results"
@@ -66,7 +66,9 @@ class Bundle:
         self._make_tables()
         readme = _readme(self.records, self.trees, self.left_out)
         _put(self.folder / README, readme.encode("utf-8", "backslashreplace"))
-        described = crate.describe(self.records, manifest.make(self.folder), self.trees, self._licence())
+        found = (f"{tree}/{name}" for tree in self.trees.values() for name in _LICENCES)
+        licence = next((name for name in found if files.is_file(self.folder / name)), None)
+        described = crate.describe(self.records, manifest.make(self.folder), self.trees, licence)
         _put(self.folder / crate.NAME, described)
         whole = manifest.make(self.folder, ["written by runner bundle", *self.lacking])
         _put(self.folder / manifest.NAME, manifest.write(whole))
@@ -150,11 +152,10 @@ class Bundle:
                 self._copy_tree(tree, f"{PROJECT}/{commit}")
                 self.trees[commit] = f"{PROJECT}/{commit}"
                 self.left_out += [f"{PROJECT}/{commit}: {why}"] if why else []
-            submodules, filtered = self.sources.lacking(commit)
-            for begin, lacks in zip(LACKS, (submodules, filtered), strict=True):
-                self.lacking += [f"{begin}{PROJECT}/{commit}/{name}" for name in lacks]
+            lacking = self.sources.lacking(commit)
+            self.lacking += [f"{kind}{PROJECT}/{commit}/{name}" for kind, names in lacking.items() for name in names]
             of_others = ": a submodule: its files are in another repository"
-            self.left_out += [f"{PROJECT}/{commit}/{name}{of_others}" for name in submodules]
+            self.left_out += [f"{PROJECT}/{commit}/{name}{of_others}" for name in lacking.get(SUBMODULE, [])]
 
     def _copy_tree(self, tree: Path, name: str) -> None:
         regular, other = manifest.listing(tree)
@@ -188,11 +189,6 @@ class Bundle:
             _put(self.folder / "report.html", page.encode("utf-8", "backslashreplace"))
         else:
             self.left_out.append("report.html: this kit lacks the tool that makes pages")
-
-    def _licence(self) -> str | None:
-        trees = list(self.trees.values())
-        found = (f"{tree}/{name}" for tree in trees for name in _LICENCES if files.is_file(self.folder / tree / name))
-        return next(found, None)
 
 
 def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], None]) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from runner.core.errors import KitError, RequestError
 from runner.core.text import listed, one_line, shown
@@ -24,6 +24,7 @@ _HASH, _OF_TRAINING = "_sha256", ("parameters_sha256", "split_sha256")
 _NO_DATA = Check("data", None, "the run says of none that it has read it")
 _HASH_SECONDS = 600
 _LARGEST_ANSWER = 10_000_000
+_Found = TypeVar("_Found")
 _ARCHITECTURES = ("x86_64", "aarch64", "arm64", "ppc64le", "s390x", "riscv64")
 
 
@@ -36,7 +37,7 @@ class Inputs:
 
     def __init__(self, sources: Tree) -> None:
         self._sources = sources
-        self._known: dict[str, Check] = {}
+        self._known: dict[str, Any] = {}
 
     def check(self, record: Record, folder: Path) -> list[Check]:
         """Look at every input of a run, in the order in which they are needed."""
@@ -154,15 +155,15 @@ class Inputs:
             return [Check("data", None, f"there is no {module} to hash it with")]
         words = _words(launch, root)
         answer = self._once(f"data {family} {words}", lambda: _ask(root, family, words))
-        if answer.same is False:
+        if isinstance(answer, Check):
             return [answer]
-        told = json.loads(answer.says)
-        return [_compare(name, wanted[name], told.get(name)) for name in sorted(wanted)]
+        return [_compare(name, wanted[name], answer.get(name)) for name in sorted(wanted)]
 
-    def _once(self, key: str, look: Callable[[], Check]) -> Check:
+    def _once(self, key: str, look: Callable[[], _Found]) -> _Found:
         if key not in self._known:
             self._known[key] = look()
-        return self._known[key]
+        found: _Found = self._known[key]
+        return found
 
 
 def _unknown(code: dict[str, Any]) -> str | None:
@@ -219,7 +220,7 @@ def _words(launch: Launch, root: Path) -> tuple[str, ...]:
         return ()
 
 
-def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
+def _ask(root: Path, family: str, words: tuple[str, ...]) -> dict[str, Any] | Check:
     command = [sys.executable, "-m", f"{PACKAGE}.{family}.{INPUTS}", *words]
     try:
         done = subprocess.run(
@@ -236,7 +237,7 @@ def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
         told = None
     if not isinstance(told, dict):
         return Check("data", False, f"{PACKAGE}/{family}/{INPUTS}.py printed no JSON object")
-    return Check("data", None, json.dumps(told))
+    return told
 
 
 def _find_image(image: dict[str, Any], identity: str) -> Check:

@@ -98,8 +98,3 @@ def opened(path: Path) -> Iterator[Kit]:
         if not files.is_folder(folder):
             raise RunError(f"{one_line(path)}: no level: an empty archive")
         yield Kit(path, folder)
-
-
-def is_kit(path: Path) -> bool:
-    """Return whether a path names a file, and so no folder of results."""
-    return files.is_file(path)

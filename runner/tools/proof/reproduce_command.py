@@ -67,10 +67,11 @@ def reproduce(
 def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[list[tuple[Path, Record]], Tree, Path]]:
     """Find what is run again: runs with their records, where their code is, and the folder of the earlier runs."""
     from runner.tools.proof.integrity import runs_at
-    from runner.tools.proof.kit import is_kit, opened
+    from runner.tools.proof.kit import opened
     from runner.tools.proof.reproduce import require_whole
+    from trainkit.files import is_file
 
-    if not is_kit(path):
+    if not is_file(path):
         runs = runs_at(path, [])
         if only is not None or len(runs) != 1 or runs[0] != path:
             raise RequestError(

@@ -22,10 +22,8 @@ DIFF = "request/code.diff"
 REFUSED = "does not take the kept changes"
 LARGEST_LOCK = 20_000_000
 LARGEST_DIFF = 4_000_000
-LACKS = {
-    "a submodule, left out: ": "{}, a submodule",
-    "as committed, its filter was not run: ": "{} as a filter writes it",
-}
+SUBMODULE, FILTERED = "a submodule, left out: ", "as committed, its filter was not run: "
+LACKS = {SUBMODULE: "{}, a submodule", FILTERED: "{} as a filter writes it"}
 """What is said of what a commit does not hold: how a line of an archive's manifest begins, and the words."""
 
 
@@ -102,10 +100,9 @@ class Sources:
 
     def lacks(self, commit: str) -> list[str]:
         """Name what the commit does not hold of the project's folder."""
-        found = zip(LACKS.values(), self.lacking(commit), strict=True)
-        return [words.format(name) for words, names in found for name in names]
+        return [LACKS[kind].format(name) for kind, names in self.lacking(commit).items() for name in names]
 
-    def lacking(self, commit: str) -> tuple[list[str], list[str]]:
+    def lacking(self, commit: str) -> dict[str, list[str]]:
         """Name the submodules of the project's folder at a commit, and the Python files there that a filter writes."""
         try:
             with self._view_of(commit) as (repository, view):
@@ -113,13 +110,12 @@ class Sources:
                 submodules = [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]
                 filtered = [name for name in view.filtered() if name.endswith(".py")]
         except git.GitError:
-            return [], []
+            return {}
         prefix = repository.prefix
-        below = [
-            [one_line(name.removeprefix(prefix), 200) for name in names if name.startswith(prefix)]
-            for names in (submodules, filtered)
-        ]
-        return below[0], below[1]
+        return {
+            kind: [one_line(name.removeprefix(prefix), 200) for name in names if name.startswith(prefix)]
+            for kind, names in ((SUBMODULE, submodules), (FILTERED, filtered))
+        }
 
     @contextmanager
     def _view_of(self, commit: str, folder: Path | None = None) -> Iterator[tuple[git.Repository, git.View]]:

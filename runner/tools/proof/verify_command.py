@@ -30,12 +30,13 @@ def verify(
     """
     from runner.tools.proof.inputs import Inputs
     from runner.tools.proof.integrity import runs_at
-    from runner.tools.proof.kit import is_kit, opened
+    from runner.tools.proof.kit import opened
     from runner.tools.proof.sources import Sources
     from runner.tools.proof.verify import verify, verify_kit
+    from trainkit.files import is_file
 
     notes: list[str] = []
-    if is_kit(run):
+    if is_file(run):
         with opened(run) as kit:
             verdicts = verify_kit(kit, level)
     else:
