@@ -43,7 +43,7 @@ def check_folder(facts: dict[str, Any], where: str) -> list[Finding]:
 
 def check_image_disk(folder: str, free: int | None, where: str) -> list[Finding]:
     """Check the disk of the engine's images and containers."""
-    if free is None:  # an engine in a virtual machine, or a folder that only root sees
+    if free is None:
         return []
     return [_amount("engine-disk", where, f"free for {folder}", free, (IMAGE_LEAST, IMAGE_GOOD), "docker system prune")]
 

@@ -1,12 +1,15 @@
 """The checks, over facts: drivers, GPUs, versions, sizes; and what the variables of Gloo and NCCL choose."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.core.network import GLOO, NCCL, chosen_by, route_to
 from runner.targets.kubernetes.target import Options
-from runner.tools.doctor import cluster
+from runner.tools.doctor import cluster, inside
 from runner.tools.doctor.finding import Finding
 from runner.tools.doctor.gpus import check_gpus, check_links
 from runner.tools.doctor.machine import check_difference, check_folder, check_image_disk, check_machine, check_versions
@@ -179,6 +182,12 @@ def test_an_image_without_torch_or_torchrun_is_found() -> None:
 )
 def test_variables_choose_interfaces_as_gloo_and_nccl_read_them(variable: str, value: str, chosen: list[str]) -> None:
     assert chosen_by(variable, value, ["eth0", "eth01", "ib0", "docker0", "lo"]) == chosen
+
+
+def test_the_script_that_looks_around_in_a_container_has_nothing_that_python_3_8_lacks() -> None:
+    words = ["check", "--isolated", "--target-version", "py38", "--select", "FA102", inside.__file__]
+    done = subprocess.run([Path(sys.executable).with_name("ruff"), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_way_to_an_address_is_that_of_the_system() -> None:
