@@ -130,7 +130,6 @@ def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_pa
 def test_one_that_is_cut_off_is_found(bundled: Project, tmp_path: Path, share: float) -> None:
     data = (bundled.root / "kit.tar").read_bytes()
     (tmp_path / "kit.tar").write_bytes(data[: int(len(data) * share)])
-    assert altered(tmp_path / "kit.tar")
     ended = bundled.runner("verify", tmp_path / "kit.tar")
     assert ended.code == 1
     assert "no level" in ended.stdout + ended.stderr
