@@ -87,7 +87,7 @@ def explain(old: Record, new: Record) -> str:
     changed = [
         name
         for name in {**old.launch.args, **new.launch.args}
-        if name not in repeat_with(old) and _arg(old, name) != _arg(new, name)
+        if name not in ("data_dir", *repeat_with(old)) and old.launch.args.get(name) != new.launch.args.get(name)
     ]
     if changed:
         found.append(f"inputs: args {listed(changed)}")
@@ -143,10 +143,6 @@ def _time(new: RunSummary, earlier: list[RunSummary]) -> Check:
 
 def _facts(record: Record, name: str) -> list[str]:
     return sorted({one_line(rank.facts.get(name), 80) for rank in record.ranks})
-
-
-def _arg(record: Record, name: str) -> Any:
-    return None if name == "data_dir" else record.launch.args.get(name)
 
 
 def _counts(record: Record) -> tuple[int, int] | None:

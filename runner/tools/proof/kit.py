@@ -25,7 +25,15 @@ class Kit:
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder = path, folder
         self._said: list[str] = []
-        self.faults = self._faults()
+        try:
+            known = manifest.read(files.read_file(folder / manifest.NAME, manifest.LARGEST, below=folder))
+        except (OSError, ValueError) as error:
+            self.faults = [one_line(f"{manifest.NAME}: {reason_of(error)}")]
+            return
+        self._said = known.said
+        self.faults = manifest.differences(known, folder)
+        if not self.faults and (between := difference(path, folder)):
+            self.faults = [between]
 
     @property
     def results(self) -> Path:
@@ -76,17 +84,6 @@ class Kit:
         begins = {f"{begin}{PROJECT}/{commit}/": words for begin, words in LACKS.items()}
         lines = [(line, begin) for begin in begins for line in self._said if line.startswith(begin)]
         return [begins[begin].format(line.removeprefix(begin)) for line, begin in lines]
-
-    def _faults(self) -> list[str]:
-        path = self.folder / manifest.NAME
-        try:
-            known = manifest.read(files.read_file(path, manifest.LARGEST, below=self.folder))
-        except (OSError, ValueError) as error:
-            return [one_line(f"{manifest.NAME}: {reason_of(error)}")]
-        self._said = known.said
-        faults = manifest.differences(known, self.folder)
-        between = None if faults else difference(self.path, self.folder)
-        return [*faults, *([between] if between else [])]
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def _verdict(
 def _tree(
     path: Path, record: Record, sources: Tree, diff: bytes | None, data: Path | None
 ) -> Iterator[tuple[Path, str]]:
-    """Put the commit and the kept changes together in a temporary folder; with it comes a note, or none."""
+    """Put the commit, the kept changes and the prepared data together in a temporary folder; a note comes with it."""
     launch = record.launch
     commit = str(launch.code.get("commit") or "")
     if not git.is_commit(commit):
@@ -180,22 +180,18 @@ def _tree(
         root, why = sources.check_out(launch.code, scratch, diff)
         if root is None:
             raise RunError(f"{one_line(path)}: level 0: commit {commit[:12]} {why}")
-        if data is not None:
-            _show_data(root / DATA, data.resolve())
+        place = root / DATA
+        if data is not None:  # in place of the commit's folder or link; a file of that name stays
+            if is_folder(place):
+                shutil.rmtree(place)
+            elif place.is_symlink():
+                place.unlink()
+            if not place.exists():
+                place.symlink_to(data.resolve())
         try:
             yield root, why
         except (RequestError, RunError) as error:  # the folder is gone when somebody reads it
             raise type(error)(str(error).replace(f"{one_line(root)}/", "")) from None
-
-
-def _show_data(place: Path, data: Path) -> None:
-    """Put a link to the prepared data in place of the commit's folder or link; a file of that name stays."""
-    if is_folder(place):
-        shutil.rmtree(place)
-    elif place.is_symlink():
-        place.unlink()
-    if not place.exists():
-        place.symlink_to(data)
 
 
 def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:

@@ -15,7 +15,7 @@ from runner.tools.proof.reproduce import options_again
 from tests.support.predictions import lines
 from tests.support.projects import OK, Project, make_project
 from tests.support.records import Make
-from tests.tools.proof.conftest import committed
+from tests.tools.proof.conftest import committed, ran
 
 COUNTS = """
     import os, pathlib
@@ -59,8 +59,7 @@ def test_a_stranger_verifies_and_reproduces_an_archive_without_a_clone(repeated:
     stranger = Project(tmp_path, repeated.env)
     shutil.copy(repeated.root / "kit.tar", tmp_path / "kit.tar")
     assert stranger.runner("verify", "kit.tar").code == 0
-    ended = stranger.runner("reproduce", "kit.tar")
-    assert ended.code == 0, ended.snapshot
+    ended = ran(stranger, "reproduce", "kit.tar")
     assert "kit.tar: tiny/" in ended.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
 
@@ -187,8 +186,7 @@ def test_what_cannot_be_run_again_is_refused_in_one_line(repeated: Project, fini
 
 def test_a_commit_that_is_gone_is_named(repeated: Project, project: Project, tmp_path: Path) -> None:
     committed(project)
-    ended = project.runner("reproduce", repeated.runs()[0], "--results", tmp_path / "again")
-    assert ended.code == 1
+    ended = ran(project, "reproduce", repeated.runs()[0], "--results", tmp_path / "again", code=1)
     assert "is not in this repository: git fetch it" in ended.stderr
 
 
