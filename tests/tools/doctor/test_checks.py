@@ -65,6 +65,7 @@ def test_a_machine_without_gpus_has_no_finding_unless_a_run_shall_use_them() -> 
     assert check_gpus(without, "node0", device="auto") == []
     assert check_gpus(without, "node0", device="cpu") == []
     (inside,) = check_gpus(without, "container", device="cuda", image="an image")
+    assert (inside.check, inside.state) == ("driver", "wrong")
     assert "NVIDIA Container Toolkit" in inside.mend
 
 
