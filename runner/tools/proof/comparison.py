@@ -38,14 +38,9 @@ _PROVES = ("parameters", "loss", "loss_hex", "after")
 
 
 def compare(before: Path, old: Record, after: Path, new: Record, earlier: list[RunSummary]) -> list[Check]:
-    """Compare two runs of the same cell, one check for each of the levels 2, 3 and 4.
+    """Compare two runs of the same cell by their folders and records: a check for each of the levels 2, 3 and 4.
 
-    Args:
-        before: the folder of the first run.
-        old: its record.
-        after: the folder of the run that was made again.
-        new: its record.
-        earlier: all earlier runs of the cell, the first one among them, for the interval of their time.
+    `earlier` are all earlier runs of the cell, the first one among them, for the interval of their time.
     """
     if new.status != "completed":
         why = f"the run that was made again is {new.status}: {one_line(new.reason or '', 300)}"

@@ -90,12 +90,9 @@ def _without(record: Record, path: Path) -> str:
 
 
 def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list[str], Check]:
-    """Parse a run's raw files and compare; return the faults of its record, and what there is to say of it.
+    """Parse the raw files of a run that has ended and compare; `said` are the comments of its manifest.
 
-    Args:
-        folder: the run's folder.
-        record: its record, of a run that has ended.
-        said: the comments of its manifest.
+    Returns the faults of its record, and what there is to say of it.
     """
     own = record.launch.runner.get(READER) == hash_reader()
     try:

@@ -80,16 +80,9 @@ def reproduce(
     observer: Observer,
     interrupts: Interrupts,
 ) -> Verdict:
-    """Run a record again, and say which level it reaches.
+    """Run a record again, with the code of a repository or of an archive, and say which level it reaches.
 
-    Args:
-        path: the folder of the run.
-        record: its record.
-        sources: a project whose repository has the commit, or an archive.
-        wish: what the command line chooses.
-        earlier: the earlier runs of the same cell.
-        observer: is shown what happens.
-        interrupts: the signals that end the command.
+    `earlier` are the earlier runs of the same cell.
 
     Raises RequestError if it cannot be run there; RunError, with the level and what is missing, if the record does not
     hold what it takes.
