@@ -72,7 +72,7 @@ def _check(request: Request, facts: dict[str, Any], device: str, seconds: float)
     mends["hosts"] = "ssh HOST true, for each host"
     mends["here"] = "df: a folder on a network disk that does not answer?"
     found = [
-        wrong(name, where, f"no answer within {seconds:g} s", mends.get(name, "try again"))
+        wrong(name, where, f"no answer within {seconds:g} s", mends[name])
         for name, answered in facts.items()
         if answered is None and name in mends
     ]

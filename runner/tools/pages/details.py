@@ -58,11 +58,7 @@ class Details:
 
 
 class DetailReader:
-    """Reads the records of runs until so many bytes have been read.
-
-    Attributes:
-        left_out: how many were not read, because they are too large or broken.
-    """
+    """Reads the records of runs, up to `MOST_BYTES`; `left_out` counts those that are too large or broken."""
 
     def __init__(self, results: Path) -> None:
         self.left_out = 0

@@ -44,12 +44,9 @@ _RECORDS = ("run.json", "launch.json", "outcome.json", "-exit.json")
 
 
 class Bundle:
-    """The folder that becomes the archive, as it is filled.
+    """The folder that becomes the archive, as it is filled: empty at first.
 
-    Args:
-        results: the folder of the records, or of one run.
-        sources: the project's, or those of the folder in which the command was given.
-        folder: an empty folder.
+    The results are those of many runs or of one, the sources those of the folder in which the command was given.
     """
 
     def __init__(self, results: Path, sources: Sources, folder: Path) -> None:

@@ -29,11 +29,7 @@ _ARCHITECTURES = ("x86_64", "aarch64", "arm64", "ppc64le", "s390x", "riscv64")
 
 
 class Inputs:
-    """Checks the inputs of many runs of one project; what several runs share is looked at once.
-
-    Args:
-        sources: where programs, lock files and data are looked for.
-    """
+    """Checks the inputs of many runs of one project or archive; what several runs share is looked at once."""
 
     def __init__(self, sources: Tree) -> None:
         self._sources = sources
