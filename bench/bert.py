@@ -128,7 +128,9 @@ def ours(args: Namespace, run: Run, loaded: data.Data, steps: int, stage: Stage,
         chosen = [dealt[(2 * number + 1) * len(dealt) // (2 * steps)] for number in range(steps)]
     else:
         chosen = list(islice(batches.dealt(epoch_order(len(loaded.train), args.seed, turn)), steps))
-    pairs = (({"input_ids": one.tokens, "attention_mask": one.mask}, one.labels) for one in [chosen[0], *chosen])
+    pairs = (
+        ({"input_ids": batch.tokens, "attention_mask": batch.mask}, batch.labels) for batch in [chosen[0], *chosen]
+    )
     return sentences_per_second(args, run, loaded, pairs, plain=stage.plain)
 
 

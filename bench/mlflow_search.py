@@ -55,7 +55,7 @@ def main() -> None:
         results, database = Path(folder, "results"), Path(folder, "runs.db")
         write_records(results, COUNT)
         client = _filled(results, database)
-        numbers = [one.experiment_id for one in client.search_experiments()]
+        numbers = [experiment.experiment_id for experiment in client.search_experiments()]
         said = []
         for question in QUESTIONS:
             pairs = [_pair(question, results, client, numbers) for _ in range(ROUNDS)]
@@ -107,7 +107,11 @@ def _filled(results: Path, database: Path) -> Any:
     from mlflow.tracking import MlflowClient  # an optional package, whose settings the export makes
 
     client = MlflowClient(tracking_uri=uri)
-    numbers = {one.name: one.experiment_id for one in client.search_experiments() if one.name == runs[0].experiment}
+    numbers = {
+        experiment.name: experiment.experiment_id
+        for experiment in client.search_experiments()
+        if experiment.name == runs[0].experiment
+    }
     for name in sorted({run.experiment for run in runs} - set(numbers)):
         numbers[name] = client.create_experiment(name)
     with closing(sqlite3.connect(database)) as connection, connection:

@@ -81,7 +81,7 @@ def main(words: Sequence[str] = ()) -> None:
             show("twice what one process does", LINKS, speeds, 2 * statistics.median(speeds[ONE.name]))
         if args.only != "links":
             speeds = in_turns([*ALONE, *UNLIKE], results, args.rounds)
-            both = sum(statistics.median(speeds[one.name]) for one in ALONE)
+            both = sum(statistics.median(speeds[row.name]) for row in ALONE)
             show("what both do alone", UNLIKE, speeds, both)
 
 

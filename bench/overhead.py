@@ -32,7 +32,7 @@ def main() -> None:
     walls = [ours.wall_seconds - plain.wall_seconds for plain, ours in long]
     print(
         f"overhead: {long[0][0].wall_seconds:.0f} s of training: {sum(shares) / len(shares):+.2f}% of one core is added"
-        f" (goal: at most {GOAL_PERCENT:g}%); wall {' and '.join(f'{one:+.1f} s' for one in walls)}, two pairs"
+        f" (goal: at most {GOAL_PERCENT:g}%); wall {' and '.join(f'{wall:+.1f} s' for wall in walls)}, two pairs"
     )
 
 

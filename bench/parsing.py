@@ -21,8 +21,8 @@ def main() -> None:
     """Print megabytes a second of CPU: clean, with foreign lines, and with a broken line in every block."""
     events = [_event(number) for number in range(LINES)]
     clean = b"".join(events)
-    mixed = b"".join(one + b"step %d: loss 0.123\n" % number for number, one in enumerate(events))
-    broken = b"".join(one + (b":::MLLOG {torn\n" if number % 150 == 0 else b"") for number, one in enumerate(events))
+    mixed = b"".join(line + b"step %d: loss 0.123\n" % number for number, line in enumerate(events))
+    broken = b"".join(line + (b":::MLLOG {torn\n" if number % 150 == 0 else b"") for number, line in enumerate(events))
     typer = typer_cost().cpu_seconds
     rates = {name: _rate(data) for name, data in _named(clean, mixed, broken).items()}
     shown = ", ".join(f"{name} {rate:.0f} MB/s ({rate * typer:.0f})" for name, rate in rates.items())
@@ -37,9 +37,9 @@ def main() -> None:
 def _foreign() -> None:
     """Print megabytes a second of CPU for foreign logs: raw text, and logs of which every line says something."""
     rates = []
-    for name, one in (("raw text", _raw), ("MLPerf events", _mlperf), ("MNIST", _mnist), ("Hugging Face", _trainer)):
+    for name, write in (("raw text", _raw), ("MLPerf events", _mlperf), ("MNIST", _mnist), ("Hugging Face", _trainer)):
         dice = random.Random(1)  # noqa: S311 - a workload
-        some = [one(number, dice) for number in range(100_000)]
+        some = [write(number, dice) for number in range(100_000)]
         more = FOREIGN_BYTES // sum(map(len, some)) + 1
         data = b"".join(some * more)
         rates.append(f"{name} {max(_foreign_rate(data, name) for _ in range(ROUNDS)):.0f} MB/s")

@@ -115,7 +115,7 @@ def found_in(record: Record) -> list[Cause]:
 
 def is_right(kind: str, found: list[Cause]) -> bool:
     """Return whether what was injected is named, on rank 1, and nothing else; in a clean run, nothing."""
-    return [(one.kind, one.ranks) for one in found] == ([] if kind == "clean" else [(kind, (1,))])
+    return [(finding.kind, finding.ranks) for finding in found] == ([] if kind == "clean" else [(kind, (1,))])
 
 
 def why_not(kind: str) -> str | None:
@@ -223,8 +223,8 @@ def main() -> None:
     """Make one run of a kind in a folder, for a look at its record: `python -m bench.slow_runs KIND FOLDER`."""
     kind, folder = sys.argv[1:]
     Path(folder).mkdir()
-    for one in found_in(KINDS[kind](Path(folder))):
-        print(one)
+    for finding in found_in(KINDS[kind](Path(folder))):
+        print(finding)
 
 
 if __name__ == "__main__":

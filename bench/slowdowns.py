@@ -41,7 +41,7 @@ def try_once(kind: str, keep: Path | None, number: int) -> str | None:
     try:
         found = found_in(KINDS[kind](folder))
         right = is_right(kind, found)
-        instead = "; ".join(f"{one.who}: {one.kind}: {one.figures}" for one in found) or "nothing"
+        instead = "; ".join(f"{finding.who}: {finding.kind}: {finding.figures}" for finding in found) or "nothing"
     except RunFailedError as error:
         right, instead = False, str(error)
     _report(kind, right=right)
@@ -54,9 +54,9 @@ def try_once(kind: str, keep: Path | None, number: int) -> str | None:
 def _report(kind: str, *, right: bool) -> None:
     """Append the try to the file of the faults, if there is one."""
     if path := os.environ.get("KIT_FAULTS_FILE"):
-        one = {"fault": FAULTS[kind], "target": "local", "passed": right, "lost": None, "told_seconds": None}
+        entry = {"fault": FAULTS[kind], "target": "local", "passed": right, "lost": None, "told_seconds": None}
         with Path(path).open("ab", 0) as file:
-            file.write(json.dumps(one).encode() + b"\n")
+            file.write(json.dumps(entry).encode() + b"\n")
 
 
 def main() -> int:
@@ -75,7 +75,7 @@ def main() -> int:
             continue
         began = time.monotonic()
         with ThreadPoolExecutor(AT_ONCE.get(kind, 1)) as pool:
-            instead = Counter(one for one in pool.map(partial(try_once, kind, keep), range(count)) if one)
+            instead = Counter(seen for seen in pool.map(partial(try_once, kind, keep), range(count)) if seen)
         wrong = sum(instead.values())
         seconds = time.monotonic() - began
         print(f"slowdowns: {kind}: right in {count - wrong} of {count} ({seconds:.0f} s)", flush=True)

@@ -9,7 +9,7 @@ GOAL = 1.5
 def main() -> None:
     """Print the medians and their ratio."""
     pairs = abba(IMPORT_TYPER, [tool("runner"), "--help"], PAIRS)
-    typer, ours = median(one for one, _ in pairs), median(one for _, one in pairs)
+    typer, ours = median(theirs for theirs, _ in pairs), median(ours for _, ours in pairs)
     print(
         f"startup: runner --help takes {in_typers(ours, typer)} times import typer (goal: at most {GOAL}), "
         f"medians of {PAIRS} ABBA pairs"

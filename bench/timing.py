@@ -123,7 +123,7 @@ def interval(differences: list[float]) -> Interval:
 
 def median(costs: Iterable[Cost]) -> Cost:
     """Return the medians of several costs."""
-    wall, cpu = zip(*((one.wall_seconds, one.cpu_seconds) for one in costs), strict=True)
+    wall, cpu = zip(*((measured.wall_seconds, measured.cpu_seconds) for measured in costs), strict=True)
     return Cost(statistics.median(wall), statistics.median(cpu))
 
 
@@ -133,7 +133,7 @@ def typer_cost() -> Cost:
     return median(cost(IMPORT_TYPER) for _ in range(9))
 
 
-def in_typers(one: Cost, typer: Cost) -> str:
+def in_typers(measured: Cost, typer: Cost) -> str:
     """Write a cost in units of `import typer`, which was measured beside it, and in seconds."""
-    wall, cpu = one.wall_seconds / typer.wall_seconds, one.cpu_seconds / typer.cpu_seconds
-    return f"{wall:.1f} ({one.wall_seconds:.2f} s; CPU {cpu:.1f}, {one.cpu_seconds:.2f} s)"
+    wall, cpu = measured.wall_seconds / typer.wall_seconds, measured.cpu_seconds / typer.cpu_seconds
+    return f"{wall:.1f} ({measured.wall_seconds:.2f} s; CPU {cpu:.1f}, {measured.cpu_seconds:.2f} s)"

@@ -89,7 +89,7 @@ def measured(events: list[dict[str, Any]]) -> dict[str, float]:
                 worst = key.endswith(("_seconds", "_bytes"))
                 figures[key] = max(figures.get(key, value), value) if worst else value
     loads = [event["metadata"] for event in events if event["key"] == "load"]
-    busy = [value for one in loads for key, value in one.items() if re.fullmatch(r"gpu\d+_percent", key)]
+    busy = [value for load in loads for key, value in load.items() if re.fullmatch(r"gpu\d+_percent", key)]
     if busy:
         figures["gpu_percent"] = sum(busy) / len(busy)
     return figures

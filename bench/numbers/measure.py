@@ -79,7 +79,7 @@ def _curve(told: list[dict[str, Any]]) -> Curve:
     """Add up the ranks' losses of each step."""
     losses = [
         sum(part[0] for part in parts) / sum(part[1] for part in parts)
-        for parts in zip(*(one["steps"] for one in told), strict=True)
+        for parts in zip(*(answer["steps"] for answer in told), strict=True)
     ]
     first = told[0]
     return Curve(losses, first["accuracy"], first["samples"], first["parameters"], first["torch"])
@@ -87,7 +87,7 @@ def _curve(told: list[dict[str, Any]]) -> Curve:
 
 def compare(base: Curve, other: Curve) -> Difference:
     """Compare two trainings step by step."""
-    apart = [abs(one - two) for one, two in zip(base.losses, other.losses, strict=True)]
+    apart = [abs(was - now) for was, now in zip(base.losses, other.losses, strict=True)]
     first = next((step for step, distance in enumerate(apart, 1) if distance), None)
     largest = max(apart)
     return Difference(

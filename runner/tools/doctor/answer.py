@@ -40,13 +40,7 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 def serve(listening: socket.socket, facts: dict[str, Any], now: Callable[[], float] = clock.now) -> None:
-    """Answer every asker until the socket is closed.
-
-    Args:
-        listening: from `listen`.
-        facts: what `inside.gather` returned here; the versions in it are told.
-        now: the time of day in seconds.
-    """
+    """Tell every asker the versions in the facts of this machine, until the socket is closed; `now` is in seconds."""
     told = {name: facts.get(name) for name in _TOLD}
     places = threading.BoundedSemaphore(MOST_ASKERS)
     while True:

@@ -3,7 +3,6 @@
 Whether a node can pull the image is not tried, since that takes a pod; what is known is which nodes hold it.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from runner.core.errors import RequestError
@@ -33,7 +32,10 @@ def gather(options: Options) -> dict[str, Any]:
         preflight.check_namespace(cluster)
         kinds = OBJECTS[options.job]
         facts["crd"] = _served(cluster, kinds[-1])
-        facts["missing_kind"] = _problem_of_kinds(cluster, kinds)
+        try:
+            preflight.check_kinds(cluster, kinds)
+        except RequestError as error:
+            facts["missing_kind"] = str(error)
         facts["stage"] = "rights"
         facts["lacking"] = preflight.lacking_rights(cluster, kinds)
         facts["restricted"] = preflight.enforces_restricted(cluster)
@@ -54,14 +56,6 @@ def _served(cluster: Cluster, kind: str) -> list[str]:
         return [f"{kind} {version['name']}" for version in versions if version.get("served")]
     except (ClusterError, KeyError, TypeError):
         return []
-
-
-def _problem_of_kinds(cluster: Cluster, kinds: Sequence[str]) -> str:
-    try:
-        preflight.check_kinds(cluster, kinds)
-    except RequestError as error:
-        return str(error)
-    return ""
 
 
 def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:

@@ -7,9 +7,8 @@ import typer
 
 from runner.cli.lines import say, show_document
 from runner.cli.options import Device, On, Results, With, options_of, project_root_or_here
+from runner.targets.torchrun import MASTER_PORT
 from runner.tools.doctor.finding import Finding
-
-PORT = 29500
 
 
 def doctor(
@@ -20,7 +19,7 @@ def doctor(
     ] = "",
     device: Device = "auto",
     results: Results = Path("results"),
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where node 0 of a run listens.")] = PORT,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where node 0 of a run listens.")] = MASTER_PORT,
     listen: Annotated[
         str,
         typer.Option(
@@ -95,7 +94,7 @@ def _show(findings: list[Finding]) -> None:
     import sys
 
     from runner.cli.columns import show_rows
-    from runner.tools.doctor.finding import STATES
+    from runner.tools.doctor.finding import count_states
 
     rows = [(finding.state, finding.check, finding.where, finding.seen, finding.mend) for finding in findings]
     if sys.stdout.isatty():
@@ -104,6 +103,6 @@ def _show(findings: list[Finding]) -> None:
         print_findings(rows)
     else:
         show_rows([*rows])
-    counts = {state: sum(1 for finding in findings if finding.state == state) for state in STATES}
+    counts = count_states(findings)
     many = f"{counts['warning']} warning{'s' * (counts['warning'] != 1)}"
     say(f"{len(findings)} checks: {counts['ok']} ok, {many}, {counts['wrong']} wrong")

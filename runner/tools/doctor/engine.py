@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import shutil
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -93,7 +94,8 @@ def gather(options: Options, device: str, container: Container, name: str = "") 
         with engine.asked():
             info = client.info()
         facts |= {"engine": str(info.get("ServerVersion")), "root": str(info.get("DockerRootDir") or "")}
-        facts["root_bytes"] = _free(facts["root"])
+        with suppress(OSError):  # an engine in a virtual machine, or a folder that only root sees
+            facts["root_bytes"] = shutil.disk_usage(facts["root"]).free
         engine.check_here(client)
         facts["stage"] = "compose"
         engine.check_compose()
@@ -116,7 +118,7 @@ def check(facts: dict[str, Any], here: dict[str, Any], where: str, device: str) 
     problem, stage = facts.get("problem", ""), facts.get("stage", "engine")
     if "engine" in facts:
         found.append(ok("engine", where, f"Docker Engine {facts['engine']}"))
-        found += check_image_disk(facts["root"], facts["root_bytes"], where)
+        found += check_image_disk(facts["root"], facts.get("root_bytes"), where)
     if stage not in ("engine", "compose"):
         found.append(ok("compose", where, "Docker Compose is there"))
     if problem:
@@ -150,11 +152,3 @@ def _missing_image(facts: dict[str, Any], where: str, device: str) -> Finding:
         mend = f"the first run builds it, on the base image that {BASES[device]} names"
         return warning("image", where, f"{image} is not there yet, so its inside is not checked", mend)
     return wrong("image", where, f"the image {image} is not there", f"docker pull {image}")
-
-
-def _free(folder: str) -> int | None:
-    try:
-        disk = os.statvfs(folder)
-    except OSError:
-        return None
-    return disk.f_bavail * disk.f_frsize

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from runner.core.text import one_line
 from runner.targets.ssh.verdicts import Verdict
 from runner.tools.doctor import answer, cluster, engine, inside
 from runner.tools.doctor import peers as hosts
-from runner.tools.doctor.finding import OK, STATES, Finding, ok, wrong
+from runner.tools.doctor.finding import OK, STATES, Finding, count_states, ok, wrong
 from runner.tools.doctor.gpus import check_gpus, check_links, links
 from runner.tools.doctor.machine import check_folder, check_machine, check_versions
 from runner.tools.doctor.network import check_peers, check_variables
@@ -34,9 +34,9 @@ class Request:
     device: str
     """`cpu`, `cuda`, or `auto`: GPUs are looked at if there are any."""
     results: Path
-    peers: list[tuple[str, int]] = field(default_factory=list)
-    port: int = 29500
-    image: str = ""
+    peers: list[tuple[str, int]]
+    port: int
+    image: str
     """That of the project's settings, without a tag."""
 
 
@@ -72,7 +72,7 @@ def _check(request: Request, facts: dict[str, Any], device: str, seconds: float)
     mends["hosts"] = "ssh HOST true, for each host"
     mends["here"] = "df: a folder on a network disk that does not answer?"
     found = [
-        wrong(name, where, f"no answer within {seconds:g} s", mends.get(name, "try again"))
+        wrong(name, where, f"no answer within {seconds:g} s", mends[name])
         for name, answered in facts.items()
         if answered is None and name in mends
     ]
@@ -132,12 +132,8 @@ def report(request: Request, findings: list[Finding]) -> dict[str, Any]:
         "target": request.target,
         "device": request.device,
         "state": max((finding.state for finding in findings), key=STATES.index, default=OK),
-        "counts": {state: sum(1 for finding in findings if finding.state == state) for state in STATES},
-        "findings": [
-            {name: getattr(finding, name) for name in ("check", "state", "where", "seen")}
-            | {"mend": finding.mend or None}
-            for finding in findings
-        ],
+        "counts": count_states(findings),
+        "findings": [asdict(finding) | {"mend": finding.mend or None} for finding in findings],
     }
 
 

@@ -27,6 +27,11 @@ class Finding:
             object.__setattr__(self, name, one_line(getattr(self, name), 600))
 
 
+def count_states(findings: list[Finding]) -> dict[str, int]:
+    """Count the findings of each state."""
+    return {state: sum(finding.state == state for finding in findings) for state in STATES}
+
+
 def ok(check: str, where: str, seen: str) -> Finding:
     """Make a finding that nothing is to be done about."""
     return Finding(check, OK, where, seen)

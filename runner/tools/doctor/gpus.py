@@ -40,13 +40,9 @@ _MOST_LINKS = 18
 
 
 def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "") -> list[Finding]:
-    """Check driver and GPUs; a machine without any is no finding unless a run shall use them.
+    """Check driver and GPUs of `inside.gather`; a machine without any is no finding unless a run shall use them.
 
-    Args:
-        facts: what `inside.gather` returned where programs run.
-        where: what it is about.
-        device: `cpu`, `cuda`, or `auto` for what is there.
-        image: the container's image, if it is one.
+    `device` is `cpu`, `cuda`, or `auto` for what is there; `image` is the container's, if it is one.
     """
     driver, count = facts.get("driver"), facts.get("gpus") or 0
     if device == "cpu" or (device == "auto" and not driver and not count):
@@ -86,12 +82,7 @@ def _check_driver(facts: dict[str, Any], where: str) -> list[Finding]:
 
 
 def check_links(links: dict[str, Any], where: str) -> list[Finding]:
-    """Describe how the GPUs are linked, which limits all-reduce: NVLink, or PCIe with or without direct access.
-
-    Args:
-        links: `gpus` (names) and `pairs`: `{"a", "b", "nvlinks", "direct", "common"}`, as `links` returns them.
-        where: what it is about.
-    """
+    """Describe how the GPUs are linked, which limits all-reduce: NVLink, or PCIe with or without direct access."""
     names, pairs = links.get("gpus", []), links.get("pairs", [])
     if not names:
         return []
@@ -115,7 +106,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def links() -> dict[str, Any]:
-    """Return `gpus` (their names) and `pairs`; empty where NVML or a GPU is not there."""
+    """Return `gpus` (names) and `pairs` (`{"a", "b", "direct", "nvlinks"}`); empty without NVML or a GPU."""
     try:
         import pynvml  # type: ignore[import-untyped]  # optional
     except ImportError:

@@ -5,6 +5,8 @@ It runs as `python -c <this file>` in any image with Python 3.8 or newer, prints
 files, and the GPU driver is asked by its own library.
 """
 
+from __future__ import annotations  # Python 3.8 does not know `list[str]`
+
 import contextlib
 import ctypes
 import importlib.util
@@ -26,6 +28,8 @@ MARK = "KIT-DOCTOR "
 
 def gather(folder: str = ".") -> dict[str, Any]:
     """Return the facts, as JSON has them; what is not there is None or empty."""
+    shm_bytes, shm_free_bytes, _ = _disk("/dev/shm")  # noqa: S108 - its size is asked
+    _, folder_bytes, folder_files = _disk(folder)
     return {
         "host": socket.gethostname(),
         "own_addresses": _own_addresses(),
@@ -34,14 +38,14 @@ def gather(folder: str = ".") -> dict[str, Any]:
         "torchrun": shutil.which("torchrun"),
         **_torch(),
         **_driver(),
-        "shm_bytes": _disk("/dev/shm")[0],  # noqa: S108 - its size is asked
-        "shm_free_bytes": _disk("/dev/shm")[1],  # noqa: S108 - its size is asked
+        "shm_bytes": shm_bytes,
+        "shm_free_bytes": shm_free_bytes,
         "memory_bytes": _memory(),
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "folder": folder,
-        "folder_bytes": _disk(folder)[1],
+        "folder_bytes": folder_bytes,
         "folder_writable": os.access(_nearest(folder), os.W_OK),
-        "folder_files": _free_files(folder),
+        "folder_files": folder_files,
         "interfaces": sorted(name for _, name in socket.if_nameindex() if name != "lo"),
         "variables": {name: os.environ.get(name, "") for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")},
     }
@@ -108,21 +112,14 @@ def _nearest(folder: str) -> str:
     return path
 
 
-def _disk(folder: str) -> tuple[int | None, int | None]:
-    """Return the size of a disk and what is free on it for this user, in bytes."""
+def _disk(folder: str) -> tuple[int | None, int | None, int | None]:
+    """Return the size of a disk, and what is free on it for this user: in bytes, and in files."""
     try:
         disk = os.statvfs(_nearest(folder))
     except OSError:
-        return None, None
-    return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
-
-
-def _free_files(folder: str) -> int | None:
-    try:
-        disk = os.statvfs(_nearest(folder))
-    except OSError:
-        return None
-    return disk.f_favail if disk.f_files else None  # a file system without a table of files has no end of them
+        return None, None, None
+    free_files = disk.f_favail if disk.f_files else None  # a file system without a table of files has no end of them
+    return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize, free_files
 
 
 def _memory() -> int | None:

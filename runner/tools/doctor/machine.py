@@ -1,4 +1,7 @@
-"""Versions, memory, `/dev/shm`, disks and limits of a machine or a container."""
+"""Versions, memory, `/dev/shm`, disks and limits of a machine or a container: facts of `inside.gather` -> findings.
+
+`where` is the place that the facts are of.
+"""
 
 from typing import Any
 
@@ -18,13 +21,7 @@ TORCH = "pip install 'distributed-experiment-kit[torch]'"
 
 
 def check_machine(facts: dict[str, Any], where: str, *, shm_mend: str) -> list[Finding]:
-    """Check what programs need of a machine or container.
-
-    Args:
-        facts: what `inside.gather` returned.
-        where: what it is about.
-        shm_mend: how `/dev/shm` is made larger there.
-    """
+    """Check what programs need of a machine or container; `shm_mend` says how `/dev/shm` is made larger there."""
     return [*_shm(facts, where, shm_mend), *_memory(facts, where), *_files(facts, where)]
 
 
@@ -43,7 +40,7 @@ def check_folder(facts: dict[str, Any], where: str) -> list[Finding]:
 
 def check_image_disk(folder: str, free: int | None, where: str) -> list[Finding]:
     """Check the disk of the engine's images and containers."""
-    if free is None:  # an engine in a virtual machine, or a folder that only root sees
+    if free is None:
         return []
     return [_amount("engine-disk", where, f"free for {folder}", free, (IMAGE_LEAST, IMAGE_GOOD), "docker system prune")]
 
@@ -108,14 +105,7 @@ def check_versions(facts: dict[str, Any], where: str, *, image: str = "") -> lis
 
 
 def check_difference(here: dict[str, Any], there: dict[str, Any], where: str, *, together: bool) -> list[Finding]:
-    """Compare two places.
-
-    Args:
-        here: the facts of this machine.
-        there: the facts of the other place.
-        where: what the other place is.
-        together: whether both take part in one run, so that a difference breaks it.
-    """
+    """Compare this machine with another place, with which a difference breaks a run if both take part `together`."""
     differ = wrong if together else warning
     found: list[Finding] = []
     for name in ("torch", "nccl", "python"):

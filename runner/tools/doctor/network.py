@@ -14,13 +14,7 @@ SKEW_GOOD, SKEW_MOST = 0.25, 2.0
 
 
 def check_peers(peers: list[Peer], here: dict[str, Any], where: str) -> list[Finding]:
-    """Check every peer, and what holds for all of them.
-
-    Args:
-        peers: as `peers.look_at` found them.
-        here: what `inside.gather` returned on this machine.
-        where: this machine's name.
-    """
+    """Check every peer, and what holds for all of them; `here` are the facts of this machine, `where` its name."""
     found = [finding for peer in peers for finding in _check_peer(peer, here)]
     others = [peer for peer in peers if peer.route and not peer.is_here]
     used = sorted({peer.route.interface for peer in others if peer.route})
@@ -101,13 +95,7 @@ def _check_own_name(here: dict[str, Any], where: str, used: list[str]) -> list[F
 
 
 def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[Finding]:
-    """Look whether the interfaces that the environment chooses are there, and are those that reach the peers.
-
-    Args:
-        here: what `inside.gather` returned.
-        where: what it is about.
-        used: the interfaces that reach the peers; empty if there are none.
-    """
+    """Look whether the interfaces that the environment chooses are there, and are those `used` to reach the peers."""
     found = []
     names = [*(here.get("interfaces") or []), "lo"]
     for variable in (GLOO, NCCL):

@@ -7,7 +7,7 @@ figure can be is None, and a gap in a plot.
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ MOST_MESSAGES = 5_000
 MOST_RAW_BYTES = 32_000_000
 _LONGEST = 200
 _RATE = "_bus_bytes_per_second"
-_UNKNOWN = ""
 
 Curve = list[tuple[float, float | None]]
 
@@ -59,11 +58,7 @@ class Details:
 
 
 class DetailReader:
-    """Reads the records of runs until so many bytes have been read.
-
-    Attributes:
-        left_out: how many were not read, because they are too large or broken.
-    """
+    """Reads the records of runs, up to `MOST_BYTES`; `left_out` counts those that are too large or broken."""
 
     def __init__(self, results: Path) -> None:
         self.left_out = 0
@@ -85,10 +80,14 @@ class DetailReader:
 
     def messages(self, run: RunSummary) -> dict[str, list[tuple[float, float]]]:
         """Return the bus bandwidths of a run by operation, as (bytes of a message, bytes a second)."""
+        folder = RunFolder(self._results / run.path)
         try:
-            return _messages(RunFolder(self._results / run.path), run)
+            for _, path in folder.raw_files(Layout.parse(run.layout)).printed():
+                if found := _messages(path, folder.path):  # those of the first process that printed some
+                    return found
         except BROKEN:
-            return {}
+            pass
+        return {}
 
 
 def details_of(record: Record) -> Details:
@@ -119,7 +118,7 @@ def _provenance(record: Record) -> dict[str, str]:
     found = {
         "host": _values(fact.get("host") for fact in facts) or _word(launch.host.get("name")),
         "system": _word(launch.host.get("os")),
-        "commit": f"{_word(commit)[:12]}{changes}" if commit else _UNKNOWN,
+        "commit": f"{_word(commit)[:12]}{changes}" if commit else "",
         "image": _word(image.get("digest") or image.get("id")) or _values(pulled),
         "sources": _word(launch.code.get("sources_sha256"))[:12],
         "definition": _word(launch.definition_sha256)[:12],
@@ -136,7 +135,7 @@ def _values(values: Iterable[Any]) -> str:
 
 
 def _word(value: object) -> str:
-    return _UNKNOWN if value is None else one_line(value, _LONGEST)
+    return "" if value is None else one_line(value, _LONGEST)
 
 
 def _curves(record: Record) -> dict[str, list[tuple[int, float | None, float | None]]]:
@@ -178,23 +177,16 @@ def _load(nodes: list[dict[str, Any]]) -> dict[str, Curve]:
     }
 
 
-def _messages(folder: RunFolder, run: RunSummary) -> dict[str, list[tuple[float, float]]]:
-    """Read the bandwidth of each operation and size from what the first process printed."""
+def _messages(path: Path, below: Path) -> dict[str, list[tuple[float, float]]]:
+    """Read the bandwidth of each operation and size from what a process printed; ValueError if it is too long."""
     found: dict[str, dict[float, float]] = {}
-    for _, path in folder.raw_files(Layout.parse(run.layout)).printed():
-        with files.open_file(path, folder.path) as file:
-            if file.seek(0, 2) > MOST_RAW_BYTES:
-                return {}
-            file.seek(0)
-            kept = 0
-            for events, _, _ in read_events(file):
-                for event in events:
-                    if kept < MOST_MESSAGES and (message := _message(event)):
-                        operation, size, rate = message
-                        found.setdefault(operation, {})[size] = rate
-                        kept += 1
-        if found:
-            break
+    with files.open_file(path, below) as file:
+        if file.seek(0, 2) > MOST_RAW_BYTES:
+            raise ValueError(path)
+        file.seek(0)
+        told = (_message(event) for events, _, _ in read_events(file) for event in events)
+        for operation, size, rate in islice(filter(None, told), MOST_MESSAGES):
+            found.setdefault(operation, {})[size] = rate
     return {operation: sorted(sizes.items()) for operation, sizes in found.items()}
 
 

@@ -30,6 +30,7 @@ _BYTES_OF_A_PLOT = 4_000
 _RESERVED = 60_000
 """Bytes kept for the head of the page and for the list of what is not on it."""
 _SIZES = (Size(200, 20), Size(60, 8), Size(20, 3))
+"""What a block is laid out with, without plots: fewer rows and runs if it does not fit."""
 _MOST_NAMED = 300
 _MOST_NOTES = 50
 
@@ -53,7 +54,11 @@ def make_page(selection: Selection, title: str) -> Page:
     room, plots = MOST_BYTES - _RESERVED, MOST_PLOTS
     for turn, place in enumerate(order):  # the newest first, in case not all fit
         subject = Subject(blocks[place], reader, plot_prefix(place, blocks[place].first.experiment))
-        section, bare = _fitting(environment, subject, place + 1, room)
+        for size in _SIZES:
+            section = section_of(subject, place + 1, size)
+            bare = _render(environment, section)
+            if len(bare) <= room:
+                break
         if len(bare) > room:
             left_out.append(section)
             continue
@@ -70,16 +75,6 @@ def make_page(selection: Selection, title: str) -> Page:
     return _whole(environment, selection, shown, left_out, title, reader.left_out)
 
 
-def _fitting(environment: Environment, subject: Subject, number: int, room: int) -> tuple[Section, bytes]:
-    """Lay a block out without plots, with fewer rows and runs if it does not fit."""
-    for size in _SIZES:
-        section = section_of(subject, number, size)
-        bare = _render(environment, section)
-        if len(bare) <= room:
-            break
-    return section, bare
-
-
 def _whole(
     environment: Environment,
     selection: Selection,
@@ -90,8 +85,7 @@ def _whole(
 ) -> Page:
     from markupsafe import Markup  # Jinja2's
 
-    others = [f"{other.experiment}: {other.blocks:,} tables, {other.runs:,} runs" for other in selection.left_out]
-    others += [f"{section.title}: {section.runs:,} runs" for section in left_out]
+    others = selection.left_out + [f"{section.title}: {section.runs:,} runs" for section in left_out]
     told = [*([] if style.can_draw() else [style.NO_PLOTS]), *selection.notes]
     notes = [*told]
     if unread:

@@ -20,7 +20,6 @@ from runner.tools.pages.select import Selection
 from runner.tools.pages.steps import node_hours, nodes_of, steps_of
 from runner.tools.pages.style import Plot, drawing
 from runner.tools.pages.subject import Subject, is_slow_down, listing
-from runner.tools.pages.tex import tex
 
 MOST_STEPS = 12
 """Cells on the page: more do not fit beside the plot."""
@@ -32,6 +31,29 @@ _SCALING = {
     "weak": "Weak scaling: the batch of a process is the same in every row, so the global batch grows with them; the"
     " speed-up is that of samples per second, and the ideal one is the ratio of processes.",
 }
+
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "'": r"\textquotesingle{}",
+    "`": r"\textasciigrave{}",
+    "×": r"\texttimes{}",  # noqa: RUF001 - the sign itself
+    "÷": r"\textdiv{}",
+}
+_FIRST_LETTER, _LAST_LETTER = "\u00c0", "\u00ff"
 
 
 class Evidence(NamedTuple):
@@ -101,6 +123,19 @@ def as_tex(evidence: Evidence, picture: str) -> str:
         keep_trailing_newline=True,
     )
     return environment.get_template("evidence.tex.j2").render(evidence=evidence, picture=own)
+
+
+def tex(value: object) -> str:
+    """Write a value as LaTeX text; a letter that its usual fonts lack becomes its number, for example [U+4E2D]."""
+    text = "".join(_letter(letter) for letter in one_line(value))
+    return text.replace("--", "-{}-").replace("--", "-{}-")  # two in an option of a command are no dash
+
+
+def _letter(letter: str) -> str:
+    if letter in _SPECIAL:
+        return _SPECIAL[letter]
+    known = letter.isascii() or _FIRST_LETTER <= letter <= _LAST_LETTER
+    return letter if known else f"[U+{ord(letter):04X}]"
 
 
 def _choose(selection: Selection) -> tuple[Block, list[Block]]:

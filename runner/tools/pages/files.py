@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from runner.core.errors import RequestError
 from runner.core.output import write_outputs
@@ -15,29 +14,23 @@ from runner.tools.pages.select import HERE, select
 from runner.tools.pages.style import Plot
 
 
-class Written(NamedTuple):
-    """What a person is told: notes about the results, and the files that were written."""
-
-    notes: list[str]
-    written: list[str]
-
-
 def page_of(results: Path, title: str) -> str:
     """Return the page of a results folder."""
     return make_page(select([results]), title).html
 
 
-def write_report(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:
-    """Write the page of some results folders, and its plots if there is a folder for them."""
+def write_report(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> list[str]:
+    """Write the page of some results folders, and its plots if there is a folder for them; say what was written."""
     names = [one_line(folder.absolute().name or folder, 60) for folder in folders[:4]]
     title = experiment or ("Results" if names == ["results"] else f"Results: {', '.join(names)}")
     page = make_page(select(folders, experiment), title)
     return _write({output: page.html.encode()}, page.plots, plots, page.notes)
 
 
-def _write(outputs: dict[Path, bytes], plots: list[Plot], folder: Path | None, notes: list[str]) -> Written:
+def _write(outputs: dict[Path, bytes], plots: list[Plot], folder: Path | None, notes: list[str]) -> list[str]:
     """Write the files, and each plot as SVG and PNG if there is a folder for them."""
-    written = [f"{path}: {len(data):,} bytes" for path, data in outputs.items()]
+    told = [f"note: {note}" for note in notes]
+    told += [f"{path}: {len(data):,} bytes" for path, data in outputs.items()]
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -46,12 +39,12 @@ def _write(outputs: dict[Path, bytes], plots: list[Plot], folder: Path | None, n
         for plot in plots:
             outputs[folder / f"{plot.name}.svg"] = style.as_svg(plot)
             outputs[folder / f"{plot.name}.png"] = style.as_png(plot)
-        written.append(f"{folder}: {len(plots)} plots, each as SVG and PNG")
+        told.append(f"{folder}: {len(plots)} plots, each as SVG and PNG")
     write_outputs(outputs)
-    return Written(notes, written)
+    return told
 
 
-def write_evidence(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> Written:
+def write_evidence(folders: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> list[str]:
     """Write the page for a proposal; beside it the same as LaTeX, and the plot that the LaTeX file shows."""
     selection = select(folders, experiment)
     evidence, plot = make_evidence(selection, DetailReader(HERE))

@@ -16,13 +16,7 @@ _Thing = TypeVar("_Thing")
 
 
 class Point(NamedTuple):
-    """One cell in a plot over processes.
-
-    Attributes:
-        line: the name of the line that it belongs to.
-        base: the processes of its baseline.
-        claimed: whether its speed-up over this baseline may be claimed.
-    """
+    """One cell in a plot over processes; `base` are the processes of the baseline over which it may be `claimed`."""
 
     cell: str
     line: str

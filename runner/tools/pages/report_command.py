@@ -8,8 +8,6 @@ import typer
 from runner.cli.lines import say
 from runner.core.errors import RequestError
 
-_FOLDERS = [Path("results")]
-
 
 def report(
     results: Annotated[
@@ -37,7 +35,7 @@ def report(
     gc.disable()  # as for `summarize`
     if evidence or plots:
         require_plots("runner report --evidence" if evidence else "runner report --plots")
-    folders = results or _FOLDERS
+    folders = results or [Path("results")]
     for archive in folders:
         if archive.is_file():
             raise RequestError(
@@ -46,10 +44,7 @@ def report(
     for written in (output, *([plots / "plot"] if plots else [])):
         _require_outside_runs(written)
     write = write_evidence if evidence else write_report
-    done = write(folders, output, experiment=experiment, plots=plots)
-    for note in done.notes:
-        say(f"note: {note}")
-    for line in done.written:
+    for line in write(folders, output, experiment=experiment, plots=plots):
         say(line)
 
 

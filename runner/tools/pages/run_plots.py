@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from runner.report.cells import page_seconds
@@ -53,20 +54,21 @@ def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], o
         for label in labels:
             points = [(epoch if over == "epochs" else at, value) for epoch, at, value in details.curves.get(label, [])]
             x = [at for at, _ in points if at is not None]
-            points = [(at, value) for at, value in points if at is not None]
-            if not points:
+            if not x:
                 continue
             look = style.series(number) | {"linestyle": (0, (2, 1.4)) if label == "test loss" else "-"}
             what = f" {label.removesuffix(' loss')}" if len(labels) > 1 else ""
-            y = [None if value is None else value * (100 if kind == "accuracy" else 1) for _, value in points]
+            percent = 100 if kind == "accuracy" else 1
+            # What is missing is a gap.
+            y = [math.nan if value is None else value * percent for at, value in points if at is not None]
             axes.plot(
                 x,
-                style.points(y),
+                y,
                 label=style.name(row.first.cell) + what,
-                markevery=max(1, len(points) // 10),
+                markevery=max(1, len(x) // 10),
                 **look,
             )
-            values += [value for value in y if value is not None]
+            values += [value for value in y if not math.isnan(value)]
     title = f"{kind.capitalize()} over {over}"
     if not values:
         return Gap(title, f"each {kind} that was reported is no number")

@@ -63,7 +63,8 @@ def speed_up(subject: Subject) -> Plot | Gap:
 
 def draw_speed_up(lines: Lines, published: list[tuple[int, float]]) -> Figure:
     """Draw speed-ups over their baselines, the ideal ones, and published ones."""
-    label, lines = _over_what(lines), on_one_scale(lines)
+    over = f"over {processes(min(lines.bases))}" if len(lines.bases) == 1 else "x baseline's processes"
+    lines = on_one_scale(lines)
     (base,), points = lines.bases, lines.points
     figure, axes = style.axes()
     _over_processes(axes, lines, 1.0)
@@ -81,13 +82,9 @@ def draw_speed_up(lines: Lines, published: list[tuple[int, float]]) -> Figure:
         axes.set_ylim(max(min(1.0, *values) * 0.8, top / 1e5), top)
     else:
         axes.set_ylim(0, top)
-    axes.set_ylabel(label)
+    axes.set_ylabel(f"speed-up {over}")
     style.finish(figure, axes)
     return figure
-
-
-def _over_what(lines: Lines) -> str:
-    return "speed-up x baseline's processes" if len(lines.bases) > 1 else f"speed-up over {processes(min(lines.bases))}"
 
 
 def efficiency(subject: Subject) -> Plot | None:

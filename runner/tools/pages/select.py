@@ -19,19 +19,11 @@ MOST_RUNS = 3_000
 HERE = Path()
 
 
-class LeftOut(NamedTuple):
-    """An experiment of which some blocks are not on the page."""
-
-    experiment: str
-    blocks: int
-    runs: int
-
-
 class Selection(NamedTuple):
-    """What a page is made of; paths of runs are as they were given."""
+    """What a page is made of; paths of runs are as they were given, and `left_out` are words on older blocks."""
 
     blocks: list[Block]
-    left_out: list[LeftOut]
+    left_out: list[str]
     runs: int
     notes: list[str]
     confidence: Confidence
@@ -56,7 +48,7 @@ def select(folders: list[Path], experiment: str | None = None, confidence: Confi
             shown += own
         else:
             left_out[key[0]].append(len(own))
-    others = [LeftOut(name, len(counts), sum(counts)) for name, counts in sorted(left_out.items())]
+    others = [f"{name}: {len(counts):,} tables, {sum(counts):,} runs" for name, counts in sorted(left_out.items())]
     return Selection(blocks_of(HERE, shown, confidence), others, len(runs), notes, confidence)
 
 

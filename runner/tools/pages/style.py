@@ -8,7 +8,6 @@ have theirs.
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -187,11 +186,6 @@ def room_for(names: Sequence[str]) -> float:
 def name(text: object) -> str:
     """Shorten a name from outside for a legend or a tick."""
     return one_line(text, LONGEST_NAME)
-
-
-def points(values: Sequence[float | None]) -> list[float]:
-    """Return values to plot: what is missing is a gap."""
-    return [math.nan if value is None else float(value) for value in values]
 
 
 def inline(plot: Plot, prefix: str) -> str:

@@ -21,11 +21,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A block with what is read of its runs beyond their summaries.
-
-    Attributes:
-        prefix: begins the file names of its plots and their ids, and is no other block's.
-    """
+    """A block with what is read of its runs beyond their summaries; no other has the prefix of its plots' names."""
 
     block: Block
     reader: DetailReader

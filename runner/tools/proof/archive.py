@@ -21,7 +21,6 @@ TOP = "kit"
 MOST_FILES = 500_000
 MOST_BYTES = 64_000_000_000
 LONGEST_NAME = 4_000
-DEEPEST = manifest.DEEPEST
 _TIME = 315_532_800  # 1980, the earliest that zip has too
 _BLOCK = 1 << 20
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
@@ -56,7 +55,11 @@ def unpack(path: Path, folder: Path) -> None:
     """
     try:
         with files.open_file(path) as file:
-            _require_archive(path, file)
+            begin = file.read(tarfile.BLOCKSIZE)
+            file.seek(0)
+            # One that was altered in one of the two, or cut off before both, is an archive that does not hold.
+            if begin and not begin.startswith(f"{TOP}/".encode()) and begin[_MAGIC] != b"ustar":
+                raise RequestError(f"{one_line(path)}: neither a folder nor an archive of runner bundle")
             size = os.fstat(file.fileno()).st_size
             with tarfile.open(fileobj=file, mode="r:", tarinfo=_BoundedHeader) as tar:
                 count, left = 0, min(size, MOST_BYTES)
@@ -73,29 +76,16 @@ def unpack(path: Path, folder: Path) -> None:
         raise RequestError(f"{one_line(path)}: {reason_of(error)}") from None
 
 
-def _require_archive(path: Path, file: BinaryIO) -> None:
-    """Raise RequestError for a file that begins with neither the folder nor the magic of an archive.
-
-    One that was altered in one of the two, or cut off before both, is an archive that does not hold.
-    """
-    begin = file.read(tarfile.BLOCKSIZE)
-    file.seek(0)
-    if begin and not begin.startswith(f"{TOP}/".encode()) and begin[_MAGIC] != b"ustar":
-        raise RequestError(f"{one_line(path)}: neither a folder nor an archive of runner bundle")
-
-
 def difference(path: Path, folder: Path) -> str | None:
     """Compare an archive with one made again from what was unpacked of it; say where they differ first."""
     with files.open_file(path) as file:
         comparing = _Comparing(file)
         pack(folder, comparing)
-        rest = file.read(1)
-    place = comparing.differs
-    if place is None and rest:
-        place = comparing.count
-    if place is None:
+        if comparing.differs is None and file.read(1):
+            comparing.differs = comparing.count
+    if comparing.differs is None:
         return None
-    return f"altered: it is not as runner bundle writes it, between its files, near byte {place:,}"
+    return f"altered: it is not as runner bundle writes it, between its files, near byte {comparing.differs:,}"
 
 
 def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
@@ -105,7 +95,7 @@ def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
         return f"more than {MOST_FILES:,} files"
     if member.name.startswith("/") or len(member.name) > LONGEST_NAME or {"", ".", ".."} & set(parts):
         return "a name that leads out of the archive's folder"
-    if not member.name.startswith(f"{TOP}/") or len(parts) > DEEPEST + 2 or "\0" in member.name:
+    if not member.name.startswith(f"{TOP}/") or len(parts) > manifest.DEEPEST + 2 or "\0" in member.name:
         return f"only what lies in {TOP}/ is unpacked"
     if ".git" in member.name.lower().split("/"):
         return "a repository of git; runner bundle packs none"
@@ -145,10 +135,7 @@ class _Comparing:
 
     def write(self, data: bytes) -> int:
         if self.differs is None and (there := self._file.read(len(data))) != data:
-            same = next(
-                (at for at, (one, other) in enumerate(zip(data, there, strict=False)) if one != other), len(there)
-            )
-            self.differs = self.count + same
+            self.differs = self.count + len(os.path.commonprefix([data, there]))  # noqa: RUF071 - of bytes
         self.count += len(data)
         return len(data)
 

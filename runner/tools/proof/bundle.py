@@ -29,7 +29,7 @@ from runner.tools.proof.masking import (
     mask_json,
     without_secrets,
 )
-from runner.tools.proof.sources import DIFF, LACKS, Sources
+from runner.tools.proof.sources import DIFF, SUBMODULE, Sources
 from trainkit import files
 
 RESULTS = "results"
@@ -44,16 +44,13 @@ _RECORDS = ("run.json", "launch.json", "outcome.json", "-exit.json")
 
 
 class Bundle:
-    """The folder that becomes the archive, as it is filled.
+    """The folder that becomes the archive, as it is filled: empty at first.
 
-    Args:
-        results: the folder of the records, or of one run.
-        root: the project's folder; None if there is none, and then no code goes with the records.
-        folder: an empty folder.
+    The results are those of many runs or of one, the sources those of the folder in which the command was given.
     """
 
-    def __init__(self, results: Path, root: Path | None, folder: Path) -> None:
-        self.results, self.root, self.folder = results, root, folder
+    def __init__(self, results: Path, sources: Sources, folder: Path) -> None:
+        self.results, self.sources, self.folder = results, sources, folder
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
         self.trees: dict[str, str] = {}
@@ -66,7 +63,9 @@ class Bundle:
         self._make_tables()
         readme = _readme(self.records, self.trees, self.left_out)
         _put(self.folder / README, readme.encode("utf-8", "backslashreplace"))
-        described = crate.describe(self.records, manifest.make(self.folder), self.trees, self._licence())
+        found = (f"{tree}/{name}" for tree in self.trees.values() for name in _LICENCES)
+        licence = next((name for name in found if files.is_file(self.folder / name)), None)
+        described = crate.describe(self.records, manifest.make(self.folder), self.trees, licence)
         _put(self.folder / crate.NAME, described)
         whole = manifest.make(self.folder, ["written by runner bundle", *self.lacking])
         _put(self.folder / manifest.NAME, manifest.write(whole))
@@ -87,7 +86,8 @@ class Bundle:
             found.append((path, record))
         if not found:
             raise RequestError(f"{one_line(self.results)}: no run in it has ended")
-        folders = {self.results.resolve(): "/results", **({self.root: "/project"} if self.root else {})}
+        is_here = any(self.sources.has(program) for program in {record.launch.program for _, record in found})
+        folders = {self.results.resolve(): "/results", **({self.sources.root: "/project"} if is_here else {})}
         mask = Mask([record for _, record in found], folders)
         for path, record in found:
             name = f"{RESULTS}/{record.launch.experiment}/{record.launch.id}"
@@ -138,23 +138,21 @@ class Bundle:
             if not git.is_commit(commit):
                 self.left_out.append(f"the code of {runs}: the record names no commit")
                 continue
-            if self.root is None:
+            if not any(self.sources.has(self.records[name].launch.program) for name in names):
                 self.left_out.append(f"the code of {runs}: the command was not given in its project")
                 continue
-            sources = Sources(self.root)
             with temporary_folder("bundle") as scratch:
-                tree, why = sources.check_out({"commit": commit}, scratch, None)
+                tree, why = self.sources.check_out({"commit": commit}, scratch, None)
                 if tree is None:
                     self.left_out.append(f"the code of {runs}: commit {commit[:12]} {why}")
                     continue
                 self._copy_tree(tree, f"{PROJECT}/{commit}")
                 self.trees[commit] = f"{PROJECT}/{commit}"
                 self.left_out += [f"{PROJECT}/{commit}: {why}"] if why else []
-            submodules, filtered = sources.lacking(commit)
-            for begin, lacks in zip(LACKS, (submodules, filtered), strict=True):
-                self.lacking += [f"{begin}{PROJECT}/{commit}/{name}" for name in lacks]
+            lacking = self.sources.lacking(commit)
+            self.lacking += [f"{kind}{PROJECT}/{commit}/{name}" for kind, names in lacking.items() for name in names]
             of_others = ": a submodule: its files are in another repository"
-            self.left_out += [f"{PROJECT}/{commit}/{name}{of_others}" for name in submodules]
+            self.left_out += [f"{PROJECT}/{commit}/{name}{of_others}" for name in lacking.get(SUBMODULE, [])]
 
     def _copy_tree(self, tree: Path, name: str) -> None:
         regular, other = manifest.listing(tree)
@@ -189,13 +187,8 @@ class Bundle:
         else:
             self.left_out.append("report.html: this kit lacks the tool that makes pages")
 
-    def _licence(self) -> str | None:
-        trees = list(self.trees.values())
-        found = (f"{tree}/{name}" for tree in trees for name in _LICENCES if files.is_file(self.folder / tree / name))
-        return next(found, None)
 
-
-def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[str], None]) -> None:
+def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], None]) -> None:
     """Write the archive of some results whole or not at all; RequestError, RunError if it cannot be made.
 
     `say` is told what is left out and why.
@@ -204,7 +197,7 @@ def write_bundle(results: Path, root: Path | None, output: Path, say: Callable[[
     beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     try:
         with temporary_folder("bundle") as scratch:
-            bundle = Bundle(results, root, scratch / "kit")
+            bundle = Bundle(results, Sources(root), scratch / "kit")
             bundle.folder.mkdir()
             bundle.fill()
             with files.create_file(beside) as stream:

@@ -22,12 +22,10 @@ def bundle(
     """
     import hashlib
 
-    from runner.definitions.settings import nearest
     from runner.tools.proof.bundle import write_bundle
     from trainkit.files import open_file
 
-    root = project_root_or_here()
-    write_bundle(results, root if nearest(root) else None, output, say)
+    write_bundle(results, project_root_or_here(), output, say)
     with open_file(output) as file:
         digest = hashlib.sha256()
         while block := file.read(1 << 20):

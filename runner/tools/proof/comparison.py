@@ -1,10 +1,10 @@
 """Levels 2 to 4: a run and one that was made again from its record, compared."""
 
 import math
-from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from runner.records.folder import RunFolder
 from runner.records.schema import Launch, Record
 from runner.report.machines import kind_differs
 from runner.report.run_summary import RunSummary, summary_of
-from runner.report.statistics import accuracies_agree, t_quantile
+from runner.report.statistics import DEFAULT, accuracies_agree, t_quantile
 from runner.tools.proof.level import Check
 from trainkit import files
 
@@ -38,14 +38,9 @@ _PROVES = ("parameters", "loss", "loss_hex", "after")
 
 
 def compare(before: Path, old: Record, after: Path, new: Record, earlier: list[RunSummary]) -> list[Check]:
-    """Compare two runs of the same cell, one check for each of the levels 2, 3 and 4.
+    """Compare two runs of the same cell by their folders and records: a check for each of the levels 2, 3 and 4.
 
-    Args:
-        before: the folder of the first run.
-        old: its record.
-        after: the folder of the run that was made again.
-        new: its record.
-        earlier: all earlier runs of the cell, the first one among them, for the interval of their time.
+    `earlier` are all earlier runs of the cell, the first one among them, for the interval of their time.
     """
     if new.status != "completed":
         why = f"the run that was made again is {new.status}: {one_line(new.reason or '', 300)}"
@@ -75,19 +70,19 @@ def explain(old: Record, new: Record) -> str:
     found = []
     for cause, names in CAUSES.items():
         for name in names:
-            one, other = _facts(old, name), _facts(new, name)
-            if one != other:
-                found.append(f"{cause}: {name} {listed(one)} before, {listed(other)} now")
+            was, now = _facts(old, name), _facts(new, name)
+            if was != now:
+                found.append(f"{cause}: {name} {listed(was)} before, {listed(now)} now")
     for name in _RESULTS:
-        was, now = old.facts.get(name), new.facts.get(name)
-        if was != now:
-            found.append(f"inputs: {name} {shown(was, 16)} before, {shown(now, 16)} now")
+        before, after = old.facts.get(name), new.facts.get(name)
+        if before != after:
+            found.append(f"inputs: {name} {shown(before, 16)} before, {shown(after, 16)} now")
     if "repeat_with" in old.facts and not repeat_with(old):
         found.append("the run followed the clock, and has not reported the arguments that repeat it")
     changed = [
         name
         for name in {**old.launch.args, **new.launch.args}
-        if name not in repeat_with(old) and _arg(old, name) != _arg(new, name)
+        if name not in ("data_dir", *repeat_with(old)) and old.launch.args.get(name) != new.launch.args.get(name)
     ]
     if changed:
         found.append(f"inputs: args {listed(changed)}")
@@ -112,22 +107,22 @@ def _bits(before: Path, old: Record, after: Path, new: Record) -> Check:
 
 def _accuracy(old: Record, new: Record) -> Check:
     """Compare the final accuracies by what the choice of so many test samples explains."""
-    one, other = _counts(old), _counts(new)
-    if one is None or other is None:
+    before, after = _counts(old), _counts(new)
+    if before is None or after is None:
         return Check("accuracy", None, "the program reports no counts of right answers")
-    agree = accuracies_agree(one[0] / one[1], one[1], other[0] / other[1], other[1])
-    words = f"{one[0]} of {one[1]} before, {other[0]} of {other[1]} now"
-    return Check("accuracy", agree, words)
+    (right, samples), (right_now, samples_now) = before, after
+    agree = accuracies_agree(right / samples, samples, right_now / samples_now, samples_now)
+    return Check("accuracy", agree, f"{right} of {samples} before, {right_now} of {samples_now} now")
 
 
 def _time(new: RunSummary, earlier: list[RunSummary]) -> Check:
-    """Compare a time with the interval in which 95% of further runs like the earlier ones lie.
+    """Compare a time with the interval of further runs like the earlier ones, with the confidence of the tables.
 
     mean ± t(n - 1) s sqrt(1 + 1/n) of the logarithms: the prediction interval of one further value.
     """
     name, seconds = "time", new.seconds
     others = [(kind_differs([run, new]), run.seconds) for run in earlier]
-    alike = [one for differs, one in others if one and not differs]
+    alike = [time for differs, time in others if time and not differs]
     if seconds is None:
         return Check(name, None, f"it has no {new.measure}")
     if others and not alike:
@@ -135,18 +130,14 @@ def _time(new: RunSummary, earlier: list[RunSummary]) -> Check:
     if len(alike) < 2:  # one value has no spread
         return Check(name, None, f"{seconds:.3g} s; one earlier run has no interval: {alike[0]:.3g} s")
     logs = [math.log(time) for time in alike]
-    half = t_quantile(len(logs) - 1) * stdev(logs) * math.sqrt(1 + 1 / len(logs))
+    half = t_quantile(len(logs) - 1, DEFAULT.level) * stdev(logs) * math.sqrt(1 + 1 / len(logs))
     low, high = math.exp(fmean(logs) - half), math.exp(fmean(logs) + half)
-    words = f"{seconds:.3g} s; 95% of further runs like the {len(alike)} earlier ones take {low:.3g} to {high:.3g} s"
-    return Check(name, low <= seconds <= high, words)
+    further = f"{DEFAULT} of further runs like the {len(alike)} earlier ones take {low:.3g} to {high:.3g} s"
+    return Check(name, low <= seconds <= high, f"{seconds:.3g} s; {further}")
 
 
 def _facts(record: Record, name: str) -> list[str]:
     return sorted({one_line(rank.facts.get(name), 80) for rank in record.ranks})
-
-
-def _arg(record: Record, name: str) -> Any:
-    return None if name == "data_dir" else record.launch.args.get(name)
 
 
 def _counts(record: Record) -> tuple[int, int] | None:
@@ -158,25 +149,11 @@ def _counts(record: Record) -> tuple[int, int] | None:
     return (right, of) if isinstance(right, int) and isinstance(of, int) and 0 <= right <= of and of else None
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A value, and where it stands: which epoch or batch, of which event and field."""
 
     place: str
     value: Any
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """The first value that differs: of which rank, where, and both."""
-
-    rank: int
-    place: str
-    before: Any
-    after: Any
-
-    def __str__(self) -> str:
-        return f"rank {self.rank}, {self.place}: {shown(self.before, 80)} before, {shown(self.after, 80)} now"
 
 
 def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
@@ -203,28 +180,26 @@ def proves(values: dict[int, list[Value]]) -> bool:
     return any(value.place.rpartition(" ")[2] in _PROVES for own in values.values() for value in own)
 
 
-def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value]]) -> Divergence | None:
-    """Find the first value that differs: the earliest of any rank, and of equally early ones the lowest rank's."""
-    found: list[tuple[int, Divergence]] = []
+def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value]]) -> str | None:
+    """Name the first value that differs: the earliest of any rank, and of equally early ones the lowest rank's.
+
+    A rank that reports less than another gets as far with fewer values, so the share of its own says how early.
+    """
+    found: list[tuple[float, int, str]] = []
     for rank in sorted({*before, *after}):
-        old, new = before.get(rank, []), after.get(rank, [])
-        for at in range(max(len(old), len(new))):
-            one = old[at] if at < len(old) else None
-            other = new[at] if at < len(new) else None
-            if one != other:
-                place = (one or other or Value("", None)).place
-                found.append((at, Divergence(rank, place, one and one.value, other and other.value)))
-                break
-    # A rank that reports less than another gets as far with fewer values: the share of its own counts.
-    return min(found, key=lambda one: (_share(one, before, after), one[1].rank))[1] if found else None
-
-
-def _share(one: tuple[int, Divergence], before: dict[int, list[Value]], after: dict[int, list[Value]]) -> float:
-    rank = one[1].rank
-    return one[0] / max(len(before.get(rank, [])), len(after.get(rank, [])), 1)
+        own = list(zip_longest(before.get(rank, []), after.get(rank, [])))
+        at = next((at for at, (old, new) in enumerate(own) if old != new), None)
+        if at is not None:
+            old, new = own[at]
+            was, now = (None if value is None else value.value for value in own[at])
+            words = f"rank {rank}, {(old or new).place}: {shown(was, 80)} before, {shown(now, 80)} now"
+            found.append((at / len(own), rank, words))
+    return min(found)[2] if found else None
 
 
 def _values_of(event: Event, rank: int, steps: dict[int, int]) -> list[Value]:
+    if event.key == "run_start":  # the programs are inputs
+        return []
     fields = event.metadata
     place = _place(event, rank, steps)
     found = [
@@ -232,10 +207,10 @@ def _values_of(event: Event, rank: int, steps: dict[int, int]) -> list[Value]:
         for name, value in sorted(fields.items())
         if name in _FIELDS or name.endswith(_EXACT)
     ]
-    # A loss is compared as its exact number where it has one, and the programs are inputs.
+    # A loss is compared as its exact number where it has one.
     if event.key in _POINTS and "loss_hex" not in fields:
         found.append(Value(place if place.endswith(event.key) else f"{place} {event.key}", event.value))
-    return [one for one in found if event.key != "run_start"]
+    return found
 
 
 def _place(event: Event, rank: int, steps: dict[int, int]) -> str:

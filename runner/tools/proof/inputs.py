@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from runner.core.errors import KitError, RequestError
 from runner.core.text import listed, one_line, shown
@@ -17,28 +17,23 @@ from runner.definitions.program import INPUTS
 from runner.definitions.settings import PACKAGE
 from runner.records.schema import Launch, Record
 from runner.tools.proof.level import Check
-from runner.tools.proof.sources import DIFF, REFUSED, Sources, Tree, hash_at, kept_changes
+from runner.tools.proof.sources import DIFF, REFUSED, Tree, hash_at, kept_changes
 from trainkit import files
 
 _HASH, _OF_TRAINING = "_sha256", ("parameters_sha256", "split_sha256")
 _NO_DATA = Check("data", None, "the run says of none that it has read it")
 _HASH_SECONDS = 600
 _LARGEST_ANSWER = 10_000_000
+_Found = TypeVar("_Found")
 _ARCHITECTURES = ("x86_64", "aarch64", "arm64", "ppc64le", "s390x", "riscv64")
 
 
 class Inputs:
-    """Checks the inputs of many runs of one project; what several runs share is looked at once.
+    """Checks the inputs of many runs of one project or archive; what several runs share is looked at once."""
 
-    Args:
-        root: the project's folder; None if there is none, and then nothing of it can be checked.
-        sources: what stands in for a project, for example an archive; nothing of it is run.
-    """
-
-    def __init__(self, root: Path | None, sources: Tree | None = None) -> None:
-        self.root = root
-        self._sources = sources or (Sources(root) if root else None)
-        self._known: dict[str, Check] = {}
+    def __init__(self, sources: Tree) -> None:
+        self._sources = sources
+        self._known: dict[str, Any] = {}
 
     def check(self, record: Record, folder: Path) -> list[Check]:
         """Look at every input of a run, in the order in which they are needed."""
@@ -83,7 +78,7 @@ class Inputs:
 
     def _programs(self, launch: Launch, diff: bytes | None) -> Check:
         wanted, name = launch.code.get("sources_sha256"), "programs"
-        if self._sources is None:
+        if not self._sources.has(launch.program):
             return Check(name, False, "there is no project here: go to a clone of it")
         commit = str(launch.code.get("commit"))
         changes = f"{launch.code.get('diff_sha256')} {diff is None} {launch.code.get('prefix')}"
@@ -91,7 +86,6 @@ class Inputs:
         return self._once(key, lambda: self._found(launch, diff, str(wanted), commit))
 
     def _found(self, launch: Launch, diff: bytes | None, wanted: str, commit: str) -> Check:
-        assert self._sources is not None  # noqa: S101 - the caller has looked
         short, name = commit[:12], "programs"
         here = self._sources.here(launch.program) == wanted
         if here and diff is None:
@@ -107,7 +101,8 @@ class Inputs:
             return Check(name, True, f"those of this checkout, {wanted[:12]}")
         if at is None:
             also = "those of this checkout, but" if here else "not those of this checkout, and"
-            return Check(name, False, f"{also} commit {short} {why}{lacks}")
+            why = f"commit {short} {why}{lacks}" if launch.code.get("commit") else "the record names no commit"
+            return Check(name, False, f"{also} {why}")
         untracked = ": files that git did not track" if launch.code.get("dirty") and not lacks else ""
         return Check(name, False, f"neither those of this checkout nor of commit {short}{lacks or untracked}")
 
@@ -115,16 +110,14 @@ class Inputs:
         wanted, name = launch.code.get("lock_sha256"), "lock file"
         if not wanted:
             return Check(name, None, "the project had none")
-        if self._sources is None:
+        if not self._sources.has(launch.program):
             return Check(name, False, "there is no project here")
-        commit = str(launch.code.get("commit"))
-        sources = self._sources
-        found = self._once(
-            f"lock {wanted} {commit}", lambda: Check(name, wanted in sources.locks(commit), str(wanted)[:12])
+        commit, short = str(launch.code.get("commit")), str(wanted)[:12]
+        other = Check(name, False, f"it is another one than {short}, here and at the commit")
+        return self._once(
+            f"lock {wanted} {commit}",
+            lambda: Check(name, True, short) if wanted in self._sources.locks(commit) else other,
         )
-        if found.same:
-            return found
-        return Check(name, False, f"it is another one than {str(wanted)[:12]}, here and at the commit")
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()
@@ -149,23 +142,24 @@ class Inputs:
             return [_NO_DATA]
         launch = record.launch
         family = launch.program.partition(".")[0]
-        module = f"{PACKAGE}/{family}/{INPUTS}.py"
-        if self.root is None:
-            here = "there is no project here" if self._sources is None else "verify runs nothing of an archive"
-            return [Check("data", None, here)]
-        if not files.is_file(self.root / module):
+        module, root = f"{PACKAGE}/{family}/{INPUTS}.py", self._sources.root
+        if root is None:
+            return [Check("data", None, "verify runs nothing of an archive")]
+        if not self._sources.has(launch.program):
+            return [Check("data", None, "there is no project here")]
+        if not files.is_file(root / module):
             return [Check("data", None, f"there is no {module} to hash it with")]
-        root, words = self.root, _words(launch, self.root)
+        words = _words(launch, root)
         answer = self._once(f"data {family} {words}", lambda: _ask(root, family, words))
-        if answer.same is False:
+        if isinstance(answer, Check):
             return [answer]
-        told = json.loads(answer.words)
-        return [_compare(name, wanted[name], told.get(name)) for name in sorted(wanted)]
+        return [_compare(name, wanted[name], answer.get(name)) for name in sorted(wanted)]
 
-    def _once(self, key: str, look: Callable[[], Check]) -> Check:
+    def _once(self, key: str, look: Callable[[], _Found]) -> _Found:
         if key not in self._known:
             self._known[key] = look()
-        return self._known[key]
+        found: _Found = self._known[key]
+        return found
 
 
 def _unknown(code: dict[str, Any]) -> str | None:
@@ -222,7 +216,7 @@ def _words(launch: Launch, root: Path) -> tuple[str, ...]:
         return ()
 
 
-def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
+def _ask(root: Path, family: str, words: tuple[str, ...]) -> dict[str, Any] | Check:
     command = [sys.executable, "-m", f"{PACKAGE}.{family}.{INPUTS}", *words]
     try:
         done = subprocess.run(
@@ -239,7 +233,7 @@ def _ask(root: Path, family: str, words: tuple[str, ...]) -> Check:
         told = None
     if not isinstance(told, dict):
         return Check("data", False, f"{PACKAGE}/{family}/{INPUTS}.py printed no JSON object")
-    return Check("data", None, json.dumps(told))
+    return told
 
 
 def _find_image(image: dict[str, Any], identity: str) -> Check:

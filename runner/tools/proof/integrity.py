@@ -4,6 +4,7 @@ A record that this very reader has made has to be the same, value by value. Anot
 otherwise: of its records only the figures that programs print as they are, in event lines, are held against `raw/`.
 """
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ _FIGURES = (*_PRINTED, "phases")
 _COMPUTED = ("metrics.total_seconds",)
 """Metrics that no program prints: a version of the kit computes them."""
 _ABSENT = object()
+_SAME = Check(NAME, True, "read again, it gives the same record")
 
 
 def runs_at(path: Path, notes: list[str]) -> list[Path]:
@@ -41,13 +43,16 @@ def runs_at(path: Path, notes: list[str]) -> list[Path]:
     if not is_folder(path):
         why = "it is a link, and links are not followed" if path.is_symlink() else "there is no such folder"
         raise RequestError(f"{one_line(path)}: {why}")
-    if any(_there(path / name) for name in (RECORD, manifest.NAME, "raw")):
+    if _is_run(path):
         return [path]
     found = [path / entry.path[len(str(path)) + 1 :] for entry in run_folders(path, notes)]
-    found = [folder for folder in found if any(_there(folder / name) for name in (RECORD, manifest.NAME, "raw"))]
-    if not found:
+    if not (runs := [folder for folder in found if _is_run(folder)]):
         raise RequestError(f"{one_line(path)}: neither a run's folder nor a folder of runs")
-    return found
+    return runs
+
+
+def _is_run(folder: Path) -> bool:
+    return any(os.path.lexists(folder / name) for name in (RECORD, manifest.NAME, "raw"))
 
 
 def check_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
@@ -84,17 +89,10 @@ def _without(record: Record, path: Path) -> str:
     return f"no manifest: made before runs had one; {collect} makes one of what is there now"
 
 
-def _there(path: Path) -> bool:
-    return path.is_symlink() or path.exists()
-
-
 def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list[str], Check]:
-    """Parse a run's raw files and compare; return the faults of its record, and what there is to say of it.
+    """Parse the raw files of a run that has ended and compare; `said` are the comments of its manifest.
 
-    Args:
-        folder: the run's folder.
-        record: its record, of a run that has ended.
-        said: the comments of its manifest.
+    Returns the faults of its record, and what there is to say of it.
     """
     own = record.launch.runner.get(READER) == hash_reader()
     try:
@@ -104,14 +102,14 @@ def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list
         return [f"{RECORD}: what it was made from cannot be read: {why}"] if own else [], Check(NAME, None, why)
     hidden = bool(record.launch.masked) or any(line.startswith(BUNDLED) for line in said)
     if own and not hidden:
-        return [_fault(*values) for values in found], _same()
+        return [_fault(*values) for values in found], _SAME
     certain = [values for values in found if _is_certain(*values, own=own, foreign=bool(record.launch.dialects))]
     if certain or not found:
-        return [_fault(*values) for values in certain], _same()
+        return [_fault(*values) for values in certain], _SAME
     figures = [values for values in found if values[0].startswith(_FIGURES)]
     if hidden and own:
         names = one_line(listed((name for name, *_ in found), most=3), 300)
-        return [], Check(NAME, None, f"what is masked or left out of it: {names}") if found else _same()
+        return [], Check(NAME, None, f"what is masked or left out of it: {names}") if found else _SAME
     version = one_line(record.launch.runner.get("version"), 40)
     return [], Check(NAME, None, f"another version ({version}) made the record: {_words(figures or found)}")
 
@@ -126,10 +124,6 @@ def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
     for values in (kept, now):  # a run that was started by hand has these doubts when it is collected first
         values["doubts"] = [doubt for doubt in values.get("doubts", []) if doubt not in broken]
     return list(_differences("", kept, now))
-
-
-def _same() -> Check:
-    return Check(NAME, True, "read again, it gives the same record")
 
 
 def _is_certain(name: str, kept: object, now: object, *, own: bool, foreign: bool) -> bool:
@@ -147,8 +141,8 @@ def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any
         for key in {**kept, **now}:
             yield from _differences(f"{name}.{key}" if name else key, kept.get(key, _ABSENT), now.get(key, _ABSENT))
     elif isinstance(kept, list) and isinstance(now, list) and len(kept) == len(now):
-        for number, (one, other) in enumerate(zip(kept, now, strict=True)):
-            yield from _differences(f"{name}[{number}]", one, other)
+        for number, values in enumerate(zip(kept, now, strict=True)):
+            yield from _differences(f"{name}[{number}]", *values)
     elif kept != now:
         yield name, kept, now
 

@@ -1,8 +1,9 @@
 """An archive of `runner bundle`, unpacked for as long as somebody reads it, and checked first."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from runner.core import git
@@ -13,17 +14,27 @@ from runner.records import manifest
 from runner.records.provenance import LOCKS
 from runner.tools.proof.archive import TOP, difference, unpack
 from runner.tools.proof.bundle import PROJECT, RESULTS
-from runner.tools.proof.sources import LACKS, lay_out
+from runner.tools.proof.sources import LACKS, apply_changes
 from trainkit import files
 
 
 class Kit:
     """What an archive holds: `faults` names each file whose bytes are not those that were packed."""
 
+    root = None
+
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder = path, folder
         self._said: list[str] = []
-        self.faults = self._faults()
+        try:
+            known = manifest.read(files.read_file(folder / manifest.NAME, manifest.LARGEST, below=folder))
+        except (OSError, ValueError) as error:
+            self.faults = [one_line(f"{manifest.NAME}: {reason_of(error)}")]
+            return
+        self._said = known.said
+        self.faults = manifest.differences(known, folder)
+        if not self.faults and (between := difference(path, folder)):
+            self.faults = [between]
 
     @property
     def results(self) -> Path:
@@ -37,6 +48,10 @@ class Kit:
         folder = self.folder / PROJECT / commit
         return folder if git.is_commit(commit) and files.is_folder(folder) else None
 
+    def has(self, program: str) -> bool:  # noqa: ARG002 - as `sources.Tree` has it
+        """Return True: what an archive lacks is named by its commit."""
+        return True
+
     def here(self, program: str) -> str | None:  # noqa: ARG002 - as `sources.Tree` has it
         """Return None: an archive is no checkout."""
         return None
@@ -48,30 +63,27 @@ class Kit:
         return {manifest.hash_file(path, self.folder).sha256 for path in found}
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
-        """Put the project's files into an empty folder, with the kept changes; None, and why, if that fails."""
+        """Put the project's files into an empty folder, where they lie in their repository, with the kept changes.
+
+        Returns the project's folder in it; None, and why, if that fails. Changes to other parts of the repository are
+        left out: their files are not there.
+        """
         tree = self.tree(str(code.get("commit")))
-        return (
-            (None, "is not in the archive")
-            if tree is None
-            else lay_out(tree, str(code.get("prefix") or ""), folder, diff)
-        )
+        if tree is None:
+            return None, "is not in the archive"
+        prefix = str(code.get("prefix") or "")
+        place = PurePosixPath(prefix)
+        if place.is_absolute() or ".." in place.parts or "\0" in prefix:
+            return None, "lies in a folder that leads elsewhere"
+        project = Path(shutil.copytree(tree, folder / "repository" / place, symlinks=True))
+        why = None if diff is None else apply_changes(folder / "repository", diff, place)
+        return (None, why) if why else (project, "")
 
     def lacks(self, commit: str) -> list[str]:
         """Name what the archive says that the commit does not hold."""
         begins = {f"{begin}{PROJECT}/{commit}/": words for begin, words in LACKS.items()}
         lines = [(line, begin) for begin in begins for line in self._said if line.startswith(begin)]
         return [begins[begin].format(line.removeprefix(begin)) for line, begin in lines]
-
-    def _faults(self) -> list[str]:
-        path = self.folder / manifest.NAME
-        try:
-            known = manifest.read(files.read_file(path, manifest.LARGEST, below=self.folder))
-        except (OSError, ValueError) as error:
-            return [one_line(f"{manifest.NAME}: {reason_of(error)}")]
-        self._said = known.said
-        faults = manifest.differences(known, self.folder)
-        between = None if faults else difference(self.path, self.folder)
-        return [*faults, *([between] if between else [])]
 
 
 @contextmanager
@@ -83,8 +95,3 @@ def opened(path: Path) -> Iterator[Kit]:
         if not files.is_folder(folder):
             raise RunError(f"{one_line(path)}: no level: an empty archive")
         yield Kit(path, folder)
-
-
-def is_kit(path: Path) -> bool:
-    """Return whether a path names a file, and so no folder of results."""
-    return files.is_file(path)

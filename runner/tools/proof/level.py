@@ -1,7 +1,6 @@
 """The levels of proof, and what is said of one run: the highest level that it reaches, and what stopped the next."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 LEVELS = {
     0: "the record is whole",
@@ -14,14 +13,14 @@ LEVELS = {
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: `same` is None where it could not be checked, and `words` say why."""
+    """One thing that was looked at: `same` is None where it could not be checked, and `says` why."""
 
     name: str
     same: bool | None
-    words: str
+    says: str
 
     def __str__(self) -> str:
-        return f"{self.name}: {'not checked: ' if self.same is None else ''}{self.words}"
+        return f"{self.name}: {'not checked: ' if self.same is None else ''}{self.says}"
 
 
 @dataclass
@@ -38,13 +37,3 @@ class Verdict:
     def next(self) -> int:
         """The level after the one that was reached."""
         return 0 if self.level is None else self.level + 1
-
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {
-            "run": self.run,
-            "level": self.level,
-            "stopped": self.stopped,
-            "checks": [{"name": check.name, "same": check.same, "says": check.words} for check in self.checks],
-            "notes": self.notes,
-        }

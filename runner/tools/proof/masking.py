@@ -42,12 +42,7 @@ _STARTED_WITH = ("args", "definition")
 
 
 class Mask:
-    """Replaces what is private in the bytes of a file.
-
-    Args:
-        records: whose hosts and machines are masked.
-        folders: folders of this machine, each with the word that stands for it.
-    """
+    """Replaces what is private in the bytes of a file: hosts and machines of records, and folders by their words."""
 
     def __init__(self, records: Collection[Record], folders: dict[Path, str]) -> None:
         hosts: set[str] = set()

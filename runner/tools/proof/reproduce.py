@@ -29,7 +29,7 @@ from runner.tools.proof.inputs import Inputs, compare_data
 from runner.tools.proof.integrity import check_whole
 from runner.tools.proof.kit import Kit
 from runner.tools.proof.level import LEVELS, Check, Verdict
-from runner.tools.proof.sources import Sources, Tree, kept_changes
+from runner.tools.proof.sources import Tree, kept_changes
 from runner.tools.proof.verify import verify
 from trainkit.files import is_folder
 
@@ -74,22 +74,15 @@ def require_whole(path: Path, *, anyway: bool) -> Record:
 def reproduce(
     path: Path,
     record: Record,
-    code: Path | Kit,
+    sources: Tree,
     wish: Wish,
     earlier: list[RunSummary],
     observer: Observer,
     interrupts: Interrupts,
 ) -> Verdict:
-    """Run a record again, and say which level it reaches.
+    """Run a record again, with the code of a repository or of an archive, and say which level it reaches.
 
-    Args:
-        path: the folder of the run.
-        record: its record.
-        code: the project's folder, whose repository has the commit; or an archive.
-        wish: what the command line chooses.
-        earlier: the earlier runs of the same cell.
-        observer: is shown what happens.
-        interrupts: the signals that end the command.
+    `earlier` are the earlier runs of the same cell.
 
     Raises RequestError if it cannot be run there; RunError, with the level and what is missing, if the record does not
     hold what it takes.
@@ -102,12 +95,10 @@ def reproduce(
     require_values(record.launch)
     words = wish.words or options_again(path, record.launch, name)
     diff = _diff(path, record, anyway=wish.anyway)
-    inputs = Inputs(code) if isinstance(code, Path) else Inputs(None, code)
-    checks = inputs.check_without_data(record, path)
+    checks = Inputs(sources).check_without_data(record, path)
     altered = next((check for check in checks if check.name == "definition" and check.same is False), None)
     if altered and not wish.anyway:
         raise RunError(f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same")
-    sources = Sources(code) if isinstance(code, Path) else code
     with _tree(path, record, sources, diff, wish.data) as (root, note):
         run = run_of(as_it_came_out(record), root)
         run = replace(run, repeat=1, repeats=1)
@@ -129,7 +120,7 @@ def reproduce(
 def not_run(path: Path, kit: Kit, error: KitError) -> Verdict:
     """Say of a run of an archive which level it reaches by itself, and why it was not run again."""
     why = str(error).removeprefix(f"{one_line(path)}: ").removeprefix("level 0: ")
-    (verdict,) = verify([path], Inputs(None, kit))
+    (verdict,) = verify([path], Inputs(kit))
     verdict.stopped.append(why)
     return verdict
 
@@ -173,7 +164,7 @@ def _verdict(
 def _tree(
     path: Path, record: Record, sources: Tree, diff: bytes | None, data: Path | None
 ) -> Iterator[tuple[Path, str]]:
-    """Put the commit and the kept changes together in a temporary folder; with it comes a note, or none."""
+    """Put the commit, the kept changes and the prepared data together in a temporary folder; a note comes with it."""
     launch = record.launch
     commit = str(launch.code.get("commit") or "")
     if not git.is_commit(commit):
@@ -182,22 +173,18 @@ def _tree(
         root, why = sources.check_out(launch.code, scratch, diff)
         if root is None:
             raise RunError(f"{one_line(path)}: level 0: commit {commit[:12]} {why}")
-        if data is not None:
-            _show_data(root / DATA, data.resolve())
+        place = root / DATA
+        if data is not None:  # in place of the commit's folder or link; a file of that name stays
+            if is_folder(place):
+                shutil.rmtree(place)
+            elif place.is_symlink():
+                place.unlink()
+            if not place.exists():
+                place.symlink_to(data.resolve())
         try:
             yield root, why
         except (RequestError, RunError) as error:  # the folder is gone when somebody reads it
             raise type(error)(str(error).replace(f"{one_line(root)}/", "")) from None
-
-
-def _show_data(place: Path, data: Path) -> None:
-    """Put a link to the prepared data in place of the commit's folder or link; a file of that name stays."""
-    if is_folder(place):
-        shutil.rmtree(place)
-    elif place.is_symlink():
-        place.unlink()
-    if not place.exists():
-        place.symlink_to(data)
 
 
 def _diff(path: Path, record: Record, *, anyway: bool) -> bytes | None:

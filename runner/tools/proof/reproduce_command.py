@@ -11,6 +11,7 @@ from runner.cli.options import With, options_of, project_root, project_root_or_h
 from runner.core.errors import RequestError, RunError
 from runner.records.schema import Record
 from runner.tools.proof.kit import Kit
+from runner.tools.proof.sources import Sources, Tree
 
 REPRODUCED = Path("reproduced")
 
@@ -35,15 +36,14 @@ def reproduce(
     Results are compared bit for bit, by accuracy and by time. The code is that of the commit, with the uncommitted
     changes that were kept. Exit code 0: the level asked for is reached; 1: it is not, or a run failed.
     """
-    from runner.cli.lines import show_document
     from runner.cli.terminal import Screen
     from runner.execution import signals
     from runner.report.reading import read_results
     from runner.tools.proof.reproduce import Wish, not_run, of_cell, reproduce
-    from runner.tools.proof.verify_command import show_verdicts
+    from runner.tools.proof.verify_command import finish
 
     data = project_root_or_here() / "data"
-    with _source(run, only, anyway=anyway) as (chosen, code, others), signals.taken() as interrupts:
+    with _source(run, only, anyway=anyway) as (chosen, sources, others), signals.taken() as interrupts:
         known = read_results(others).runs if others.is_dir() else []
         verdicts = []
         with Screen() as screen:
@@ -52,40 +52,32 @@ def reproduce(
                 words = options_of(target, with_) if with_ or on else []
                 wish = Wish(on, words, results, data if data.is_dir() else None, anyway)
                 try:
-                    verdict = reproduce(path, record, code, wish, of_cell(record, known), screen, interrupts)
+                    verdict = reproduce(path, record, sources, wish, of_cell(record, known), screen, interrupts)
                 except (RequestError, RunError) as error:  # the other cells of an archive are worth their verdict
-                    if isinstance(code, Path):
+                    if not isinstance(sources, Kit):
                         raise
-                    verdict = not_run(path, code, error)
+                    verdict = not_run(path, sources, error)
+                if isinstance(sources, Kit):
+                    verdict.run = f"{run}: {'/'.join(verdict.run.split('/')[-2:])}"
                 verdicts.append(verdict)
-    for verdict in verdicts:
-        verdict.run = verdict.run if isinstance(code, Path) else f"{run}: {'/'.join(verdict.run.split('/')[-2:])}"
-    if json:
-        from runner.report.markup import json as encode
-
-        show_document(encode({"level": level, "runs": [verdict.plain() for verdict in verdicts]}) + "\n")
-    else:
-        show_verdicts(verdicts, level)
-    if any(verdict.level is None or verdict.level < level for verdict in verdicts):
-        raise typer.Exit(RunError.exit_code)
+    finish(verdicts, level, {} if json else None)
 
 
 @contextmanager
-def _source(
-    path: Path, only: str | None, *, anyway: bool
-) -> Iterator[tuple[list[tuple[Path, Record]], Path | Kit, Path]]:
+def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[list[tuple[Path, Record]], Tree, Path]]:
     """Find what is run again: runs with their records, where their code is, and the folder of the earlier runs."""
     from runner.tools.proof.integrity import runs_at
-    from runner.tools.proof.kit import is_kit, opened
+    from runner.tools.proof.kit import opened
     from runner.tools.proof.reproduce import require_whole
+    from trainkit.files import is_file
 
-    if not is_kit(path):
+    if not is_file(path):
         runs = runs_at(path, [])
         if only is not None or len(runs) != 1 or runs[0] != path:
             raise RequestError(
                 f"{path}: name the folder of one run, results/<experiment>/<run>, or an archive of runner bundle"
             )
-        yield [(path, require_whole(path, anyway=anyway))], project_root(), path.absolute().parent
+        yield [(path, require_whole(path, anyway=anyway))], Sources(project_root()), path.absolute().parent
         return
     with opened(path) as kit:
         if kit.faults and not anyway:

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,7 @@ from runner.core.errors import KitError
 from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.definitions import program as programs
+from runner.definitions.settings import nearest
 from runner.records.provenance import LOCKS
 from trainkit import files
 from trainkit.sources import hash_sources
@@ -22,15 +22,20 @@ DIFF = "request/code.diff"
 REFUSED = "does not take the kept changes"
 LARGEST_LOCK = 20_000_000
 LARGEST_DIFF = 4_000_000
-LACKS = {
-    "a submodule, left out: ": "{}, a submodule",
-    "as committed, its filter was not run: ": "{} as a filter writes it",
-}
+SUBMODULE, FILTERED = "a submodule, left out: ", "as committed, its filter was not run: "
+LACKS = {SUBMODULE: "{}, a submodule", FILTERED: "{} as a filter writes it"}
 """What is said of what a commit does not hold: how a line of an archive's manifest begins, and the words."""
 
 
 class Tree(Protocol):
     """What knows programs and lock files by commit."""
+
+    @property
+    def root(self) -> Path | None:
+        """The folder of the project, of which code may be run; None if nothing may be."""
+
+    def has(self, program: str) -> bool:
+        """Return whether programs can be looked for here: in a project, or where this script was run without one."""
 
     def here(self, program: str) -> str | None:
         """Hash the programs of this checkout; None if it has none."""
@@ -49,15 +54,20 @@ class Tree(Protocol):
 
 
 class Sources:
-    """Reads the programs and the lock file of one project."""
+    """Reads the programs and the lock file of a project, or of a folder whose scripts are run without one."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
+        self._is_project = nearest(root) is not None
+
+    def has(self, program: str) -> bool:
+        """Return whether this is a project, or the folder of this script."""
+        return self._is_project or self.here(program) is not None
 
     def here(self, program: str) -> str | None:
         """Hash the programs of this checkout."""
         try:
-            return hash_sources(programs.find(self._root, program).sources(self._root))
+            return hash_sources(programs.find(self.root, program).sources(self.root))
         except (KitError, OSError, ValueError):
             return None
 
@@ -66,7 +76,7 @@ class Sources:
         found = set()
         for name in LOCKS:
             with suppress(OSError):
-                found.add(hashlib.sha256(files.read_file(self._root / name, LARGEST_LOCK)).hexdigest())
+                found.add(hashlib.sha256(files.read_file(self.root / name, LARGEST_LOCK)).hexdigest())
             with suppress(git.GitError), self._view_of(commit) as (repository, view):
                 lock = view.ask("cat-file", "blob", f"{commit}:{repository.prefix}{name}")
                 found.add(hashlib.sha256(lock).hexdigest())
@@ -91,10 +101,9 @@ class Sources:
 
     def lacks(self, commit: str) -> list[str]:
         """Name what the commit does not hold of the project's folder."""
-        found = zip(LACKS.values(), self.lacking(commit), strict=True)
-        return [words.format(name) for words, names in found for name in names]
+        return [LACKS[kind].format(name) for kind, names in self.lacking(commit).items() for name in names]
 
-    def lacking(self, commit: str) -> tuple[list[str], list[str]]:
+    def lacking(self, commit: str) -> dict[str, list[str]]:
         """Name the submodules of the project's folder at a commit, and the Python files there that a filter writes."""
         try:
             with self._view_of(commit) as (repository, view):
@@ -102,40 +111,25 @@ class Sources:
                 submodules = [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]
                 filtered = [name for name in view.filtered() if name.endswith(".py")]
         except git.GitError:
-            return [], []
+            return {}
         prefix = repository.prefix
-        below = [
-            [one_line(name.removeprefix(prefix), 200) for name in names if name.startswith(prefix)]
-            for names in (submodules, filtered)
-        ]
-        return below[0], below[1]
+        return {
+            kind: [one_line(name.removeprefix(prefix), 200) for name in names if name.startswith(prefix)]
+            for kind, names in ((SUBMODULE, submodules), (FILTERED, filtered))
+        }
 
     @contextmanager
     def _view_of(self, commit: str, folder: Path | None = None) -> Iterator[tuple[git.Repository, git.View]]:
         """See a commit of the project's repository, its files in another folder; GitError if it is not there."""
         if not git.is_commit(commit):
             raise git.GitError("is none")
-        repository = git.find(self._root)
+        repository = git.find(self.root)
         if repository is None:
             raise git.GitError("cannot be looked for: this is no git repository")
-        with repository.view(folder or self._root) as view:
+        with repository.view(folder or self.root) as view:
             if view.run("cat-file", "-e", f"{commit}^{{commit}}").returncode:
                 raise git.GitError("is not in this repository: git fetch it")
             yield repository, view
-
-
-def lay_out(tree: Path, prefix: str, folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
-    """Copy a project's files into an empty folder, where they lie in their repository, and the kept changes on top.
-
-    Returns the project's folder in it; None, and why, if that fails. Changes to other parts of the repository are left
-    out: their files are not there.
-    """
-    place = PurePosixPath(prefix)
-    if place.is_absolute() or ".." in place.parts or "\0" in prefix:
-        return None, "lies in a folder that leads elsewhere"
-    project = Path(shutil.copytree(tree, folder / "repository" / place, symlinks=True))
-    why = None if diff is None else apply_changes(folder / "repository", diff, place)
-    return (None, why) if why else (project, "")
 
 
 def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) -> tuple[str | None, str]:

@@ -42,7 +42,7 @@ def verify_kit(kit: Kit, level: int) -> list[Verdict]:
     """Say of each run of an archive which level it reaches: none, if a byte of the archive is another."""
     if kit.faults:
         return [Verdict(one_line(kit.path), stopped=kit.faults)]
-    verdicts = list(verify(runs_at(kit.results, []), Inputs(None, kit) if level else None))
+    verdicts = list(verify(runs_at(kit.results, []), Inputs(kit) if level else None))
     for verdict in verdicts:
         verdict.run = f"{one_line(kit.path)}: {verdict.run.removeprefix(f'{kit.results}/')}"
     return verdicts

@@ -1,7 +1,8 @@
 """`runner verify`."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,22 +28,39 @@ def verify(
     1: its inputs are there and the same. `runner reproduce` goes further. Exit code 0: every run reaches the level
     asked for; 1: one does not.
     """
+    from runner.tools.proof.inputs import Inputs
+    from runner.tools.proof.integrity import runs_at
+    from runner.tools.proof.kit import opened
+    from runner.tools.proof.sources import Sources
+    from runner.tools.proof.verify import verify, verify_kit
+    from trainkit.files import is_file
+
     notes: list[str] = []
-    verdicts = _verdicts(run, level, notes)
+    if is_file(run):
+        with opened(run) as kit:
+            verdicts = verify_kit(kit, level)
+    else:
+        inputs = Inputs(Sources(project_root_or_here())) if level else None
+        verdicts = list(verify(runs_at(run, notes), inputs))
     for note in notes:
         say(f"note: {note}")
-    if json:
-        from runner.report.markup import json as encode
+    finish(verdicts, level, {"notes": notes} if json else None)
 
-        runs = [verdict.plain() for verdict in verdicts]
-        show_document(encode({"level": level, "runs": runs, "notes": notes}) + "\n")
+
+def finish(verdicts: list[Verdict], level: int, document: dict[str, Any] | None) -> None:
+    """Show verdicts, in a JSON document if there is one; exit code 1 if a run does not reach the level."""
+    if document is None:
+        _show(verdicts, level)
     else:
-        show_verdicts(verdicts, level)
+        from runner.report.markup import json
+
+        runs = [asdict(verdict) for verdict in verdicts]
+        show_document(json({"level": level, "runs": runs, **document}) + "\n")
     if any(verdict.level is None or verdict.level < level for verdict in verdicts):
         raise typer.Exit(RunError.exit_code)
 
 
-def show_verdicts(verdicts: list[Verdict], level: int) -> None:
+def _show(verdicts: list[Verdict], level: int) -> None:
     """Print a line for each run, and what stopped those that do not reach the level."""
     from runner.tools.proof.level import LEVELS
 
@@ -69,22 +87,3 @@ def show_verdicts(verdicts: list[Verdict], level: int) -> None:
         open_ = sorted({str(check) for verdict in verdicts for check in verdict.checks if check.same is None})
         for words in open_[:MOST_SHOWN]:
             show(f"  {words}")
-
-
-def _verdicts(path: Path, level: int, notes: list[str]) -> list[Verdict]:
-    from runner.tools.proof.integrity import runs_at
-    from runner.tools.proof.kit import is_kit, opened
-    from runner.tools.proof.verify import verify as look
-    from runner.tools.proof.verify import verify_kit
-
-    if is_kit(path):
-        with opened(path) as kit:
-            return verify_kit(kit, level)
-    inputs = None
-    if level:
-        from runner.definitions.settings import nearest
-        from runner.tools.proof.inputs import Inputs
-
-        root = project_root_or_here()
-        inputs = Inputs(root if nearest(root) else None)
-    return list(look(runs_at(path, notes), inputs))

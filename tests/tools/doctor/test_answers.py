@@ -69,7 +69,7 @@ def asked(port: int) -> Peer:
 def findings(peer: Peer) -> list[Finding]:
     """What is found of a peer, as if it were another host."""
     peer.addresses = ["10.0.0.2"]
-    return [one for one in check_peers([peer], FACTS, "node0") if one.check in ("clock", "versions")]
+    return [finding for finding in check_peers([peer], FACTS, "node0") if finding.check in ("clock", "versions")]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_skewed_clock_is_seen(skew: float, state: str, seen: str, fault: Fault
         peer = asked(port)
     assert peer.answer
     assert peer.answer["offset_seconds"] == pytest.approx(skew)
-    (found,) = [one for one in findings(peer) if one.check == "clock"]
+    (found,) = [finding for finding in findings(peer) if finding.check == "clock"]
     assert (found.state, seen in found.seen) == (state, True), found
     assert state == "ok" or "timedatectl set-ntp true" in found.mend
 
@@ -94,7 +94,7 @@ def test_a_skewed_clock_is_seen(skew: float, state: str, seen: str, fault: Fault
 def test_a_slow_way_is_no_skewed_clock() -> None:
     peer = Peer("node1", 1, ["10.0.0.2"], answer={"offset_seconds": 1.4, "within_seconds": 1.3, "facts": {}})
     peer.route, peer.state = Route("eth0", "10.0.0.1"), "open"
-    assert [one.state for one in findings(peer) if one.check == "clock"] == ["ok"]
+    assert [finding.state for finding in findings(peer) if finding.check == "clock"] == ["ok"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_a_stranger_says_cannot_move_the_cursor() -> None:
         peer = asked(port)
     assert peer.answer
     assert set(peer.answer["facts"]) == {"torch", "host"}
-    assert all(one.seen.isprintable() for one in findings(peer))
+    assert all(finding.seen.isprintable() for finding in findings(peer))
 
 
 def test_whoever_asks_nonsense_or_says_nothing_does_not_keep_others_out() -> None:
@@ -137,8 +137,8 @@ def test_whoever_asks_nonsense_or_says_nothing_does_not_keep_others_out() -> Non
             nonsense.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert nonsense.recv(100) == b""
         assert asked(port).answer
-        for one in silent:
-            one.close()
+        for asker in silent:
+            asker.close()
 
 
 def test_an_address_that_is_not_this_machine_s_or_a_port_in_use_is_refused() -> None:

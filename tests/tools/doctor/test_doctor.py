@@ -13,6 +13,11 @@ from tests.support.faults import Fault
 from tests.support.projects import Project
 
 
+def findings(stdout: str) -> list[dict[str, str]]:
+    """The findings of a document that are not ok."""
+    return [finding for finding in json.loads(stdout)["findings"] if finding["state"] != "ok"]
+
+
 def test_a_healthy_machine_has_no_finding(project: Project) -> None:
     before = project.written()
     done = project.runner("doctor", "--json", "--device", "cpu")
@@ -20,10 +25,9 @@ def test_a_healthy_machine_has_no_finding(project: Project) -> None:
     said = json.loads(done.stdout)
     assert list(said) == ["target", "device", "state", "counts", "findings"]
     assert (said["target"], said["device"], said["state"]) == ("local", "cpu", "ok")
-    assert {one["check"] for one in said["findings"]} == {
-        *("python", "torch", "shared-memory", "memory", "open-files", "disk"),
-    }
-    assert all(list(one) == ["check", "state", "where", "seen", "mend"] for one in said["findings"])
+    checks = [finding["check"] for finding in said["findings"]]
+    assert checks == ["python", "torch", "shared-memory", "memory", "open-files", "disk"]
+    assert all(list(finding) == ["check", "state", "where", "seen", "mend"] for finding in said["findings"])
     assert project.written() == before
 
 
@@ -65,8 +69,8 @@ def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path, 
     with fault.told():
         done = project.runner("doctor", "--results", full_disk / "results", "--json")
     assert done.code == 1
-    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["state"] == "wrong"]
-    assert found["check"] == "disk"
+    (found,) = findings(done.stdout)
+    assert (found["check"], found["state"]) == ("disk", "wrong")
     assert f"KiB free for {full_disk}/results" in found["seen"]
     assert "--results FOLDER" in found["mend"]
 
@@ -79,13 +83,13 @@ def test_few_open_files_are_a_finding(project: Project, fault: Fault) -> None:
         done = subprocess.run(
             words, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=False
         )
-    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
+    (found,) = findings(done.stdout)
     assert (done.returncode, found["check"], found["mend"]) == (1, "open-files", "ulimit -n 65536")
 
 
 def test_a_wrong_interface_in_the_environment_is_found_also_without_peers(project: Project) -> None:
     done = project.runner("doctor", "--json", env={"NCCL_SOCKET_IFNAME": "=nowhere0"})
-    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["state"] != "ok"]
+    (found,) = findings(done.stdout)
     assert (done.code, found["check"]) == (1, "interface")
     assert "NCCL_SOCKET_IFNAME==nowhere0 chooses no interface" in found["seen"]
 
@@ -115,9 +119,9 @@ def test_an_engine_or_a_cluster_that_is_not_there_is_wrong_only_where_it_is_aske
     assert project.runner("doctor", env=nothing).code == 0
     for target, check in (("compose", "engine"), ("kubernetes", "kubeconfig")):
         done = project.runner("doctor", "--on", target, "--json", env=nothing)
-        wrong = [one for one in json.loads(done.stdout)["findings"] if one["state"] == "wrong"]
-        assert (done.code, [one["check"] for one in wrong]) == (1, [check])
-        assert wrong[0]["mend"]
+        (found,) = findings(done.stdout)
+        assert (done.code, found["check"], found["state"]) == (1, check, "wrong")
+        assert found["mend"]
 
 
 @pytest.mark.slow

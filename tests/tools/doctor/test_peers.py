@@ -31,7 +31,8 @@ def hosts(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
 def findings(done: Ended, *states: str) -> dict[str, dict[str, Any]]:
     """The findings in some states, by check."""
     assert done.stdout, done.stderr
-    return {one["check"]: one for one in json.loads(done.stdout)["findings"] if one["state"] in (states or ("wrong",))}
+    found = json.loads(done.stdout)["findings"]
+    return {finding["check"]: finding for finding in found if finding["state"] in (states or ("wrong",))}
 
 
 def examined(host: Host, peer: str = "node1", **env: str) -> Ended:

@@ -61,11 +61,11 @@ def make_scaling(results: Path, make: Make, times: dict[str, list[float]], **cha
     definition = changes.pop("definition", {**MINIMAL, "published": SOURCE})
     facts = changes.pop("facts", {})
     for layout, seconds in times.items():
-        for number, one in enumerate(seconds, 1):
-            printed = lines_of_epochs(0, one, [2.0, 1.0, 0.5, 0.25], [0.5, 0.7, 0.8, 0.9], **facts)
+        for number, time in enumerate(seconds, 1):
+            printed = lines_of_epochs(0, time, [2.0, 1.0, 0.5, 0.25], [0.5, 0.7, 0.8, 0.9], **facts)
             ranks = range(Layout.parse(layout).world_size)
             stdout = {rank: printed.replace(b'"rank": 0', b'"rank": %d' % rank) for rank in ranks}
-            make.run(results, one, stdout=stdout, layout=layout, repeat=number, definition=definition, **changes)
+            make.run(results, time, stdout=stdout, layout=layout, repeat=number, definition=definition, **changes)
 
 
 def make_messages(results: Path, make: Make, operation: str = "all_reduce") -> None:
@@ -94,5 +94,5 @@ def scaling(results: Path, make: Make) -> Path:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    with browsers.running() as one:
-        yield one
+    with browsers.running() as started:
+        yield started

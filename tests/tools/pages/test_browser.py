@@ -15,11 +15,11 @@ from tests.tools.pages.conftest import HOSTILE, make_messages, make_scaling
 pytestmark = pytest.mark.browser
 
 TOO_WIDE = """
-[...document.querySelectorAll("body *")].filter(one => {
-  const box = one.getBoundingClientRect();
+[...document.querySelectorAll("body *")].filter(node => {
+  const box = node.getBoundingClientRect();
   const wide = document.documentElement.clientWidth;
-  return box.right > wide + 1 && !one.closest(".scroll, defs, clipPath");
-}).map(one => one.tagName + " " + (one.textContent || "").slice(0, 40))
+  return box.right > wide + 1 && !node.closest(".scroll, defs, clipPath");
+}).map(node => node.tagName + " " + (node.textContent || "").slice(0, 40))
 """
 CUT = """
 [...document.querySelectorAll("figure svg")].flatMap(svg => {
@@ -39,27 +39,27 @@ CONTRAST = """
     const [r, g, b] = numbers(colour).slice(0, 3).map(c => linear(c / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const ground = one => {
-    for (; one; one = one.parentElement) {
-      const colour = getComputedStyle(one).backgroundColor;
+  const ground = node => {
+    for (; node; node = node.parentElement) {
+      const colour = getComputedStyle(node).backgroundColor;
       if ((numbers(colour)[3] ?? 1) > 0) return colour;
     }
     return "rgb(255, 255, 255)";
   };
   return Math.min(...[...document.querySelectorAll("h1, h2, h3, h4, p, li, td, th, dt, dd, a, figcaption, svg text")]
-    .filter(one => one.textContent.trim()).map(one => {
-      const style = getComputedStyle(one);
-      const pair = [light(one.closest("svg") ? style.fill : style.color), light(ground(one))].sort((a, b) => b - a);
+    .filter(node => node.textContent.trim()).map(node => {
+      const style = getComputedStyle(node);
+      const pair = [light(node.closest("svg") ? style.fill : style.color), light(ground(node))].sort((a, b) => b - a);
       return (pair[0] + 0.05) / (pair[1] + 0.05);
     }));
 })()
 """
 DEAD_LINKS = """
-[...document.querySelectorAll("a[href]")].map(one => one.getAttribute("href"))
+[...document.querySelectorAll("a[href]")].map(node => node.getAttribute("href"))
   .filter(href => !href.startsWith("#") || !document.getElementById(href.slice(1)))
 """
 TWICE = """
-(() => { const ids = [...document.querySelectorAll("[id]")].map(one => one.id);
+(() => { const ids = [...document.querySelectorAll("[id]")].map(node => node.id);
   return ids.filter((id, place) => ids.indexOf(id) !== place); })()
 """
 
@@ -94,8 +94,8 @@ def test_every_number_of_a_table_leads_to_its_runs(browser: Browser, page: Path)
     assert tab.value(TWICE) == []
     cells = "[...document.querySelectorAll('section:has(h2) > h3:first-of-type + .scroll td')]"
     assert tab.value(f"{cells}.length") > 10
-    assert tab.value(f"{cells}.filter(one => one.textContent && !one.querySelector('a')).length") == 0
-    tab.value("[...document.querySelectorAll('td a')].find(one => one.textContent.startsWith('6.00')).click()")
+    assert tab.value(f"{cells}.filter(node => node.textContent && !node.querySelector('a')).length") == 0
+    tab.value("[...document.querySelectorAll('td a')].find(node => node.textContent.startsWith('6.00')).click()")
     target = "document.querySelector('div.cell:target')"
     assert tab.value(f"{target}.querySelector('h4').textContent") == "1x2"
     assert tab.value(f"{target}.querySelectorAll('tbody tr').length") == 3
@@ -129,7 +129,7 @@ def test_names_and_values_of_strangers_run_nothing_and_break_nothing(
             assert tab.complaints == []
             assert tab.requests == []
             assert tab.value("document.querySelectorAll('figure svg').length") >= 1
-            drawn = "[...document.querySelectorAll('figure svg')].map(one => one.textContent).join()"
+            drawn = "[...document.querySelectorAll('figure svg')].map(node => node.textContent).join()"
             assert number or "<script>" in tab.value(drawn)
             assert "49" not in tab.value("document.querySelector('h1').textContent")
 

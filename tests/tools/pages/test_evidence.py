@@ -9,8 +9,8 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.records.schema import NodeExit, Outcome
+from runner.tools.pages.evidence import tex
 from runner.tools.pages.files import write_evidence
-from runner.tools.pages.tex import tex
 from tests.support.projects import MINIMAL
 from tests.support.records import Make
 from tests.tools.pages.conftest import HOSTILE, make_scaling
@@ -19,7 +19,7 @@ from tests.tools.pages.conftest import HOSTILE, make_scaling
 def evidence_of(results: Path, experiment: str | None = None) -> tuple[str, str, list[str]]:
     """The page, the LaTeX file, and the files that were written."""
     path = results.parent / "a page_1.html"
-    written = write_evidence([results], path, experiment=experiment, plots=None).written
+    written = write_evidence([results], path, experiment=experiment, plots=None)
     return path.read_text("utf-8"), (results.parent / "a-page_1.tex").read_text("utf-8"), written
 
 

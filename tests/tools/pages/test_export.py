@@ -82,7 +82,7 @@ def scalars(folder: Path) -> dict[str, dict[str, list[tuple[int, float]]]]:
     for path in sorted(folder.glob("*/*/events.out.tfevents.*")):
         events = EventAccumulator(str(path)).Reload()
         tags = events.Tags()["scalars"]
-        found[path.parent.name] = {tag: [(one.step, one.value) for one in events.Scalars(tag)] for tag in tags}
+        found[path.parent.name] = {tag: [(point.step, point.value) for point in events.Scalars(tag)] for tag in tags}
     return found
 
 
@@ -162,7 +162,7 @@ def test_a_link_in_place_of_an_event_file_is_not_followed(results: Path, tmp_pat
 def test_a_package_that_is_missing_is_named_with_the_way_to_install_it(
     library: str, export: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [one for one in sys.modules if one.partition(".")[0] == library]:
+    for name in [module for module in sys.modules if module.partition(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
     target = f"sqlite:///{tmp_path}/x.db" if library == "mlflow" else tmp_path
@@ -217,8 +217,8 @@ def test_mlflow_finds_every_run_once_with_its_parameters_figures_and_curves(resu
         assert run.metrics.items() <= theirs.data.metrics.items()
         for name, points in run.curves.items():
             history = MlflowClient(tracking_uri=store).get_metric_history(theirs.info.run_id, name)
-            assert [(one.step, one.value, one.timestamp) for one in history] == [tuple(point) for point in points]
-    assert [one.info.status for one in found_in(store, "odd")] == ["FAILED"]
+            assert [(at.step, at.value, at.timestamp) for at in history] == [tuple(point) for point in points]
+    assert [run.info.status for run in found_in(store, "odd")] == ["FAILED"]
 
 
 @pytest.mark.mlflow
@@ -228,7 +228,7 @@ def test_a_changed_run_takes_the_place_of_the_old_one_and_one_that_was_cut_off_i
     mlflow_store.export(runs(results), store)
     edited(min(results.glob("tiny/*")), "metrics", "train_seconds", value=11.0)
     assert mlflow_store.export(runs(results), store) == (0, 1, 3)
-    assert [one.data.metrics["train_seconds"] for one in found_in(store, "tiny")] == [11.0, 6.0, 6.25]
+    assert [run.data.metrics["train_seconds"] for run in found_in(store, "tiny")] == [11.0, 6.0, 6.25]
     with sqlite3.connect(tmp_path / "runs.db") as database:
         database.execute("DELETE FROM tags WHERE key = 'kit.digest'")
     assert mlflow_store.export(runs(results), store) == (0, 4, 0)
@@ -299,7 +299,7 @@ def test_a_tracking_server_takes_every_run_once(results: Path, server: str) -> N
     for expected in words:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, f"4 runs are in {server}: {expected}\n"), done.stderr
-    assert [one.data.metrics["train_seconds"] for one in found_in(server, "tiny")] == [10.0, 6.0, 6.25]
+    assert [run.data.metrics["train_seconds"] for run in found_in(server, "tiny")] == [10.0, 6.0, 6.25]
 
 
 @pytest.mark.slow

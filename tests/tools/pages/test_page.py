@@ -81,8 +81,8 @@ def test_a_slow_down_is_called_one_where_claims_are_counted(
     results: Path, make: Make, times: dict[str, list[float]], verdict: str
 ) -> None:
     for layout, seconds in {"1x1": [10.0, 10.1, 9.9], **times}.items():
-        for one in seconds:
-            make.run(results, one, layout=layout)
+        for time in seconds:
+            make.run(results, time, layout=layout)
     page = page_of(results)
     assert f"\n{verdict}</p>" in page.partition("<nav")[0]
     layout, seconds = list(times.items())[-1]
@@ -243,17 +243,17 @@ def test_names_of_strangers_are_text_and_files_stay_in_their_folder(results: Pat
     assert all(re.fullmatch(r"[\w.-]+", path.name) for path in drawn)
     for path in drawn:
         if path.suffix == ".svg":
-            assert not {one.tag.rpartition("}")[2] for one in ET.parse(path).iter()} & {"script", "image", "a"}  # noqa: S314
+            assert not {tag.tag.rpartition("}")[2] for tag in ET.parse(path).iter()} & {"script", "image", "a"}  # noqa: S314
 
 
 @pytest.mark.slow
 def test_runs_of_several_folders_are_compared_and_copies_count_once(tmp_path: Path, make: Make) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    make_scaling(one, make, {"1x1": [10.0, 10.1, 9.9]})
+    first, other = tmp_path / "first", tmp_path / "other"
+    make_scaling(first, make, {"1x1": [10.0, 10.1, 9.9]})
     make_scaling(other, make, {"1x2": [6.0, 6.1, 5.9]})
-    page = page_of(one, other)
+    page = page_of(first, other)
     assert "1x2 is 1.67 times as fast as 1x1" in page
-    again = page_of(one, other, other)
+    again = page_of(first, other, other)
     assert "3 runs lie in more than one of the folders, and count once" in again
     assert "6 runs in 1 table" in again
 

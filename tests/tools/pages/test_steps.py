@@ -26,12 +26,12 @@ def test_over_the_baseline_of_the_table_the_claims_are_those_of_the_table() -> N
 
 
 def test_over_another_baseline_a_speed_up_is_judged_anew_and_claims_hold_together() -> None:
-    one = base(axes={"way": "a"}) + pair((6.0, 6.1, 5.9), axes={"way": "a"})
-    alone = steps(block(one + pair(ONE, axes={"way": "b"}) + four((6.0, 6.1, 5.9), "b"), DECLARED))
+    of_a = base(axes={"way": "a"}) + pair((6.0, 6.1, 5.9), axes={"way": "a"})
+    alone = steps(block(of_a + pair(ONE, axes={"way": "b"}) + four((6.0, 6.1, 5.9), "b"), DECLARED))
     assert alone["1x4 b"].baseline.first.cell == "1x2 b"
     assert alone["1x4 b"].claimed is True
     others = pair(ONE, axes={"way": "b"}) + four(ALMOST, "b") + pair(ONE, axes={"way": "c"}) + four(ALMOST, "c")
-    among = steps(block(one + others, DECLARED))
+    among = steps(block(of_a + others, DECLARED))
     assert among["1x2 a"].claimed is True
     for cell in ("1x4 b", "1x4 c"):
         assert str(among[cell].claimed).endswith("among all rows (Holm)")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.projects import Project
+from tests.support.projects import Ended, Project
 from tests.support.repository import commit_all
 
 
@@ -15,10 +15,16 @@ def committed(project: Project, top: Path | None = None) -> None:
     commit_all(top or project.root)
 
 
+def ran(project: Project, *words: str | Path, code: int = 0, env: dict[str, str] | None = None) -> Ended:
+    """Give a command that ends with this exit code."""
+    ended = project.runner(*words, env=env)
+    assert ended.code == code, ended.snapshot
+    return ended
+
+
 def one_run(project: Project) -> Path:
     """Run one cell of a project; its folder."""
-    ended = project.runner("run", "tiny", "--layout", "1x1")
-    assert ended.code == 0, ended.snapshot
+    ran(project, "run", "tiny", "--layout", "1x1")
     return project.runs()[-1]
 
 

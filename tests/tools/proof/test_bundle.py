@@ -24,7 +24,7 @@ from runner.tools.proof.masking import Mask
 from tests.support.projects import Project, make_project
 from tests.support.records import Make
 from tests.support.repository import git
-from tests.tools.proof.conftest import committed
+from tests.tools.proof.conftest import committed, ran
 
 
 @pytest.fixture(scope="module")
@@ -37,27 +37,22 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (project.root / "LICENSE").write_text("Do what you like.\n")
     (project.root / "link").symlink_to("/etc/passwd")
     committed(project)
-    ended = project.runner("run", "tiny")
-    assert ended.code == 0, ended.snapshot
-    ended = project.runner("bundle", "results", "-o", "kit.tar")
-    assert ended.code == 0, ended.snapshot
+    ran(project, "run", "tiny")
+    ended = ran(project, "bundle", "results", "-o", "kit.tar")
     assert "link: it is a link" in ended.stderr
     return project
 
 
 def test_made_twice_it_has_the_same_bytes(bundled: Project, tmp_path: Path) -> None:
-    ended = bundled.runner("bundle", "results", "-o", tmp_path / "again.tar", env={"TZ": "Asia/Tokyo", "LC_ALL": "C"})
-    assert ended.code == 0, ended.snapshot
+    ran(bundled, "bundle", "results", "-o", tmp_path / "again.tar", env={"TZ": "Asia/Tokyo", "LC_ALL": "C"})
     assert (tmp_path / "again.tar").read_bytes() == (bundled.root / "kit.tar").read_bytes()
 
 
 def test_it_is_verified_and_summarised_without_unpacking_it(bundled: Project, tmp_path: Path) -> None:
     elsewhere = Project(tmp_path, bundled.env)
-    ended = elsewhere.runner("verify", bundled.root / "kit.tar", "--json")
-    assert ended.code == 0, ended.snapshot
+    ended = ran(elsewhere, "verify", bundled.root / "kit.tar", "--json")
     assert [run["level"] for run in json.loads(ended.stdout)["runs"]] == [1, 1]
-    shown = elsewhere.runner("summarize", bundled.root / "kit.tar")
-    assert shown.code == 0, shown.snapshot
+    shown = ran(elsewhere, "summarize", bundled.root / "kit.tar")
     assert "| 1x2 |" in shown.stdout
     assert list(tmp_path.iterdir()) == []
 
@@ -76,7 +71,7 @@ def test_it_holds_what_a_reviewer_needs(bundled: Project) -> None:
 
 def test_nothing_private_is_in_it_and_what_stands_for_it_is_said(bundled: Project) -> None:
     with tarfile.open(bundled.root / "kit.tar") as tar:
-        texts = {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
+        texts = {file.name: tar.extractfile(file).read() for file in tar}  # type: ignore[union-attr]
     everything = b"\n".join(text for name, text in texts.items() if "/project/" not in name)
     for form in (
         str(bundled.root),
@@ -116,7 +111,7 @@ def test_a_flipped_bit_anywhere_in_it_is_found_in_100_of_100(bundled: Project, t
 def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_path: Path) -> None:
     data = (bundled.root / "kit.tar").read_bytes()
     with tarfile.open(bundled.root / "kit.tar") as tar:
-        places = {one.name: one.offset_data + one.size // 2 for one in tar if one.size}
+        places = {file.name: file.offset_data + file.size // 2 for file in tar if file.size}
     assert len(places) > 20
     for name, place in places.items():
         (tmp_path / "kit.tar").write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
@@ -130,9 +125,7 @@ def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_pa
 def test_one_that_is_cut_off_is_found(bundled: Project, tmp_path: Path, share: float) -> None:
     data = (bundled.root / "kit.tar").read_bytes()
     (tmp_path / "kit.tar").write_bytes(data[: int(len(data) * share)])
-    assert altered(tmp_path / "kit.tar")
-    ended = bundled.runner("verify", tmp_path / "kit.tar")
-    assert ended.code == 1
+    ended = ran(bundled, "verify", tmp_path / "kit.tar", code=1)
     assert "no level" in ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
 
@@ -190,8 +183,7 @@ def test_one_from_a_stranger_writes_nothing_outside_and_is_refused_in_one_line(
         add(tar)
     before = project.written()
     for command in ("verify", "summarize"):
-        ended = project.runner(command, tmp_path / "evil.tar")
-        assert ended.code == 1, ended.snapshot
+        ended = ran(project, command, tmp_path / "evil.tar", code=1)
         assert ended.stderr.count("\n") == 1
         assert "evil.tar: no level: " in ended.stderr
         assert says in ended.stderr
@@ -222,8 +214,8 @@ def header(kind: bytes, size: int) -> bytes:
 def test_headers_that_tarfile_reads_for_long_or_one_within_the_other_are_refused_at_once(
     tmp_path: Path, kind: bytes, text: bytes, times: int
 ) -> None:
-    one = header(kind, len(text)) + text + bytes(-len(text) % 512)
-    (tmp_path / "evil.tar").write_bytes(one * times + header(tarfile.REGTYPE, 0) + bytes(1_024))
+    headers = header(kind, len(text)) + text + bytes(-len(text) % 512)
+    (tmp_path / "evil.tar").write_bytes(headers * times + header(tarfile.REGTYPE, 0) + bytes(1_024))
     began = time.process_time()
     with pytest.raises(RunError, match="a header of .* bytes that runner bundle does not write"):
         unpack(tmp_path / "evil.tar", tmp_path / "out")
@@ -270,7 +262,7 @@ def test_a_committed_file_whose_name_is_not_utf_8_is_bundled_and_described(
     with opened(tmp_path / "kit.tar") as kit:
         assert kit.faults == []
         graph = json.loads((kit.folder / "ro-crate-metadata.json").read_bytes())["@graph"]
-    assert f"project/{commit}/caf%E9.txt" in [one["@id"] for one in graph]
+    assert f"project/{commit}/caf%E9.txt" in [entity["@id"] for entity in graph]
 
 
 def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
@@ -282,7 +274,7 @@ def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
     make.run(tmp_path / "results")
     monkeypatch.setattr(Bundle, "fill", fill)
     with pytest.raises(RequestError, match=r"kit.tar: cannot be written: No space left on device \(/tmp/"):
-        write_bundle(tmp_path / "results", None, tmp_path / "kit.tar", lambda _: None)
+        write_bundle(tmp_path / "results", tmp_path, tmp_path / "kit.tar", lambda _: None)
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 
@@ -291,15 +283,13 @@ def test_an_altered_record_is_not_bundled(finished: Project, tmp_path: Path) -> 
     shutil.copytree(finished.results, results)
     raw = next(results.glob("tiny/*/raw/node0-rank0.stdout"))
     raw.write_bytes(raw.read_bytes() + b"\n")
-    ended = finished.runner("bundle", results, "-o", tmp_path / "kit.tar")
-    assert ended.code == 1
+    ended = ran(finished, "bundle", results, "-o", tmp_path / "kit.tar", code=1)
     assert "raw/node0-rank0.stdout: altered" in ended.stderr
     assert not (tmp_path / "kit.tar").exists()
 
 
 def test_records_without_a_commit_go_without_code_and_it_says_so(finished: Project, tmp_path: Path) -> None:
-    ended = finished.runner("bundle", finished.results, "-o", tmp_path / "kit.tar")
-    assert ended.code == 0, ended.snapshot
+    ended = ran(finished, "bundle", finished.results, "-o", tmp_path / "kit.tar")
     assert "left out: the code of results/tiny/" in ended.stderr
     assert "the record names no commit" in ended.stderr
 
@@ -310,8 +300,7 @@ def test_a_hundred_runs_are_bundled_and_verified_within_ten_seconds(project: Pro
     for number in range(100):
         make.run(project.results, layout=f"1x{number % 4 + 1}")
     begun = sum(os.times()[2:4])
-    ended = project.runner("bundle", "results", "-o", "kit.tar")
-    assert ended.code == 0, ended.snapshot
+    ran(project, "bundle", "results", "-o", "kit.tar")
     assert project.runner("verify", "kit.tar", "--level", "0").code == 0
     assert 0.1 < sum(os.times()[2:4]) - begun < 10
 
@@ -319,13 +308,13 @@ def test_a_hundred_runs_are_bundled_and_verified_within_ten_seconds(project: Pro
 def test_the_description_names_every_run_and_every_file(bundled: Project) -> None:
     with opened(bundled.root / "kit.tar") as kit:
         crate = json.loads((kit.folder / "ro-crate-metadata.json").read_bytes())
-        graph = {one["@id"]: one for one in crate["@graph"]}
-        actions = [one for one in graph.values() if one["@type"] == "CreateAction"]
+        graph = {entity["@id"]: entity for entity in crate["@graph"]}
+        actions = [entity for entity in graph.values() if entity["@type"] == "CreateAction"]
         assert len(actions) == len(kit_runs(kit.folder)) == 2
-        named = {one["@id"] for one in graph["./"]["hasPart"]}
+        named = {part["@id"] for part in graph["./"]["hasPart"]}
         there = {path.relative_to(kit.folder).as_posix() for path in kit.folder.rglob("*") if path.is_file()}
         assert there - named - {"ro-crate-metadata.json", "SHA256SUMS"} == set()
-        assert all(graph[one["@id"]] for action in actions for one in (*action["object"], *action["result"]))
+        assert all(graph[part["@id"]] for action in actions for part in (*action["object"], *action["result"]))
         assert graph[graph["./"]["license"]["@id"]]["@type"] == "File"
 
 
@@ -346,8 +335,8 @@ def test_the_validator_of_the_profile_finds_nothing_wrong_and_finds_what_is(bund
         assert done.returncode == 0, done.stdout + done.stderr
         path = kit.folder / "ro-crate-metadata.json"
         crate = json.loads(path.read_bytes())
-        for one in crate["@graph"]:
-            one.pop("instrument", None)
+        for entity in crate["@graph"]:
+            entity.pop("instrument", None)
         path.write_text(json.dumps(crate))
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 1, done.stdout + done.stderr

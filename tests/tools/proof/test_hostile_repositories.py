@@ -12,7 +12,7 @@ from tests.support.hostile import arm, touch_all
 from tests.support.projects import Project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
-from tests.tools.proof.conftest import committed
+from tests.tools.proof.conftest import committed, ran
 
 COMMANDS = (
     ("run", "tiny", "--layout", "1x1"),
@@ -61,8 +61,7 @@ def test_a_repository_in_an_archive_is_not_asked(project: Project, make: Make, t
     (top / manifest.NAME).write_bytes(manifest.write(manifest.make(top)))
     with (project.root / "evil.tar").open("wb") as file:
         pack(top, file)
-    ended = project.runner("verify", "evil.tar")
-    assert ended.code == 1, ended.snapshot
+    ended = ran(project, "verify", "evil.tar", code=1)
     assert ("a repository of git; runner bundle packs none" in ended.stderr) is not bare
     assert list((tmp_path / "marks").iterdir()) == []
 
@@ -90,8 +89,7 @@ def test_data_may_be_a_link_or_a_file_of_the_repository(project: Project, tmp_pa
     elif what == "file":
         data.unlink()
         data.symlink_to(tmp_path / "far")
-    ended = project.runner("reproduce", project.runs()[0], "--json")
-    assert ended.code == 0, ended.snapshot
+    ended = ran(project, "reproduce", project.runs()[0], "--json")
     (verdict,) = json.loads(ended.stdout)["runs"]
     assert verdict["level"] >= 2
     (log,) = (project.root / "reproduced").rglob("node0-rank0.stdout")

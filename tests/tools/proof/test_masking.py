@@ -10,7 +10,7 @@ from runner.tools.proof.kit import opened
 from runner.tools.proof.masking import Mask, mask_json
 from tests.support.projects import OK, Project
 from tests.support.records import Make
-from tests.tools.proof.conftest import change_launch, committed, one_run
+from tests.tools.proof.conftest import change_launch, committed, one_run, ran
 
 READS = OK.replace('"--verbose", action="store_true"', '"--data-dir", default="data"')
 HOME = "/home/alice/imagenet"
@@ -31,7 +31,7 @@ def test_a_host_with_the_name_of_an_experiment_an_optimizer_or_a_key_changes_not
         with (folder.raw / "node0-rank0.stdout").open("ab") as file:
             file.write(b"on adam: loss 0.5\n")
         folder.seal()
-    write_bundle(tmp_path / "results", None, tmp_path / "kit.tar", lambda _: None)
+    write_bundle(tmp_path / "results", tmp_path, tmp_path / "kit.tar", lambda _: None)
     with opened(tmp_path / "kit.tar") as kit:
         runs = sorted(kit.results.glob("tiny/*"))
         assert len(runs) == 4
@@ -75,13 +75,11 @@ def test_an_arg_in_which_a_folder_was_masked_is_named_and_not_run_with_another_o
     committed(project)
     assert project.runner("run", "tiny").code == 0
     assert project.runner("bundle", "results").code == 0
-    ended = project.runner("verify", "kit.tar")
-    assert ended.code == 0, ended.snapshot
+    ended = ran(project, "verify", "kit.tar")
     words = "args.data_dir, definition.matrix.data_dir: runner bundle has masked a folder in it"
     assert f"  args: not checked: {words}" in ended.stdout
-    ended = project.runner("reproduce", "kit.tar", "--json")
-    assert ended.code == 1, ended.snapshot
-    verdicts = {one["level"] >= 2: one for one in json.loads(ended.stdout)["runs"]}
+    ended = ran(project, "reproduce", "kit.tar", "--json", code=1)
+    verdicts = {verdict["level"] >= 2: verdict for verdict in json.loads(ended.stdout)["runs"]}
     assert sorted(verdicts) == [False, True]
     (why,) = verdicts[False]["stopped"]
     assert "args.data_dir: a folder, masked in the archive; runner run tiny --set data_dir=..." in why

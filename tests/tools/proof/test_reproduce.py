@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.folder import RunFolder
 from runner.report.run_summary import summary_of
 from runner.tools.proof.comparison import compare, explain
+from runner.tools.proof.level import Check
 from runner.tools.proof.reproduce import options_again
 from tests.support.predictions import lines
 from tests.support.projects import OK, Project, make_project
 from tests.support.records import Make
-from tests.tools.proof.conftest import committed
+from tests.tools.proof.conftest import committed, ran
 
 COUNTS = """
     import os, pathlib
@@ -59,8 +59,7 @@ def test_a_stranger_verifies_and_reproduces_an_archive_without_a_clone(repeated:
     stranger = Project(tmp_path, repeated.env)
     shutil.copy(repeated.root / "kit.tar", tmp_path / "kit.tar")
     assert stranger.runner("verify", "kit.tar").code == 0
-    ended = stranger.runner("reproduce", "kit.tar")
-    assert ended.code == 0, ended.snapshot
+    ended = ran(stranger, "reproduce", "kit.tar")
     assert "kit.tar: tiny/" in ended.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
 
@@ -114,10 +113,10 @@ def test_a_command_repeats_a_run_whose_choices_are_too_long_to_write_down(make: 
 
 
 def test_a_run_that_followed_the_clock_and_does_not_say_how_is_named_as_such(make: Make, tmp_path: Path) -> None:
-    one, other = (make.run(tmp_path, stdout={0: make.lines(0, 1.0)}).read() for _ in range(2))
-    assert "followed the clock" not in explain(one, other)
-    one.facts["repeat_with"] = None
-    assert explain(one, other) == "the run followed the clock, and has not reported the arguments that repeat it"
+    before, after = (make.run(tmp_path, stdout={0: make.lines(0, 1.0)}).read() for _ in range(2))
+    assert "followed the clock" not in explain(before, after)
+    before.facts["repeat_with"] = None
+    assert explain(before, after) == "the run followed the clock, and has not reported the arguments that repeat it"
 
 
 @pytest.mark.parametrize(
@@ -129,34 +128,23 @@ def test_a_run_that_followed_the_clock_and_does_not_say_how_is_named_as_such(mak
     ],
 )
 def test_what_may_explain_a_difference_is_named(make: Make, tmp_path: Path, change: Any, cause: str) -> None:
-    def run(loss: float, **start: Any) -> RunFolder:
-        text = make.lines(0, 1.0, **start)
-        text = text.replace(
-            b'"epoch_num": 1, "trained', b'"loss_hex": "%s", "epoch_num": 1, "trained' % loss.hex().encode()
-        )
-        assert b"loss_hex" in text
-        return make.run(tmp_path, stdout={0: text})
-
-    one, other = run(0.5), run(0.75, **change)
-    checks = compare(one.path, one.read(), other.path, other.read(), [summary_of(one.read())])
-    assert checks[0].same is False
-    assert cause in checks[0].words
+    before, after = (make.run(tmp_path, stdout={0: make.lines(0, 1.0, **facts)}).read() for facts in ({}, change))
+    assert explain(before, after) == cause
 
 
-def test_a_time_outside_the_interval_of_the_earlier_runs_is_not_level_4(make: Make, tmp_path: Path) -> None:
-    earlier = [summary_of(make.run(tmp_path, seconds=seconds).read()) for seconds in (1.0, 1.01, 1.02)]
-    one = make.run(tmp_path, seconds=1.0)
-    for seconds, same in ((1.015, True), (1.5, False)):
-        new = make.run(tmp_path, seconds=seconds)
-        assert compare(one.path, one.read(), new.path, new.read(), earlier)[2].same is same
-
-
-def test_a_time_on_another_kind_of_machine_is_not_compared(make: Make, tmp_path: Path) -> None:
+def test_a_time_is_compared_with_the_interval_of_earlier_runs_on_the_same_kind_of_machine(
+    make: Make, tmp_path: Path
+) -> None:
     small, large = (make.launch().host | {"memory_bytes": size} for size in (16_000_000_000, 24_000_000_000))
     earlier = [make.run(tmp_path, seconds=seconds, host=small) for seconds in (1.0, 1.01, 1.02)]
-    one, new = earlier[0], make.run(tmp_path, seconds=1.01, host=large)
-    time = compare(one.path, one.read(), new.path, new.read(), [summary_of(each.read()) for each in earlier])[2]
-    assert str(time) == "time: not checked: another kind of machine: memory differs: 16.0 GB and 24.0 GB"
+
+    def time_of(seconds: float, host: Any) -> Check:
+        first, new = earlier[0], make.run(tmp_path, seconds=seconds, host=host)
+        return compare(first.path, first.read(), new.path, new.read(), [summary_of(run.read()) for run in earlier])[2]
+
+    assert [time_of(seconds, small).same for seconds in (1.015, 1.5)] == [True, False]
+    why = "another kind of machine: memory differs: 16.0 GB and 24.0 GB"
+    assert str(time_of(1.01, large)) == f"time: not checked: {why}"
 
 
 def test_nothing_is_run_from_a_record_whose_hashes_do_not_hold_unless_asked(repeated: Project, tmp_path: Path) -> None:
@@ -198,8 +186,7 @@ def test_what_cannot_be_run_again_is_refused_in_one_line(repeated: Project, fini
 
 def test_a_commit_that_is_gone_is_named(repeated: Project, project: Project, tmp_path: Path) -> None:
     committed(project)
-    ended = project.runner("reproduce", repeated.runs()[0], "--results", tmp_path / "again")
-    assert ended.code == 1
+    ended = ran(project, "reproduce", repeated.runs()[0], "--results", tmp_path / "again", code=1)
     assert "is not in this repository: git fetch it" in ended.stderr
 
 

@@ -81,7 +81,7 @@ def test_a_record_of_another_version_is_not_accused_of_what_that_may_have_read(
     assert (verdict.level, verdict.stopped) == (0, [])
     (check,) = verdict.checks
     assert check.same is None
-    assert "another version (0.0.9) made the record: " in check.words
+    assert "another version (0.0.9) made the record: " in check.says
 
 
 def test_a_time_of_a_foreign_log_is_held_against_the_log(make: Make, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from runner.definitions.definition import hash_resolved
-from runner.tools.proof.sources import lay_out
+from runner.tools.proof.kit import Kit
 from tests.support.projects import Project, make_project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
-from tests.tools.proof.conftest import change_launch, committed, one_run
+from tests.tools.proof.conftest import change_launch, committed, one_run, ran
 
 
 def change(project: Project) -> None:
@@ -20,8 +20,7 @@ def change(project: Project) -> None:
 
 
 def bundled(project: Project) -> Path:
-    ended = project.runner("bundle", "results")
-    assert ended.code == 0, ended.snapshot
+    ran(project, "bundle", "results")
     return project.root / "kit.tar"
 
 
@@ -36,21 +35,20 @@ def test_a_project_in_a_folder_of_a_repository_is_verified_and_made_again_from_i
     run = one_run(project)
     git(top, "stash", "--quiet")
     for where in (run, bundled(project)):
-        ended = project.runner("verify", where)
-        assert ended.code == 0, ended.snapshot
+        ended = ran(project, "verify", where)
         assert " and the kept changes" in ended.stdout
-        ended = project.runner("reproduce", where)
-        assert ended.code == 0, ended.snapshot
-    ended = project.runner("verify", "reproduced")
-    assert ended.code == 0, ended.snapshot
+        ran(project, "reproduce", where)
+    ran(project, "verify", "reproduced")
 
 
 @pytest.mark.parametrize("prefix", ["/etc", "../../etc", "a/../../etc", "a\0b"])
 def test_a_prefix_from_a_stranger_leads_nowhere_else(tmp_path: Path, prefix: str) -> None:
-    (tmp_path / "tree").mkdir()
-    made, why = lay_out(tmp_path / "tree", prefix, tmp_path / "scratch" / "deep" / "er", None)
+    commit = "a" * 40
+    (tmp_path / "kit" / "project" / commit).mkdir(parents=True)
+    kit = Kit(tmp_path / "kit.tar", tmp_path / "kit")
+    made, why = kit.check_out({"commit": commit, "prefix": prefix}, tmp_path / "scratch" / "deep" / "er", None)
     assert (made, why) == (None, "lies in a folder that leads elsewhere")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["tree"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kit"]
 
 
 @pytest.mark.slow
@@ -58,8 +56,7 @@ def test_what_git_leaves_out_of_its_own_archives_is_in_the_checkout(project: Pro
     (project.root / ".gitattributes").write_text("experiments/toys export-ignore\n*.yaml export-subst\n")
     committed(project)
     one_run(project)
-    ended = project.runner("verify", bundled(project))
-    assert ended.code == 0, ended.snapshot
+    ran(project, "verify", bundled(project))
 
 
 @pytest.mark.slow
@@ -100,8 +97,7 @@ def test_changes_that_no_tree_takes_are_found_also_where_the_programs_are_those_
     change_launch(
         project, run, lambda launch: launch["code"].update(diff_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     )
-    ended = project.runner("verify", run)
-    assert ended.code == 1, ended.snapshot
+    ended = ran(project, "verify", run, code=1)
     assert "  level 1: programs: those of this checkout, but commit" in ended.stdout
     assert "does not take the kept changes: error: x.png: No such file or directory" in ended.stdout
 
@@ -117,8 +113,7 @@ def test_nothing_is_run_with_changes_that_were_cut(project: Project) -> None:
 def test_a_run_that_is_made_again_rests_on_its_inputs(project: Project) -> None:
     run = with_kept_changes(project)
     change_launch(project, run, lambda launch: launch["code"].update(sources_sha256="d" * 64))
-    ended = project.runner("reproduce", run, "--json")
-    assert ended.code == 1, ended.snapshot
+    ended = ran(project, "reproduce", run, "--json", code=1)
     (verdict,) = json.loads(ended.stdout)["runs"]
     assert (verdict["level"], verdict["checks"][0]["same"]) == (0, True)
     assert verdict["stopped"][0].startswith("programs: neither those of this checkout nor of commit")
@@ -134,10 +129,9 @@ def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: 
     code = {"commit": commit, "dirty": False, "sources_sha256": "c" * 64}
     make.run(project.results, layout="1x3", program="toys.gone", code=code, definition_sha256=sha256)
     bundled(project)
-    ended = project.runner("reproduce", "kit.tar", "--json")
-    assert ended.code == 1, ended.snapshot
+    ended = ran(project, "reproduce", "kit.tar", "--json", code=1)
     verdicts = json.loads(ended.stdout)["runs"]
-    assert sorted(one["level"] >= 2 for one in verdicts) == [False, False, True]
-    assert any("the record names no commit to run again" in why for one in verdicts for why in one["stopped"])
+    assert sorted(verdict["level"] >= 2 for verdict in verdicts) == [False, False, True]
+    assert any("the record names no commit to run again" in why for verdict in verdicts for why in verdict["stopped"])
     assert "/tmp/" not in ended.stdout  # a name, not a place to write
     assert str(project.root.parent) not in ended.stdout

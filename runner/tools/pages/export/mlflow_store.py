@@ -45,13 +45,8 @@ class Counts(NamedTuple):
 def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = lambda _: None) -> Counts:
     """Write runs to MLflow, each once: a run is known by its id, and its state by a digest, which are tags.
 
-    Args:
-        runs: what to write.
-        uri: of a tracking server, or `sqlite:///FILE`.
-        say: takes a line after every thousand runs.
-
-    Raises:
-        RequestError: MLflow is not installed, or the store cannot be reached, read or written.
+    The address is that of a tracking server, or `sqlite:///FILE`; `say` takes a line after every thousand runs.
+    RequestError if MLflow is not installed, or the store cannot be reached, read or written.
     """
     _check(uri)
     _import()

@@ -95,6 +95,7 @@ def exported(record: Record) -> ExportedRun:
         "commit": one_line(launch.code.get("commit") or ""),
         **summary.same,
     }
+    figures = {**check_metrics(record.metrics, Doubts()), **summary.load}
     return ExportedRun(
         id=safe_name(launch.id),
         experiment=safe_name(launch.experiment),
@@ -103,7 +104,7 @@ def exported(record: Record) -> ExportedRun:
         ended_ms=ended,
         params={safe_name(key): _word(value) for key, value in {**given, **own}.items()},
         tags={safe_name(key): value for key, value in told.items() if value},
-        metrics=_figures({**check_metrics(record.metrics, Doubts()), **summary.load}),
+        metrics={safe_name(name): float(value) for name, value in figures.items()},
         curves=_curves(record, started),
         load=_load(record, started),
     )
@@ -122,10 +123,6 @@ def _read(results: Path, path: str) -> Record:
 
 def _word(value: object) -> str:
     return one_line(value if isinstance(value, str) else msgspec.json.encode(value).decode())
-
-
-def _figures(values: dict[str, float]) -> dict[str, float]:
-    return {safe_name(name): float(value) for name, value in values.items()}
 
 
 def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
