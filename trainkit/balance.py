@@ -22,15 +22,14 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import ceil, lcm
-from typing import TypeVar
 
 from trainkit import distributed, sharding
 from trainkit.communication.exchange import Exchange
 from trainkit.errors import Refusal, one_line
 from trainkit.run import Run
+from trainkit.sharding import Any_Batch
 from trainkit.throttling import quota_cores
 
-Any_Batch = TypeVar("Any_Batch")
 OFF, MEASURED = "off", "measured"
 PARTS = 1_000
 """Of each rank in the mean: how finely measured shares are told apart."""
@@ -90,7 +89,7 @@ class Balance:
         Args:
             exchange: what `step` uses.
             step: one update.
-            draw: returns a batch of the training, cut by the shares of the moment, with the count `samples`.
+            draw: returns a batch of the training, cut by the shares of the moment.
 
         Returns:
             Whether the shares are others now, so that no step of all ranks has been taken with them.
@@ -98,11 +97,10 @@ class Balance:
         before = self._shares
         for number in range(1, 1 + (WARM_ROUNDS if self._measures else 0)):
             batch = draw()
-            samples = getattr(batch, "samples")  # noqa: B009 - the type of a batch is each family's own
             distributed.barrier()
             with exchange.alone():
                 seconds = self._seconds_alone(lambda: step(batch))  # noqa: B023 - called at once
-            self._learn(self._gathered(seconds / max(samples, 1)), 1 / number)
+            self._learn(self._gathered(seconds / max(batch.samples, 1)), 1 / number)
             if not self._propose():
                 break
         return self._shares != before

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from trainkit import process_facts as facts
 from trainkit.errors import Refusal
 from trainkit.flops import Work
 from trainkit.run import Run
+from trainkit.sharding import Batch
 from trainkit.step_profile import report_step
 from trainkit.time_use import InputTime, TimeUse
 
@@ -43,22 +44,6 @@ def global_batch_size(args: Namespace, workers: int) -> int:
             " --batch-size must be at least their number"
         )
     return size
-
-
-class Batch(Protocol):
-    """A rank's part of one global batch; only its first `samples` count, because an empty part has a stand-in."""
-
-    @property
-    def labels(self) -> Tensor:
-        """[n], int64."""
-
-    @property
-    def samples(self) -> int:
-        """How many are the rank's own."""
-
-    @property
-    def global_samples(self) -> int:
-        """How many all ranks have together."""
 
 
 @dataclass

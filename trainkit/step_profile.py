@@ -10,7 +10,7 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +21,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from trainkit.event_log import EventLog
 from trainkit.run import Run
+from trainkit.sharding import Any_Batch
 
-Any_Batch = TypeVar("Any_Batch")
 PROFILE = "step_profile"
 """The event's key."""
 FIRST_BUCKET, BUCKET = 2**20, 25 * 2**20
@@ -38,23 +38,23 @@ def report_step(run: Run, model: nn.Module, step: Callable[[Any_Batch], object],
     Args:
         run: of one process with one device.
         model: what is trained; DDP may be around it.
-        step: one update on a batch, which is a dataclass with the counts `samples` and `global_samples`.
+        step: one update on a batch.
         batch: as large as those of the training.
     """
-    if run.world_size > 1 or run.devices > 1 or getattr(batch, "samples", 0) < 2:  # no half of one
+    if run.world_size > 1 or run.devices > 1 or batch.samples < 2:  # no half of one
         return
     watch = Watch(run.device, model)
     whole = [watch.steps(lambda: step(batch)) for _ in range(TRIES)]
-    half = first_half(batch)
+    half = dataclasses.replace(batch.part(range(batch.samples // 2)), global_samples=batch.samples // 2)
     seconds_of_half = min(watch.steps(lambda: step(half)).seconds for _ in range(TRIES))
     best = min(whole, key=lambda step: step.seconds)
     run.log.point(
         PROFILE,
         {
             "seconds": best.seconds,
-            "samples": getattr(batch, "samples"),  # noqa: B009 - the type of a batch is each family's own
+            "samples": batch.samples,
             "half_seconds": seconds_of_half,
-            "half_samples": getattr(half, "samples"),  # noqa: B009
+            "half_samples": half.samples,
             "forward_share": best.forward_share,
             "backward_share": best.backward_share,
             "ddp": watch.ddp is not None,
@@ -63,15 +63,6 @@ def report_step(run: Run, model: nn.Module, step: Callable[[Any_Batch], object],
             "buckets": shortened(buckets(best.gradients)),
         },
     )
-
-
-def first_half(batch: Any_Batch) -> Any_Batch:
-    """Return the first half of a batch: of each tensor the first rows."""
-    fields = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}  # type: ignore[arg-type]
-    count = fields["samples"] // 2
-    rows = {name: value[:count] for name, value in fields.items() if isinstance(value, Tensor)}
-    changes: dict[str, Any] = {**rows, "samples": count, "global_samples": count}
-    return dataclasses.replace(batch, **changes)  # type: ignore[type-var]
 
 
 @dataclasses.dataclass(frozen=True)

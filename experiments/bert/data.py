@@ -59,21 +59,13 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A rank's part of one global batch, padded to its own longest sentence.
-
-    A rank whose part is empty holds one sample as a stand-in, so that it takes part in the step,
-    and `samples` is 0: only the first `samples` losses count.
-    """
+class Batch(shards.Batch):
+    """A rank's part of one global batch, padded to its own longest sentence."""
 
     tokens: Tensor
     """[n, longest]"""
     mask: Tensor
     """[n, longest], 1 for a token and 0 for padding."""
-    labels: Tensor
-    """[n]"""
-    samples: int
-    global_samples: int
 
 
 def load(args: Namespace, run: Run) -> Data:
@@ -142,7 +134,7 @@ class Batches:
             longest = int(chosen.lengths.max())
             mask = torch.arange(longest) < chosen.lengths[:, None]
             there = chosen.tokens.device
-            yield Batch(chosen.tokens[:, :longest], mask.long().to(there), chosen.labels, len(part), size)
+            yield Batch(chosen.labels, len(part), size, chosen.tokens[:, :longest], mask.long().to(there))
 
 
 def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Generator) -> Tensor:

@@ -18,7 +18,6 @@ from experiments.bert.training import Report
 from trainkit import communication
 from trainkit.arguments import add_backend, add_balance, add_communication
 from trainkit.balance import Balance
-from trainkit.communication.parts import parts
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
 
@@ -57,7 +56,7 @@ def train(run: Run, args: Namespace) -> None:
     def step(batch: Batch) -> Tensor:
         optimizer.zero_grad()
         found = []
-        for part in exchange.accumulated(parts(batch, args.accumulate)):
+        for part in exchange.accumulated(batch.parts(args.accumulate)):
             with autocast(args, run):
                 logits = exchange.model(part.tokens, attention_mask=part.mask).logits
             losses = cross_entropy(logits.float(), part.labels, reduction="none")

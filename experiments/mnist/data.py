@@ -4,7 +4,7 @@ import math
 import os
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import tee
 from pathlib import Path
@@ -55,19 +55,11 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A rank's part of one global batch.
-
-    A rank whose part is empty holds one sample as a stand-in, so that it takes part in the step,
-    and `samples` is 0: only the first `samples` losses count.
-    """
+class Batch(shards.Batch):
+    """A rank's part of one global batch."""
 
     images: Tensor
     """[n, 1, 28, 28], normalised."""
-    labels: Tensor
-    """[n]"""
-    samples: int
-    global_samples: int
 
 
 def load(args: Namespace, run: Run) -> Data:
@@ -152,7 +144,7 @@ class Batches:
                 continue
             # A sample's distortion depends on its place in the order, not on the rank that gets it.
             images = distort(batch.images, draws[chosen].to(self.device), self.background)
-            yield Batch(images, batch.labels, batch.samples, batch.global_samples)
+            yield replace(batch, images=images)
 
     def in_order(self) -> Iterator[Batch]:
         """Yield the batches in the order of the files."""
@@ -171,8 +163,7 @@ class Batches:
         loaded = gather(self.samples, order, (_with_stand_in(part) for part, _ in theirs))
         for images, labels in loaded:
             part, size = next(ours)
-            here = images.to(self.device), labels.to(self.device)
-            yield Batch(*here, samples=len(part), global_samples=size), _with_stand_in(part)
+            yield Batch(labels.to(self.device), len(part), size, images.to(self.device)), _with_stand_in(part)
 
 
 def _with_stand_in(part: range) -> slice:

@@ -18,7 +18,6 @@ from experiments.mnist.training import Report, build_model, build_optimizer, set
 from trainkit import communication
 from trainkit.arguments import add_backend, add_balance, add_communication
 from trainkit.balance import Balance
-from trainkit.communication.parts import parts
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
 
@@ -55,7 +54,7 @@ def train(run: Run, args: Namespace) -> None:
     def step(batch: Batch) -> Tensor:
         optimizer.zero_grad()
         found = []
-        for part in exchange.accumulated(parts(batch, args.accumulate)):
+        for part in exchange.accumulated(batch.parts(args.accumulate)):
             losses = cross_entropy(exchange.model(part.images), part.labels, reduction="none")
             # The sum of the ranks' gradients will be divided by their number. Parts of a batch may differ
             # in size, so each loss is weighted for that mean to be the mean over all samples.

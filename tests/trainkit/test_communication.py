@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from tests.experiments.conftest import start
+from trainkit import sharding
 from trainkit.communication import gradients
 from trainkit.communication.gradients import LowRank
-from trainkit.communication.parts import parts
 from trainkit.communication.power_sgd import PowerSgd
 from trainkit.time_use import EXCHANGE, TimeUse
 
@@ -103,23 +103,20 @@ def test_no_layer_is_compressed_that_would_not_become_smaller() -> None:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(sharding.Batch):
     images: Tensor
-    labels: Tensor
-    samples: int
-    global_samples: int
 
 
 @pytest.mark.parametrize(("samples", "count", "sizes"), [(7, 3, [2, 2, 3]), (2, 4, [1, 1]), (7, 1, [7])])
 def test_a_batch_in_parts_has_every_sample_once(samples: int, count: int, sizes: list[int]) -> None:
-    batch = Batch(torch.arange(samples * 2.0).view(samples, 2), torch.arange(samples), samples, 50)
-    cut = parts(batch, count)
+    batch = Batch(torch.arange(samples), samples, 50, torch.arange(samples * 2.0).view(samples, 2))
+    cut = batch.parts(count)
     assert [part.samples for part in cut] == [len(part.images) for part in cut] == sizes
     assert torch.equal(torch.cat([part.labels for part in cut]), batch.labels)
     assert torch.equal(torch.cat([part.images for part in cut]), batch.images)
     assert {part.global_samples for part in cut} == {50}
-    stand_in = Batch(torch.zeros(1, 2), torch.zeros(1), 0, 1)  # with which a rank without samples takes part
-    assert parts(stand_in, 4) == [stand_in]
+    stand_in = Batch(torch.zeros(1), 0, 1, torch.zeros(1, 2))  # with which a rank without samples takes part
+    assert stand_in.parts(4) == [stand_in]
 
 
 UNSUPPORTED = """
