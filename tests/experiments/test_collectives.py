@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.collectives.limits import require_sense, sizes_between
 from experiments.collectives.load import sizes
+from experiments.collectives.measure import require_sense, sizes_between
 from experiments.collectives.network import quantiles
 from experiments.collectives.operations import OPERATIONS
 from tests.experiments.conftest import start
