@@ -79,13 +79,6 @@ def choose_device(name: str, place: Place) -> torch.device:
     return torch.device("cuda", place.local_rank)
 
 
-def require_gpus(asked: int, device: torch.device) -> None:
-    """Refuse if a node has fewer GPUs than its processes ask for."""
-    seen = torch.cuda.device_count()
-    if device.type == "cuda" and asked > seen:
-        raise Refusal(f"{asked} GPUs were asked for on this node and {seen} are seen")
-
-
 def choose_backend(name: str, device: torch.device) -> str:
     """Return what carries the messages: NCCL between GPUs, Gloo between CPUs, unless named."""
     if name == "auto":

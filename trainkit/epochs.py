@@ -124,12 +124,13 @@ class Report:
         return {}
 
     def first_batches(self, batches: Any) -> Iterator[Any]:
-        """Yield the batches of the warm-up."""
-        raise NotImplementedError
+        """Yield the batches of the warm-up: those that the training has."""
+        found: Iterator[Any] = batches.epoch(0)
+        return found
 
     def units_of(self, batch: Any) -> int:
-        """Return what the FLOPs of a batch grow with: its samples or, if a family counts them, its positions."""
-        raise NotImplementedError
+        """Return what the FLOPs of a batch grow with: its samples with its stand-in, or positions if they count."""
+        return len(batch.labels)
 
     def batch_to_measure(self, batches: Any) -> Any:
         """Return a batch with which the ranks' speeds are measured."""

@@ -1,21 +1,8 @@
 """A run of any training script: three lines put event lines into it, and nothing else of it changes.
 
-::
-
-    from trainkit import running
-
-    with running() as run:
-        for number in range(1, 4):
-            with run.epoch(number) as epoch:
-                for images, labels in epoch.timed(loader):
-                    ...
-                    epoch.add(len(images), loss)
-            with run.evaluation(number) as evaluation:
-                for images, labels in test_loader:
-                    evaluation.add(len(images), correct=model(images).argmax(1) == labels)
-
 Threads, determinism, memory and devices stay as the script has them, and so does its process group, whoever makes it
-and when: the script, `run.join()`, or a framework. docs/trainkit.md says what each line adds to the record.
+and when: the script, `run.join()`, or a framework. docs/trainkit.md shows a script, and says what each line adds to the
+record.
 """
 
 import math

@@ -22,7 +22,7 @@ from trainkit.event_log import EventLog, Phase
 from trainkit.link_probe import probe, worth_a_probe
 from trainkit.stacks import answer_where
 from trainkit.time_use import EXCHANGE, LEFT_OUT, TimeUse
-from trainkit.utilization import Utilization
+from trainkit.utilization import watching
 
 
 class Session:
@@ -31,8 +31,8 @@ class Session:
     Args:
         program: its name; for a family of experiments, for example, `mnist.ddp`.
         place: among the other processes.
-        device: what it trains on.
-        devices: how many devices this one process uses.
+        device: what it trains on, the first of `devices`.
+        devices: how many this one process uses.
         backend: what carries the messages, if that is settled.
         is_of_a_family: whether the program is one below `experiments`, whose code is its family's.
     """
@@ -187,9 +187,10 @@ def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     session.report_start(args)
     stop_looking = find_ddp(session.time_use) if session.world_size > 1 else lambda: None
     leaving: SystemExit | None = None
+    gpus = session.place.local_world_size * session.devices if session.device.type == "cuda" else 0
     try:
         session.check()
-        with watch_node(session):
+        with nullcontext() if session.place.local_rank else watching(session.log, gpus):  # one process of each node
             try:
                 yield
             except SystemExit as ended:
@@ -211,11 +212,3 @@ def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     session.leave()
     if leaving:
         raise leaving
-
-
-def watch_node(session: Session) -> AbstractContextManager[None]:
-    """Report the node's utilization, from the first of its processes."""
-    if session.place.local_rank:
-        return nullcontext()
-    gpus = session.place.local_world_size * session.devices if session.device.type == "cuda" else 0
-    return Utilization(session.log, gpus)

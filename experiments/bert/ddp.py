@@ -16,7 +16,7 @@ from experiments.bert.data import Batch, Batches, add_less_work, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report
 from trainkit import communication
-from trainkit.arguments import add_backend, add_balance, add_communication
+from trainkit.arguments import add_backend, add_communication
 from trainkit.balance import Balance
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
@@ -29,7 +29,6 @@ def main() -> None:
     add_less_work(parser)
     add_backend(parser)
     add_communication(parser)
-    add_balance(parser)
     args = parser.parse_args()
     communication.settle(args)
     with running("bert.ddp", args) as run:

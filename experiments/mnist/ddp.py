@@ -16,7 +16,7 @@ from experiments.mnist.data import Batch, Batches, load
 from experiments.mnist.traffic import report_ddp
 from experiments.mnist.training import Report, build_model, build_optimizer, set_learning_rate
 from trainkit import communication
-from trainkit.arguments import add_backend, add_balance, add_communication
+from trainkit.arguments import add_backend, add_communication
 from trainkit.balance import Balance
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
@@ -28,7 +28,6 @@ def main() -> None:
     parser = mnist_parser(__doc__)
     add_backend(parser)
     add_communication(parser)
-    add_balance(parser)
     args = parser.parse_args()
     communication.settle(args)
     with running("mnist.ddp", args) as run:

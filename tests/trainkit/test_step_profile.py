@@ -10,7 +10,7 @@ from torch import nn
 
 from trainkit.run import Run
 from trainkit.sharding import Batch
-from trainkit.step_profile import BUCKET, FIRST_BUCKET, MOST_LISTED, Watch, buckets, report_step, shortened
+from trainkit.step_profile import BUCKET, FIRST_BUCKET, MOST_LISTED, buckets, profile, report_step, shortened
 
 MB = 2**20
 
@@ -35,14 +35,13 @@ def test_the_buckets_are_those_of_ddp() -> None:
 
 def test_a_watched_step_leaves_no_hook_behind_and_sees_the_gradients_in_their_order() -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
-    watch = Watch(torch.device("cpu"), model)
-    seen = watch.steps(lambda: model(torch.randn(16, 64)).sum().backward())
+    seen = profile(torch.device("cpu"), model, lambda: model(torch.randn(16, 64)).sum().backward())
     assert {size for size, _ in seen.gradients[:2]} == {4 * 64 * 8, 4 * 8}  # the last layer's come first
     assert [share for _, share in seen.gradients] == sorted(share for _, share in seen.gradients)
     assert seen.gradients[-1][1] == 1.0
     assert 0 < seen.forward_share + seen.backward_share <= 1
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        Watch(torch.device("cpu"), model).steps(lambda: model(torch.randn(3, 3)))
+        profile(torch.device("cpu"), model, lambda: model(torch.randn(3, 3)))
     assert not model._forward_hooks
     assert all(not parameter._post_accumulate_grad_hooks for parameter in model.parameters())
 
@@ -54,7 +53,7 @@ def test_a_batch_in_parts_counts_each_gradient_once() -> None:
         for _ in range(3):
             model(torch.randn(16, 32)).sum().backward()
 
-    assert len(Watch(torch.device("cpu"), model).steps(step).gradients) == 2
+    assert len(profile(torch.device("cpu"), model, step).gradients) == 2
 
 
 def test_a_batch_of_one_sample_is_not_profiled() -> None:

@@ -28,14 +28,7 @@ DRIFT = 1e-3
 
 
 class OverDdp(Exchange):
-    """Gradients that are averaged during the backward pass.
-
-    Args:
-        run: joined.
-        model: on its device.
-        broadcast_buffers: whether all ranks get rank 0's buffers before each forward pass.
-        options: of DistributedDataParallel.
-    """
+    """Gradients that are averaged during the backward pass; the options are DistributedDataParallel's."""
 
     def __init__(self, run: Run, model: nn.Module, *, broadcast_buffers: bool = True, **options: Any) -> None:
         super().__init__(run)
