@@ -48,10 +48,11 @@ def told(ended: Ended) -> list[tuple[int, list[float]]]:
     return found
 
 
-def trained_alike(one: Ended, other: Ended) -> None:
-    assert (one.code, other.code) == (0, 0), one.stderr + other.stderr
-    assert one.losses == other.losses
-    assert {event["value"] for event in one.all("parameters")} == {event["value"] for event in other.all("parameters")}
+def trained_alike(ended: Ended, other: Ended) -> None:
+    assert (ended.code, other.code) == (0, 0), ended.stderr + other.stderr
+    assert ended.losses == other.losses
+    parameters = [{event["value"] for event in run.all("parameters")} for run in (ended, other)]
+    assert parameters[0] == parameters[1]
 
 
 @pytest.fixture(scope="session")

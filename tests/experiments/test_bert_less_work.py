@@ -43,7 +43,7 @@ def batch(*, padded: bool) -> tuple[torch.Tensor, torch.Tensor]:
 def gradients(model: Any, tokens: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     logits = model(tokens, attention_mask=mask).logits
     torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1, 1, 0, 1, 0])).backward()
-    return logits.detach(), {name: one.grad for name, one in model.named_parameters()}
+    return logits.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
 @pytest.mark.parametrize("padded", [True, False])

@@ -18,8 +18,8 @@ BY_HEART = ("--epochs", "14", "--batch-size", "20", "--scaling", "weak", "--lr",
 
 @pytest.mark.parametrize("world", [None, 3])
 def test_every_sentence_counts_once_and_losses_are_those_of_one_process(launch_bert: Launch, world: int | None) -> None:
-    one, ended = launch_bert("bert.single", None, *ODD), launch_bert("bert.ddp", world, *ODD)
-    assert one.code == ended.code == 0, one.stderr + ended.stderr
+    single, ended = launch_bert("bert.single", None, *ODD), launch_bert("bert.ddp", world, *ODD)
+    assert single.code == ended.code == 0, single.stderr + ended.stderr
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["success"] * (world or 1)
     trained = sum(event["metadata"]["samples"] for event in ended.all("epoch_stop"))
     tested = sum(event["metadata"]["samples"] for event in ended.all("eval_stop"))
@@ -29,11 +29,11 @@ def test_every_sentence_counts_once_and_losses_are_those_of_one_process(launch_b
     accuracy = ended.first("eval_accuracy")
     assert accuracy["metadata"]["samples"] == 41
     assert accuracy["value"] == accuracy["metadata"]["correct"] / 41
-    assert len(one.losses) == 4
-    for expected, loss in zip(one.losses, ended.losses, strict=True):
+    assert len(single.losses) == 4
+    for expected, loss in zip(single.losses, ended.losses, strict=True):
         assert float.fromhex(loss) == pytest.approx(float.fromhex(expected), rel=1e-5)
     assert len({event["value"] for event in ended.all("parameters")}) == 1
-    assert ended.first("dataset")["metadata"] | {"seq": 0} == one.first("dataset")["metadata"] | {"seq": 0}
+    assert ended.first("dataset")["metadata"] | {"seq": 0} == single.first("dataset")["metadata"] | {"seq": 0}
 
 
 def test_flops_are_counted_by_positions_because_batches_differ_in_length(launch_bert: Launch) -> None:
@@ -77,12 +77,12 @@ def test_one_seed_makes_two_runs_alike_to_the_last_bit(launch_bert: Launch, revi
     words = ("--epochs", "1", "--batch-size", "40", "--scaling", "weak", "--lr", "1e-3", "--lr-rule", "linear",
              "--optimizer", "adamw", "--precision", "bf16", "--model", str(reviews / "dropout"),
              "--last-layer", "first-token", "--vocabulary", "used")  # fmt: skip
-    one, two = launch_bert("bert.ddp", 2, *words), launch_bert("bert.ddp", 2, *words, "--warmup-steps", "0")
-    assert one.code == two.code == 0, one.stderr + two.stderr
-    assert one.losses == two.losses
-    assert len(one.losses) == 2
-    assert len({event["value"] for ended in (one, two) for event in ended.all("parameters")}) == 1
-    told = one.first("epoch_stop")["metadata"]
+    warm, two = launch_bert("bert.ddp", 2, *words), launch_bert("bert.ddp", 2, *words, "--warmup-steps", "0")
+    assert warm.code == two.code == 0, warm.stderr + two.stderr
+    assert warm.losses == two.losses
+    assert len(warm.losses) == 2
+    assert len({event["value"] for ended in (warm, two) for event in ended.all("parameters")}) == 1
+    told = warm.first("epoch_stop")["metadata"]
     assert (told["global_batch_size"], told["lr"], told["steps"]) == (80, 0.002, 5)
 
 

@@ -33,11 +33,11 @@ CHOICES = {
 }
 
 
-def same(one: Any, other: Any, rtol: float = 1e-3, atol: float = 1e-5) -> None:
+def same(ended: Any, other: Any, rtol: float = 1e-3, atol: float = 1e-5) -> None:
     """The trained parameters agree."""
-    assert (one.code, other.code) == (0, 0), one.stderr + other.stderr
-    assert len(one.parameters) > 3
-    for name, expected in one.parameters.items():
+    assert (ended.code, other.code) == (0, 0), ended.stderr + other.stderr
+    assert len(ended.parameters) > 3
+    for name, expected in ended.parameters.items():
         torch.testing.assert_close(other.parameters[name], expected, rtol=rtol, atol=atol)
 
 
@@ -56,7 +56,7 @@ def test_two_processes_that_share_memory_train_as_ddp_does_to_the_last_bit(train
     ddp, shared = train("mnist.ddp", 2, *SGD), train("mnist.ddp", 2, *SGD, "--communication", "shared-memory")
     same(ddp, shared, rtol=0, atol=0)
     assert ddp.losses == shared.losses
-    told = [one.first("communication")["metadata"]["reduced_bytes"] for one in (ddp, shared)]
+    told = [ended.first("communication")["metadata"]["reduced_bytes"] for ended in (ddp, shared)]
     assert told[0] == told[1] > 0
 
 
@@ -135,12 +135,12 @@ def test_one_seed_makes_two_runs_alike_and_every_sample_counts_once(train: Launc
     # BatchNorm, dropout, momentum, shares of unlike sizes; and a warm-up that leaves nothing behind.
     words = ("--epochs", "1", "--batch-size", "101", "--model", "conv3-bn", "--optimizer", "sgd", "--lr", "0.02",
              "--momentum", "0.9", *choice)  # fmt: skip
-    one, two = train("mnist.ddp", 2, *words), train("mnist.ddp", 2, *words, "--warmup-steps", "0")
-    assert (one.code, two.code) == (0, 0), one.stderr + two.stderr
-    assert one.losses == two.losses
-    assert len({event["value"] for ended in (one, two) for event in ended.all("parameters")}) == 1
-    assert sum(event["metadata"]["samples"] for event in one.all("epoch_stop")) == 1438
-    assert one.first("tracked_stats")["value"]["final_loss"] < 2.28  # ln 10 = 2.303 is that of guessing
+    warm, two = train("mnist.ddp", 2, *words), train("mnist.ddp", 2, *words, "--warmup-steps", "0")
+    assert (warm.code, two.code) == (0, 0), warm.stderr + two.stderr
+    assert warm.losses == two.losses
+    assert len({event["value"] for ended in (warm, two) for event in ended.all("parameters")}) == 1
+    assert sum(event["metadata"]["samples"] for event in warm.all("epoch_stop")) == 1438
+    assert warm.first("tracked_stats")["value"]["final_loss"] < 2.28  # ln 10 = 2.303 is that of guessing
 
 
 @pytest.mark.parametrize("name", ["bf16", "powersgd", "diloco"])  # fp16 is as bf16, and local-sgd a part of diloco
@@ -154,7 +154,7 @@ def test_a_bert_learns_with_each_communication_and_its_time_is_accounted_for(lau
         parts = ("data", "compute", "communication", "straggler", "other")
         assert sum(told[f"{part}_seconds"] for part in parts) == pytest.approx(told["train_seconds"], rel=0.01)
         assert told["communication_seconds"] > 0
-    sent = [one.all("tracked_stats")[1]["value"]["communicated_bytes"] for one in (ended, ddp)]
+    sent = [run.all("tracked_stats")[1]["value"]["communicated_bytes"] for run in (ended, ddp)]
     assert 0 < sent[0] < 0.6 * sent[1]
 
 

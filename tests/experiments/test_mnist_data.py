@@ -52,11 +52,11 @@ def test_no_loader_draws_from_the_generator_that_dropout_draws_from() -> None:
 def test_the_distortion_is_seeded_and_leaves_the_edge_black() -> None:
     first, again, plain = batches("--augment", "affine"), batches("--augment", "affine"), batches()
     background = plain[0].images.min()
-    for one, two, three in zip(first, again, plain, strict=True):
-        assert torch.equal(one.images, two.images)
-        assert not torch.equal(one.images, three.images)
-        assert one.images.min() >= background - 1e-5
-        assert one.images.mean() == pytest.approx(three.images.mean().item(), abs=0.1)
+    for batch, two, three in zip(first, again, plain, strict=True):
+        assert torch.equal(batch.images, two.images)
+        assert not torch.equal(batch.images, three.images)
+        assert batch.images.min() >= background - 1e-5
+        assert batch.images.mean() == pytest.approx(three.images.mean().item(), abs=0.1)
 
 
 BREAKS: dict[str, Callable[[Path], object]] = {

@@ -40,11 +40,11 @@ def check_stream(ended: Any, world: int) -> None:
 
 @pytest.mark.parametrize("world", [None, 2])
 def test_every_sample_counts_once_and_the_loss_is_that_of_one_process(train: Launch, world: int | None) -> None:
-    one, ended = train("mnist.single", None, *ODD), train("mnist.ddp", world, *ODD)
+    single, ended = train("mnist.single", None, *ODD), train("mnist.ddp", world, *ODD)
     check_stream(ended, world or 1)
     assert [event["metadata"]["threads"] for event in ended.all("run_start")] == [1] * (world or 1)
     for key in ("epoch_stop", "eval_accuracy"):
-        expected = one.first(key)["metadata"]["loss"]
+        expected = single.first(key)["metadata"]["loss"]
         assert ended.first(key)["metadata"]["loss"] == pytest.approx(expected, rel=1e-4)
     trained = sum(event["metadata"]["samples"] for event in ended.all("epoch_stop"))
     tested = sum(event["metadata"]["samples"] for event in ended.all("eval_stop"))
@@ -66,10 +66,10 @@ def test_every_sample_counts_once_and_the_loss_is_that_of_one_process(train: Lau
     ],
 )
 def test_parameters_are_those_of_one(train: Launch, program: str, world: int | None, words: tuple[str, ...]) -> None:
-    one, several = train("mnist.single", None, *ALIKE), train(program, world, *ALIKE, *words)
+    single, several = train("mnist.single", None, *ALIKE), train(program, world, *ALIKE, *words)
     check_stream(several, world or (2 if program == "mnist.spawn" else 1))
-    assert len(one.parameters) == 10
-    for name, expected in one.parameters.items():
+    assert len(single.parameters) == 10
+    for name, expected in single.parameters.items():
         torch.testing.assert_close(several.parameters[name], expected, rtol=1e-3, atol=1e-5)
     told = several.all("parameters")
     assert len({event["value"] for event in told}) == 1
@@ -103,8 +103,8 @@ def test_one_seed_makes_two_runs_alike_to_the_last_bit(train: Launch) -> None:
 
 
 def test_the_seed_decides(train: Launch) -> None:
-    one, other = train("mnist.single", None, *ODD), train("mnist.single", None, *ODD, "--seed", "2")
-    assert one.losses != other.losses
+    single, other = train("mnist.single", None, *ODD), train("mnist.single", None, *ODD, "--seed", "2")
+    assert single.losses != other.losses
 
 
 def test_one_process_reports_what_its_step_is_made_of(train: Launch) -> None:

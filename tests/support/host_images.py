@@ -43,8 +43,8 @@ def set_up_here(folder: Path) -> dict[str, str]:
 def show_this_machine(name: str) -> None:
     """Let every container on a host see the Python that runs the tests, read only."""
     places = {"/usr", sys.prefix, sys.base_prefix}
-    outer = [one for one in places if not any(one != other and Path(one).is_relative_to(other) for other in places)]
-    volumes = json.dumps([f"{one}:{one}:ro" for one in sorted(outer)])
+    outer = [path for path in places if not any(path != other and Path(path).is_relative_to(other) for other in places)]
+    volumes = json.dumps([f"{path}:{path}:ro" for path in sorted(outer)])
     path = ssh_hosts.own(name) / "containers.conf"
     text = re.sub(r"volumes = .*\n", "", path.read_text("utf-8"))  # another checkout's, which another Python ran
     path.write_text(text.replace("[containers]\n", f"[containers]\nvolumes = {volumes}\n"), "utf-8")

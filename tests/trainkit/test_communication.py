@@ -48,11 +48,12 @@ def test_what_an_approximation_lacks_is_added_later_so_nothing_is_lost() -> None
     for seed in range(10):
         gradients = random_gradients(LAYERS, seed)
         for sums, more in ((given, gradients), (taken, through(compress, LAYERS, gradients))):
-            for one, other in zip(sums, more, strict=True):
-                one.add_(other)
+            for total, gradient in zip(sums, more, strict=True):
+                total.add_(gradient)
     for _ in range(30):  # then nothing new: what was left comes out
-        for one, other in zip(taken, through(compress, LAYERS, [torch.zeros_like(one) for one in given]), strict=True):
-            one.add_(other)
+        zeros = [torch.zeros_like(total) for total in given]
+        for total, gradient in zip(taken, through(compress, LAYERS, zeros), strict=True):
+            total.add_(gradient)
     for expected, found in zip(given, taken, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-2)
 
@@ -90,7 +91,7 @@ def test_two_starts_are_alike_and_a_restart_forgets() -> None:
     first, second = (through(compress, LAYERS, gradients) for _ in range(2))
     compress.restart()
     again = through(compress, LAYERS, gradients)
-    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    assert all(torch.equal(before, other) for before, other in zip(first, again, strict=True))
     assert not torch.equal(first[0], second[0])
 
 

@@ -55,11 +55,11 @@ def epochs(ended: Ended) -> list[dict[str, Any]]:
     """The last epoch of each rank."""
     assert ended.code == 0, ended.stderr
     found = [event["metadata"] for event in ended.all("epoch_stop")]
-    for one in found:
-        assert sum(one.get(part, 0.0) for part in PARTS) == pytest.approx(one["train_seconds"], rel=0.02)
-        assert all(one.get(part, 0.0) >= 0 for part in PARTS)
-    last = max(one["epoch_num"] for one in found)
-    return [one for one in found if one["epoch_num"] == last]
+    for epoch in found:
+        assert sum(epoch.get(part, 0.0) for part in PARTS) == pytest.approx(epoch["train_seconds"], rel=0.02)
+        assert all(epoch.get(part, 0.0) >= 0 for part in PARTS)
+    last = max(epoch["epoch_num"] for epoch in found)
+    return [epoch for epoch in found if epoch["epoch_num"] == last]
 
 
 @pytest.mark.slow
@@ -69,15 +69,15 @@ def test_the_parts_add_up_to_the_training(program: str, processes: int, tmp_path
     path.write_text(BY_PROCESSOR)
     found = epochs(start([str(path), *DIGITS, f"experiments.{program}"], processes, {}))
     assert len(found) == processes
-    for one in found:
-        assert one["compute_seconds"] > 0.3 * one["train_seconds"] * (processes != 2)
-        assert one["other_seconds"] < 0.05 * one["train_seconds"]
+    for epoch in found:
+        assert epoch["compute_seconds"] > 0.3 * epoch["train_seconds"] * (processes != 2)
+        assert epoch["other_seconds"] < 0.05 * epoch["train_seconds"]
         if processes == 2:
-            assert one["communication_seconds"] > 0.001 * one["train_seconds"]
+            assert epoch["communication_seconds"] > 0.001 * epoch["train_seconds"]
         else:  # DDP copies its buckets even alone
-            assert one["communication_seconds"] < 0.3 * one["train_seconds"]
-        assert 0 < one["cpu_share"] < 2
-    assert any(one["slowest_share"] > 0 for one in found)
+            assert epoch["communication_seconds"] < 0.3 * epoch["train_seconds"]
+        assert 0 < epoch["cpu_share"] < 2
+    assert any(epoch["slowest_share"] > 0 for epoch in found)
 
 
 @pytest.mark.slow
