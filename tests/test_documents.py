@@ -213,7 +213,7 @@ def test_every_published_figure_stands_in_one_table() -> None:
 
 def test_every_document_that_a_definition_cites_is_explained() -> None:
     definitions = [definition.load(path, ROOT).resolved() for path in definition.files(ROOT)]
-    published = [definition["published"] for definition in definitions if definition.get("published")]
+    published = [resolved["published"] for resolved in definitions if resolved.get("published")]
     cited = {table["source"].partition(",")[0] for table in published}
     explained = set(re.findall(r"^\| `([\w-]+)` \|", TEXTS["docs/references.md"], re.MULTILINE))
     assert len(cited) > 3

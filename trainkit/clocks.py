@@ -57,11 +57,8 @@ class Epoch(InputTime):
         Args:
             samples: how many it trained on.
             loss: their mean loss, as a number, an array or a tensor with one element on any device; or the loss of
-                each, a tensor [samples]. No step waits for it. NaN makes the epoch's loss NaN.
-
-        Raises:
-            ValueError: another shape, or a negative number of samples.
-            TypeError: what is no number.
+                each, a tensor [samples]. No step waits for it. NaN makes the epoch's loss NaN. ValueError for another
+                shape, TypeError for what is no number.
         """
         samples = count("the number of samples", samples)
         if loss is not None:
@@ -104,10 +101,6 @@ class Evaluation:
             samples: how many it has.
             correct: how many of them are right; or for each whether it is, as an array or tensor.
             loss: as for `Epoch.add`.
-
-        Raises:
-            ValueError: another shape, or a negative number.
-            TypeError: what is no number.
         """
         samples = count("the number of samples", samples)
         if correct is not None:

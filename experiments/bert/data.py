@@ -11,6 +11,7 @@ from torch import Tensor
 
 from experiments.bert import sentences
 from experiments.bert.model import files, find, load_tokenizer
+from experiments.bert.model_files import of_files
 from trainkit import distributed
 from trainkit import sharding as shards
 from trainkit.arguments import Parser
@@ -73,7 +74,7 @@ def load(args: Namespace, run: Run) -> Data:
     folder = find(args)
     read = sentences.read(args.data_dir)
     parts = {**read.files, **files(folder)}
-    distributed.require_equal("the data or the model", sentences.of_files(parts))
+    distributed.require_equal("the data or the model", of_files(parts))
     train, test = sentences.split(len(read.texts), args.seed)
     split_sha256 = distributed.fingerprint([train, test])
     distributed.require_equal("the split", split_sha256)

@@ -47,8 +47,7 @@ def train(run: Run, args: Namespace) -> None:
         batches = Batches(data.train, args.seed, run, batch_size, balance.shares)
     with run.phase("setup"):
         model = build_model(data.folder, args, run, data.words)
-        # BERT's only buffer counts positions: nothing in it to exchange at every step.
-        exchange = communication.build(args, run, model, broadcast_buffers=False)
+        exchange = communication.build(args, run, model)
         optimizer = build_optimizer(args, model, run.world_size)
     report = Report(run, data, args, batch_size, shares=balance.shares)
 

@@ -1,7 +1,6 @@
 """The images: read once, checked, held as tensors on the device, and dealt out in batches."""
 
 import math
-import os
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,10 +14,9 @@ from torch.nn.functional import affine_grid, grid_sample, interpolate
 
 from trainkit import distributed
 from trainkit import sharding as shards
-from trainkit.archives import gunzip
+from trainkit.archives import read_zipped
 from trainkit.epochs import Shares
 from trainkit.errors import Refusal, reason
-from trainkit.files import read_file
 from trainkit.run import Run
 
 DIGITS = Path(__file__).parent / "digits"
@@ -97,13 +95,7 @@ def read_idx(folder: Path, name: str, *shape: int) -> Tensor:
     """
     header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
     length = len(header) + math.prod(shape)
-    plain, zipped = folder / name, folder / f"{name}.gz"
-    if os.path.lexists(plain):
-        content = read_file(plain, length)
-    elif os.path.lexists(zipped):
-        content = gunzip(read_file(zipped, length), length)
-    else:
-        raise ValueError(f"{name} is not there")
+    content = read_zipped(folder, name, length)
     if not content.startswith(header) or len(content) != length:
         expected = " x ".join(map(str, shape))
         raise ValueError(f"{name} is torn or does not hold {expected} bytes")

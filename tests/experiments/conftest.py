@@ -114,18 +114,13 @@ def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
     return code
 
 
-def prepare_program(family: str, *words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Prepare data as `runner prepare` does."""
+def prepare_offline(family: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Prepare data as `runner prepare` does, where neither the network nor a package index can be reached."""
     command = prepare_command(ROOT, family, [str(word) for word in words])
-    everything = {**environment(ROOT), **(env or {})}
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    no_index = {"PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "no_proxy": "", "NO_PROXY": ""}
+    everything = {**environment(ROOT), **nowhere, **no_index}
     return subprocess.run(command, env=everything, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def weird_path(tmp_path: Path) -> Path:
-    path = tmp_path / 'it\'s a "wéird" pàth, 目 %20 #1?'
-    path.mkdir()
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -143,10 +143,6 @@ def test_a_bert_learns_the_same_with_measured_shares(launch_bert: Launch) -> Non
     assert len(ended.all("repeat_with")) == 1
 
 
-def test_the_program_that_spawns_its_processes_takes_shares_too(plain: Launch) -> None:
-    assert "--balance" in plain("mnist.spawn", None, "--help").stdout.decode()
-
-
 def test_wrong_shares_are_refused_before_the_processes_meet(train: Launch) -> None:
     ended = train("mnist.ddp", 2, *SGD, "--balance", "2,1,1")
     assert "--balance 2,1,1: " in ended.error

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from experiments.bert import sentences
+from experiments.bert.model_files import of_files
 from trainkit.prepare import sha256_of
 
 Launch = Callable[..., Any]
@@ -49,7 +50,7 @@ def test_what_was_read_is_told_by_its_hashes(launch_bert: Launch, reviews: Path)
     assert set(told) == {"positive.txt", "negative.txt", "config.json", "model.safetensors", "vocab.txt"}
     assert told["vocab.txt"] == sha256_of(reviews / "bert" / "model" / "vocab.txt")
     assert ended.first("dataset")["value"] == "rt-polarity"
-    assert ended.first("dataset")["metadata"]["data_sha256"] == sentences.of_files(told)
+    assert ended.first("dataset")["metadata"]["data_sha256"] == of_files(told)
     stats = ended.first("tracked_stats")["value"]
     assert stats["peak_bytes"] > 10**8
     assert ended.first("epoch_stop")["metadata"]["padding"] < 0.15

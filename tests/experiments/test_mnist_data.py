@@ -35,14 +35,6 @@ def test_the_digits_are_those_of_scikit_learn_byte_for_byte() -> None:
         assert gzip.decompress((data.DIGITS / f"{name}.gz").read_bytes()) == content
 
 
-def test_both_loaders_give_the_same_batches_to_the_last_bit() -> None:
-    pairs = list(zip(batches(), batches("--loader", "torchvision"), strict=True))
-    assert len(pairs) == 15
-    for resident, torchvision in pairs:
-        assert torch.equal(resident.images, torchvision.images)
-        assert torch.equal(resident.labels, torchvision.labels)
-
-
 def test_no_loader_draws_from_the_generator_that_dropout_draws_from() -> None:
     before = torch.get_rng_state()
     batches("--loader", "torchvision", "--augment", "affine")

@@ -61,7 +61,7 @@ def test_every_sample_counts_once_and_the_loss_is_that_of_one_process(train: Lau
     [
         ("mnist.ddp", 3, ()),
         ("mnist.manual", 3, ()),
-        ("mnist.spawn", None, ("--communication", "local-sgd", "--sync-every", "1")),
+        ("mnist.spawn", None, ("--communication", "local-sgd", "--sync-every", "1", "--balance", "1,1")),
         ("mnist.data_parallel", None, ()),
     ],
 )
@@ -153,17 +153,22 @@ def test_a_start_tells_what_only_the_inside_knows(train: Launch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("program", "world", "words", "text"),
     [
-        (("--backend", "nccl"), "the nccl backend needs GPUs"),
-        (("--dataset", "mnist", "--data-dir", "/nowhere"), "`runner prepare mnist`"),
+        ("mnist.ddp", 2, ("--backend", "nccl"), "the nccl backend needs GPUs"),
+        ("mnist.ddp", 2, ("--dataset", "mnist", "--data-dir", "/nowhere"), "`runner prepare mnist`"),
+        ("mnist.data_parallel", None, ("--devices", "2"), "2 devices were asked for and the CPU is one"),
+        ("mnist.spawn", 2, (), "mnist.spawn starts its own processes"),
     ],
 )
-def test_a_refusal_is_one_line_and_every_rank_ends_its_story(train: Launch, words: tuple[str, ...], text: str) -> None:
-    ended = train("mnist.ddp", 2, *words)
+def test_a_refusal_is_one_line_and_every_rank_ends_its_story(
+    train: Launch, program: str, world: int | None, words: tuple[str, ...], text: str
+) -> None:
+    ended = train(program, world, *words)
     assert text in ended.error
-    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2
+    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * (world or 1)
     assert not ended.all("epoch_start")
+    assert "Traceback (most recent call last)" not in ended.stderr.partition("torch/distributed")[0]
 
 
 LATE = """
@@ -180,22 +185,6 @@ def test_a_refusal_waits_for_a_neighbour_that_is_late(late: str, tmp_path: Path)
     ended = start([str(tmp_path / "late.py"), "--dataset", "digits", "--device", "cuda", late], 3, {})
     assert "3 GPUs were asked for on this node and 0 are seen" in ended.error
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 3
-
-
-@pytest.mark.parametrize(
-    ("program", "world", "words", "text"),
-    [
-        ("mnist.data_parallel", None, ["--devices", "2"], "2 devices were asked for and the CPU is one"),
-        ("mnist.spawn", 2, [], "mnist.spawn starts its own processes"),
-    ],
-)
-def test_a_layout_without_sense_is_refused(
-    train: Launch, program: str, world: int | None, words: list[str], text: str
-) -> None:
-    ended = train(program, world, *words)
-    assert ended.code != 0
-    assert ended.stderr.count(f"error: {text}") == 1
-    assert "Traceback (most recent call last)" not in ended.stderr.partition("torch/distributed")[0]
 
 
 def test_data_parallel_without_gpus_is_the_model_alone_and_moves_nothing(train: Launch) -> None:

@@ -28,30 +28,29 @@ DEFAULTS: dict[str, dict[str, float]] = {
 _OWN = sorted({option for options in DEFAULTS.values() for option in options})
 
 
-def build(args: Namespace, run: Run, model: nn.Module, *, broadcast_buffers: bool = True) -> Exchange:
+def build(args: Namespace, run: Run, model: nn.Module) -> Exchange:
     """Return the exchange that `args` names; all ranks call it, and have rank 0's model when it returns.
 
     Args:
         args: with what `trainkit.arguments.add_communication` declares, settled; and, for powersgd, a `seed`.
         run: joined.
         model: on its device.
-        broadcast_buffers: whether DistributedDataParallel gives all ranks rank 0's buffers before each forward pass.
 
     Raises:
         Refusal: the backend or the model cannot have this communication.
     """
     name = args.communication
     if name in ("fp16", "bf16"):
-        return HalfPrecision(run, model, name, broadcast_buffers=broadcast_buffers)
+        return HalfPrecision(run, model, name)
     if name == "shared-memory":
-        return OneMachine(run, model, broadcast_buffers=broadcast_buffers)
+        return OneMachine(run, model)
     if name == "powersgd":
-        return LowRank(run, model, args.powersgd_rank, args.seed, broadcast_buffers=broadcast_buffers)
+        return LowRank(run, model, args.powersgd_rank, args.seed)
     if name == "local-sgd":
         return LocalSgd(run, model, args.sync_every)
     if name == "diloco":
         return DiLoCo(run, model, args.sync_every, args.outer_lr, args.outer_momentum)
-    return PlainDdp(run, model, broadcast_buffers=broadcast_buffers)
+    return PlainDdp(run, model)
 
 
 def settle(args: Namespace) -> None:
