@@ -135,10 +135,7 @@ def add_peak(parser: ArgumentParser) -> None:
 def add_learning_rate_rule(parser: ArgumentParser) -> None:
     """For a program that may scale its learning rate with the number of processes."""
     parser.add_argument(
-        "--lr-rule",
-        choices=["none", "linear"],
-        default="none",
-        help="linear: --lr times the number of processes",
+        "--lr-rule", choices=["none", "linear"], default="none", help="linear: --lr times the number of processes"
     )
 
 

@@ -16,7 +16,6 @@ class Epoch(InputTime):
     """An epoch while it is trained, and its figures when it is done.
 
     Attributes:
-        number: its number.
         stop_clock: stops the clock (once) and returns the seconds; what follows in the block is no longer measured.
         samples: that this rank has trained on.
         steps: of this rank: how often `add` was called, or what a script sets.

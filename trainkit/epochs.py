@@ -205,14 +205,8 @@ class Report:
             loss = loss_sum / count
             more = self.of_epoch(totals)
             if run.first:
-                phase.metadata |= {
-                    "trained_samples": int(trained),
-                    "loss": loss,
-                    "loss_hex": loss.hex(),
-                    "lr": lr,
-                    "global_batch_size": self.batch_size,
-                    **more,
-                }
+                phase.metadata |= {"trained_samples": int(trained), "loss": loss, "loss_hex": loss.hex(), "lr": lr}
+                phase.metadata |= {"global_batch_size": self.batch_size, **more}
         self.train_seconds += seconds
         self.input_seconds += totals.input_seconds
         self.units += totals.places or totals.samples
@@ -239,15 +233,8 @@ class Report:
         loss /= count
         self.accuracies.append(all_correct / count)
         if run.first:
-            run.log.point(
-                "eval_accuracy",
-                self.accuracies[-1],
-                epoch_num=epoch,
-                correct=int(all_correct),
-                samples=count,
-                loss=loss,
-                loss_hex=loss.hex(),
-            )
+            told = {"correct": int(all_correct), "samples": count, "loss": loss, "loss_hex": loss.hex()}
+            run.log.point("eval_accuracy", self.accuracies[-1], epoch_num=epoch, **told)
 
     def finish(self, model: nn.Module) -> None:
         """Compare the ranks' parameters and report the totals; best and final accuracy are both among them."""

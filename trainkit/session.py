@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -159,19 +160,11 @@ class Session:
     def report_start(self, args: Mapping[str, Any]) -> None:
         """Print `run_start`: the arguments as JSON has them, and what the process runs on."""
         told = facts.of_process(self.device, self.program if self.is_of_a_family else None)
+        place = asdict(self.place)
+        del place["rank"]  # every line has it
         self.began = time.monotonic()  # the event has the time of day: a record compares the two clocks
-        self.log.start(
-            "run_start",
-            program=self.program,
-            args=args,
-            world_size=self.place.world_size,
-            local_rank=self.place.local_rank,
-            local_world_size=self.place.local_world_size,
-            node_rank=self.place.node_rank,
-            devices=self.devices,
-            backend=self.backend,
-            **told,
-        )
+        own = {"program": self.program, "args": args, **place, "devices": self.devices, "backend": self.backend}
+        self.log.start("run_start", **own, **told)
 
     def report_stop(self, status: str, error: BaseException | None = None) -> None:
         """Print `run_stop`, the last event of this process."""
