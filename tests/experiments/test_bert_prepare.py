@@ -120,19 +120,6 @@ def test_wrong_sentences_are_refused_and_nothing_is_written(tmp_path: Path, file
     assert not (tmp_path / "data").exists()
 
 
-def test_a_model_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
-    source = folder(tmp_path, GOOD)
-    for name, words in (
-        ("config.json", "no config of a model in it (no config.json)"),
-        ("model.safetensors", "no weights of a model in it (no model.safetensors)"),
-        ("tokenizer.json", "no tokenizer of a model in it (no tokenizer.json or vocab.txt)"),
-    ):
-        files = {file: data for file, data in MODEL.items() if file != name}
-        with pytest.raises(Refusal) as caught:
-            run(tmp_path, source, zip_file(tmp_path, files))
-        assert words in str(caught.value)
-
-
 def test_packages_are_fetched_by_hash_and_snippets_parted_by_rating(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
