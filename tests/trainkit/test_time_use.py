@@ -3,10 +3,8 @@
 import copy
 import io
 import time
-from collections.abc import Callable
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -144,31 +142,19 @@ def test_a_script_of_ones_own_has_exchanges_without_an_edit_and_data_by_timed(sc
     assert slow["train_seconds"] <= slow["seconds"] - 0.2  # the evaluation is left out
 
 
-def test_stretches_of_one_process_are_those_of_its_marks() -> None:
+def test_stretches_of_one_process_are_those_of_its_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    held = SimpleNamespace(monotonic=lambda: now[0], process_time=time.process_time)
+    monkeypatch.setattr("trainkit.time_use.time", held)
     use = TimeUse(torch.device("cpu"))
     use.begin(COMPUTE)  # before an epoch, a mark is none
-    marks: list[tuple[float, float]] = []
-
-    def marked(mark: Callable[[], None]) -> None:
-        """Make a mark, and keep a moment before it and one after it."""
-        before = time.monotonic()
-        mark()
-        marks.append((before, time.monotonic()))
-
-    marked(use.open)
-    for kind in (DATA, COMPUTE, EXCHANGE, LEFT_OUT):
-        marked(partial(use.begin, kind))
-        time.sleep(0.02)
-    marked(partial(use.begin, OTHER, ends_step=True))
-    marked(use.close)
-    shortest = [after[0] - before[1] for before, after in pairwise(marks)]
-    longest = [after[1] - before[0] for before, after in pairwise(marks)]
-    seconds = marks[-1][1] - marks[0][0] - shortest[4]
-    found = use.result(seconds)
-    for number, part in enumerate(("data_seconds", "compute_seconds", "communication_seconds"), 1):
-        assert shortest[number] - ROUNDED <= found[part] <= longest[number] + ROUNDED
-    assert found["straggler_seconds"] == 0
-    assert sum(found[part] for part in PARTS) == pytest.approx(seconds, abs=5 * ROUNDED)
+    use.open()
+    for kind, seconds in ((DATA, 1.0), (COMPUTE, 20.0), (EXCHANGE, 300.0), (LEFT_OUT, 4000.0), (OTHER, 0.5)):
+        use.begin(kind, ends_step=kind == OTHER)
+        now[0] += seconds
+    use.close()
+    found = use.result(321.5)
+    assert [found[part] for part in PARTS] == pytest.approx([1.0, 20.0, 300.0, 0.0, 0.5], abs=ROUNDED)
 
 
 def test_what_is_going_on_counts_as_busy_as_its_processor_time_does() -> None:
