@@ -82,8 +82,8 @@ def time_all_reduce(run: Run, dtype: torch.dtype, size: int, share: float) -> tu
     values = torch.zeros(size // dtype.itemsize, dtype=dtype, device=device_of_messages())
     SENT.append(values)
     dist.all_reduce(values)
-    [one] = distributed.largest([_seconds(run, lambda: dist.all_reduce(values), 1, share)[0]])
-    calls = max(2, min(MOST_CALLS, int(SECONDS / max(one, 1e-9))))
+    [longest] = distributed.largest([_seconds(run, lambda: dist.all_reduce(values), 1, share)[0]])
+    calls = max(2, min(MOST_CALLS, int(SECONDS / max(longest, 1e-9))))
     seconds, busy = _seconds(run, lambda: dist.all_reduce(values), calls, share)
     slowest = distributed.largest([seconds, busy])
     return slowest[0], slowest[1], calls
