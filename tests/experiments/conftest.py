@@ -68,6 +68,17 @@ class Ended:
         return [data["loss_hex"] for data in metadata if "loss_hex" in data]
 
 
+def good(ended: Ended) -> Ended:
+    """Hold that a program has ended well, and that each rank has told its whole story in order, and its end."""
+    assert ended.code == 0, ended.stderr
+    for rank in {event["metadata"]["rank"] for event in ended.events}:
+        own = [event for event in ended.events if event["metadata"]["rank"] == rank]
+        assert [event["metadata"]["seq"] for event in own] == list(range(len(own)))
+        assert (own[0]["key"], own[-1]["key"]) == ("run_start", "run_stop")
+        assert own[-1]["metadata"]["status"] == "success"
+    return ended
+
+
 def start(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:
     """Run a module or file, in so many processes as torchrun would start, or as one plain process.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.conftest import SHORT_PEAK, Ended, start
+from tests.experiments.conftest import SHORT_PEAK, Ended, good, start
 from tests.experiments.test_communication import BERT, SGD, chosen, same
 
 Launch = Callable[..., Any]
@@ -32,9 +32,7 @@ def slowed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
 
     def run(seconds: str, *words: str) -> Ended:
         count = len(seconds.split(","))
-        ended = start([str(path), "--dataset", "digits", *SHORT_PEAK, *SMALL, *words, seconds], count, {})
-        assert ended.code == 0, ended.stderr
-        return ended
+        return good(start([str(path), "--dataset", "digits", *SHORT_PEAK, *SMALL, *words, seconds], count, {}))
 
     return run
 
@@ -49,8 +47,7 @@ def told(ended: Ended) -> list[tuple[int, list[float]]]:
 
 
 def trained_alike(ended: Ended, other: Ended) -> None:
-    assert (ended.code, other.code) == (0, 0), ended.stderr + other.stderr
-    assert ended.losses == other.losses
+    assert good(ended).losses == good(other).losses
     parameters = [{event["value"] for event in run.all("parameters")} for run in (ended, other)]
     assert parameters[0] == parameters[1]
 
@@ -137,8 +134,7 @@ def test_steps_without_averages_are_measured_without_leaving_a_trace(train: Laun
 @pytest.mark.slow
 def test_a_bert_learns_the_same_with_measured_shares(launch_bert: Launch) -> None:
     even = launch_bert("bert.ddp", 2, *BERT)
-    ended = launch_bert("bert.ddp", 2, *BERT, "--balance", "measured")
-    assert ended.code == 0, ended.stderr
+    ended = good(launch_bert("bert.ddp", 2, *BERT, "--balance", "measured"))
     assert float.fromhex(ended.losses[0]) == pytest.approx(float.fromhex(even.losses[0]), rel=1e-3)
     assert len(ended.all("repeat_with")) == 1
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from experiments.mnist.model import MODELS
-from tests.experiments.conftest import ROOT, start
+from tests.experiments.conftest import ROOT, good, start
 from trainkit.process_facts import sources_sha256
 from trainkit.sources import hash_sources, read_sources
 
@@ -23,13 +23,8 @@ RANDOM = ("--epochs", "1", "--batch-size", "180", "--model", "conv3-bn", "--opti
 
 def check_stream(ended: Any, world: int) -> None:
     """Every rank tells its whole story, in order, and ends it."""
-    assert ended.code == 0, ended.stderr
     for rank in range(world):
-        own = [event for event in ended.events if event["metadata"]["rank"] == rank]
-        assert [event["metadata"]["seq"] for event in own] == list(range(len(own)))
-        keys = [event["key"] for event in own]
-        assert (keys[0], keys[-1]) == ("run_start", "run_stop")
-        assert own[-1]["metadata"]["status"] == "success"
+        keys = [event["key"] for event in good(ended).events if event["metadata"]["rank"] == rank]
         once = ["data_start", "data_stop", "setup_start", "setup_stop", "warmup_start",
                 "warmup_stop", "epoch_start", "epoch_stop", "eval_start", "eval_stop",
                 "parameters", "tracked_stats"]  # fmt: skip

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.trainkit.conftest import Script, good
+from tests.experiments.conftest import good
+from tests.trainkit.conftest import Script
 
 KEYS = ("epoch_num", "epochs", "samples", "steps", "loss")
 """What an epoch counts."""

@@ -5,7 +5,8 @@ from textwrap import dedent
 import pytest
 
 from runner.core.ports import free_port
-from tests.trainkit.conftest import Script, good
+from tests.experiments.conftest import good
+from tests.trainkit.conftest import Script
 
 LOOP = """
     for number in (1, 2):
