@@ -124,7 +124,7 @@ def missing_for_cluster_tests() -> str | None:
         return "KIT_LOAD names no command that brings images to the cluster, for example 'kind load docker-image'"
     try:
         cluster = Cluster()
-        known = [one.get("kind") for one in cluster.get(PATHS["PyTorchJob"]).get("resources", [])]
+        known = [resource.get("kind") for resource in cluster.get(PATHS["PyTorchJob"]).get("resources", [])]
     except (RequestError, ClusterError) as error:
         return str(error)
     return missing_for_engine_tests() if "PyTorchJob" in known else "the cluster knows no PyTorchJob"

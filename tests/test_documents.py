@@ -228,7 +228,8 @@ def test_every_published_figure_stands_in_one_table() -> None:
 
 def test_every_document_that_a_definition_cites_is_explained() -> None:
     definitions = [definition.load(path, ROOT).resolved() for path in definition.files(ROOT)]
-    cited = {one["published"]["source"].partition(",")[0] for one in definitions if one.get("published")}
+    published = [resolved["published"] for resolved in definitions if resolved.get("published")]
+    cited = {table["source"].partition(",")[0] for table in published}
     explained = set(re.findall(r"^\| `([\w-]+)` \|", TEXTS["docs/references.md"], re.MULTILINE))
     assert len(cited) > 3
     assert cited <= explained
@@ -254,7 +255,7 @@ def test_the_report_of_the_readme_is_one_small_file_that_says_what_the_pictures_
     text = page.decode()
     assert not re.findall(r"(?<![\w.])/(?:home|root|tmp|work)/", text), "no path of the machine that made it"
     assert "<script" not in text
-    captions = {html.unescape(one) for one in re.findall(r"<figcaption>(.*?)</figcaption>", text)}
+    captions = {html.unescape(caption) for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text)}
     pictures = re.findall(r"(?m)^!\[(.+)\]\(docs/report/([\w-]+\.svg)\)$", TEXTS["README.md"])
     assert len(pictures) == 2
     for said, name in pictures:

@@ -21,7 +21,7 @@ def test_the_table_has_a_row_for_each_fault_of_the_tests_and_no_other(tmp_path: 
     environment = {**os.environ, "KIT_FAULTS_LIST": str(found), "KIT_REQUIRE": ""}
     done = subprocess.run([*words, *files], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    tested = {tuple(one) for one in json.loads(found.read_text("utf-8"))}
+    tested = {tuple(row) for row in json.loads(found.read_text("utf-8"))}
     assert len(tested) > 20
     assert tested == set(read_rows(DOCUMENT)), "make faults writes the table again"
 
@@ -77,5 +77,5 @@ def test_a_fault_is_tried_as_often_as_asked_and_each_try_is_written(tmp_path: Pa
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     tries = [json.loads(line) for line in (tmp_path / "tries").read_text().splitlines()]
     expected = {"fault": "it breaks", "target": "local", "passed": True, "lost": 0, "told_seconds": 0.5}
-    assert [one for one in tries if one["fault"] == "it breaks"] == [expected] * ran, done.stdout
+    assert [tried for tried in tries if tried["fault"] == "it breaks"] == [expected] * ran, done.stdout
     assert "reports nothing" in done.stdout

@@ -48,7 +48,7 @@ def search_fails(address: str, monkeypatch: pytest.MonkeyPatch) -> str:
         message = str(refused.value)
         del refused
         gc.collect()
-    assert [str(one.message) for one in said if one.category is ResourceWarning] == []
+    assert [str(warning.message) for warning in said if warning.category is ResourceWarning] == []
     return message
 
 

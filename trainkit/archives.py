@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from trainkit.errors import Refusal, one_line, reason
-from trainkit.files import open_file
+from trainkit.files import open_file, read_file
 
 MOST_MEMBERS = 100_000
 MOST_BYTES = 4_000_000_000
@@ -100,6 +100,16 @@ def find_files(source: Path, scratch: Path, name_of: Callable[[str], str | None]
             found = {**find_files(to, below, name_of, deep - 1), **found}
         to.unlink()
     return found
+
+
+def read_zipped(folder: Path, name: str, most: int) -> bytes:
+    """Return what a file of at most `most` bytes holds, gzipped or not; OSError, or ValueError if it is not there."""
+    if os.path.lexists(folder / name):
+        return read_file(folder / name, most)
+    zipped = folder / f"{name}.gz"
+    if not os.path.lexists(zipped):
+        raise ValueError(f"{name} is not there")
+    return gunzip(read_file(zipped, most), most)
 
 
 def gunzip(content: bytes, most: int) -> bytes:

@@ -52,7 +52,10 @@ def add_backend(parser: ArgumentParser) -> None:
 
 
 def add_communication(parser: ArgumentParser) -> None:
-    """For a program that may exchange less than DistributedDataParallel does; see `trainkit.communication`."""
+    """For a program that may exchange less than DistributedDataParallel does, or unequal shares of a batch.
+
+    See `trainkit.communication` and `trainkit.balance`.
+    """
     parser.add_argument(
         "--communication",
         choices=["ddp", "shared-memory", "bf16", "fp16", "powersgd", "local-sgd", "diloco"],
@@ -85,10 +88,6 @@ def add_communication(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--outer-momentum", type=float, help="of diloco: Nesterov momentum of the outer SGD, 0.9 if not given"
     )
-
-
-def add_balance(parser: ArgumentParser) -> None:
-    """For a program whose processes may get unequal shares of a batch; see `trainkit.balance`."""
     parser.add_argument(
         "--balance",
         default="off",
@@ -136,10 +135,7 @@ def add_peak(parser: ArgumentParser) -> None:
 def add_learning_rate_rule(parser: ArgumentParser) -> None:
     """For a program that may scale its learning rate with the number of processes."""
     parser.add_argument(
-        "--lr-rule",
-        choices=["none", "linear"],
-        default="none",
-        help="linear: --lr times the number of processes",
+        "--lr-rule", choices=["none", "linear"], default="none", help="linear: --lr times the number of processes"
     )
 
 

@@ -22,15 +22,14 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import ceil, lcm
-from typing import TypeVar
 
 from trainkit import distributed, sharding
 from trainkit.communication.exchange import Exchange
 from trainkit.errors import Refusal, one_line
 from trainkit.run import Run
+from trainkit.sharding import Any_Batch
 from trainkit.throttling import quota_cores
 
-Any_Batch = TypeVar("Any_Batch")
 OFF, MEASURED = "off", "measured"
 PARTS = 1_000
 """Of each rank in the mean: how finely measured shares are told apart."""
@@ -51,13 +50,12 @@ Shares = tuple[int, ...]
 class Balance:
     """The shares of all ranks, step by step.
 
+    Refusal if this run cannot have the shares that `args` name.
+
     Args:
-        args: with `--balance` as `trainkit.arguments.add_balance` declares it.
+        args: with `--balance`.
         run: joined before any method is called.
         batch_size: the global one that is shared, for what a change would gain.
-
-    Raises:
-        Refusal: shares that this run cannot have.
     """
 
     def __init__(self, args: Namespace, run: Run, batch_size: int) -> None:
@@ -85,34 +83,27 @@ class Balance:
         """Measure the ranks' speeds, each by steps of its own, and set the shares; all ranks call it.
 
         They compute at the same time and exchange nothing, so what the model has become has to be undone. Then they try
-        the new shares, because not all of a step shrinks with its samples.
+        the new shares, because not all of a step shrinks with its samples. Return whether the shares are others now, so
+        that no step of all ranks has been taken with them.
 
         Args:
-            exchange: what `step` uses.
+            exchange: what `step`, one update, uses.
             step: one update.
-            draw: returns a batch of the training, cut by the shares of the moment, with the count `samples`.
-
-        Returns:
-            Whether the shares are others now, so that no step of all ranks has been taken with them.
+            draw: returns a batch of the training, cut by the shares of the moment.
         """
         before = self._shares
         for number in range(1, 1 + (WARM_ROUNDS if self._measures else 0)):
             batch = draw()
-            samples = getattr(batch, "samples")  # noqa: B009 - the type of a batch is each family's own
             distributed.barrier()
             with exchange.alone():
                 seconds = self._seconds_alone(lambda: step(batch))  # noqa: B023 - called at once
-            self._learn(self._gathered(seconds / max(samples, 1)), 1 / number)
+            self._learn(self._gathered(seconds / max(batch.samples, 1)), 1 / number)
             if not self._propose():
                 break
         return self._shares != before
 
     def stepped(self, samples: int) -> None:
-        """Note that a step of the training is done, and change the shares from the next one on if that is due.
-
-        Args:
-            samples: of this rank.
-        """
+        """Note a step on so many samples of this rank, and change the shares from the next one on if that is due."""
         self._steps += 1
         self._samples += samples
         if self._steps + 1 in self._given:
@@ -230,8 +221,7 @@ def parse(text: str, world_size: int) -> dict[int, Shares]:
 
     `2,1` is for all steps, and `2,1/97:3,2` changes at step 97; steps count from 1.
 
-    Raises:
-        Refusal: anything else, and shares of another number of processes.
+    Refusal of anything else, and of shares of another number of processes.
     """
     if text in (OFF, MEASURED):
         return {}

@@ -9,7 +9,7 @@ is that of torch/optim/adam.py and adamw.py, `_single_tensor_adam` and `_single_
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -24,30 +24,19 @@ _SMALLEST = torch.finfo(torch.float32).tiny
 
 
 class BlockwiseAdam(Optimizer):
-    """Adam with the betas 0.9 and 0.999, for parameters in fp32.
-
-    Args:
-        params: as of any optimizer of torch.
-        lr: learning rate.
-        decoupled_decay: the weight decay of AdamW; 0 is Adam.
-    """
+    """Adam with the betas 0.9 and 0.999, for parameters in fp32; with a decoupled decay, it is AdamW."""
 
     def __init__(self, params: Iterable[Tensor], lr: float, decoupled_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "betas": (0.9, 0.999), "decoupled_decay": decoupled_decay})
         self._scratch = torch.empty(BLOCK)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+    def step(self) -> None:  # type: ignore[override] # no program has a closure
         """Update all parameters that have a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self._update(parameter, parameter.grad, group)
-        return loss
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[parameter]

@@ -16,7 +16,6 @@ class Epoch(InputTime):
     """An epoch while it is trained, and its figures when it is done.
 
     Attributes:
-        number: its number.
         stop_clock: stops the clock (once) and returns the seconds; what follows in the block is no longer measured.
         samples: that this rank has trained on.
         steps: of this rank: how often `add` was called, or what a script sets.
@@ -57,11 +56,8 @@ class Epoch(InputTime):
         Args:
             samples: how many it trained on.
             loss: their mean loss, as a number, an array or a tensor with one element on any device; or the loss of
-                each, a tensor [samples]. No step waits for it. NaN makes the epoch's loss NaN.
-
-        Raises:
-            ValueError: another shape, or a negative number of samples.
-            TypeError: what is no number.
+                each, a tensor [samples]. No step waits for it. NaN makes the epoch's loss NaN. ValueError for another
+                shape, TypeError for what is no number.
         """
         samples = count("the number of samples", samples)
         if loss is not None:
@@ -104,10 +100,6 @@ class Evaluation:
             samples: how many it has.
             correct: how many of them are right; or for each whether it is, as an array or tensor.
             loss: as for `Epoch.add`.
-
-        Raises:
-            ValueError: another shape, or a negative number.
-            TypeError: what is no number.
         """
         samples = count("the number of samples", samples)
         if correct is not None:

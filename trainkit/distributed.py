@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -78,13 +79,6 @@ def choose_device(name: str, place: Place) -> torch.device:
     return torch.device("cuda", place.local_rank)
 
 
-def require_gpus(asked: int, device: torch.device) -> None:
-    """Refuse if a node has fewer GPUs than its processes ask for."""
-    seen = torch.cuda.device_count()
-    if device.type == "cuda" and asked > seen:
-        raise Refusal(f"{asked} GPUs were asked for on this node and {seen} are seen")
-
-
 def choose_backend(name: str, device: torch.device) -> str:
     """Return what carries the messages: NCCL between GPUs, Gloo between CPUs, unless named."""
     if name == "auto":
@@ -142,35 +136,39 @@ def _backends() -> dict[str, str]:
 
 def total(*amounts: float | Tensor) -> list[float]:
     """Return the sum of each amount over all ranks, in float64."""
-    values = torch.tensor([float(amount) for amount in amounts], dtype=torch.float64)
-    if dist.is_initialized():
-        values = values.to(device_of_messages())
-        SENT.append(values)
-        dist.all_reduce(values)
-    return [float(value) for value in values]
+    return _reduced([float(amount) for amount in amounts], dist.ReduceOp.SUM)
 
 
 def largest(amounts: Sequence[float]) -> list[float]:
     """Return the largest of each amount over all ranks, in float64; all ranks give as many."""
+    return _reduced(amounts, dist.ReduceOp.MAX)
+
+
+def _reduced(amounts: Sequence[float], how: Any) -> list[float]:
     values = torch.tensor(amounts, dtype=torch.float64)
     if dist.is_initialized():
         values = values.to(device_of_messages())
         SENT.append(values)
-        dist.all_reduce(values, op=dist.ReduceOp.MAX)
+        dist.all_reduce(values, how)
     found: list[float] = values.tolist()
     return found
+
+
+def gathered(numbers: Sequence[int]) -> list[list[int]]:
+    """Return the whole numbers of each rank, by rank; all ranks give as many."""
+    mine = torch.tensor(numbers, device=device_of_messages())
+    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    SENT.extend([mine, *everyone])
+    dist.all_gather(everyone, mine)
+    return [theirs.tolist() for theirs in everyone]
 
 
 def require_equal(what: str, sha256: str) -> None:
     """Raise if the ranks do not all have the same `what`, by its SHA-256."""
     if not dist.is_initialized():
         return
-    mine = torch.tensor(list(bytes.fromhex(sha256)), dtype=torch.uint8)
-    mine = mine.to(device_of_messages())
-    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    SENT.extend([mine, *everyone])
-    dist.all_gather(everyone, mine)
-    others = [rank for rank, theirs in enumerate(everyone) if not torch.equal(theirs, everyone[0])]
+    everyone = gathered(list(bytes.fromhex(sha256)))
+    others = [rank for rank, theirs in enumerate(everyone) if theirs != everyone[0]]
     if others:
         ranks = ", ".join(map(str, others))
         raise RuntimeError(f"{what} of rank {ranks} are not those of rank 0")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from trainkit import process_facts as facts
 from trainkit.errors import Refusal
 from trainkit.flops import Work
 from trainkit.run import Run
+from trainkit.sharding import Batch
 from trainkit.step_profile import report_step
 from trainkit.time_use import InputTime, TimeUse
 
@@ -43,22 +44,6 @@ def global_batch_size(args: Namespace, workers: int) -> int:
             " --batch-size must be at least their number"
         )
     return size
-
-
-class Batch(Protocol):
-    """A rank's part of one global batch; only its first `samples` count, because an empty part has a stand-in."""
-
-    @property
-    def labels(self) -> Tensor:
-        """[n], int64."""
-
-    @property
-    def samples(self) -> int:
-        """How many are the rank's own."""
-
-    @property
-    def global_samples(self) -> int:
-        """How many all ranks have together."""
 
 
 @dataclass
@@ -139,12 +124,13 @@ class Report:
         return {}
 
     def first_batches(self, batches: Any) -> Iterator[Any]:
-        """Yield the batches of the warm-up."""
-        raise NotImplementedError
+        """Yield the batches of the warm-up: those that the training has."""
+        found: Iterator[Any] = batches.epoch(0)
+        return found
 
     def units_of(self, batch: Any) -> int:
-        """Return what the FLOPs of a batch grow with: its samples or, if a family counts them, its positions."""
-        raise NotImplementedError
+        """Return what the FLOPs of a batch grow with: its samples with its stand-in, or positions if they count."""
+        return len(batch.labels)
 
     def batch_to_measure(self, batches: Any) -> Any:
         """Return a batch with which the ranks' speeds are measured."""
@@ -219,14 +205,8 @@ class Report:
             loss = loss_sum / count
             more = self.of_epoch(totals)
             if run.first:
-                phase.metadata |= {
-                    "trained_samples": int(trained),
-                    "loss": loss,
-                    "loss_hex": loss.hex(),
-                    "lr": lr,
-                    "global_batch_size": self.batch_size,
-                    **more,
-                }
+                phase.metadata |= {"trained_samples": int(trained), "loss": loss, "loss_hex": loss.hex(), "lr": lr}
+                phase.metadata |= {"global_batch_size": self.batch_size, **more}
         self.train_seconds += seconds
         self.input_seconds += totals.input_seconds
         self.units += totals.places or totals.samples
@@ -253,15 +233,8 @@ class Report:
         loss /= count
         self.accuracies.append(all_correct / count)
         if run.first:
-            run.log.point(
-                "eval_accuracy",
-                self.accuracies[-1],
-                epoch_num=epoch,
-                correct=int(all_correct),
-                samples=count,
-                loss=loss,
-                loss_hex=loss.hex(),
-            )
+            told = {"correct": int(all_correct), "samples": count, "loss": loss, "loss_hex": loss.hex()}
+            run.log.point("eval_accuracy", self.accuracies[-1], epoch_num=epoch, **told)
 
     def finish(self, model: nn.Module) -> None:
         """Compare the ranks' parameters and report the totals; best and final accuracy are both among them."""

@@ -3,14 +3,7 @@ r"""Event lines: what a program reports about itself, one line of JSON at a time
 The convention is MLPerf logging's (https://github.com/mlcommons/logging): a line begins with
 ``:::MLLOG`` and holds ``namespace``, ``time_ms``, ``event_type``, ``key``, ``value``, ``metadata``.
 ``metadata`` always has ``rank`` and ``seq``, which counts a rank's lines from 0 without a gap, so
-that a reader sees if a line was lost. In your own program::
-
-    log = EventLog(rank)
-    log.start("run_start")
-    with log.phase("data"):  # data_start, then data_stop with the seconds
-        ...
-    log.point("eval_accuracy", 0.98, epoch_num=1)
-    log.stop("run_stop", status="success")
+that a reader sees if a line was lost. CONTRIBUTING.md names the keys.
 """
 
 import json

@@ -15,15 +15,9 @@ _NAME = re.compile(r"[A-Za-z]\w{0,99}")
 
 
 def scalar(name: str, value: Any) -> float:
-    """Return one number; a tensor on a GPU is waited for and copied.
+    """Return one number, or that of an array or tensor with one element; a tensor on a GPU is waited for and copied.
 
-    Args:
-        name: what it is, for the error.
-        value: a number, or an array or tensor with one element, of any shape and device.
-
-    Raises:
-        ValueError: it has another number of elements, or is beyond a float.
-        TypeError: it is no number.
+    ValueError if it has another number of elements or is beyond a float, TypeError if it is no number; both name it.
     """
     shape = getattr(value, "shape", None)
     if shape is not None and hasattr(value, "item"):
@@ -47,12 +41,7 @@ def whole(name: str, value: Any) -> int:
 
 
 def count(name: str, value: Any) -> int:
-    """Return a whole number of 0 or more.
-
-    Raises:
-        ValueError: it is negative.
-        TypeError: it is no whole number.
-    """
+    """Return a whole number of 0 or more; ValueError if it is negative, TypeError if it is no whole number."""
     number = whole(name, value)
     if isinstance(value, bool) or number < 0:
         raise ValueError(f"{name} has to be a whole number of 0 or more, not {value!r}")
@@ -62,13 +51,8 @@ def count(name: str, value: Any) -> int:
 def loss_sum(loss: Any, samples: int) -> Tensor | float:
     """Return the sum of a batch's losses, in float64; a tensor stays on its device, so that no step waits for it.
 
-    Args:
-        loss: the mean over the samples, as one number; or the loss of each, [samples].
-        samples: of the batch.
-
-    Raises:
-        ValueError: it has another shape.
-        TypeError: it is no number.
+    The loss is the mean over the samples, as one number, or that of each, [samples]. ValueError for another shape,
+    TypeError for what is no number.
     """
     if not isinstance(loss, Tensor):
         return scalar("the loss", loss) * samples
@@ -83,11 +67,7 @@ def loss_sum(loss: Any, samples: int) -> Tensor | float:
 
 
 def number_right(correct: Any) -> Tensor | int:
-    """Return how many of a batch are right; a tensor stays on its device.
-
-    Args:
-        correct: their number, or for each sample whether it is, as an array or tensor of any shape.
-    """
+    """Return how many are right, given their number or whether each is, in any shape; a tensor stays on its device."""
     if isinstance(correct, Tensor):
         return correct.detach().sum()
     if getattr(correct, "shape", ()) != ():
@@ -98,9 +78,8 @@ def number_right(correct: Any) -> Tensor | int:
 def figure(name: str, value: Any) -> float:
     """Return a measured figure, if its name allows its value; NaN and infinity are values too.
 
-    Raises:
-        ValueError: an accuracy that is no share from 0 to 1, or seconds, bytes or a rate below 0; a name that is none.
-        TypeError: what is no number.
+    ValueError for an accuracy that is no share from 0 to 1, for seconds, bytes or a rate below 0, and for a name that
+    is none; TypeError for what is no number.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(

@@ -25,23 +25,17 @@ class Work:
     """The FLOPs of this process: how many a unit of its work has, and how many its devices could do.
 
     A unit is a sample, or a position of a padded batch: whatever the FLOPs of a batch grow with.
-
-    Attributes:
-        flops_per_unit: of a training step, forward and backward; 0 if no step was counted.
-        peak: FLOPs per second of all devices of this process together; 0 if it was not measured.
     """
 
     def __init__(self, run: Run) -> None:
-        self.flops_per_unit = 0.0
-        self.peak = 0.0
+        self.flops_per_unit = 0.0  # of a training step, forward and backward; 0 if no step was counted
+        self.peak = 0.0  # FLOPs per second of all devices of this process together; 0 if it was not measured
         self._run = run
 
     def measure_peak(self, dtype: torch.dtype, seconds: float) -> None:
-        """Measure the peak of each device and report `matmul_peak`; nothing of it is left on the device.
+        """Measure the peak of each device for products of this type and report `matmul_peak`.
 
-        Args:
-            dtype: of the training's matrix products.
-            seconds: for all devices together; 0 leaves it out.
+        Nothing of it is left on the devices; the seconds are for all of them together, and 0 leaves it out.
         """
         run = self._run
         devices = [torch.device("cuda", index) for index in run.cuda_devices] or [run.device]
@@ -68,11 +62,8 @@ class Work:
     def rates(self, units: float, seconds: float) -> dict[str, float]:
         """Return FLOPs per second of all ranks, those done and those possible; nothing if a rank knows too little.
 
-        The training is as long as that of its slowest rank. Every rank has to call it.
-
-        Args:
-            units: of this rank's training.
-            seconds: that it took.
+        Units and seconds are those of this rank's training, which is as long as that of the slowest rank. Every rank
+        has to call it.
         """
         known = self.flops_per_unit > 0 and self.peak > 0
         done, peak, ranks = distributed.total(self.flops_per_unit * units, self.peak, known)

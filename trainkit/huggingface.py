@@ -1,13 +1,4 @@
-"""A callback of Hugging Face's Trainer: its epochs and evaluations become event lines.
-
-::
-
-    from trainkit import running
-    from trainkit.huggingface import EventLines
-
-    with running() as run:
-        trainer = Trainer(model, arguments, callbacks=[EventLines(run)], ...)
-        trainer.train()
+"""A callback of Hugging Face's Trainer: its epochs and evaluations become event lines; docs/trainkit.md shows its use.
 
 Source of the hooks and of their order: `transformers/trainer.py` and `trainer_callback.py` of transformers 4.57.
 """

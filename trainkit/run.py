@@ -1,14 +1,8 @@
 """A run of the kit's own experiments in one process: its place, its clock, its event lines, and how it ends.
 
-A program's `main` opens it, and everything in the block is between `run_start` and `run_stop`::
-
-    with running("mnist.ddp", args) as run:
-        run.join()
-        with run.phase("data"):
-            ...
-
-It has the arguments that all of them share, and it sets up torch so that one seed gives one result. For any other
-script there is `trainkit.script`, which does neither.
+A program's `main` opens it, and everything in the block is between `run_start` and `run_stop`. It has the arguments
+that all of them share, and it sets up torch so that one seed gives one result. For any other script there is
+`trainkit.script`, which does neither.
 """
 
 import ctypes
@@ -47,7 +41,9 @@ class Run(Session):
 
     def check(self) -> None:
         """Refuse processes and devices that the program or the node cannot have."""
-        distributed.require_gpus(self.place.local_world_size * self.devices, self.device)
+        asked, seen = self.place.local_world_size * self.devices, torch.cuda.device_count()
+        if self.device.type == "cuda" and asked > seen:
+            raise Refusal(f"{asked} GPUs were asked for on this node and {seen} are seen")
         if self.backend is None and self.world_size > 1:
             raise Refusal(f"{self.program} is one process and {self.world_size} were started")
         if self.devices > 1 and self.device.type == "cpu" and not self.cpu_stands_in:

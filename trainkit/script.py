@@ -1,21 +1,8 @@
 """A run of any training script: three lines put event lines into it, and nothing else of it changes.
 
-::
-
-    from trainkit import running
-
-    with running() as run:
-        for number in range(1, 4):
-            with run.epoch(number) as epoch:
-                for images, labels in epoch.timed(loader):
-                    ...
-                    epoch.add(len(images), loss)
-            with run.evaluation(number) as evaluation:
-                for images, labels in test_loader:
-                    evaluation.add(len(images), correct=model(images).argmax(1) == labels)
-
 Threads, determinism, memory and devices stay as the script has them, and so does its process group, whoever makes it
-and when: the script, `run.join()`, or a framework. docs/trainkit.md says what each line adds to the record.
+and when: the script, `run.join()`, or a framework. docs/trainkit.md shows a script, and says what each line adds to the
+record.
 """
 
 import math
@@ -84,11 +71,7 @@ class ScriptRun(Session):
         are whole numbers, `dataset` and `data_sha256` words. Any other name is a figure in SI units and says its unit:
         `train_seconds`, `..._bytes`, `..._per_second`, an accuracy as a share from 0 to 1. Of seconds and bytes the
         largest of all ranks counts, of other figures that of rank 0. On a rank that gives a figure it stands in place
-        of the measured one.
-
-        Raises:
-            ValueError: a value that no such figure can have, or an array with several elements.
-            TypeError: what is no number.
+        of the measured one. ValueError for a value that no such figure can have, TypeError for what is no number.
         """
         self._require_open()
         words = {name: str(values.pop(name)) for name in ("dataset", "data_sha256") if name in values}
@@ -110,15 +93,11 @@ class ScriptRun(Session):
     def epoch(self, number: int, *, epochs: int | None = None) -> Iterator[Epoch]:
         """Run the clock of `train_seconds` around a block that trains an epoch; all ranks open it.
 
-        What is evaluated within it, by `evaluation`, is left out of its seconds.
+        What is evaluated within it, by `evaluation`, is left out of its seconds. RuntimeError if an epoch is open.
 
         Args:
-            number: of the epoch, 0 or more; the numbers of a run rise.
+            number: of the epoch, 0 or more; ValueError if it is not above that of the epoch before.
             epochs: how many there will be, for the time that is left.
-
-        Raises:
-            ValueError: the number is not above that of the epoch before.
-            RuntimeError: an epoch is open.
         """
         self._require_open()
         number = count("the number of an epoch", number)
@@ -147,10 +126,8 @@ class ScriptRun(Session):
         """Run the clock of `eval_seconds` around a block that evaluates the model; all ranks open it.
 
         Each rank counts its own samples: a sampler that repeats some to fill a batch makes them count twice. The
-        model's mode (`eval()`, `no_grad()`) is the script's business.
-
-        Args:
-            number: of the epoch before; if it is not given, the last one.
+        model's mode (`eval()`, `no_grad()`) is the script's business. The number is that of the epoch before; if it is
+        not given, of the last one.
         """
         self._require_open()
         with self.phase("eval", **self._of_epoch(number)) as phase:
@@ -191,19 +168,16 @@ class ScriptRun(Session):
     ) -> None:
         """Report an evaluation that was made elsewhere, of all ranks together; it waits for nobody.
 
+        ValueError for an accuracy beyond 0 to 1 and for more samples right than there were, TypeError for no number.
+
         Args:
             number: of the epoch before; if it is not given, the last one.
             accuracy: a share from 0 to 1; without it, `correct` of `samples`.
-            correct: how many samples are right.
+            correct: how many of the samples are right.
             samples: how many there were.
             loss: the mean over them.
             seconds: that it took, of this rank.
-            metrics: further ones, each one number: `f1=0.9`, `perplexity=12.3`. The last of each is a figure of the
-                run too, `final_f1`.
-
-        Raises:
-            ValueError: an accuracy beyond 0 to 1, more samples right than there were, or several elements.
-            TypeError: what is no number.
+            metrics: further ones, each one number: `f1=0.9`. The last of each is a figure of the run, `final_f1`.
         """
         self._require_open()
         found: dict[str, Any] = {name: scalar(name, value) for name, value in metrics.items()}
@@ -353,9 +327,7 @@ def running(
         repeatable: whether torch is set up so that one seed gives one result, as in the kit's own experiments
             (`trainkit.run.make_repeatable`). It costs speed. By default nothing is changed.
 
-    Raises:
-        RuntimeError: it was opened before in this process.
-        SystemExit: with code 2 and one line on stderr, for an environment that no launcher sets so.
+    RuntimeError if it was opened before in this process; an environment that no launcher sets so ends it with code 2.
     """
     if _process["of the run"] == os.getpid():
         raise RuntimeError("running() was opened before in this process: a process is one run")

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from trainkit.event_log import EventLog, Phase
 from trainkit.link_probe import probe, worth_a_probe
 from trainkit.stacks import answer_where
 from trainkit.time_use import EXCHANGE, LEFT_OUT, TimeUse
-from trainkit.utilization import Utilization
+from trainkit.utilization import watching
 
 
 class Session:
@@ -31,8 +32,8 @@ class Session:
     Args:
         program: its name; for a family of experiments, for example, `mnist.ddp`.
         place: among the other processes.
-        device: what it trains on.
-        devices: how many devices this one process uses.
+        device: what it trains on, the first of `devices`.
+        devices: how many this one process uses.
         backend: what carries the messages, if that is settled.
         is_of_a_family: whether the program is one below `experiments`, whose code is its family's.
     """
@@ -159,19 +160,11 @@ class Session:
     def report_start(self, args: Mapping[str, Any]) -> None:
         """Print `run_start`: the arguments as JSON has them, and what the process runs on."""
         told = facts.of_process(self.device, self.program if self.is_of_a_family else None)
+        place = asdict(self.place)
+        del place["rank"]  # every line has it
         self.began = time.monotonic()  # the event has the time of day: a record compares the two clocks
-        self.log.start(
-            "run_start",
-            program=self.program,
-            args=args,
-            world_size=self.place.world_size,
-            local_rank=self.place.local_rank,
-            local_world_size=self.place.local_world_size,
-            node_rank=self.place.node_rank,
-            devices=self.devices,
-            backend=self.backend,
-            **told,
-        )
+        own = {"program": self.program, "args": args, **place, "devices": self.devices, "backend": self.backend}
+        self.log.start("run_start", **own, **told)
 
     def report_stop(self, status: str, error: BaseException | None = None) -> None:
         """Print `run_stop`, the last event of this process."""
@@ -187,9 +180,10 @@ def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     session.report_start(args)
     stop_looking = find_ddp(session.time_use) if session.world_size > 1 else lambda: None
     leaving: SystemExit | None = None
+    gpus = session.place.local_world_size * session.devices if session.device.type == "cuda" else 0
     try:
         session.check()
-        with watch_node(session):
+        with nullcontext() if session.place.local_rank else watching(session.log, gpus):  # one process of each node
             try:
                 yield
             except SystemExit as ended:
@@ -211,11 +205,3 @@ def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     session.leave()
     if leaving:
         raise leaving
-
-
-def watch_node(session: Session) -> AbstractContextManager[None]:
-    """Report the node's utilization, from the first of its processes."""
-    if session.place.local_rank:
-        return nullcontext()
-    gpus = session.place.local_world_size * session.devices if session.device.type == "cuda" else 0
-    return Utilization(session.log, gpus)

@@ -12,9 +12,42 @@ which order, does not depend on them.
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from typing_extensions import Self
+
+Any_Batch = TypeVar("Any_Batch", bound="Batch")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A rank's part of one global batch; a family adds its inputs, as tensors with a row for each sample.
+
+    A rank whose part is empty holds one sample as a stand-in, so that it takes part in the step, and `samples` is 0:
+    only the first `samples` losses count.
+    """
+
+    labels: Tensor
+    """[n], int64."""
+    samples: int
+    global_samples: int
+
+    def part(self, rows: range) -> Self:
+        """Return the samples at these positions."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        changes: dict[str, Any] = {name: value[rows.start : rows.stop] for name, value in tensors.items()}
+        return replace(self, samples=len(rows), **changes)
+
+    def parts(self, count: int) -> list[Self]:
+        """Cut the batch into at most so many near-equal parts, none of them empty; a stand-in is the only part."""
+        if count == 1:
+            return [self]
+        count = min(count, self.samples)
+        return [self.part(shard(self.samples, place, count)) for place in range(count)] or [self]
 
 
 def even() -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +21,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from trainkit.event_log import EventLog
 from trainkit.run import Run
+from trainkit.sharding import Any_Batch
 
-Any_Batch = TypeVar("Any_Batch")
 PROFILE = "step_profile"
 """The event's key."""
 FIRST_BUCKET, BUCKET = 2**20, 25 * 2**20
@@ -38,107 +38,82 @@ def report_step(run: Run, model: nn.Module, step: Callable[[Any_Batch], object],
     Args:
         run: of one process with one device.
         model: what is trained; DDP may be around it.
-        step: one update on a batch, which is a dataclass with the counts `samples` and `global_samples`.
+        step: one update on a batch.
         batch: as large as those of the training.
     """
-    if run.world_size > 1 or run.devices > 1 or getattr(batch, "samples", 0) < 2:  # no half of one
+    if run.world_size > 1 or run.devices > 1 or batch.samples < 2:  # no half of one
         return
-    watch = Watch(run.device, model)
-    whole = [watch.steps(lambda: step(batch)) for _ in range(TRIES)]
-    half = first_half(batch)
-    seconds_of_half = min(watch.steps(lambda: step(half)).seconds for _ in range(TRIES))
+    whole = [profile(run.device, model, lambda: step(batch)) for _ in range(TRIES)]
+    half = dataclasses.replace(batch.part(range(batch.samples // 2)), global_samples=batch.samples // 2)
+    seconds_of_half = min(profile(run.device, model, lambda: step(half)).seconds for _ in range(TRIES))
     best = min(whole, key=lambda step: step.seconds)
+    sent = best.ddp.module.buffers() if best.ddp and best.ddp.broadcast_buffers else []  # before each forward pass
     run.log.point(
         PROFILE,
         {
             "seconds": best.seconds,
-            "samples": getattr(batch, "samples"),  # noqa: B009 - the type of a batch is each family's own
+            "samples": batch.samples,
             "half_seconds": seconds_of_half,
-            "half_samples": getattr(half, "samples"),  # noqa: B009
+            "half_samples": half.samples,
             "forward_share": best.forward_share,
             "backward_share": best.backward_share,
-            "ddp": watch.ddp is not None,
-            "broadcast_bytes": watch.broadcast_bytes,
+            "ddp": best.ddp is not None,
+            "broadcast_bytes": sum(buffer.nbytes for buffer in sent),
             **gradients_of([parameter for parameter in model.parameters() if parameter.requires_grad]),
             "buckets": shortened(buckets(best.gradients)),
         },
     )
 
 
-def first_half(batch: Any_Batch) -> Any_Batch:
-    """Return the first half of a batch: of each tensor the first rows."""
-    fields = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}  # type: ignore[arg-type]
-    count = fields["samples"] // 2
-    rows = {name: value[:count] for name, value in fields.items() if isinstance(value, Tensor)}
-    changes: dict[str, Any] = {**rows, "samples": count, "global_samples": count}
-    return dataclasses.replace(batch, **changes)  # type: ignore[type-var]
-
-
 @dataclasses.dataclass(frozen=True)
 class Profile:
     """One step: its seconds of computing, the shares of it that forward and backward took, and when gradients came.
 
-    `gradients` are in the order in which they came: bytes, and the share of backward at which each was there.
+    `gradients` are in the order in which they came: bytes, and the share of backward at which each was there. `ddp` is
+    the DistributedDataParallel that the step went through, if any.
     """
 
     seconds: float
     forward_share: float
     backward_share: float
     gradients: list[tuple[int, float]]
+    ddp: DistributedDataParallel | None
 
 
-class Watch:
-    """Times single steps of a model.
+def profile(device: torch.device, model: nn.Module, call: Callable[[], object]) -> Profile:
+    """Take one step of a model and time it."""
+    clock = _Clock(device)
+    forward: list[Any] = []
+    last: dict[Tensor, Any] = {}
+    ddp: list[DistributedDataParallel] = []
 
-    Attributes:
-        ddp: the DistributedDataParallel that a step went through, if any.
-    """
+    def gradient(parameter: Tensor) -> None:
+        last.pop(parameter, None)  # of a batch in parts the last one counts: then gradients are exchanged
+        last[parameter] = clock.mark()
 
-    def __init__(self, device: torch.device, model: nn.Module) -> None:
-        self.ddp: DistributedDataParallel | None = None
-        self._device = device
-        self._model = model
+    def look(module: nn.Module, _: object) -> None:
+        if isinstance(module, DistributedDataParallel):
+            ddp.append(module)
 
-    @property
-    def broadcast_bytes(self) -> int:
-        """Bytes of buffers that DDP sends from rank 0 before each forward pass."""
-        if self.ddp is None or not self.ddp.broadcast_buffers:
-            return 0
-        return sum(buffer.nbytes for buffer in self.ddp.module.buffers())
-
-    def steps(self, call: Callable[[], object]) -> Profile:
-        """Take one step and time it."""
-        clock = _Clock(self._device)
-        forward: list[Any] = []
-        last: dict[Tensor, Any] = {}
-
-        def gradient(parameter: Tensor) -> None:
-            last.pop(parameter, None)  # of a batch in parts the last one counts: then gradients are exchanged
-            last[parameter] = clock.mark()
-
-        def look(module: nn.Module, _: object) -> None:
-            if isinstance(module, DistributedDataParallel):
-                self.ddp = module
-
-        handles = [register_module_forward_pre_hook(look)]
-        handles.append(self._model.register_forward_hook(lambda *_: forward.append(clock.mark())))
-        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-        handles += [parameter.register_post_accumulate_grad_hook(gradient) for parameter in trained]
-        try:
-            began = clock.mark()
-            call()
-            ended = clock.mark()
-        finally:
-            for handle in handles:
-                handle.remove()
-        seconds = clock.between(began, ended)
-        if not forward or not last:
-            return Profile(seconds, 0.0, 0.0, [])
-        computed = clock.between(began, forward[-1])
-        ready = [(parameter.nbytes, clock.between(forward[-1], mark)) for parameter, mark in last.items()]
-        backward = ready[-1][1]
-        came = [(size, passed / backward if backward else 1.0) for size, passed in ready]
-        return Profile(seconds, computed / seconds, backward / seconds, came)
+    handles = [register_module_forward_pre_hook(look)]
+    handles.append(model.register_forward_hook(lambda *_: forward.append(clock.mark())))
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    handles += [parameter.register_post_accumulate_grad_hook(gradient) for parameter in trained]
+    try:
+        began = clock.mark()
+        call()
+        ended = clock.mark()
+    finally:
+        for handle in handles:
+            handle.remove()
+    seconds = clock.between(began, ended)
+    if not forward or not last:
+        return Profile(seconds, 0.0, 0.0, [], None)
+    computed = clock.between(began, forward[-1])
+    ready = [(parameter.nbytes, clock.between(forward[-1], mark)) for parameter, mark in last.items()]
+    backward = ready[-1][1]
+    came = [(size, passed / backward if backward else 1.0) for size, passed in ready]
+    return Profile(seconds, computed / seconds, backward / seconds, came, ddp[-1] if ddp else None)
 
 
 class _Clock:

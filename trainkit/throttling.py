@@ -115,7 +115,7 @@ def gpus_hindered(pynvml: Any, handles: list[Any], own: OwnProcesses) -> dict[st
             if os.getpid() in users or own.any_of(users):
                 shared.append(not own.all_of(users))
     found = {"gpu_throttled_percent": throttled, "gpu_shared_percent": shared}
-    return {name: round(100 * sum(ones) / len(ones), 1) for name, ones in found.items() if ones}
+    return {name: round(100 * sum(flags) / len(flags), 1) for name, flags in found.items() if flags}
 
 
 def _count(counter: Path) -> int:

@@ -10,9 +10,8 @@ All are shares of all cores of the machine, and a virtual machine's stolen time 
 import os
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from trainkit.event_log import EventLog
@@ -28,42 +27,36 @@ _INSIDE = ("lo", "veth", "docker", "br-", "cni", "virbr")
 Sample = Callable[[], dict[str, float]]
 
 
-class Utilization:
-    """Samples the node while a block runs: every second, and once more at its end.
+@contextmanager
+def watching(log: EventLog, gpus: int = 0) -> Iterator[None]:
+    """Sample the node while a block runs: every second, and once more at its end.
 
     Args:
         log: takes the events.
         gpus: how many GPUs of the node the run uses, from the first visible one.
     """
+    end = threading.Event()
+    thread = threading.Thread(target=_watch, args=(log, gpus, end), name="utilization", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
 
-    def __init__(self, log: EventLog, gpus: int = 0) -> None:
-        self._log = log
-        self._number_of_gpus = gpus
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="utilization", daemon=True)
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        """Sample at even distances, however long a sample takes."""
-        # Made here: psutil keeps the last sample of each thread.
-        own = OwnProcesses()
-        samplers = (machine_sampler(), own_sampler(own), gpu_sampler(self._number_of_gpus, own))
-        samples = [sample for sample in samplers if sample]
-        began = last = time.monotonic()
-        ended = not samples
-        while not ended:
-            ended = self._end.wait(max(0.0, SECONDS - (time.monotonic() - began) % SECONDS))
-            if not ended or time.monotonic() - last >= SHORTEST:
-                last = time.monotonic()
-                self._log.point("load", **{name: value for sample in samples for name, value in sample().items()})
+def _watch(log: EventLog, gpus: int, end: threading.Event) -> None:
+    """Sample at even distances, however long a sample takes."""
+    # Made here: psutil keeps the last sample of each thread.
+    own = OwnProcesses()
+    samples = [sample for sample in (machine_sampler(), own_sampler(own), gpu_sampler(gpus, own)) if sample]
+    began = last = time.monotonic()
+    ended = not samples
+    while not ended:
+        ended = end.wait(max(0.0, SECONDS - (time.monotonic() - began) % SECONDS))
+        if not ended or time.monotonic() - last >= SHORTEST:
+            last = time.monotonic()
+            log.point("load", **{name: value for sample in samples for name, value in sample().items()})
 
 
 def machine_sampler() -> Sample | None:

@@ -21,8 +21,9 @@ from experiments.mnist import ddp
 from experiments.mnist.data import Batches
 from experiments.mnist.training import Report
 from experiments.mnist.training import build_model as build_channels_last
-from trainkit.epochs import Batch, Totals
+from trainkit.epochs import Totals
 from trainkit.run import Run
+from trainkit.sharding import Batch
 
 CHANGES = ("none", "contiguous", "bf16", "order")
 steps: list[list[float]] = []

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from experiments.bert import sentences
 from experiments.bert.model import files, find, load_tokenizer
+from experiments.bert.model_files import of_files
 from trainkit import distributed
 from trainkit import sharding as shards
 from trainkit.arguments import Parser
@@ -59,21 +60,13 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A rank's part of one global batch, padded to its own longest sentence.
-
-    A rank whose part is empty holds one sample as a stand-in, so that it takes part in the step,
-    and `samples` is 0: only the first `samples` losses count.
-    """
+class Batch(shards.Batch):
+    """A rank's part of one global batch, padded to its own longest sentence."""
 
     tokens: Tensor
     """[n, longest]"""
     mask: Tensor
     """[n, longest], 1 for a token and 0 for padding."""
-    labels: Tensor
-    """[n]"""
-    samples: int
-    global_samples: int
 
 
 def load(args: Namespace, run: Run) -> Data:
@@ -81,7 +74,7 @@ def load(args: Namespace, run: Run) -> Data:
     folder = find(args)
     read = sentences.read(args.data_dir)
     parts = {**read.files, **files(folder)}
-    distributed.require_equal("the data or the model", sentences.of_files(parts))
+    distributed.require_equal("the data or the model", of_files(parts))
     train, test = sentences.split(len(read.texts), args.seed)
     split_sha256 = distributed.fingerprint([train, test])
     distributed.require_equal("the split", split_sha256)
@@ -142,7 +135,7 @@ class Batches:
             longest = int(chosen.lengths.max())
             mask = torch.arange(longest) < chosen.lengths[:, None]
             there = chosen.tokens.device
-            yield Batch(chosen.tokens[:, :longest], mask.long().to(there), chosen.labels, len(part), size)
+            yield Batch(chosen.labels, len(part), size, chosen.tokens[:, :longest], mask.long().to(there))
 
 
 def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Generator) -> Tensor:

@@ -16,9 +16,8 @@ from experiments.bert.data import Batch, Batches, add_less_work, load
 from experiments.bert.model import autocast, build_model, build_optimizer
 from experiments.bert.training import Report
 from trainkit import communication
-from trainkit.arguments import add_backend, add_balance, add_communication
+from trainkit.arguments import add_backend, add_communication
 from trainkit.balance import Balance
-from trainkit.communication.parts import parts
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
 
@@ -30,7 +29,6 @@ def main() -> None:
     add_less_work(parser)
     add_backend(parser)
     add_communication(parser)
-    add_balance(parser)
     args = parser.parse_args()
     communication.settle(args)
     with running("bert.ddp", args) as run:
@@ -49,15 +47,14 @@ def train(run: Run, args: Namespace) -> None:
         batches = Batches(data.train, args.seed, run, batch_size, balance.shares)
     with run.phase("setup"):
         model = build_model(data.folder, args, run, data.words)
-        # BERT's only buffer counts positions: nothing in it to exchange at every step.
-        exchange = communication.build(args, run, model, broadcast_buffers=False)
+        exchange = communication.build(args, run, model)
         optimizer = build_optimizer(args, model, run.world_size)
     report = Report(run, data, args, batch_size, shares=balance.shares)
 
     def step(batch: Batch) -> Tensor:
         optimizer.zero_grad()
         found = []
-        for part in exchange.accumulated(parts(batch, args.accumulate)):
+        for part in exchange.accumulated(batch.parts(args.accumulate)):
             with autocast(args, run):
                 logits = exchange.model(part.tokens, attention_mask=part.mask).logits
             losses = cross_entropy(logits.float(), part.labels, reduction="none")

@@ -1,15 +1,14 @@
 """The sentences and the model, hashed without torch: `python -m experiments.bert.inputs --data-dir DIR` prints JSON.
 
-`data_sha256` is the hash over both that the programs report, `sentences.of_files`.
+`data_sha256` is the hash over both that the programs report.
 """
 
 import argparse
-import hashlib
 import json
 from pathlib import Path
 
 from experiments.bert.arguments import DATA, PREPARED
-from experiments.bert.model_files import model_hashes
+from experiments.bert.model_files import model_hashes, of_files
 from trainkit.errors import Refusal, reason
 from trainkit.prepare import read_prepared, start
 
@@ -29,7 +28,7 @@ def main() -> None:
         raise Refusal(
             f"the sentences or the model in {base} are not whole ({reason(error)}): run `runner prepare bert`"
         ) from error
-    print(json.dumps({"data_sha256": hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()}))
+    print(json.dumps({"data_sha256": of_files(files)}))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The files of a model, as transformers saves them; known to the programs and to `prepare.py`, which has no torch."""
 
+import hashlib
+import json
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -22,6 +24,11 @@ def model_hashes(folder: Path) -> dict[str, str]:
     if not found:
         raise ValueError(f"no model in {folder}")
     return found
+
+
+def of_files(files: dict[str, str]) -> str:
+    """Return one SHA-256 for several files, given that of each by name."""
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def missing_part(names: Collection[str]) -> str | None:

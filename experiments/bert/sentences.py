@@ -4,8 +4,6 @@
 the SHA-256 of each.
 """
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,11 +56,6 @@ def read_lines(path: Path) -> list[str]:
     if not all(lines):
         raise ValueError(f"{path.name} is empty or has an empty line")
     return lines
-
-
-def of_files(files: dict[str, str]) -> str:
-    """Return one SHA-256 for several files, given that of each by name."""
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def split(count: int, seed: int, *purpose: int | str) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,8 @@ from transformers import BertTokenizer
 
 from experiments.bert.arguments import bert_parser
 from experiments.bert.model import autocast, build_model, build_optimizer, files, find, refusing
-from experiments.bert.sentences import Sentences, of_files, read, split
+from experiments.bert.model_files import of_files
+from experiments.bert.sentences import Sentences, read, split
 from trainkit import distributed
 from trainkit import process_facts as facts
 from trainkit.arguments import add_backend

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from experiments.bert.data import EVAL_BATCH, Batch, Batches, Data
 from experiments.bert.model import autocast
-from experiments.bert.sentences import of_files
+from experiments.bert.model_files import of_files
 from trainkit import distributed, epochs
 from trainkit.epochs import Totals
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from experiments.collectives.operations import OPERATIONS, Buffers
 from trainkit.distributed import SENT
+from trainkit.errors import Refusal
 
 PAIR = torch.arange(2)
 
@@ -26,10 +27,13 @@ class Lesson:
 
 
 def teach(name: str, device: torch.device) -> Lesson:
-    """Run one operation on these values; raise if the result is wrong.
+    """Run one operation on these values; raise if the result is wrong, or there are too few ranks.
 
     Raises whatever the backend raises if it lacks the operation.
     """
+    least = OPERATIONS[name].least_ranks
+    if dist.get_world_size() < least:
+        raise Refusal(f"it needs {least} ranks and there is {dist.get_world_size()}")
     lesson = point_to_point(device) if name == "send" else collective(name, device)
     if lesson.expected is not None and lesson.after != lesson.expected:
         raise RuntimeError(f"{name} gave {lesson.after} on rank {dist.get_rank()}; it has to be {lesson.expected}")

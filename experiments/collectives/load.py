@@ -67,11 +67,7 @@ def measure_all_reduce(run: Run, most: int) -> dict[str, float]:
 def ranks_of_this_machine(run: Run) -> int:
     """Return how many ranks are on this machine, also in other containers."""
     own = int(hashlib.sha256((machine() or f"node {run.place.node_rank}").encode()).hexdigest()[:15], 16)
-    mine = torch.tensor([own], device=device_of_messages())
-    all_of_them = [torch.zeros_like(mine) for _ in range(run.world_size)]
-    SENT.extend([mine, *all_of_them])
-    dist.all_gather(all_of_them, mine)
-    return sum(int(machine_hash) == own for machine_hash in all_of_them)
+    return distributed.gathered([own]).count([own])
 
 
 def time_all_reduce(run: Run, dtype: torch.dtype, size: int, share: float) -> tuple[float, float, int]:
@@ -86,8 +82,8 @@ def time_all_reduce(run: Run, dtype: torch.dtype, size: int, share: float) -> tu
     values = torch.zeros(size // dtype.itemsize, dtype=dtype, device=device_of_messages())
     SENT.append(values)
     dist.all_reduce(values)
-    [one] = distributed.largest([_seconds(run, lambda: dist.all_reduce(values), 1, share)[0]])
-    calls = max(2, min(MOST_CALLS, int(SECONDS / max(one, 1e-9))))
+    [longest] = distributed.largest([_seconds(run, lambda: dist.all_reduce(values), 1, share)[0]])
+    calls = max(2, min(MOST_CALLS, int(SECONDS / max(longest, 1e-9))))
     seconds, busy = _seconds(run, lambda: dist.all_reduce(values), calls, share)
     slowest = distributed.largest([seconds, busy])
     return slowest[0], slowest[1], calls

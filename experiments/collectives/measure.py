@@ -3,6 +3,7 @@
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.collectives.measure --max-bytes 16777216
 """
 
+import os
 import sys
 from argparse import Namespace
 
@@ -11,14 +12,19 @@ from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from experiments.collectives.lesson import teach
-from experiments.collectives.limits import require_ranks, require_room, require_sense, sizes_between
-from experiments.collectives.operations import OPERATIONS, cut
-from experiments.collectives.table import Row, headlines, table
+from experiments.collectives.operations import ELEMENT_BYTES, OPERATIONS, cut
 from experiments.collectives.timing import time_calls
+from trainkit import distributed
 from trainkit.arguments import add_backend, at_least, program_parser
 from trainkit.distributed import device_of_messages
 from trainkit.errors import Refusal
 from trainkit.run import Run, running
+
+Row = tuple[str, dict[str, float]]
+"""An operation at one size: `bytes`, `seconds`, `min_seconds` and, if it has a size, its two bandwidths."""
+
+HEADLINES = ("all_reduce", "ring_all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast", "isend")
+TITLES = ("bytes", "mean us", "min us", "algbw GB/s", "busbw GB/s")
 
 
 @record
@@ -61,7 +67,6 @@ def measure(run: Run, args: Namespace) -> None:
 def show(run: Run, name: str, *, named: bool) -> bool:
     """Run an operation on the lesson's values; return whether the backend has it."""
     try:
-        require_ranks(name, run.world_size)
         lesson = teach(name, device_of_messages())
     except (Refusal, RuntimeError) as error:
         why = str(error).partition("\n")[0]
@@ -93,6 +98,64 @@ def time_operation(run: Run, args: Namespace, name: str, size: int, arenas: list
     if run.first:
         run.log.point("collective", name, **row, calls=timing.calls, memory=device_of_messages().type)
     return name, row
+
+
+def require_sense(args: Namespace, ranks: int) -> None:
+    """Refuse senseless arguments, before the process group is set up."""
+    names = [] if args.operations == "all" else args.operations.split(",")
+    unknown = [name for name in names if name not in OPERATIONS]
+    complaints = [
+        (unknown, f"no operation '{', '.join(unknown)}': there are {', '.join(OPERATIONS)}"),
+        (args.min_bytes < ELEMENT_BYTES, f"--min-bytes {args.min_bytes}: at least {ELEMENT_BYTES}, one number"),
+        (args.max_bytes < args.min_bytes, f"--max-bytes {args.max_bytes}: less than --min-bytes {args.min_bytes}"),
+        (
+            args.max_bytes < ELEMENT_BYTES * ranks,
+            f"--max-bytes {args.max_bytes}: less than {ELEMENT_BYTES} for each of {ranks} ranks",
+        ),
+    ]
+    for wrong, message in complaints:
+        if wrong:
+            raise Refusal(message)
+
+
+def require_room(run: Run, size: int) -> None:
+    """Refuse, on all ranks together, buffers that some node has no memory for."""
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") // run.place.local_world_size
+    device = distributed.device_of_messages()
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+    [short] = distributed.total(2 * size > free)
+    if short:
+        raise Refusal(f"--max-bytes {size}: {short:.0f} of {run.world_size} ranks have no room for two such buffers")
+
+
+def sizes_between(least: int, most: int, factor: int) -> list[int]:
+    """Return the sizes in bytes, from the least to at most the most."""
+    sizes = [least]
+    while sizes[-1] * factor <= most:
+        sizes.append(sizes[-1] * factor)
+    return sizes
+
+
+def headlines(rows: list[Row]) -> dict[str, float]:
+    """Return the time and the bus bandwidth of some operations at the largest size."""
+    largest = dict(rows)
+    stats = {}
+    for name in HEADLINES:
+        if row := largest.get(name):
+            stats[f"{name}_seconds"] = row["seconds"]
+            stats[f"{name}_bus_bytes_per_second"] = row["bus_bytes_per_second"]
+    return stats
+
+
+def table(rows: list[Row], ranks: int) -> str:
+    """Write the rows in microseconds and, as nccl-tests does, in 10^9 bytes a second."""
+    lines = [f"{ranks} ranks", f"{'operation':24}" + "".join(f"{title:>12}" for title in TITLES)]
+    for name, row in rows:
+        numbers = [f"{row['bytes']:.0f}", f"{1e6 * row['seconds']:.1f}", f"{1e6 * row['min_seconds']:.1f}"]
+        numbers += [f"{row[key] / 1e9:.3f}" for key in row if key.endswith("bytes_per_second")]
+        lines.append(f"{name:24}" + "".join(f"{number:>12}" for number in numbers))
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -83,14 +83,11 @@ def measure(run: Run, args: Namespace) -> None:
 
 def ends(run: Run) -> tuple[dict[int, int], dict[int, int], str]:
     """Return all ranks and those that take part, each with its node, and what it is that lies between them."""
-    mine = torch.tensor([run.place.node_rank, run.place.local_rank], device=distributed.device_of_messages())
-    places = [torch.zeros_like(mine) for _ in range(run.world_size)]
-    SENT.extend([mine, *places])
-    dist.all_gather(places, mine)
-    nodes = {rank: int(place[0]) for rank, place in enumerate(places)}
+    places = distributed.gathered([run.place.node_rank, run.place.local_rank])
+    nodes = {rank: node for rank, (node, _) in enumerate(places)}
     if len(set(nodes.values())) == 1:
         return nodes, nodes, "ranks of one node"
-    return nodes, {rank: nodes[rank] for rank, place in enumerate(places) if place[1] == 0}, "nodes"
+    return nodes, {rank: node for rank, (node, local_rank) in enumerate(places) if local_rank == 0}, "nodes"
 
 
 def round_trips(run: Run, source: int, target: int, small: Tensor, count: int) -> list[float]:

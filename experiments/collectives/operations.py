@@ -53,79 +53,9 @@ def ping_pong(buffers: Buffers) -> None:
         dist.send(buffers.mine, dst=0)
 
 
-def shift(buffers: Buffers) -> None:
-    """Send to the next rank while receiving from the one before, without waiting in between."""
-    exchange(buffers.mine, buffers.spare)
-
-
-def broadcast(buffers: Buffers) -> None:
-    """Give all ranks what rank 0 has."""
-    dist.broadcast(buffers.mine, src=0)
-
-
-def scatter(buffers: Buffers) -> None:
-    """Give each rank its part of what rank 0 has."""
-    dist.scatter(buffers.mine, buffers.parts if dist.get_rank() == 0 else None, src=0)
-
-
-def gather(buffers: Buffers) -> None:
-    """Bring the ranks' parts together on rank 0."""
-    dist.gather(buffers.mine, buffers.parts if dist.get_rank() == 0 else None, dst=0)
-
-
-def reduce(buffers: Buffers) -> None:
-    """Add up on rank 0; what the others hold after it is not defined."""
-    dist.reduce(buffers.mine, dst=0)
-
-
-def all_gather(buffers: Buffers) -> None:
-    """Bring the ranks' parts together on every rank, in a list."""
-    dist.all_gather(buffers.parts, buffers.mine)
-
-
-def all_gather_into_tensor(buffers: Buffers) -> None:
-    """Bring the ranks' parts together on every rank, in one tensor."""
-    dist.all_gather_into_tensor(buffers.whole, buffers.mine)
-
-
-def all_reduce(buffers: Buffers) -> None:
-    """Add up on every rank."""
-    dist.all_reduce(buffers.mine)
-
-
-def by_hand(buffers: Buffers) -> None:
-    """Add up on every rank, by sends and receives alone."""
-    ring_all_reduce(buffers.mine, buffers.spare)
-
-
-def reduce_scatter(buffers: Buffers) -> None:
-    """Add up, each rank keeping its part of the sum, from a list."""
-    dist.reduce_scatter(buffers.mine, buffers.parts)
-
-
-def reduce_scatter_tensor(buffers: Buffers) -> None:
-    """Add up, each rank keeping its part of the sum, from one tensor."""
-    dist.reduce_scatter_tensor(buffers.mine, buffers.whole)
-
-
-def all_to_all(buffers: Buffers) -> None:
-    """Exchange a part with every rank, in lists."""
-    dist.all_to_all(buffers.spare_parts, buffers.parts)
-
-
-def all_to_all_single(buffers: Buffers) -> None:
-    """Exchange a part with every rank, in one tensor."""
-    dist.all_to_all_single(buffers.spare, buffers.whole)
-
-
-def barrier(_: Buffers) -> None:
-    """Wait for all ranks."""
-    distributed.barrier()
-
-
-def once(_: int) -> float:
-    """Return the factor if every byte goes over the slowest link once: both bandwidths are equal."""
-    return 1.0
+def root(parts: list[Tensor]) -> list[Tensor] | None:
+    """Return the parts on rank 0, and None elsewhere, as operations with a root want them."""
+    return parts if dist.get_rank() == 0 else None
 
 
 def all_but_own(ranks: int) -> float:
@@ -142,8 +72,8 @@ def there_and_back(ranks: int) -> float:
 class Operation:
     """One operation: `bus` is its factor at n ranks, `in_parts` says that its size is that of all parts."""
 
-    call: Callable[[Buffers], None]
-    bus: Callable[[int], float] = once
+    call: Callable[[Buffers], object]
+    bus: Callable[[int], float] = lambda _: 1.0  # every byte goes over the slowest link once
     in_parts: bool = False
     least_ranks: int = 1
     trips: int = 1
@@ -152,20 +82,27 @@ class Operation:
 
 OPERATIONS = {
     "send": Operation(ping_pong, least_ranks=2, trips=2),
-    "isend": Operation(shift, least_ranks=2),
-    "broadcast": Operation(broadcast),
-    "scatter": Operation(scatter, all_but_own, in_parts=True),
-    "gather": Operation(gather, all_but_own, in_parts=True),
-    "reduce": Operation(reduce),
-    "all_gather": Operation(all_gather, all_but_own, in_parts=True),
-    "all_gather_into_tensor": Operation(all_gather_into_tensor, all_but_own, in_parts=True),
-    "all_reduce": Operation(all_reduce, there_and_back),
-    "ring_all_reduce": Operation(by_hand, there_and_back, least_ranks=2),
-    "reduce_scatter": Operation(reduce_scatter, all_but_own, in_parts=True),
-    "reduce_scatter_tensor": Operation(reduce_scatter_tensor, all_but_own, in_parts=True),
-    "all_to_all": Operation(all_to_all, all_but_own, in_parts=True),
-    "all_to_all_single": Operation(all_to_all_single, all_but_own, in_parts=True),
-    "barrier": Operation(barrier),
+    # To the next rank while receiving from the one before, without waiting in between.
+    "isend": Operation(lambda own: exchange(own.mine, own.spare), least_ranks=2),
+    "broadcast": Operation(lambda own: dist.broadcast(own.mine, src=0)),
+    "scatter": Operation(lambda own: dist.scatter(own.mine, root(own.parts)), all_but_own, in_parts=True),
+    "gather": Operation(lambda own: dist.gather(own.mine, root(own.parts)), all_but_own, in_parts=True),
+    "reduce": Operation(lambda own: dist.reduce(own.mine, dst=0)),  # what the others hold after it is not defined
+    "all_gather": Operation(lambda own: dist.all_gather(own.parts, own.mine), all_but_own, in_parts=True),
+    "all_gather_into_tensor": Operation(
+        lambda own: dist.all_gather_into_tensor(own.whole, own.mine), all_but_own, in_parts=True
+    ),
+    "all_reduce": Operation(lambda own: dist.all_reduce(own.mine), there_and_back),
+    "ring_all_reduce": Operation(lambda own: ring_all_reduce(own.mine, own.spare), there_and_back, least_ranks=2),
+    "reduce_scatter": Operation(lambda own: dist.reduce_scatter(own.mine, own.parts), all_but_own, in_parts=True),
+    "reduce_scatter_tensor": Operation(
+        lambda own: dist.reduce_scatter_tensor(own.mine, own.whole), all_but_own, in_parts=True
+    ),
+    "all_to_all": Operation(lambda own: dist.all_to_all(own.spare_parts, own.parts), all_but_own, in_parts=True),
+    "all_to_all_single": Operation(
+        lambda own: dist.all_to_all_single(own.spare, own.whole), all_but_own, in_parts=True
+    ),
+    "barrier": Operation(lambda _: distributed.barrier()),
 }
 """By name, as `torch.distributed` has it; `ring_all_reduce` is this kit's own."""
 

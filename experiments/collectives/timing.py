@@ -28,7 +28,7 @@ class Timing:
     """In all rounds together."""
 
 
-def time_calls(run: Run, call: Callable[[], None], size: int, rounds: int, most_calls: int) -> Timing:
+def time_calls(run: Run, call: Callable[[], object], size: int, rounds: int, most_calls: int) -> Timing:
     """Time a call that moves `size` bytes, at most so many times a round; every rank has to make it."""
     *_, last = [time_round(run, call, 1) for _ in range(WARM_UP_CALLS)]
     calls = calls_of_round(size, largest([last])[0], most_calls)
@@ -45,7 +45,7 @@ def calls_of_round(size: int, seconds: float, most_calls: int) -> int:
     return max(1, min(most_calls, max(ROUND_BYTES // max(size, 1), by_time)))
 
 
-def time_round(run: Run, call: Callable[[], None], calls: int) -> float:
+def time_round(run: Run, call: Callable[[], object], calls: int) -> float:
     """Return the seconds that this rank needs, from a moment at which all ranks were idle."""
     run.synchronise()
     began = time.perf_counter()

@@ -1,10 +1,9 @@
 """The images: read once, checked, held as tensors on the device, and dealt out in batches."""
 
 import math
-import os
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import tee
 from pathlib import Path
@@ -15,10 +14,9 @@ from torch.nn.functional import affine_grid, grid_sample, interpolate
 
 from trainkit import distributed
 from trainkit import sharding as shards
-from trainkit.archives import gunzip
+from trainkit.archives import read_zipped
 from trainkit.epochs import Shares
 from trainkit.errors import Refusal, reason
-from trainkit.files import read_file
 from trainkit.run import Run
 
 DIGITS = Path(__file__).parent / "digits"
@@ -55,19 +53,11 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A rank's part of one global batch.
-
-    A rank whose part is empty holds one sample as a stand-in, so that it takes part in the step,
-    and `samples` is 0: only the first `samples` losses count.
-    """
+class Batch(shards.Batch):
+    """A rank's part of one global batch."""
 
     images: Tensor
     """[n, 1, 28, 28], normalised."""
-    labels: Tensor
-    """[n]"""
-    samples: int
-    global_samples: int
 
 
 def load(args: Namespace, run: Run) -> Data:
@@ -105,13 +95,7 @@ def read_idx(folder: Path, name: str, *shape: int) -> Tensor:
     """
     header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
     length = len(header) + math.prod(shape)
-    plain, zipped = folder / name, folder / f"{name}.gz"
-    if os.path.lexists(plain):
-        content = read_file(plain, length)
-    elif os.path.lexists(zipped):
-        content = gunzip(read_file(zipped, length), length)
-    else:
-        raise ValueError(f"{name} is not there")
+    content = read_zipped(folder, name, length)
     if not content.startswith(header) or len(content) != length:
         expected = " x ".join(map(str, shape))
         raise ValueError(f"{name} is torn or does not hold {expected} bytes")
@@ -152,7 +136,7 @@ class Batches:
                 continue
             # A sample's distortion depends on its place in the order, not on the rank that gets it.
             images = distort(batch.images, draws[chosen].to(self.device), self.background)
-            yield Batch(images, batch.labels, batch.samples, batch.global_samples)
+            yield replace(batch, images=images)
 
     def in_order(self) -> Iterator[Batch]:
         """Yield the batches in the order of the files."""
@@ -171,8 +155,7 @@ class Batches:
         loaded = gather(self.samples, order, (_with_stand_in(part) for part, _ in theirs))
         for images, labels in loaded:
             part, size = next(ours)
-            here = images.to(self.device), labels.to(self.device)
-            yield Batch(*here, samples=len(part), global_samples=size), _with_stand_in(part)
+            yield Batch(labels.to(self.device), len(part), size, images.to(self.device)), _with_stand_in(part)
 
 
 def _with_stand_in(part: range) -> slice:

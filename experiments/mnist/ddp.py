@@ -16,9 +16,8 @@ from experiments.mnist.data import Batch, Batches, load
 from experiments.mnist.traffic import report_ddp
 from experiments.mnist.training import Report, build_model, build_optimizer, set_learning_rate
 from trainkit import communication
-from trainkit.arguments import add_backend, add_balance, add_communication
+from trainkit.arguments import add_backend, add_communication
 from trainkit.balance import Balance
-from trainkit.communication.parts import parts
 from trainkit.epochs import global_batch_size
 from trainkit.run import Run, running
 
@@ -29,7 +28,6 @@ def main() -> None:
     parser = mnist_parser(__doc__)
     add_backend(parser)
     add_communication(parser)
-    add_balance(parser)
     args = parser.parse_args()
     communication.settle(args)
     with running("mnist.ddp", args) as run:
@@ -55,7 +53,7 @@ def train(run: Run, args: Namespace) -> None:
     def step(batch: Batch) -> Tensor:
         optimizer.zero_grad()
         found = []
-        for part in exchange.accumulated(parts(batch, args.accumulate)):
+        for part in exchange.accumulated(batch.parts(args.accumulate)):
             losses = cross_entropy(exchange.model(part.images), part.labels, reduction="none")
             # The sum of the ranks' gradients will be divided by their number. Parts of a batch may differ
             # in size, so each loss is weighted for that mean to be the mean over all samples.

@@ -6,13 +6,11 @@
 import argparse
 import hashlib
 import json
-import os
 from pathlib import Path
 
-from trainkit.archives import gunzip
+from trainkit.archives import read_zipped
 from trainkit.arguments import data_folder
 from trainkit.errors import Refusal, reason
-from trainkit.files import read_file
 from trainkit.prepare import start
 
 NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -41,10 +39,7 @@ def main() -> None:
 
 def values(folder: Path, name: str) -> bytes:
     """Return the values of an IDX file of bytes, gzipped or not, without its header; OSError, ValueError."""
-    if os.path.lexists(folder / name):
-        content = read_file(folder / name, LARGEST_BYTES)
-    else:
-        content = gunzip(read_file(folder / f"{name}.gz", LARGEST_BYTES), LARGEST_BYTES)
+    content = read_zipped(folder, name, LARGEST_BYTES)
     if len(content) < _LONGEST_HEADER:
         raise ValueError(f"{name} is torn")
     return content[4 + 4 * content[3] :]

@@ -14,7 +14,7 @@ from torch.multiprocessing.spawn import ProcessExitedException, spawn
 from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.ddp import train
 from trainkit import communication
-from trainkit.arguments import add_backend, add_balance, add_communication, at_least
+from trainkit.arguments import add_backend, add_communication, at_least
 from trainkit.distributed import Place
 from trainkit.errors import Refusal
 from trainkit.parent import end_with_parent
@@ -27,7 +27,6 @@ def main() -> None:
     parser = mnist_parser(__doc__)
     add_backend(parser)
     add_communication(parser)
-    add_balance(parser)
     parser.add_argument("--nproc", type=at_least(1), default=2, help="processes to start")
     args = parser.parse_args()
     communication.settle(args)

@@ -54,14 +54,6 @@ class Report(epochs.Report):
         """Report which images, and how they are read."""
         self.run.log.point("dataset", self.args.dataset, data_sha256=self.data.sha256, loader=self.args.loader)
 
-    def first_batches(self, batches: Batches) -> Iterator[Batch]:
-        """Yield batches as the training has them."""
-        return batches.epoch(0)
-
-    def units_of(self, batch: Batch) -> int:
-        """Return the samples of a batch, its stand-in included."""
-        return len(batch.labels)
-
     def outputs(self, model: nn.Module) -> Iterator[tuple[Batch, Tensor]]:
         """Yield this rank's batches of the test set with the model's log-probabilities [n, 10]."""
         distributed.share_buffers(model)

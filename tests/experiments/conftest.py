@@ -68,6 +68,17 @@ class Ended:
         return [data["loss_hex"] for data in metadata if "loss_hex" in data]
 
 
+def good(ended: Ended) -> Ended:
+    """Hold that a program has ended well, and that each rank has told its whole story in order, and its end."""
+    assert ended.code == 0, ended.stderr
+    for rank in {event["metadata"]["rank"] for event in ended.events}:
+        own = [event for event in ended.events if event["metadata"]["rank"] == rank]
+        assert [event["metadata"]["seq"] for event in own] == list(range(len(own)))
+        assert (own[0]["key"], own[-1]["key"]) == ("run_start", "run_stop")
+        assert own[-1]["metadata"]["status"] == "success"
+    return ended
+
+
 def start(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:
     """Run a module or file, in so many processes as torchrun would start, or as one plain process.
 
@@ -114,18 +125,13 @@ def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
     return code
 
 
-def prepare_program(family: str, *words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Prepare data as `runner prepare` does."""
+def prepare_offline(family: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Prepare data as `runner prepare` does, where neither the network nor a package index can be reached."""
     command = prepare_command(ROOT, family, [str(word) for word in words])
-    everything = {**environment(ROOT), **(env or {})}
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    no_index = {"PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "no_proxy": "", "NO_PROXY": ""}
+    everything = {**environment(ROOT), **nowhere, **no_index}
     return subprocess.run(command, env=everything, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def weird_path(tmp_path: Path) -> Path:
-    path = tmp_path / 'it\'s a "wéird" pàth, 目 %20 #1?'
-    path.mkdir()
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ def test_a_definition_of_bert_trains(name: str, programs: int, reviews: Path, tm
         assert record["status"] == "completed"
         once = record["launch"]["program"] == "bert.ddp"
         assert [epoch["trained_samples"] for epoch in record["epochs"]] == [361 if once else 362]
-        assert [one["samples"] for one in record["evaluations"]] == [41 if once else 42]
+        assert [test["samples"] for test in record["evaluations"]] == [41 if once else 42]
         assert (record["metrics"].get("leaked_share", 0) > 0.7) == (not once)
     assert [record["launch"]["layout"] for record in found] == [layout] * programs
 

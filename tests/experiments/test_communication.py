@@ -11,7 +11,7 @@ import torch
 
 from experiments.mnist.arguments import mnist_parser
 from experiments.mnist.model import MODELS
-from tests.experiments.conftest import SHORT_PEAK, start
+from tests.experiments.conftest import SHORT_PEAK, good, start
 from trainkit import communication
 from trainkit.arguments import add_communication
 from trainkit.communication.gradients import LowRank
@@ -33,12 +33,11 @@ CHOICES = {
 }
 
 
-def same(one: Any, other: Any, rtol: float = 1e-3, atol: float = 1e-5) -> None:
+def same(ended: Any, other: Any, rtol: float = 1e-3, atol: float = 1e-5) -> None:
     """The trained parameters agree."""
-    assert (one.code, other.code) == (0, 0), one.stderr + other.stderr
-    assert len(one.parameters) > 3
-    for name, expected in one.parameters.items():
-        torch.testing.assert_close(other.parameters[name], expected, rtol=rtol, atol=atol)
+    assert len(good(ended).parameters) > 3
+    for name, expected in ended.parameters.items():
+        torch.testing.assert_close(good(other).parameters[name], expected, rtol=rtol, atol=atol)
 
 
 def chosen(name: str) -> tuple[str, ...]:
@@ -56,7 +55,7 @@ def test_two_processes_that_share_memory_train_as_ddp_does_to_the_last_bit(train
     ddp, shared = train("mnist.ddp", 2, *SGD), train("mnist.ddp", 2, *SGD, "--communication", "shared-memory")
     same(ddp, shared, rtol=0, atol=0)
     assert ddp.losses == shared.losses
-    told = [one.first("communication")["metadata"]["reduced_bytes"] for one in (ddp, shared)]
+    told = [ended.first("communication")["metadata"]["reduced_bytes"] for ended in (ddp, shared)]
     assert told[0] == told[1] > 0
 
 
@@ -135,18 +134,16 @@ def test_one_seed_makes_two_runs_alike_and_every_sample_counts_once(train: Launc
     # BatchNorm, dropout, momentum, shares of unlike sizes; and a warm-up that leaves nothing behind.
     words = ("--epochs", "1", "--batch-size", "101", "--model", "conv3-bn", "--optimizer", "sgd", "--lr", "0.02",
              "--momentum", "0.9", *choice)  # fmt: skip
-    one, two = train("mnist.ddp", 2, *words), train("mnist.ddp", 2, *words, "--warmup-steps", "0")
-    assert (one.code, two.code) == (0, 0), one.stderr + two.stderr
-    assert one.losses == two.losses
-    assert len({event["value"] for ended in (one, two) for event in ended.all("parameters")}) == 1
-    assert sum(event["metadata"]["samples"] for event in one.all("epoch_stop")) == 1438
-    assert one.first("tracked_stats")["value"]["final_loss"] < 2.28  # ln 10 = 2.303 is that of guessing
+    warm, two = train("mnist.ddp", 2, *words), train("mnist.ddp", 2, *words, "--warmup-steps", "0")
+    assert good(warm).losses == good(two).losses
+    assert len({event["value"] for ended in (warm, two) for event in ended.all("parameters")}) == 1
+    assert sum(event["metadata"]["samples"] for event in warm.all("epoch_stop")) == 1438
+    assert warm.first("tracked_stats")["value"]["final_loss"] < 2.28  # ln 10 = 2.303 is that of guessing
 
 
 @pytest.mark.parametrize("name", ["bf16", "powersgd", "diloco"])  # fp16 is as bf16, and local-sgd a part of diloco
 def test_a_bert_learns_with_each_communication_and_its_time_is_accounted_for(launch_bert: Launch, name: str) -> None:
-    ddp, ended = launch_bert("bert.ddp", 2, *BERT), launch_bert("bert.ddp", 2, *BERT, *chosen(name))
-    assert ended.code == 0, ended.stderr
+    ddp, ended = launch_bert("bert.ddp", 2, *BERT), good(launch_bert("bert.ddp", 2, *BERT, *chosen(name)))
     assert len({event["value"] for event in ended.all("parameters")}) == 1
     assert float.fromhex(ended.losses[-2]) == pytest.approx(float.fromhex(ddp.losses[-2]), abs=0.05)
     for event in ended.all("epoch_stop"):
@@ -154,7 +151,7 @@ def test_a_bert_learns_with_each_communication_and_its_time_is_accounted_for(lau
         parts = ("data", "compute", "communication", "straggler", "other")
         assert sum(told[f"{part}_seconds"] for part in parts) == pytest.approx(told["train_seconds"], rel=0.01)
         assert told["communication_seconds"] > 0
-    sent = [one.all("tracked_stats")[1]["value"]["communicated_bytes"] for one in (ended, ddp)]
+    sent = [run.all("tracked_stats")[1]["value"]["communicated_bytes"] for run in (ended, ddp)]
     assert 0 < sent[0] < 0.6 * sent[1]
 
 
@@ -179,8 +176,7 @@ def test_the_bytes_of_a_step_are_those_that_are_exchanged(train: Launch) -> None
 
 def test_one_process_sends_nothing(train: Launch) -> None:
     for words in (("--communication", "shared-memory"), chosen("powersgd"), chosen("local-sgd")):
-        ended = train("mnist.ddp", 1, *SGD, *words)
-        assert ended.code == 0, ended.stderr
+        ended = good(train("mnist.ddp", 1, *SGD, *words))
         assert ended.all("tracked_stats")[1]["value"]["communicated_bytes"] == 0
 
 
@@ -237,8 +233,7 @@ def test_processors_that_round_unlike_end_with_one_model(tmp_path: Path) -> None
     (tmp_path / "unlike.py").write_text(UNLIKE)
     words = [str(tmp_path / "unlike.py"), "--dataset", "digits", *SHORT_PEAK, *SGD, *chosen("powersgd")]
     rounding, broken = (start([*words, error], 2, {}) for error in ("1e-6", "0.5"))
-    assert rounding.code == 0, rounding.stderr
-    assert rounding.first("communication")["metadata"]["aligned"] == 2
+    assert good(rounding).first("communication")["metadata"]["aligned"] == 2
     assert len({event["value"] for event in rounding.all("parameters")}) == 1
     assert broken.code != 0
     assert "which is no rounding" in broken.stderr

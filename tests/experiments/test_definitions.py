@@ -30,9 +30,9 @@ def test_a_definition_trains_in_each_layout_and_counts_every_sample_once(name: s
         assert record["status"] == "completed"
         assert [epoch["trained_samples"] for epoch in record["epochs"]] == [1438]
         assert sum(record["epochs"][0]["samples_by_rank"].values()) == 1438
-        assert [one["samples"] for one in record["evaluations"]] == [359]
+        assert [test["samples"] for test in record["evaluations"]] == [359]
         assert len({rank["facts"]["threads"] for rank in record["ranks"]}) == 1
-        assert [one["node"] for one in record["load"]] == list(
+        assert [sample["node"] for sample in record["load"]] == list(
             range(len({rank.get("node", 0) for rank in record["ranks"]}))
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.mnist import prepare
-from tests.experiments.conftest import prepare_program
+from tests.experiments.conftest import prepare_offline
 from tests.support.archives import folder, tarball, zip_file
 from trainkit.errors import Refusal
 
@@ -102,8 +102,7 @@ def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None
 
 
 def test_without_a_network_the_way_out_is_named(tmp_path: Path) -> None:
-    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    done = prepare_program("mnist", "--data-dir", tmp_path / "d", env={**nowhere, "no_proxy": "", "NO_PROXY": ""})
+    done = prepare_offline("mnist", "--data-dir", tmp_path / "d")
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
     assert first.startswith("fetching MNIST through torchvision")

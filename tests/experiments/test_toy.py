@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
+from tests.experiments.conftest import good
 from trainkit import sharding as shards
 
 Launch = Callable[..., Any]
@@ -31,8 +32,7 @@ def on_one_process(ranks: int) -> list[float]:
 
 @pytest.mark.parametrize("world", [None, 3])
 def test_all_processes_learn_what_one_would(plain: Launch, world: int | None) -> None:
-    ended = plain("toy.ddp", world, "--steps", str(STEPS), "--lr", "0.05")
-    assert ended.code == 0, ended.stderr
+    ended = good(plain("toy.ddp", world, "--steps", str(STEPS), "--lr", "0.05"))
     ranks = world or 1
     expected = on_one_process(ranks)
     assert [event["value"] for event in ended.all("loss")] == pytest.approx(expected, rel=1e-4)

@@ -84,7 +84,7 @@ def times(target: str, series: int | None = None) -> int:
         return series or LONG[target]
     if asked.isdecimal():
         return int(asked)
-    chosen = dict(one.split("=", 1) for one in asked.split(",") if one)
+    chosen = dict(word.split("=", 1) for word in asked.split(",") if word)
     return int(chosen.get(target, 1))
 
 
@@ -107,7 +107,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if MARK not in metafunc.fixturenames:
         return
     series = [mark.kwargs.get("series") for mark in metafunc.definition.iter_markers(MARK)]
-    most = max(times(target, one) for target in LONG for one in (series or [None]))
+    most = max(times(target, length) for target in LONG for length in (series or [None]))
     if most > 1:
         metafunc.fixturenames.append(_TRY)
         metafunc.parametrize(_TRY, range(most), ids=[f"try{number}" for number in range(1, most + 1)], indirect=True)
@@ -147,7 +147,7 @@ def pytest_runtest_makereport(
         own, path = named(item), os.environ.get("KIT_FAULTS_FILE")
         if own and path and not (call.excinfo and call.excinfo.errisinstance(pytest.skip.Exception)):
             lost, told = item.stash[FAULT].reported or (None, None)
-            one = Try(own[0], own[1], passed=call.excinfo is None, lost=lost, told_seconds=told)
+            tried = Try(own[0], own[1], passed=call.excinfo is None, lost=lost, told_seconds=told)
             with open(path, "ab", 0) as file:  # noqa: PTH123 - unbuffered, in one write
-                file.write(json.dumps(asdict(one)).encode() + b"\n")
+                file.write(json.dumps(asdict(tried)).encode() + b"\n")
     return report  # type: ignore[return-value]

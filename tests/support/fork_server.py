@@ -147,8 +147,8 @@ class _Server:
         """In a child: close what is the server's."""
         signal.set_wakeup_fd(-1)
         self._selector.close()
-        for one in (self._listening, client, *self._clients.values()):
-            one.close()
+        for connection in (self._listening, client, *self._clients.values()):
+            connection.close()
         os.close(self._waking)
         os.close(self._woken)
 

@@ -98,7 +98,7 @@ def two_hosts(folder: Path) -> Iterator[tuple[Host, Host]]:
             _ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
             _ip("-n", host.namespace, "link", "set", "eth0", "up")
             _ip("-n", host.namespace, "link", "set", "lo", "up")
-            host.names({one.name: one.address for one in hosts})
+            host.names({peer.name: peer.address for peer in hosts})
         yield hosts[0], hosts[1]
 
 

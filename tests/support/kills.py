@@ -29,7 +29,7 @@ for place in glob.glob("/proc/[0-9]*"):
         words = open(place + "/cmdline", "rb").read()
     except OSError:
         continue
-    ranks = [one for one in variables if one.startswith(b"RANK=")]
+    ranks = [variable for variable in variables if variable.startswith(b"RANK=")]
     if ranks == [b"RANK=1"] if WORKER else not ranks and b"torchrun" in words and b"tini" not in words:
         print(place, words)
         os.kill(int(place[6:]), signal.SIGKILL)
@@ -142,7 +142,7 @@ def runner_of(project: Project, run: Path) -> int:
 
 def watchdog_of(run: Path) -> psutil.Process:
     """The process that waits for the end of a run's runner."""
-    return until(lambda: next((one for one in psutil.process_iter() if _watches(one, run)), None))  # type: ignore[no-any-return]
+    return until(lambda: next((process for process in psutil.process_iter() if _watches(process, run)), None))  # type: ignore[no-any-return]
 
 
 def _watches(process: psutil.Process, run: Path) -> bool:
@@ -185,8 +185,8 @@ def _moment(killed: Callable[[], bool], seconds: float) -> float:
 
 def _killed_here(run: Path, who: str) -> bool:
     there = processes_of(run.name)
-    found = [one for one in there if (one.is_agent if who == AGENT_1 else one.environ.get("RANK") == "1")]
-    end(*(one.process for one in found))
+    found = [seen for seen in there if (seen.is_agent if who == AGENT_1 else seen.environ.get("RANK") == "1")]
+    end(*(seen.process for seen in found))
     return bool(found)
 
 

@@ -28,7 +28,7 @@ OWN |= {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "PET
 def closed(schema: Any) -> Any:
     """The schema with every field that it does not name refused, as the API server does when asked to be strict."""
     if isinstance(schema, list):
-        return [closed(one) for one in schema]
+        return [closed(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     made = {key: closed(value) for key, value in schema.items()}
@@ -115,8 +115,8 @@ def decoded(argv: list[str], environment: dict[str, str]) -> Node:
     return Node(substituted, kept, nodes, node, processes)
 
 
-def local_nodes(one: Run) -> list[Node]:
-    return [decoded(node.argv, node.env) for node in Local().spec(one).nodes]
+def local_nodes(run: Run) -> list[Node]:
+    return [decoded(node.argv, node.env) for node in Local().spec(run).nodes]
 
 
 def expanded(text: str, environment: dict[str, str]) -> str:
@@ -131,8 +131,8 @@ def expanded(text: str, environment: dict[str, str]) -> str:
 def started(container: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
     """The command and the variables with which the kubelet starts a container."""
     environment: dict[str, str] = {}
-    for one in container["env"]:
-        environment[one["name"]] = expanded(one.get("value", ""), environment)
+    for variable in container["env"]:
+        environment[variable["name"]] = expanded(variable.get("value", ""), environment)
     return [expanded(word, environment) for word in container["command"]], environment
 
 
@@ -188,10 +188,11 @@ def jobset_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
     assert step["template"]["metadata"]["labels"][_STEP] == "trainer"
     nodes, processes = job["spec"]["trainer"]["numNodes"], job["spec"]["trainer"]["numProcPerNode"]
     step["template"]["spec"] |= {"parallelism": nodes, "completions": nodes}
-    container = next(one for one in step["template"]["spec"]["template"]["spec"]["containers"] if one["name"] == "node")
+    pod = step["template"]["spec"]["template"]["spec"]
+    container = next(container for container in pod["containers"] if container["name"] == "node")
     own = {"PET_NNODES": nodes, "PET_NPROC_PER_NODE": processes, "PET_MASTER_PORT": 29500}
     own["PET_MASTER_ADDR"] = f"{name}-node-0-0.{name}"
-    container["env"] = [one for one in container["env"] if one["name"] not in own]
+    container["env"] = [variable for variable in container["env"] if variable["name"] not in own]
     container["env"] += [{"name": key, "value": str(value)} for key, value in own.items()]
     index = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
     container["env"].append({"name": "PET_NODE_RANK", "valueFrom": index})

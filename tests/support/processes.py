@@ -41,10 +41,10 @@ def children_of(pid: int, word: str) -> list[psutil.Process]:
     return found
 
 
-def lives(one: psutil.Process | int) -> bool:
+def lives(process: psutil.Process | int) -> bool:
     """Whether a process, or the one with a pid, has not ended yet."""
     try:
-        process = psutil.Process(one) if isinstance(one, int) else one
+        process = psutil.Process(process) if isinstance(process, int) else process
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False

@@ -24,24 +24,24 @@ _PLACE, _TIME = (re.compile("|".join(patterns)) for patterns in (PLACES, TIMES))
 _ABSENT = object()
 
 
-def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def differences(mine: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
     """Name what differs, each with its two values."""
-    return [f"{path}: {_shown(mine)} | {_shown(theirs)}" for path, mine, theirs in _pairs("", one, other)]
+    return [f"{path}: {_shown(own)} | {_shown(other)}" for path, own, other in _pairs("", mine, theirs)]
 
 
-def _pairs(path: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(path: str, mine: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:
     kinds = {dict: lambda value: value, list: lambda value: dict(enumerate(value))}
     for kind, named in kinds.items():
-        if isinstance(one, kind) and isinstance(other, kind):
-            mine, theirs = named(one), named(other)
-            for name in dict.fromkeys([*mine, *theirs]):
+        if isinstance(mine, kind) and isinstance(theirs, kind):
+            own, others = named(mine), named(theirs)
+            for name in dict.fromkeys([*own, *others]):
                 inner = f"{path}.{name}" if path else str(name)
-                yield from _pairs(inner, mine.get(name, _ABSENT), theirs.get(name, _ABSENT))
+                yield from _pairs(inner, own.get(name, _ABSENT), others.get(name, _ABSENT))
             return
-    if type(one) is not type(other) or one != other:
-        is_lacked = one is _ABSENT or other is _ABSENT
+    if type(mine) is not type(theirs) or mine != theirs:
+        is_lacked = mine is _ABSENT or theirs is _ABSENT
         if not _PLACE.fullmatch(path) and (is_lacked or not _TIME.fullmatch(path)):
-            yield path, one, other
+            yield path, mine, theirs
 
 
 def _shown(value: Any) -> str:
@@ -50,5 +50,5 @@ def _shown(value: Any) -> str:
 
 def curve(record: dict[str, Any]) -> list[Any]:
     """The losses and accuracies of a run, bit for bit."""
-    epochs = [(one["epoch_num"], one["loss_hex"]) for one in record["epochs"]]
-    return [epochs, [(one["loss_hex"], one["accuracy"]) for one in record["evaluations"]]]
+    epochs = [(epoch["epoch_num"], epoch["loss_hex"]) for epoch in record["epochs"]]
+    return [epochs, [(evaluation["loss_hex"], evaluation["accuracy"]) for evaluation in record["evaluations"]]]

@@ -71,17 +71,17 @@ def pair(seconds: Sequence[float | None] = TWO, **changes: Any) -> list[RunSumma
 
 def block(runs: list[RunSummary], definition: dict[str, Any] | None = None) -> Block:
     """The block of some runs; if none says when it began, they were made in turn."""
-    if all(one.began is None for one in runs):
+    if all(summary.began is None for summary in runs):
         turns: Counter[str] = Counter()
-        for place, one in enumerate(runs):
-            turns[one.cell] += 1
-            runs[place] = msgspec.structs.replace(one, began=1e12 * turns[one.cell] + 1e5 * place)
-    (one,) = compare(runs, lambda _: definition or {})
-    return one
+        for place, summary in enumerate(runs):
+            turns[summary.cell] += 1
+            runs[place] = msgspec.structs.replace(summary, began=1e12 * turns[summary.cell] + 1e5 * place)
+    (found,) = compare(runs, lambda _: definition or {})
+    return found
 
 
 def row(runs: list[RunSummary], layout: str = "1x2") -> Row:
-    (found,) = [one for one in block(runs).rows if one.first.layout == layout]
+    (found,) = [row for row in block(runs).rows if row.first.layout == layout]
     return found
 
 

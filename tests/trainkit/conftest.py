@@ -21,13 +21,3 @@ def script(tmp_path: Path) -> Script:
         return start([str(path), *words], processes, env)
 
     return script
-
-
-def good(ended: Ended) -> Ended:
-    assert ended.code == 0, ended.stderr
-    for rank in {event["metadata"]["rank"] for event in ended.events}:
-        own = [event for event in ended.events if event["metadata"]["rank"] == rank]
-        assert [event["metadata"]["seq"] for event in own] == list(range(len(own)))
-        assert (own[0]["key"], own[-1]["key"]) == ("run_start", "run_stop")
-        assert own[-1]["metadata"]["status"] == "success"
-    return ended

@@ -34,7 +34,7 @@ def real_parser(name: str, monkeypatch: pytest.MonkeyPatch) -> argparse.Argument
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_read_from_the_source_is_what_argparse_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    actions = {one.dest: one for one in real_parser(name, monkeypatch)._actions if one.dest != "help"}
+    actions = {action.dest: action for action in real_parser(name, monkeypatch)._actions if action.dest != "help"}
     options = program.find(ROOT, name).options
     assert {key: option.spelling for key, option in options.items()} == {
         key: action.option_strings[0] for key, action in actions.items()
@@ -53,7 +53,9 @@ def test_the_names_that_the_runner_knows_are_those_of_the_library() -> None:
     assert len(PROGRAMS) > 10
     options = program.find(ROOT, "mnist.data_parallel").options
     assert (options[args.THREADS].spelling, options[args.DEVICES].spelling) == ("--threads", "--devices")
-    assert {"device", args.THREADS} == {one.dest for one in program_parser(None)._actions if one.dest != "help"}
+    assert {"device", args.THREADS} == {
+        action.dest for action in program_parser(None)._actions if action.dest != "help"
+    }
 
 
 def test_a_wrong_argument_is_one_printable_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,9 +74,6 @@ def test_a_wrong_argument_is_one_printable_line(capsys: pytest.CaptureFixture[st
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith(f"error: {said}")
         assert line.isprintable()
-
-
-def test_a_parser_s_help_has_the_whole_description(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         Parser("One.\n\nBy hand:  two").parse_args(["--help"])
-    assert "One.\n\nBy hand:  two" in capsys.readouterr().out
+    assert "One.\n\nBy hand:  two" in capsys.readouterr().out  # as it was written

@@ -1,5 +1,6 @@
 """Shares of a batch: what is cut, which shares speeds lead to, and what `--balance` refuses."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 from trainkit import sharding
 from trainkit.balance import LEAST_GAIN, PARTS, in_ratio, parse, relative, step_seconds
 from trainkit.errors import Refusal
+from trainkit.machine import usable_cores
 from trainkit.throttling import quota_cores
 
+ALL = len(os.sched_getaffinity(0))
 SHARES = st.lists(st.integers(1, 10**9), min_size=1, max_size=12)
 COSTS = st.lists(st.floats(1e-5, 1e3), min_size=1, max_size=12)
 
@@ -67,7 +70,7 @@ def test_measured_shares_let_all_ranks_be_busy_equally_long(costs: list[float]) 
 def test_shares_depend_on_ratios_of_speeds_and_shorten_the_step(costs: list[float], batch: int, unit: float) -> None:
     shares = in_ratio(relative(costs))
     other = in_ratio(relative([cost * unit for cost in costs]))
-    assert all(abs(one - two) <= 1 for one, two in zip(shares, other, strict=True))
+    assert all(abs(share - scaled) <= 1 for share, scaled in zip(shares, other, strict=True))
     if batch >= 100 * PARTS * len(costs) / min(shares):  # no rounding to speak of
         even = step_seconds(costs, batch, (1,) * len(costs))
         assert step_seconds(costs, batch, shares) <= even * (1 + LEAST_GAIN)
@@ -120,6 +123,7 @@ def test_what_are_no_shares_of_these_processes_is_refused_in_one_short_line() ->
         ({"a/b/cpu.max": "200000 100000\n", "a/cpu.max": "150000 100000\n"}, "0::/a/b", 1.5),
         ({"cpu/a/cpu.cfs_quota_us": "25000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, "1:cpu:/a", 0.25),
         ({"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, "1:cpu:/a", None),
+        ({"a/cpu.max": "max 100000\n", "a/b/cpu.max": "50000 100000\n"}, "1:name=systemd:/x\n0::/a/b", 0.5),
         ({"cpu.max": "nonsense\n"}, "0::/", None),
         ({}, "0::/a/b", None),
     ],
@@ -131,3 +135,4 @@ def test_the_least_quota_above_counts(tmp_path: Path, files: dict[str, str], lin
         path.write_text(content)
     (tmp_path / "own").write_text(line + "\n")
     assert quota_cores(tmp_path / "groups", tmp_path / "own") == cores
+    assert usable_cores(tmp_path / "own", tmp_path / "groups") == min(ALL, cores or ALL)

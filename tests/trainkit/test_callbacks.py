@@ -1,14 +1,10 @@
 """The callbacks of two frameworks: what they count where the frameworks divide, round or evaluate within an epoch."""
 
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 
-import pytest
+from tests.experiments.conftest import good
+from tests.trainkit.conftest import Script
 
-from tests.experiments.conftest import Ended, start
-
-Script = Callable[..., Ended]
 KEYS = ("epoch_num", "epochs", "samples", "steps", "loss")
 """What an epoch counts."""
 LIGHTNING = """
@@ -81,19 +77,8 @@ HUGGING_FACE = """
 """
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Script:
-    def script(text: str) -> Ended:
-        (tmp_path / "train.py").write_text(dedent(text))
-        ended = start([str(tmp_path / "train.py"), str(tmp_path)], None, {})
-        assert ended.code == 0, ended.stderr
-        return ended
-
-    return script
-
-
 def test_lightnings_loss_is_whole_its_steps_are_the_optimisers_and_validation_is_no_training(script: Script) -> None:
-    ended = script(LIGHTNING)
+    ended = good(script(LIGHTNING))
     epochs = [event["metadata"] for event in ended.all("epoch_stop")]
     assert [[epoch[key] for key in KEYS] for epoch in epochs] == [[1, 2, 22, 3, 3.0], [2, 2, 22, 3, 3.0]]
     for epoch in epochs:
@@ -111,8 +96,8 @@ def test_lightnings_loss_is_whole_its_steps_are_the_optimisers_and_validation_is
     assert (stats["final_accuracy"], stats["best_accuracy"], stats["final_loss"]) == (0.25, 0.75, 3.0)
 
 
-def test_hugging_faces_trainer_is_counted_by_what_goes_through_the_model(script: Script) -> None:
-    ended = script(HUGGING_FACE)
+def test_hugging_faces_trainer_is_counted_by_what_goes_through_the_model(script: Script, tmp_path: Path) -> None:
+    ended = good(script(HUGGING_FACE, None, str(tmp_path)))
     epochs = [event["metadata"] for event in ended.all("epoch_stop")]
     assert [[epoch[key] for key in KEYS] for epoch in epochs] == [[1, 2, 22, 3, 3.0], [2, 2, 22, 3, 3.0]]
     assert epochs[0]["train_seconds"] < epochs[0]["seconds"] - 0.15

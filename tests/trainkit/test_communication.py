@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from tests.experiments.conftest import start
+from trainkit import sharding
 from trainkit.communication import gradients
 from trainkit.communication.gradients import LowRank
-from trainkit.communication.parts import parts
 from trainkit.communication.power_sgd import PowerSgd
 from trainkit.time_use import EXCHANGE, TimeUse
 
@@ -48,11 +48,12 @@ def test_what_an_approximation_lacks_is_added_later_so_nothing_is_lost() -> None
     for seed in range(10):
         gradients = random_gradients(LAYERS, seed)
         for sums, more in ((given, gradients), (taken, through(compress, LAYERS, gradients))):
-            for one, other in zip(sums, more, strict=True):
-                one.add_(other)
+            for total, gradient in zip(sums, more, strict=True):
+                total.add_(gradient)
     for _ in range(30):  # then nothing new: what was left comes out
-        for one, other in zip(taken, through(compress, LAYERS, [torch.zeros_like(one) for one in given]), strict=True):
-            one.add_(other)
+        zeros = [torch.zeros_like(total) for total in given]
+        for total, gradient in zip(taken, through(compress, LAYERS, zeros), strict=True):
+            total.add_(gradient)
     for expected, found in zip(given, taken, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-2)
 
@@ -90,7 +91,7 @@ def test_two_starts_are_alike_and_a_restart_forgets() -> None:
     first, second = (through(compress, LAYERS, gradients) for _ in range(2))
     compress.restart()
     again = through(compress, LAYERS, gradients)
-    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    assert all(torch.equal(before, other) for before, other in zip(first, again, strict=True))
     assert not torch.equal(first[0], second[0])
 
 
@@ -103,23 +104,20 @@ def test_no_layer_is_compressed_that_would_not_become_smaller() -> None:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(sharding.Batch):
     images: Tensor
-    labels: Tensor
-    samples: int
-    global_samples: int
 
 
 @pytest.mark.parametrize(("samples", "count", "sizes"), [(7, 3, [2, 2, 3]), (2, 4, [1, 1]), (7, 1, [7])])
 def test_a_batch_in_parts_has_every_sample_once(samples: int, count: int, sizes: list[int]) -> None:
-    batch = Batch(torch.arange(samples * 2.0).view(samples, 2), torch.arange(samples), samples, 50)
-    cut = parts(batch, count)
+    batch = Batch(torch.arange(samples), samples, 50, torch.arange(samples * 2.0).view(samples, 2))
+    cut = batch.parts(count)
     assert [part.samples for part in cut] == [len(part.images) for part in cut] == sizes
     assert torch.equal(torch.cat([part.labels for part in cut]), batch.labels)
     assert torch.equal(torch.cat([part.images for part in cut]), batch.images)
     assert {part.global_samples for part in cut} == {50}
-    stand_in = Batch(torch.zeros(1, 2), torch.zeros(1), 0, 1)  # with which a rank without samples takes part
-    assert parts(stand_in, 4) == [stand_in]
+    stand_in = Batch(torch.zeros(1), 0, 1, torch.zeros(1, 2))  # with which a rank without samples takes part
+    assert stand_in.parts(4) == [stand_in]
 
 
 UNSUPPORTED = """

@@ -125,10 +125,15 @@ def test_archives_within_archives_end(tmp_path: Path) -> None:
         ({"config.json": b"[" * 100_000}, "its config.json is no JSON object"),
         ({"config.json": b"9" * 10_000}, "its config.json is no JSON object"),
         ({"model.safetensors": None, "pytorch_model.bin": b"pickle"}, "its weights are pickled (pytorch_model.bin)"),
+        ({"config.json": None}, "no config of a model in it (no config.json)"),
+        ({"model.safetensors": None}, "no weights of a model in it (no model.safetensors)"),
+        ({"tokenizer.json": None}, "no tokenizer of a model in it (no tokenizer.json or vocab.txt)"),
     ],
-    ids=["deep", "long", "pickled"],
+    ids=["deep", "long", "pickled", "no config", "no weights", "no tokenizer"],
 )
-def test_a_model_of_a_stranger_is_one_line(changes: dict[str, bytes | None], said: str, tmp_path: Path) -> None:
+def test_a_model_of_a_stranger_or_without_a_part_is_one_line(
+    changes: dict[str, bytes | None], said: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     for name, content in ({**MODEL, **changes}).items():
@@ -138,6 +143,7 @@ def test_a_model_of_a_stranger_is_one_line(changes: dict[str, bytes | None], sai
         bert.read_model(folder, tmp_path)
     assert refused.value.line.startswith(f"{folder}: ")
     assert said in refused.value.line
+    assert "\n" not in str(refused.value)
 
 
 def test_a_prepared_folder_cannot_name_files_elsewhere(tmp_path: Path) -> None:

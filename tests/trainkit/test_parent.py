@@ -43,7 +43,7 @@ def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_pa
             ranks = children_of(agent.pid, "sleeper.py")
             assert len(ranks) == 2
             agent.kill()
-            until(lambda: not any(lives(one) for one in ranks), 10)
+            until(lambda: not any(lives(rank) for rank in ranks), 10)
         finally:
             agent.kill()
             end(*ranks)
@@ -62,7 +62,7 @@ def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -
             children = children_of(parent.pid, "spawn_main")
             assert len(children) == 2
             parent.send_signal(signal.SIGKILL)
-            until(lambda: not any(lives(one) for one in children), 10)
+            until(lambda: not any(lives(rank) for rank in children), 10)
         finally:
             parent.kill()
             end(*children)

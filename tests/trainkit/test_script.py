@@ -6,9 +6,10 @@ from textwrap import dedent
 
 import pytest
 
+from tests.experiments.conftest import good
 from tests.support.held_clock import HELD_CLOCK
 from tests.support.projects import ROOT
-from tests.trainkit.conftest import Script, good
+from tests.trainkit.conftest import Script
 
 SLOW_TO_START = """
     from trainkit import process_facts, running

@@ -5,7 +5,8 @@ from textwrap import dedent
 import pytest
 
 from runner.core.ports import free_port
-from tests.trainkit.conftest import Script, good
+from tests.experiments.conftest import good
+from tests.trainkit.conftest import Script
 
 LOOP = """
     for number in (1, 2):
@@ -46,8 +47,10 @@ def test_all_ranks_are_counted_whoever_makes_the_group_and_only_an_own_group_is_
     before, within, after, stays = GROUPS[kind]
     ended = good(script(with_group(before, within, after), 2))
     epochs = [event["metadata"] for event in ended.all("epoch_stop") if event["metadata"]["rank"] == 0]
-    assert [(one["samples"], one["trained_samples"], one["global_batch_size"]) for one in epochs] == [(24, 51, 17)] * 2
-    assert [one["loss"] for one in epochs] == [1.0, 2.0]
+    assert [(epoch["samples"], epoch["trained_samples"], epoch["global_batch_size"]) for epoch in epochs] == [
+        (24, 51, 17)
+    ] * 2
+    assert [epoch["loss"] for epoch in epochs] == [1.0, 2.0]
     (first, second) = ended.all("eval_accuracy")
     assert (first["value"], first["metadata"]["correct"], first["metadata"]["samples"]) == (0.85, 17, 20)
     assert second["metadata"]["epoch_num"] == 2
@@ -93,8 +96,8 @@ SPAWNED = """
 def test_processes_that_a_script_starts_itself_report_as_the_ranks_of_its_group(script: Script) -> None:
     ended = good(script(SPAWNED, None, "early", str(free_port())))
     begun = [event["metadata"] for event in ended.all("run_start")]
-    assert [(one["rank"], one["world_size"], one["local_rank"]) for one in begun] == [(0, 2, 0), (1, 2, 1)]
-    assert [one["local_world_size"] for one in begun] == [2, 2]
+    assert [(start["rank"], start["world_size"], start["local_rank"]) for start in begun] == [(0, 2, 0), (1, 2, 1)]
+    assert [start["local_world_size"] for start in begun] == [2, 2]
     assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 17
     assert {event["metadata"]["rank"] for event in ended.all("load")} <= {0}
     assert ended.stderr == ""

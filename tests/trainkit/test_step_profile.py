@@ -1,35 +1,18 @@
 """What a step is made of: buckets as DistributedDataParallel has them, and what a program reports."""
 
 from argparse import Namespace
-from dataclasses import dataclass
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
 from trainkit.run import Run
-from trainkit.step_profile import (
-    BUCKET,
-    FIRST_BUCKET,
-    MOST_LISTED,
-    Watch,
-    buckets,
-    first_half,
-    report_step,
-    shortened,
-)
+from trainkit.sharding import Batch
+from trainkit.step_profile import BUCKET, FIRST_BUCKET, MOST_LISTED, buckets, profile, report_step, shortened
 
 MB = 2**20
-
-
-@dataclass(frozen=True)
-class Batch:
-    inputs: Tensor
-    labels: Tensor
-    samples: int
-    global_samples: int
 
 
 @given(st.lists(st.tuples(st.integers(1, 60 * MB), st.floats(0, 1)), min_size=1, max_size=60))
@@ -52,14 +35,13 @@ def test_the_buckets_are_those_of_ddp() -> None:
 
 def test_a_watched_step_leaves_no_hook_behind_and_sees_the_gradients_in_their_order() -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
-    watch = Watch(torch.device("cpu"), model)
-    seen = watch.steps(lambda: model(torch.randn(16, 64)).sum().backward())
+    seen = profile(torch.device("cpu"), model, lambda: model(torch.randn(16, 64)).sum().backward())
     assert {size for size, _ in seen.gradients[:2]} == {4 * 64 * 8, 4 * 8}  # the last layer's come first
     assert [share for _, share in seen.gradients] == sorted(share for _, share in seen.gradients)
     assert seen.gradients[-1][1] == 1.0
     assert 0 < seen.forward_share + seen.backward_share <= 1
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        Watch(torch.device("cpu"), model).steps(lambda: model(torch.randn(3, 3)))
+        profile(torch.device("cpu"), model, lambda: model(torch.randn(3, 3)))
     assert not model._forward_hooks
     assert all(not parameter._post_accumulate_grad_hooks for parameter in model.parameters())
 
@@ -71,12 +53,9 @@ def test_a_batch_in_parts_counts_each_gradient_once() -> None:
         for _ in range(3):
             model(torch.randn(16, 32)).sum().backward()
 
-    assert len(Watch(torch.device("cpu"), model).steps(step).gradients) == 2
+    assert len(profile(torch.device("cpu"), model, step).gradients) == 2
 
 
 def test_a_batch_of_one_sample_is_not_profiled() -> None:
     run = Run("mnist.single", Namespace(device="cpu", threads=1, backend="gloo"))
-    batch = Batch(torch.ones(1), torch.ones(1), 1, 1)
-    report_step(run, nn.Linear(2, 2), lambda _: pytest.fail("a step was taken"), batch)
-    half = first_half(Batch(torch.arange(10).view(5, 2), torch.arange(5), 5, 20))
-    assert (half.samples, half.global_samples, half.labels.tolist()) == (2, 2, [0, 1])
+    report_step(run, nn.Linear(2, 2), lambda _: pytest.fail("a step was taken"), Batch(torch.ones(1), 1, 1))

@@ -17,7 +17,7 @@ from trainkit import utilization as load
 from trainkit.event_log import EventLog
 from trainkit.own_processes import OwnProcesses
 from trainkit.throttling import cpu_throttling, gpus_hindered
-from trainkit.utilization import Utilization
+from trainkit.utilization import watching
 
 ROOT = Path(__file__).parents[2]
 COUNTER = "thermal_throttle/package_throttle_total_time_ms"
@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> EventLog:
 
 
 def test_a_busy_second_is_seen_as_busy_and_a_block_ends_with_a_look(log: EventLog, tmp_path: Path) -> None:
-    with Utilization(log):
+    with watching(log):
         while not (tmp_path / "lines").stat().st_size:
             pass
         end = time.monotonic() + 2.5 * load.SHORTEST
@@ -53,11 +53,11 @@ def test_a_busy_second_is_seen_as_busy_and_a_block_ends_with_a_look(log: EventLo
 BUSY = """
 import os, subprocess, sys, time
 from trainkit.event_log import EventLog
-from trainkit.utilization import Utilization
+from trainkit.utilization import watching
 log = EventLog()
 log.point("begin")
 loop = "import time; end = time.process_time() + 1.0\\nwhile time.process_time() < end: pass"
-with Utilization(log):
+with watching(log):
     time.sleep(0.2)
     subprocess.run([sys.executable, "-c", loop])
     exec(loop)
@@ -150,7 +150,7 @@ def test_gpus_are_throttled_by_heat_and_not_by_a_cap_and_others_are_seen(monkeyp
 
 
 def test_a_block_that_is_over_at_once_tells_nothing(log: EventLog, tmp_path: Path) -> None:
-    with Utilization(log):
+    with watching(log):
         pass
     assert told(tmp_path / "lines") == []
 

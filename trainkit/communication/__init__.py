@@ -1,19 +1,7 @@
 """What the ranks of a training exchange, and how often: the choices behind `--communication`.
 
-A program builds one exchange, calls its model, and reports each step to it; docs/methods.md says what each
-choice changes in the mathematics::
-
-    settle(args)  # the options' defaults
-    with running("mnist.ddp", args) as run:
-        check(args)
-        run.join()
-        ...
-        exchange = build(args, run, model)
-        for part in exchange.accumulated(parts):
-            loss = ... exchange.model(part.images) ...
-            loss.backward()
-        optimizer.step()
-        exchange.stepped()
+A program builds one exchange, calls its model, and reports each step to it, as `experiments/mnist/ddp.py` does;
+docs/methods.md says what each choice changes in the mathematics.
 
 Gradients are the mean over the samples of all ranks if each rank's loss is the sum over its own samples, times the
 number of ranks, over the samples of all.
@@ -40,30 +28,29 @@ DEFAULTS: dict[str, dict[str, float]] = {
 _OWN = sorted({option for options in DEFAULTS.values() for option in options})
 
 
-def build(args: Namespace, run: Run, model: nn.Module, *, broadcast_buffers: bool = True) -> Exchange:
+def build(args: Namespace, run: Run, model: nn.Module) -> Exchange:
     """Return the exchange that `args` names; all ranks call it, and have rank 0's model when it returns.
 
     Args:
         args: with what `trainkit.arguments.add_communication` declares, settled; and, for powersgd, a `seed`.
         run: joined.
         model: on its device.
-        broadcast_buffers: whether DistributedDataParallel gives all ranks rank 0's buffers before each forward pass.
 
     Raises:
         Refusal: the backend or the model cannot have this communication.
     """
     name = args.communication
     if name in ("fp16", "bf16"):
-        return HalfPrecision(run, model, name, broadcast_buffers=broadcast_buffers)
+        return HalfPrecision(run, model, name)
     if name == "shared-memory":
-        return OneMachine(run, model, broadcast_buffers=broadcast_buffers)
+        return OneMachine(run, model)
     if name == "powersgd":
-        return LowRank(run, model, args.powersgd_rank, args.seed, broadcast_buffers=broadcast_buffers)
+        return LowRank(run, model, args.powersgd_rank, args.seed)
     if name == "local-sgd":
         return LocalSgd(run, model, args.sync_every)
     if name == "diloco":
         return DiLoCo(run, model, args.sync_every, args.outer_lr, args.outer_momentum)
-    return PlainDdp(run, model, broadcast_buffers=broadcast_buffers)
+    return PlainDdp(run, model)
 
 
 def settle(args: Namespace) -> None:

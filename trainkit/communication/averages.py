@@ -22,13 +22,7 @@ GROUP_BYTES = 25 * 2**20
 
 
 class LocalSgd(Exchange):
-    """Averages the models of the ranks every so many steps.
-
-    Args:
-        run: joined.
-        model: on its device.
-        every: steps between two averages.
-    """
+    """Averages the models of the ranks every so many steps."""
 
     name = "local-sgd"
 
@@ -95,15 +89,7 @@ class LocalSgd(Exchange):
 
 
 class DiLoCo(LocalSgd):
-    """Takes what the mean of the models has moved as the gradient of an outer SGD with Nesterov momentum.
-
-    Args:
-        run: joined.
-        model: on its device.
-        every: steps between two averages.
-        rate: learning rate of the outer SGD.
-        momentum: of the outer SGD.
-    """
+    """Takes what the mean of the models has moved as the gradient of an outer SGD with this rate and momentum."""
 
     name = "diloco"
 

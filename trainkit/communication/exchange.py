@@ -17,26 +17,21 @@ Any_Part = TypeVar("Any_Part")
 
 @dataclass
 class Traffic:
-    """What this rank has handed to collective operations since the training began.
-
-    Attributes:
-        reduced_bytes: to all_reduce.
-        broadcast_bytes: of rank 0's buffers.
-        exchanges: how many operations that were.
-        steps: of the optimizer.
-        aligned: how often the ranks' parameters had drifted apart by rounding and were made equal.
-    """
+    """What this rank has handed to collective operations since the training began, and the optimizer's steps."""
 
     reduced_bytes: float = 0
     broadcast_bytes: float = 0
+    """Of rank 0's buffers."""
     exchanges: float = 0
+    """How many operations that were."""
     steps: int = 0
     aligned: int = 0
+    """How often the ranks' parameters had drifted apart by rounding and were made equal."""
 
-    def reduced(self, count: float, exchanges: float = 1) -> None:
+    def reduced(self, count: float) -> None:
         """Count bytes that are added up over the ranks."""
         self.reduced_bytes += count
-        self.exchanges += exchanges
+        self.exchanges += 1
 
     def per_step(self, world_size: int) -> dict[str, float]:
         """Return the mean of a step.
@@ -56,16 +51,12 @@ class Traffic:
 
 
 class Exchange:
-    """How the ranks of a training come to one model.
-
-    Attributes:
-        name: as `--communication` has it.
-        model: what the forward pass of a training step calls.
-        traffic: what this rank has exchanged.
-    """
+    """How the ranks of a training come to one model. The run is joined, and the model is on its device."""
 
     name: str
+    """As `--communication` has it."""
     model: nn.Module
+    """What the forward pass of a training step calls."""
 
     def __init__(self, run: Run) -> None:
         self.traffic = Traffic()
@@ -94,12 +85,12 @@ class Exchange:
     def synchronised(self, step: Callable[[Any_Part], Tensor]) -> Callable[[Any_Part], Tensor]:
         """Return a step after which the ranks have one model."""
 
-        def one(batch: Any_Part) -> Tensor:
+        def step_and_synchronise(batch: Any_Part) -> Tensor:
             losses = step(batch)
             self.synchronise()
             return losses
 
-        return one
+        return step_and_synchronise
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -112,12 +103,10 @@ class Exchange:
     def report(self) -> None:
         """Report the mean bytes of a step (event `communication`, metric `communicated_bytes`), from rank 0."""
         if self._run.first:
-            mean: dict[str, Any] = {
-                name: round(count, 1) for name, count in self.traffic.per_step(self._run.world_size).items()
-            }
-            self._run.log.point(
-                "communication", self.name, **mean, steps=self.traffic.steps, aligned=self.traffic.aligned
-            )
+            traffic = self.traffic
+            mean = {name: round(count, 1) for name, count in traffic.per_step(self._run.world_size).items()}
+            counts: dict[str, Any] = {**mean, "steps": traffic.steps, "aligned": traffic.aligned}
+            self._run.log.point("communication", self.name, **counts)
             stats = {"communicated_bytes": mean["sent_bytes"], "bytes_moved_per_step": mean["moved_bytes"]}
             self._run.log.point("tracked_stats", stats)
 

@@ -28,24 +28,19 @@ DRIFT = 1e-3
 
 
 class OverDdp(Exchange):
-    """Gradients that are averaged during the backward pass.
+    """Gradients that are averaged during the backward pass; the options are DistributedDataParallel's."""
 
-    Args:
-        run: joined.
-        model: on its device.
-        broadcast_buffers: whether all ranks get rank 0's buffers before each forward pass.
-        options: of DistributedDataParallel.
-    """
-
-    def __init__(self, run: Run, model: nn.Module, *, broadcast_buffers: bool = True, **options: Any) -> None:
+    def __init__(self, run: Run, model: nn.Module, **options: Any) -> None:
         super().__init__(run)
         devices = [run.device] if run.device.type == "cuda" else None
+        # Whole numbers, as those that count BERT's positions, are the same on all ranks.
+        differ = any(buffer.is_floating_point() for buffer in model.buffers())
         # Gradients lie in the buckets that are exchanged: none is copied there and back.
         self._ddp = DistributedDataParallel(
-            model, device_ids=devices, broadcast_buffers=broadcast_buffers, gradient_as_bucket_view=True, **options
+            model, device_ids=devices, broadcast_buffers=differ, gradient_as_bucket_view=True, **options
         )
         self.model = self._ddp
-        self._buffers = sum(buffer.nbytes for buffer in model.buffers()) if broadcast_buffers else 0
+        self._buffers = sum(buffer.nbytes for buffer in model.buffers()) if differ else 0
 
     def stepped(self) -> None:
         """Note that the optimizer has taken a step."""
@@ -89,11 +84,11 @@ class PlainDdp(OverDdp):
 class HalfPrecision(OverDdp):
     """Gradients that are rounded to 16 bits and added up so, by torch's own hooks."""
 
-    def __init__(self, run: Run, model: nn.Module, name: str, *, broadcast_buffers: bool = True) -> None:
+    def __init__(self, run: Run, model: nn.Module, name: str) -> None:
         self.name = name
         dtype, hook = _HALF[name]
         require_type(run, dtype, name)
-        super().__init__(run, model, broadcast_buffers=broadcast_buffers)
+        super().__init__(run, model)
 
         def counted(group: None, bucket: dist.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
             self.traffic.reduced(bucket.buffer().numel() * dtype.itemsize)
@@ -107,11 +102,11 @@ class OneMachine(OverDdp):
 
     name = "shared-memory"
 
-    def __init__(self, run: Run, model: nn.Module, *, broadcast_buffers: bool = True) -> None:
+    def __init__(self, run: Run, model: nn.Module) -> None:
         if run.device.type != "cpu":
             raise Refusal("--communication shared-memory is for CPUs, and on GPUs NCCL does it by itself: choose ddp")
         self._memory = SharedMemory(run, _bytes(model))
-        super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=_one_bucket(model))
+        super().__init__(run, model, bucket_cap_mb=_one_bucket(model))
         self._ddp.register_comm_hook(None, self._average)
 
     def _average(self, _: None, bucket: dist.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
@@ -129,7 +124,7 @@ class LowRank(OverDdp):
 
     name = "powersgd"
 
-    def __init__(self, run: Run, model: nn.Module, rank: int, seed: int, *, broadcast_buffers: bool = True) -> None:
+    def __init__(self, run: Run, model: nn.Module, rank: int, seed: int) -> None:
         self._compressor = PowerSgd(model.parameters(), rank, seed, self._average)
         if not self._compressor.compressed:
             raise Refusal(
@@ -138,7 +133,7 @@ class LowRank(OverDdp):
                 if self._compressor.highest_rank
                 else "--communication powersgd: this model has no matrix whose gradient becomes smaller by it"
             )
-        super().__init__(run, model, broadcast_buffers=broadcast_buffers, bucket_cap_mb=_one_bucket(model))
+        super().__init__(run, model, bucket_cap_mb=_one_bucket(model))
         self._ddp.register_comm_hook(None, self._compressor.hook)
 
     def synchronise(self) -> None:

@@ -24,15 +24,12 @@ from trainkit import sharding as shards
 
 @dataclass
 class Memory:
-    """What is kept of one parameter from step to step.
-
-    Attributes:
-        error: [rows, columns], what the gradients exchanged so far lack.
-        factor: Q [columns, rank].
-    """
+    """What is kept of one parameter from step to step."""
 
     error: Tensor
+    """[rows, columns], what the gradients exchanged so far lack."""
     factor: Tensor
+    """Q [columns, rank]."""
 
 
 class PowerSgd:
