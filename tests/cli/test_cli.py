@@ -38,13 +38,9 @@ def test_without_a_command_the_help_is_shown(project: Project) -> None:
     assert (shown.code, shown.stderr) == (0, "")
     helped = project.runner("--help").stdout
     assert project.runner("-h").stdout == helped == shown.stdout.partition("Next: ")[0]
-    commands = helped.partition("
-Commands:
-")[2]
+    commands = helped.partition("\nCommands:\n")[2]
     assert "..." not in commands  # each summary is short enough to be shown in full
-    for listed, table in zip(commands.split("
-Further commands:
-"), (MAIN, FURTHER), strict=True):
+    for listed, table in zip(commands.split("\nFurther commands:\n"), (MAIN, FURTHER), strict=True):
         assert [line.split()[0] for line in listed.splitlines()] == list(table)
     assert len(MAIN) <= 10
     for command in MAIN:
