@@ -114,6 +114,7 @@ def declared(call: ast.Call) -> Option | None:
         default=literal(given.get("default")) if "default" in given else _FLAGS.get(action),
         many=many,
         truth=_truth(given.get("type"), kind),
+        aliases=tuple(word for word in spellings if word != spelling),
     )
 
 

@@ -48,6 +48,7 @@ class Option(NamedTuple):
         truth: the words for true and false.
         depth: 0 stands before the name of a subcommand, 1 is that name, 2 stands behind it.
         commands: the subcommands that take it; empty if every one does, or if that cannot be read from the source.
+        aliases: its other words on the command line, `-b` for `--batch-size`.
     """
 
     spelling: str
@@ -62,6 +63,7 @@ class Option(NamedTuple):
     truth: tuple[str, str] = ("true", "false")
     depth: int = 0
     commands: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
     @property
     def positional(self) -> bool:

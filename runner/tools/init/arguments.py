@@ -104,7 +104,7 @@ def _number(value: object) -> float | None:
 def of_line(program: Program, line: list[str]) -> dict[str, Any]:
     """Read arguments as the script's own command line has them, `--epochs 1 --amp`; RequestError if it does not fit."""
     options, assigns = program.options, program.interface.style.assigns
-    keys = {option.spelling: key for key, option in options.items()}
+    keys = {word: key for key, option in options.items() for word in (option.spelling, *option.aliases)}
     negated = {option.off or f"--no-{option.spelling[2:]}": key for key, option in options.items()}
     places = [key for key, option in options.items() if option.positional]
     found: dict[str, list[str]] = {}
@@ -112,15 +112,16 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
     while words:
         word = words.popleft()
         name, equals, value = word.partition("=")
+        if name not in keys and word[:2] in keys:  # a short name with its value, -b4
+            name, equals, value = word[:2], "=", word[2:]
         values = [value]
         if assigns and equals:
             key = keys.get(name, name)
         elif not word.startswith("-") and places:
             key, values = places.pop(0), [word]
-        elif word not in keys and not word.startswith("--"):
+        elif name not in keys and not word.startswith("--"):
             raise RequestError(
-                f"argument {one_line(word, 100)}: write --name value; short names, and positional arguments that the"
-                f" source of {program.name} does not declare, are not read here"
+                f"argument {one_line(word, 100)}: the source of {program.name} does not declare it: write --name value"
             )
         else:
             key = keys.get(name) or negated.get(name) or name.lstrip("-").replace("-", "_")
@@ -129,6 +130,8 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
                 values = [spell(name not in negated)]
             elif not equals:
                 values = _values(words, program, word, many=option.many == LISTED)
+        if key in RESERVED:
+            raise RequestError(f"argument {one_line(word, 100)}: {RESERVED[key]}; give that before the --")
         found[key] = found.get(key, []) + values if program.interface.option(key).many == REPEATED else values
     return {key: _read_value(program.interface.option(key), key, values) for key, values in found.items()}
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,17 +29,17 @@ _PACKAGES = {
 """Packages whose name is not that of their module."""
 INIT = "runner init"
 _BARE = re.compile(r"\w{1,100}(?:Error|Exception|Exit)")
-_PLACE = re.compile(r'\s*File "(.{1,300})", line (\d{1,9})')
+_NEWER_TORCH = re.compile(r"^AttributeError: module 'torch' has no attribute '(\w{1,60})'")
+_RANK = re.compile(r"^\[rank\d{1,6}\]:")
+_PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300})", line (\d{1,9})')
+_TAKES_GPU = re.compile(r"NVIDIA driver|CUDA GPUs are available|not compiled with CUDA|CUDA unavailable")
 _NO_GPU = dict.fromkeys(("no_cuda", "no_accel", "no_gpu", "use_cpu", "cpu"), True)
 _HELP = (
     (
         re.compile(r"(?i:nccl).{0,200}GPU|no GPUs found|Distributed package doesn't have NCCL"),
-        {**dict.fromkeys(("backend", "dist_backend", "distributed_backend"), "gloo"), "device": "cpu", **_NO_GPU},
+        {**dict.fromkeys(("backend", "dist_backend", "distributed_backend"), "gloo"), **_NO_GPU},
     ),
-    (
-        re.compile(r"NVIDIA driver|CUDA GPUs are available|not compiled with CUDA|CUDA unavailable"),
-        {"device": "cpu", "accelerator": "cpu", **_NO_GPU},
-    ),
+    (_TAKES_GPU, {"accelerator": "cpu", **_NO_GPU}),
     (re.compile(r"Dataset not found"), {"download": True}),
     (
         re.compile(r"wandb.{0,100}(?:log ?in|api.?key)|api_key not configured", re.IGNORECASE),
@@ -81,6 +82,10 @@ def describe(trial: Trial, root: Path, script: str, program: Program, command: s
         way_out = f"it asks for input, and a run has no terminal: give that as an argument, {command} --set name=value"
     elif args := _that_help(lines, program):
         way_out = f"try {command} {args}"
+    elif _TAKES_GPU.search(why) and (place := _last_own_line(lines, root)):
+        way_out = f"it takes a GPU by itself at {place}"
+    elif found := _NEWER_TORCH.search(why):
+        way_out = f"it is written for another PyTorch, one that has torch.{found[1]}; this is {version('torch')}"
     if command == INIT:
         way_out += "; --no-try leaves this run out"
     return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True
@@ -94,6 +99,17 @@ def _with_line(why: str, lines: list[str]) -> str:
         if found := _PLACE.match(place):
             return f"{why} at {found[1]}:{found[2]}: {code.strip()}"
     return why
+
+
+def _last_own_line(lines: list[str], root: Path) -> str:
+    """Return the last line of the project's own sources in a traceback, with its place."""
+    for place, code in reversed([*pairwise(lines)]):
+        found = _PLACE.match(place)
+        path = root / found[1] if found else root
+        if found and path.is_relative_to(root) and "site-packages" not in path.parts and is_file(path):
+            text = _RANK.sub("", code).strip()
+            return one_line(f"{path.relative_to(root)}:{found[2]}: {text}", 200)
+    return ""
 
 
 def _that_help(lines: list[str], program: Program) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
-from runner.definitions.options import Interface, Option
+from runner.definitions.options import Interface, Option, read_interface
 from runner.definitions.program import Program
 from runner.tools.init.arguments import of_line
 from tests.support.projects import Project
@@ -55,7 +55,11 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
         (["main.py", "--layout", "1x2"], "main.py: --layout 1x2: add 1x2 once the script calls init_process_group()"),
         (["main.py", "--", "--epoch", "1"], "program main.py takes no arg 'epoch'; did you mean 'epochs'?"),
         (["main.py", "--", "--epochs"], "argument --epochs of main.py has no value: write --epochs=VALUE"),
-        (["main.py", "--", "7"], "argument 7: write --name value; short names, and positional"),
+        (["main.py", "--", "7"], "argument 7: the source of main.py does not declare it: write --name value"),
+        (
+            ["main.py", "--", "--device=cpu"],
+            "argument --device=cpu: the device is chosen on the command line, by --device",
+        ),
         (["main.py", "--epochs", "1"], "No such option: --epochs; see runner run --help; the arguments of main.py"),
         (["absent.py"], "no script absent.py here"),
         (["train.ipynb"], "train.ipynb is a notebook, and torchrun starts scripts"),
@@ -79,8 +83,16 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
         (ASSERTS, "train.py failed in its first run: AssertionError at "),
         (ASSERTS, "train.py:4: assert data; "),
         ("import torch\ninput()\n", "it asks for input, and a run has no terminal"),
+        (
+            "import torch\n\ntorch.cuda.set_device(0)\n",
+            "; it takes a GPU by itself at train.py:3: torch.cuda.set_device(0)",
+        ),
+        (
+            "import torch\ntorch.new_thing()\n",
+            "; it is written for another PyTorch, one that has torch.new_thing; this is ",
+        ),
     ],
-    ids=["nccl", "an exception without a text", "its line", "input"],
+    ids=["nccl", "an exception without a text", "its line", "input", "a GPU", "another torch"],
 )
 def test_a_script_that_fails_here_is_one_line_with_the_way_out(folder: Project, text: str, says: str) -> None:
     (folder.root / "train.py").write_text(text)
@@ -128,3 +140,11 @@ def test_the_last_of_several_values_counts_but_for_lists_and_what_is_no_number_i
     assert args == {"name": "b", "mode": "eval", "rate": -0.001, "tag": "'x y' z"}
     with pytest.raises(RequestError, match="is a whole number, not 'x'"):
         program.check("epochs", of_line(program, ["--epochs", "x"])["epochs"])
+
+
+@pytest.mark.parametrize("line", [["-b4"], ["-b", "4"], ["-b=4"], ["--batch", "4"], ["--batch-size=4"]], ids=" ".join)
+def test_an_argument_is_known_by_all_of_its_names(tmp_path: Path, line: list[str]) -> None:
+    path = tmp_path / "train.py"
+    words = "'-b', '--batch-size', '--batch', type=int"
+    path.write_text(f"import argparse\nargparse.ArgumentParser().add_argument({words})\n")
+    assert of_line(Program("train.py", path, read_interface(tmp_path, path)), line) == {"batch_size": 4}
