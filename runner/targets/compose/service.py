@@ -50,7 +50,7 @@ def service(
     says how many it may use, or which. NCCL and data loaders pass data over /dev/shm, for which Docker's 64 MB are too
     few. Of memory and cores (on average over 0.1 s) 0 is no limit.
     """
-    network = variables_for("eth0") if nodes > 1 else {}
+    variables = {**environment, **(variables_for("eth0") if nodes > 1 else {})}
     described: dict[str, Any] = {
         "image": image,
         **({"build": build} if build else {}),
@@ -58,15 +58,13 @@ def service(
         "init": True,
         "user": "${KIT_UID:-0}:${KIT_GID:-0}",
         "command": command,
-        "environment": {**environment, **network},
+        **({"environment": variables} if variables else {}),
         "volumes": [_bind(source, place) for place, source in binds.items()],
         "shm_size": shm,
         "mem_limit": memory,
         **({"cpus": cpus} if cpus else {}),
         "ulimits": {"stack": 67108864},
     }
-    if not described["environment"]:
-        del described["environment"]
     if gpus is not None:
         which = {"count": gpus} if isinstance(gpus, int) else {"device_ids": gpus}
         reserved = {"driver": "nvidia", **which, "capabilities": ["gpu"]}
