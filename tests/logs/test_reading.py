@@ -55,7 +55,7 @@ def test_an_mlperf_run_is_read_from_its_events() -> None:
         event(500, "submission_benchmark", "dlrm_dcnv2"),
         event(1_000, "run_start"),
         event(1_500, "epoch_start", epoch_num=1),
-        event(2_000, "eval_accuracy", 0.79, epoch_num=0.5),
+        event(2_000, "eval_accuracy", 0.8131, epoch_num=0.5),
         event(3_000, "eval_accuracy", 0.8031, epoch_num=1.0),
         event(4_250, "run_stop", status="success"),
     ]
@@ -63,6 +63,7 @@ def test_an_mlperf_run_is_read_from_its_events() -> None:
     assert value(found, "timestamps_span_s") == 3.25
     assert (found["final_eval"]["metric"], value(found, "final_eval"), found["epochs_seen"]) == ("auc", 0.8031, [1])
     assert found["timestamps_span_s"]["line"] == [2, 6]
+    assert (value(found, "best_eval"), found["best_eval"]["scope"]) == (0.8131, "best of 2, epoch 0.5")
 
 
 @pytest.mark.parametrize(("number", "known"), [(8, 8), (-4, None), (0, None), (0.5, None), ("-4", None), (True, None)])
