@@ -282,3 +282,10 @@ def test_what_a_local_launch_spec_asks_for_is_all_in_it(project: Project) -> Non
     assert [node.env["PET_NODE_RANK"] for node in spec.nodes] == ["0", "1"]
     assert {node.env["OMP_NUM_THREADS"] for node in spec.nodes} == {"1"}
     assert spec.cwd == str(project.root)
+
+
+@pytest.mark.parametrize("name", ["runner/targets/look.py", "runner/tools/doctor/inside.py"])
+def test_what_runs_in_any_image_starts_with_python_3_8(name: str) -> None:
+    tree = ast.parse((ROOT / name).read_text("utf-8"), feature_version=(3, 8))
+    later = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    assert [alias.name for node in later for alias in node.names] == ["annotations"]

@@ -10,6 +10,8 @@ SIGABRT, upon which Python writes the stack to its stderr (PYTHONFAULTHANDLER): 
 Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's format (Python/traceback.c).
 """
 
+from __future__ import annotations  # Python 3.8, which torch 2.3 still runs on, does not know `list[str]`
+
 # /proc is read by its own names, without the cost of importing pathlib.
 # ruff: noqa: PTH115, PTH123, PTH208
 import contextlib
@@ -38,7 +40,6 @@ _FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
 _TROUBLES = {errno.EAGAIN: "silence", errno.ETIMEDOUT: "silence", errno.ECONNREFUSED: "refused"}
 """What an attempt to connect shows; EAGAIN is Python's own time-out."""
 MARK = "KIT-LOOK "
-_Process = dict[str, Any]
 
 
 def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
     }
 
 
-def _process(pid: int) -> _Process:
+def _process(pid: int) -> dict[str, Any]:
     """Read one process; empty if it is gone or another user's."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -94,9 +95,9 @@ def _is_of(environment: dict[str, str], mark: str) -> bool:
     return has and (not mark or environment.get("KIT_RUN_ID", "").startswith(mark))
 
 
-def _ranks(found: list[_Process]) -> list[_Process]:
+def _ranks(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the process of each rank: of those that inherited its variables, the one that was started first."""
-    ranks: dict[str, _Process] = {}
+    ranks: dict[str, dict[str, Any]] = {}
     for process in sorted(found, key=lambda process: (process["started"], process["pid"])):
         rank = process["environment"].get("RANK", "")
         if rank.isdigit() and "LOCAL_RANK" in process["environment"]:
@@ -104,7 +105,7 @@ def _ranks(found: list[_Process]) -> list[_Process]:
     return [ranks[rank] for rank in sorted(ranks, key=int)]
 
 
-def _is_agent(process: _Process, found: list[_Process], workers: set[int]) -> bool:
+def _is_agent(process: dict[str, Any], found: list[dict[str, Any]], workers: set[int]) -> bool:
     """Whether it is a launcher: Python with torchrun, not the init that holds it; and no descendant of a rank."""
     first, *rest = process["command"]
     is_torchrun = "python" in first and any(word.endswith(("torchrun", "torch.distributed.run")) for word in rest[:4])
@@ -117,7 +118,7 @@ def _is_agent(process: _Process, found: list[_Process], workers: set[int]) -> bo
     return is_torchrun
 
 
-def _agent(agent: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
+def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
     environment = agent["environment"]
     port = environment.get("PET_MASTER_PORT", "")
@@ -174,7 +175,7 @@ def _resolved(master: str, port: int) -> tuple[list[Any], str]:
     return list(found), words[-1]
 
 
-def _rank(rank: _Process, sockets: dict[str, Any]) -> dict[str, Any]:
+def _rank(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     environment = rank["environment"]
     own = _own(rank["pid"], sockets)
     return {
@@ -229,7 +230,7 @@ def _open_files(pid: int) -> Iterator[tuple[str, str]]:
                 yield path, os.readlink(path)
 
 
-def _write_stacks(ranks: list[_Process]) -> None:
+def _write_stacks(ranks: list[dict[str, Any]]) -> None:
     """Ask every rank that answers for its stack, all at once."""
     threads = [threading.Thread(target=_ask, args=(rank,), daemon=True) for rank in ranks]
     for thread in threads:
@@ -238,7 +239,7 @@ def _write_stacks(ranks: list[_Process]) -> None:
         thread.join(_STACK_SECONDS + 1)
 
 
-def _ask(rank: _Process) -> None:
+def _ask(rank: dict[str, Any]) -> None:
     rank["stack"] = []
     pid = rank["pid"]
     # The file to which a process writes its stacks, if it answers (trainkit/stacks.py)
@@ -283,7 +284,7 @@ def main_thread(text: str) -> list[list[Any]]:
     return (mains or [frames for frames in threads if frames] or [[]])[-1][:_MOST_FRAMES]
 
 
-def _abort(ranks: list[_Process]) -> None:
+def _abort(ranks: list[dict[str, Any]]) -> None:
     """End ranks so that Python writes their stacks to stderr, and give them a moment for it."""
     for rank in ranks:
         with contextlib.suppress(OSError, ValueError):
