@@ -236,10 +236,9 @@ def _send_new(folder: str, sent: Frame, requests: Requests, *, artifacts: bool) 
 
 
 def _files(folder: str, *, artifacts: bool) -> list[str]:
-    found = ["agent.log"]
-    for worker in glob.glob(os.path.join(glob.escape(folder), "logs", "*", "attempt_*", "*", "*")):
-        if os.path.basename(worker) in ("stdout.log", "stderr.log", "error.json") and os.path.isfile(worker):
-            found.append(os.path.relpath(worker, folder))
+    workers = glob.glob(os.path.join(glob.escape(folder), "logs", "*", "attempt_*", "*", "*"))
+    kept = [path for path in workers if os.path.basename(path) in ("stdout.log", "stderr.log", "error.json")]
+    found = ["agent.log", *(os.path.relpath(path, folder) for path in kept if os.path.isfile(path))]
     for place, _, names in os.walk(os.path.join(folder, "artifacts")) if artifacts else ():
         found += [os.path.relpath(os.path.join(place, name), folder) for name in names]
     return found

@@ -19,11 +19,10 @@ MOST_MODULES = 500
 
 
 class Modules:
-    """The files behind one script; all paths are from the repository's folder, with slashes."""
+    """The files behind one script, which can be read; all paths are from the repository's folder, with slashes."""
 
     def __init__(self, root: Path, script: str) -> None:
         self.root, self.script = root, script
-        self.own = source.read(root / script)
         self.files: dict[str, Source] = {}
         self.places: dict[str, str] = {}
         """The first names of imports that are not beside the script, with the folder that each is found in."""
@@ -140,8 +139,8 @@ def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
 
 def _top(modules: Modules, folder: str) -> str | None:
     """Return the folder that holds the package which a script is part of, None if it can be started as a file."""
-    own = modules.own
-    level = max((statement.level for statement in own.imports), default=0) if own else 0
+    imports = modules.files[modules.script].imports
+    level = max((statement.level for statement in imports), default=0)
     parts = folder.split("/") if folder else []
     if level > len(parts):
         above = one_line(modules.root.parent)
@@ -153,7 +152,7 @@ def _top(modules: Modules, folder: str) -> str | None:
             outside -= 1
         return "/".join(parts[: min(outside, len(parts) - level)])  # a package may do without __init__.py
     # It imports its own package by its full name, for example `from mypkg.data import ...` in src/mypkg/train.py.
-    for statement in own.imports if own else ():
+    for statement in imports:
         first = statement.module.partition(".")[0]
         place = modules.places.get(first)
         if place is not None and f"{folder}/".startswith(f"{place}/{first}/".lstrip("/")):
