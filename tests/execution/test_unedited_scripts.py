@@ -58,9 +58,7 @@ def define(project: Project, **changes: Any) -> None:
 
 def run(project: Project, *words: str) -> dict[str, Any]:
     project.runner("run", "tiny", "--device", "cpu", *words)
-    (path,) = (project.root / "results").glob("tiny/*/run.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    return project.record()
 
 
 def test_each_figure_carries_the_line_that_it_is_from(own: Project) -> None:
@@ -82,8 +80,10 @@ def test_each_figure_carries_the_line_that_it_is_from(own: Project) -> None:
     table = own.runner("summarize", "results").stdout
     assert "stated_seconds from" in table
     assert "does not count its work" in table
-    (stderr,) = (own.root / "results").glob("tiny/*/raw/node0-rank1.stderr")
-    assert "CUDA: ''" in stderr.read_text()  # GPUs are hidden from a script that shall train without
+    (folder,) = own.runs()
+    assert (
+        "CUDA: ''" in (folder / "raw" / "node0-rank1.stderr").read_text()
+    )  # GPUs are hidden from a script that shall train without
 
 
 def test_the_runners_own_clock_is_the_time_and_the_record_is_made_again_without_the_dialects_file(own: Project) -> None:
@@ -93,9 +93,8 @@ def test_the_runners_own_clock_is_the_time_and_the_record_is_made_again_without_
     assert row["measure"] == before["launch"]["measure"] == "wall_seconds"
     assert row["seconds"] == before["metrics"]["wall_seconds"]
     (own.root / "rounds.yaml").unlink()
-    (path,) = (own.root / "results").glob("tiny/*")
-    assert own.runner("collect", path).code == 0
-    assert json.loads((path / "run.json").read_text()) == before
+    assert own.runner("collect", *own.runs()).code == 0
+    assert own.record() == before
 
 
 @pytest.mark.slow
@@ -105,8 +104,8 @@ def test_a_change_of_what_the_script_imports_is_other_code(own: Project) -> None
     (own.root / "unrelated.py").write_text("x = 1")
     (own.root / "training code" / "helper.py").write_text("def loss(number):\n    return 2 / number\n")
     own.runner("run", "tiny", "--results", "others")
-    (path,) = (own.root / "others").glob("tiny/*/run.json")
-    assert json.loads(path.read_text())["launch"]["code"]["sources_sha256"] != first
+    (other,) = (own.root / "others" / "tiny").iterdir()
+    assert own.record(other)["launch"]["code"]["sources_sha256"] != first
 
 
 ONLY_TWO = SCRIPT.replace("range(1, args.rounds + 1)", "range(1, 3)").replace('print(f"took', 'str(f"took')
