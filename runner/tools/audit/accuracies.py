@@ -5,11 +5,10 @@ N is printed with k, or said somewhere, or follows from an accuracy whose last s
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from runner.core.text import one_line
-from runner.tools.audit.columns import LONGEST, Column
+from runner.tools.audit.columns import Column
 from runner.tools.audit.findings import GRADES, Finding, Place, cell_of, finding
 from runner.tools.audit.formulas import Context
 from runner.tools.audit.quantities import Quantity, plain, read
@@ -45,7 +44,7 @@ _SAID = (
 
 def check(table: Table, columns: Sequence[Column], context: Context, file: str) -> list[Finding]:
     """Check every accuracy of a table that says how many samples it is of."""
-    found = _in_cells(table, file)
+    found = [checked for column in columns if not column.inner for checked in _in_cells(column, file)]
     for column in columns:
         if column.role is Role.ACCURACY and not any(word in plain(column.heading).lower() for word in _MEANS):
             found += _column(column, context, table, file)
@@ -74,17 +73,13 @@ def check_padding(
     return found[0], found[1]
 
 
-def _in_cells(table: Table, file: str) -> list[Finding]:
+def _in_cells(column: Column, file: str) -> Iterator[Finding]:
     """Check cells that hold both: `98.7% (1053 of 1067)`."""
-    result = []
-    for index, heading in enumerate(table.headings):
-        name, total = one_line(heading.text, LONGEST) or f"column {index + 1}", 0
-        for number, row in enumerate(table.rows, 1):
-            for share in _shares_in(row[index].text, total):
-                total = share.total
-                place = Place(file, row[index].line, name, number, one_line(row[index].text, LONGEST))
-                result.append(_of_counts(place, *share))
-    return result
+    total = 0
+    for row, cell in enumerate(column.cells):
+        for share in _shares_in(cell.text, total):
+            total = share.total
+            yield _of_counts(cell_of(file, column, row), *share)
 
 
 def _of_counts(place: Place, printed: Quantity, correct: float, total: float, unit: float = 100.0) -> Finding:

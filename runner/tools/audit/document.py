@@ -134,7 +134,7 @@ class _Check:
 
     def _mean(self, column: Column, row: int, quantity: Quantity, verdict: Verdict | None) -> None:
         """Grade a row of means by the other rows, or by its own times as any row."""
-        found = grade_mean(column, row, self._means, self._context.of(Role.TIME, Role.RATE))
+        found = grade_mean(quantity, column, row, self._means, self._context.of(Role.TIME, Role.RATE))
         usual = verdict.usual if verdict else None
         value = usual.values[row] if usual else None
         if usual and value and (found is None or found[0] == INCONSISTENT):

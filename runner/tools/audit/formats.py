@@ -8,7 +8,9 @@ from typing import BinaryIO
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError, reason_of
-from runner.core.text import one_line, shown
+from runner.core.text import one_line
+from runner.tools.audit.html import read_html
+from runner.tools.audit.markdown import read_markdown
 from runner.tools.audit.tables import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_LINES, Cell, Page, Table, make_table
 from trainkit import files
 
@@ -17,20 +19,17 @@ LOOKED_AT = 65_536
 _MARKDOWN = re.compile(r"(?m)^[ \t>|]*:?-+:?[ \t]*\|[ \t\r:|-]*$|^#{1,6} \S|<table\b|^```")
 _LONGEST_VALUE = 200
 """Characters of a value of a definition."""
-FORMATS = ("markdown", "csv", "html", "yaml")
-_SUFFIXES = {
-    **dict.fromkeys((".md", ".markdown", ".mdown", ".rst", ".txt"), "markdown"),
-    **dict.fromkeys((".csv", ".tsv"), "csv"),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
-    **dict.fromkeys((".yaml", ".yml"), "yaml"),
-}
+_SUFFIXES = dict.fromkeys((".md", ".markdown", ".mdown", ".rst", ".txt"), "markdown")
+_SUFFIXES |= dict.fromkeys((".csv", ".tsv"), "csv")
+_SUFFIXES |= dict.fromkeys((".html", ".htm", ".xhtml"), "html")
+_SUFFIXES |= dict.fromkeys((".yaml", ".yml"), "yaml")
 
 
 def read_page(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> Page:
     """Read a file, or standard input for `-`.
 
     Raises:
-        RequestError: it cannot be read, is too large, is no text or of no known format.
+        RequestError: it cannot be read, is too large or is no text.
     """
     name = one_line(path)
     try:
@@ -43,28 +42,11 @@ def read_page(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> P
     lines = text.count("\n")
     if lines > MOST_LINES:
         raise RequestError(f"{name}: {lines:,} lines; {MOST_LINES:,} are the most: give the part with the tables")
-    page = read_text(text, name, format_ or _SUFFIXES.get(path.suffix.lower(), "") or guess(text))
+    page = FORMATS[format_ or _SUFFIXES.get(path.suffix.lower()) or guess(text)](text, name)
     cells = sum(len(table.headings) * (len(table.rows) + 1) for table in page.tables)
     if cells > MOST_CELLS:
         raise RequestError(f"{name}: {cells:,} cells; {MOST_CELLS:,} are the most: give the part with the tables")
     return page
-
-
-def read_text(text: str, name: str, format_: str) -> Page:
-    """Read text of a format; RequestError for a format that is not known."""
-    if format_ == "markdown":
-        from runner.tools.audit.markdown import read_markdown
-
-        return read_markdown(text, name)
-    if format_ == "html":
-        from runner.tools.audit.html import read_html
-
-        return read_html(text, name)
-    if format_ == "csv":
-        return read_csv(text, name)
-    if format_ == "yaml":
-        return read_published(text, name)
-    raise RequestError(f"format {shown(format_)}: there is {', '.join(FORMATS)}")
 
 
 def _decode(raw: bytes, name: str) -> str:
@@ -185,3 +167,6 @@ def _printed(key: str, value: object, lines: list[str]) -> str:
                     continue
         return repr(value)
     return one_line(value, _LONGEST_VALUE)
+
+
+FORMATS = {"markdown": read_markdown, "csv": read_csv, "html": read_html, "yaml": read_published}

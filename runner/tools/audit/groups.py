@@ -2,6 +2,7 @@
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -134,14 +135,10 @@ def _chosen(
 
 def _nearest(marks: list[bool]) -> Iterator[Bases]:
     """Compare with the nearest marked row above, or below."""
-    above: list[int | None] = []
-    for row, mark in enumerate(marks):
-        above.append(row if mark else above[-1] if above else None)
-    below: list[int | None] = []
-    for row in range(len(marks) - 1, -1, -1):
-        below.append(row if marks[row] else below[-1] if below else None)
-    yield tuple(above)
-    yield tuple(reversed(below))
+    rows = range(len(marks))
+    marked = [row for row in rows if marks[row]]
+    yield tuple(marked[place - 1] if (place := bisect_right(marked, row)) else None for row in rows)
+    yield tuple(marked[place] if (place := bisect_left(marked, row)) < len(marked) else None for row in rows)
 
 
 def _named(columns: Sequence[Column], parts: list[Groups], rows: int) -> Iterator[Bases]:
@@ -152,8 +149,5 @@ def _named(columns: Sequence[Column], parts: list[Groups], rows: int) -> Iterato
         label = next(iter(_labels(column)))
         for value in list(dict.fromkeys(label))[:_MOST_VALUES]:
             for groups in parts[:12]:
-                base: dict[int, int] = {}
-                for row in range(rows):
-                    if label[row] == value:
-                        base.setdefault(groups[row], row)
+                base = {groups[row]: row for row in reversed(range(rows)) if label[row] == value}  # the first one
                 yield tuple(base.get(group) for group in groups)

@@ -40,7 +40,8 @@ def read_html(text: str, file: str, first_line: int = 1) -> Page:
 class _Reader(HTMLParser):
     def __init__(self, file: str, first_line: int) -> None:
         super().__init__(convert_charrefs=True)
-        self._page, self._first = Page(file), first_line
+        self.lineno = first_line
+        self._page = Page(file)
         self._open: list[_Grid] = []
         self._hidden = 0
         self._cells = 0
@@ -48,9 +49,6 @@ class _Reader(HTMLParser):
         self._line = first_line
         self._heading = False
         self._small = False
-
-    def _place(self) -> int:
-        return self.getpos()[0] + self._first - 1
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._hidden += tag in _HIDDEN
@@ -74,7 +72,7 @@ class _Reader(HTMLParser):
             grid, spans = self._open[-1], dict(attrs)
             self._end_cell(grid)
             grid.in_row = True
-            grid.text, grid.line = [], self._place()
+            grid.text, grid.line = [], self.getpos()[0]
             grid.spans = (_span(spans.get("rowspan"), 1_000), _span(spans.get("colspan"), MOST_COLUMNS))
             grid.only_heads &= tag == "th"
 
@@ -113,7 +111,7 @@ class _Reader(HTMLParser):
                 self._text.append(" ")
             elif piece.strip():
                 if not self._text:
-                    self._line = self._place() + data[: data.index(piece)].count("\n")
+                    self._line = self.getpos()[0] + data[: data.index(piece)].count("\n")
                 self._text.append(piece)
 
     def _flush(self) -> None:
@@ -144,7 +142,7 @@ class _Reader(HTMLParser):
             left, cell = grid.below.pop(column)
             if left > 1:
                 grid.below[column] = (left - 1, cell)
-            grid.row.append(Cell(cell.text, self._place()))
+            grid.row.append(Cell(cell.text, self.getpos()[0]))
             self._cells += 1
 
     def _end_row(self, grid: _Grid) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from runner.tools.audit.html import read_html
@@ -127,18 +128,15 @@ def _take_html(lines: list[str], page: Page) -> None:
 def _take_tabbed(lines: list[str], page: Page) -> None:
     """Read runs of lines with the same number of cells apart by tabs, and leave empty lines in their place."""
     code = _code(lines)
-    place = 0
-    while place < len(lines):
-        count = lines[place].strip(" ").count("\t")
-        last = place
-        while last < len(lines) and not code[last] and count > 1 and lines[last].strip(" ").count("\t") == count:
-            last += 1
-        if last - place > 1 and "|" not in lines[place]:
-            split = [(row + 1, lines[row].strip(" ").split("\t")) for row in range(place, last)]
+    tabs = [0 if inside else line.strip(" ").count("\t") for inside, line in zip(code, lines, strict=True)]
+    for count, run in groupby(range(len(lines)), key=lambda place: tabs[place]):
+        places = list(run)
+        if count > 1 and len(places) > 1 and "|" not in lines[places[0]]:
+            split = [(place + 1, lines[place].strip(" ").split("\t")) for place in places]
             table = make_table([[Cell(cell.strip(), number) for cell in cells] for number, cells in split])
             page.tables.extend([table] if table else [])
-            lines[place:last] = [""] * (last - place)
-        place = max(last, place + 1)
+            for place in places:
+                lines[place] = ""
 
 
 def _drawn(lines: list[tuple[int, str]]) -> list[Table]:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from runner.tools.audit.columns import NAMING, Column
-from runner.tools.audit.quantities import plain
+from runner.tools.audit.quantities import Quantity, plain
 from runner.tools.audit.spans import INCONSISTENT, Span, grade, ratio
 
 _KINDS = (
@@ -44,14 +44,13 @@ def mean_rows(columns: Sequence[Column]) -> dict[int, str]:
     return found if len(found) < max((len(column.cells) for column in columns), default=0) else {}
 
 
-def grade_mean(column: Column, row: int, kinds: dict[int, str], bases: Sequence[Column]) -> Graded | None:
+def grade_mean(
+    printed: Quantity, column: Column, row: int, kinds: dict[int, str], bases: Sequence[Column]
+) -> Graded | None:
     """Grade the number of a row of means; None if it cannot be checked.
 
     Every kind of mean may confirm it; only one whose kind is stated is called wrong.
     """
-    printed = column.values[row]
-    if printed is None:
-        return None
     others = [other for other in range(len(column.values)) if other not in kinds]
     above = max((other for other in kinds if other < row), default=-1)
     below = min((other for other in kinds if other > row), default=len(column.values))

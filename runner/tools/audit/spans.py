@@ -63,11 +63,11 @@ def ratio(above: Span | None, below: Span | None) -> Span | None:
     return Span(above.low / below.high, above.middle / below.middle, above.high / below.low)
 
 
-def product(one: Span | None, other: Span | None) -> Span | None:
+def product(first: Span | None, second: Span | None) -> Span | None:
     """Multiply two intervals of positive numbers."""
-    if one is None or other is None:
+    if first is None or second is None:
         return None
-    return Span(one.low * other.low, one.middle * other.middle, one.high * other.high)
+    return Span(first.low * second.low, first.middle * second.middle, first.high * second.high)
 
 
 def scaled(ratios: Sequence[Span | None], factors: Sequence[float | None] | float) -> Ratios:

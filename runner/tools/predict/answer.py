@@ -39,16 +39,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Answer:
-    """What to expect of a cell.
+    """What to expect of a cell: a line for each layout and communication.
 
-    Attributes:
-        start: the cell of one process.
-        base: a step of one process.
-        assumed: what was assumed instead of measured.
-        lines: of each layout and communication.
-        network_runs: how many were used at each layout.
-        lacks: what is not known, in words, and what it is taken to be.
-        unmeasured: layouts of which the network was not measured.
+    `network_runs` counts those that were used at each layout, `lacks` says what is not known and what it is taken to
+    be, `unmeasured` are the layouts of which the network was not measured.
     """
 
     start: Start
@@ -114,10 +108,10 @@ def _beside(expected: Expected, start: Start, moved: float) -> Line:
     alone = of(start.alone) or of(start.alone, PLAIN)
     if not own or not alone:
         return Line(expected, moved=(moved, None))
-    one, more = ([run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own))
+    first, more = ([run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own))
     return Line(
         expected,
-        welch(one, more).estimate(),
+        welch(first, more).estimate(),
         len(own),
         any(run.disturbed for run in (*alone, *own)),
         (moved, own[-1].bytes_moved),

@@ -29,15 +29,7 @@ _FORWARD, _BACKWARD, _FIXED = 0.3, 0.6, 0.08
 
 @dataclass(frozen=True)
 class Base:
-    """A step of one process.
-
-    Attributes:
-        runs: from which it is, all of one cell.
-        step: its parts that do not depend on where it runs.
-        inputs: its figures.
-        threads: of a process.
-        lacks: what the runs do not report, in words.
-    """
+    """A step of one process, from runs of one cell; `lacks` says in words what these do not report."""
 
     runs: tuple[RunSummary, ...]
     step: Step
@@ -52,11 +44,9 @@ class Base:
 
 
 def base_of(pairs: list[tuple[RunSummary, Record]], assumed_bytes: float | None) -> Base | str:
-    """Make a base of the runs of one cell, or say why there is none.
+    """Make a base of the complete runs of one cell with one process, or say why there is none.
 
-    Args:
-        pairs: complete runs with one process, with their records.
-        assumed_bytes: of the gradients, whatever the runs report.
+    `assumed_bytes` are those of the gradients, whatever the runs report.
     """
     timed = [(run, record, seconds) for run, record in pairs if (seconds := step_seconds(record))]
     if not timed:

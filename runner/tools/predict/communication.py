@@ -76,9 +76,7 @@ class Communication:
     def every(self, steps: float = 0.0, parts: int = 1) -> float:
         """Return for how many steps of one process there is one exchange, in the mean.
 
-        Args:
-            steps: of an epoch, at whose end there is one; 0 if nobody knows.
-            parts: whose gradients such a step adds up already.
+        An epoch has so many `steps`, 0 if nobody knows, and an exchange at its end. A step adds up `parts` already.
         """
         wished = (self.number if self.at_once else 1) * self.accumulate / parts
         return max(1.0, steps) / math.ceil(max(1.0, steps) / wished) if self.at_once and steps else wished
@@ -100,13 +98,7 @@ class Communication:
         ]
 
     def moved_bytes(self, step: Step, ranks: int, steps: float) -> float:
-        """Return the bytes that an optimizer's step moves between all ranks, if sums go around a ring.
-
-        Args:
-            step: whose gradients are exchanged.
-            ranks: how many there are.
-            steps: of an epoch, as for `every`.
-        """
+        """Return the bytes that an optimizer's step moves between all ranks, if sums go around a ring."""
         handed = step.gradient_bytes if self.kind == SHARED else sum(exchange.size for exchange in self.exchanges(step))
         sums = handed / self.every(steps, step.parts) * self.accumulate / step.parts
         return (ranks - 1) * (2 * sums + (0.0 if self.at_once else step.broadcast_bytes))

@@ -51,9 +51,9 @@ def _table(start: Start, place: dict[str, str]) -> Table | None:
     head, rows = HEAD, [_cells(line) for line in known]
     if all(line.expected.communication is None or str(line.expected.communication) == "ddp" for line in known):
         head, rows = [HEAD[0], *HEAD[2:]], [[row[0], *row[2:]] for row in rows]
-    one = start.base.first
-    between = [f"{axis} {value}" for axis, value in place.items() if one.axes.get(axis) != value]
-    where = ", ".join([f"target {one.target}", *between])
+    first = start.base.first
+    between = [f"{axis} {value}" for axis, value in place.items() if first.axes.get(axis) != value]
+    where = ", ".join([f"target {first.target}", *between])
     title = f"{start.name}, {where}: predicted beside measured"
     return Table(title, head, rows, [_ABOUT], notes=[*missed(known), *otherwise(known)])
 

@@ -24,14 +24,7 @@ _GPU_NEIGHBOURS = 0.02
 
 @dataclass(frozen=True)
 class Measured:
-    """The network runs of one layout.
-
-    Attributes:
-        layout: in which they ran.
-        runs: them.
-        metrics: of each.
-        machine_of: the machine of each node, as far as they reported one.
-    """
+    """The network runs of one layout, the metrics of each, and the machine of each node, as far as one is reported."""
 
     layout: Layout
     runs: tuple[RunSummary, ...]
@@ -58,14 +51,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Setting:
-    """A layout with what is known of it.
+    """A layout with what is known of it by network runs: its place and all figures.
 
-    Attributes:
-        place: without a network for one process, and where nothing is known.
-        inputs: the figures of the base, with those of the layout.
-        runs: the network runs that were used.
-        lacks: what is not known, each with what it is taken to be.
-        missing: whether a network run at this layout would say it.
+    `lacks` says what is not known, and what it is taken to be; if it is `missing`, a network run here would say it.
     """
 
     place: Place

@@ -29,9 +29,7 @@ MOST_RUNS = 12
 
 
 class Wanted(NamedTuple):
-    """Which runs are looked for: identities of values of their axes, their target and its options.
-
-    What is empty is left open.
+    """Which runs are looked for: identities of values of their axes, their target and its options; empty is any.
 
     `place` is what the target made of its nodes and of what lies between them, as `place_of` says; None leaves it open.
     """
@@ -62,12 +60,7 @@ class Start:
 
 
 class Reader:
-    """Reads the records of the runs that a prediction starts from.
-
-    Args:
-        results: the folder of the runs.
-        runs: all that lie in it.
-    """
+    """Reads the records that a prediction starts from, of all `runs` in the folder `results`."""
 
     def __init__(self, results: Path, runs: list[RunSummary]) -> None:
         self._results = results

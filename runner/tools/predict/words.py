@@ -55,12 +55,7 @@ def advice(answer: Answer) -> list[str]:
 
 
 def notes(answer: Answer, network: str) -> list[str]:
-    """Return what is not known, and which command measures it.
-
-    Args:
-        answer: the answer.
-        network: the name of the experiment that measures a network.
-    """
+    """Return what is not known, and which command measures it: a run of the experiment `network`."""
     found = [f"not known: {what}" for what in answer.lacks]
     if answer.unmeasured:
         words = [network, *(f"--layout {layout}" for layout in answer.unmeasured)]

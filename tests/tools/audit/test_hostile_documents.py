@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.tools.audit.document import audit_file, audit_page
-from runner.tools.audit.formats import FORMATS, LOOKED_AT, guess, read_text
+from runner.tools.audit.formats import FORMATS, LOOKED_AT, guess
 from runner.tools.audit.prose import MOST_COMPARED
 from tests.support.patience import patient
 from tests.support.projects import Project
@@ -25,10 +25,10 @@ PIECES += ["\n", "<td rowspan=9>", '"', "\t", " - {a: 1}", "\x1b[2J", " "]
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join), st.sampled_from(FORMATS))
+@given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join), st.sampled_from([*FORMATS]))
 def test_any_text_is_audited_or_refused_in_one_line(text: str, format_: str) -> None:
     try:
-        audit = audit_page(read_text(text, "page", format_))
+        audit = audit_page(FORMATS[format_](text, "page"))
     except RequestError as error:
         assert "\n" not in str(error)
         return
@@ -89,7 +89,7 @@ def test_sentences_are_compared_up_to_a_number_and_a_note_says_where_that_ends()
         for number in range(count)
     ]
     begin = time.process_time()
-    audit = audit_page(read_text("\n\n".join(paragraphs), "page", "markdown"))
+    audit = audit_page(FORMATS["markdown"]("\n\n".join(paragraphs), "page"))
     assert time.process_time() - begin < patient(8)
     assert sum(finding.column == "speed-up" for finding in audit.findings) == MOST_COMPARED
     line = 1 + 6 * MOST_COMPARED

@@ -4,13 +4,13 @@ import pytest
 
 from runner.tools.audit.document import audit_page
 from runner.tools.audit.findings import Audit
-from runner.tools.audit.formats import guess, read_text
+from runner.tools.audit.formats import FORMATS, guess
 from runner.tools.audit.quantities import devices, read_cell
 from runner.tools.audit.roles import Role, role_of
 
 
 def audited(text: str, format_: str = "markdown") -> Audit:
-    return audit_page(read_text(text, "table", format_))
+    return audit_page(FORMATS[format_](text, "table"))
 
 
 def graded(text: str, format_: str = "markdown") -> list[tuple[float, str]]:
