@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.support.projects import OK, ROOT, Project
+from tests.support.projects import OK, ROOT, Ended, Project, complete
 from tests.support.repository import git
 from tests.support.slow import slow_but
 
@@ -23,9 +22,8 @@ def read(name: str) -> dict[str, Any]:
     return found
 
 
-def check(path: Path, schema: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+def check(path: Path, schema: str) -> Ended:
+    return complete([sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", path])
 
 
 @pytest.mark.parametrize(("name", "schema"), FILES.items())
@@ -34,10 +32,10 @@ def test_a_file_is_valid_by_the_schema_of_its_service_and_a_broken_one_is_not(
 ) -> None:
     path = ROOT / "docs" / "ci" / f"{name}.yml"
     done = check(path, schema)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.stdout + done.stderr
     broken = tmp_path / "broken.yml"
     broken.write_text(path.read_text("utf-8").replace("steps:", "stepps:").replace("  script:", "  scrript:"))
-    assert check(broken, schema).returncode == 1
+    assert check(broken, schema).code == 1
 
 
 SLOWER = (1.5, "slower", 1)
@@ -73,21 +71,14 @@ def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
     env = project.environment({"EXPERIMENT": "train", "BASE": "main"})
     env |= {"GITHUB_STEP_SUMMARY": str(root / "summary"), "GITHUB_OUTPUT": str(root / "output")}
     env["PATH"] = f"{Path(project.command).parent}{os.pathsep}{env['PATH']}"
-    done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", scripts()[name]],
-        cwd=root,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = complete(["bash", "-e", "-o", "pipefail", "-c", scripts()[name]], root, env)
     table = (root / "comparison.md").read_text("utf-8")
     assert re.search(rf"(?m)^\| 1x1 \| 6 \| .* \| {verdict} \|$", table), done.stderr + table
     if name == "github":
-        assert (done.returncode, (root / "output").read_text()) == (0, f"code={code}\n")
+        assert (done.code, (root / "output").read_text()) == (0, f"code={code}\n")
         assert (root / "summary").read_text("utf-8") == table
     else:
-        assert (done.returncode, table in done.stdout) == (code, True)
+        assert (done.code, table in done.stdout) == (code, True)
 
 
 def test_a_wrong_request_fails_the_job_and_posts_nothing(project: Project) -> None:
@@ -97,12 +88,6 @@ def test_a_wrong_request_fails_the_job_and_posts_nothing(project: Project) -> No
     env |= {"GITHUB_STEP_SUMMARY": "/dev/null", "GITHUB_OUTPUT": "/dev/null"}
     env["PATH"] = f"{Path(project.command).parent}{os.pathsep}{env['PATH']}"
     for script in scripts().values():
-        done = subprocess.run(
-            ["bash", "-e", "-c", script],
-            cwd=project.root,
-            env=env,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 2, done
+        done = complete(["bash", "-e", "-c", script], project.root, env)
+        assert done.code == 2, done
         assert (project.root / "comparison.md").read_bytes() == b""

@@ -2,15 +2,14 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from bench.faults import BEGIN, END, make_rows, read_rows, write
+from tests.support.projects import ROOT, complete
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = (ROOT / "docs" / "failures.md").read_text("utf-8")
 
 
@@ -19,8 +18,8 @@ def test_the_table_has_a_row_for_each_fault_of_the_tests_and_no_other(tmp_path: 
     found = tmp_path / "found.json"
     words = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider"]
     environment = {**os.environ, "KIT_FAULTS_LIST": str(found), "KIT_REQUIRE": ""}
-    done = subprocess.run([*words, *files], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = complete([*words, *files], ROOT, environment)
+    assert done.code == 0, done.stdout + done.stderr
     tested = {tuple(row) for row in json.loads(found.read_text("utf-8"))}
     assert len(tested) > 20
     assert tested == set(read_rows(DOCUMENT)), "make faults writes the table again"
@@ -68,13 +67,8 @@ def test_a_fault_is_tried_as_often_as_asked_and_each_try_is_written(tmp_path: Pa
         "    pass\n"
     )
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.faults", "test_it.py"]
-    environment = {
-        **os.environ,
-        "KIT_FAULTS": asked,
-        "KIT_FAULTS_FILE": str(tmp_path / "tries"),
-        "PYTHONPATH": str(ROOT),
-    }
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    asking = {"KIT_FAULTS": asked, "KIT_FAULTS_FILE": str(tmp_path / "tries"), "PYTHONPATH": str(ROOT)}
+    done = complete(words, tmp_path, {**os.environ, **asking})
     tries = [json.loads(line) for line in (tmp_path / "tries").read_text().splitlines()]
     expected = {"fault": "it breaks", "target": "local", "passed": True, "lost": 0, "told_seconds": 0.5}
     assert [tried for tried in tries if tried["fault"] == "it breaks"] == [expected] * ran, done.stdout

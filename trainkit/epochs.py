@@ -4,7 +4,6 @@ A family of programs adds what its data is, and how its model is called (`Report
 """
 
 import copy
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -186,16 +185,8 @@ class Report:
     def epoch(self, epoch: int, lr: float) -> Iterator[Totals]:
         """Run the clock of `train_seconds` around a block that trains one epoch."""
         run, count = self.run, len(self.data.train)
-        next_progress = time.monotonic() + 1
-
-        def on_progress(samples: int) -> None:
-            nonlocal next_progress
-            if run.first and time.monotonic() >= next_progress:
-                next_progress = time.monotonic() + 1
-                run.log.point("progress", samples, epoch_num=epoch, train_samples=count)
-
         zero = torch.zeros((), dtype=torch.float64, device=run.device)
-        totals = Totals(zero, on_progress, time_use=run.time_use)
+        totals = Totals(zero, run.progress(epoch, {"train_samples": count}), time_use=run.time_use)
         with run.phase("epoch", epoch_num=epoch, epochs=self.args.epochs) as phase:
             yield totals
             seconds = phase.stop_clock()

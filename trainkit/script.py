@@ -8,8 +8,7 @@ record.
 import math
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -107,7 +106,10 @@ class ScriptRun(Session):
             raise ValueError(f"epoch {number} comes after epoch {self._last_epoch}: the numbers have to rise")
         self._last_epoch = number
         with self.phase("epoch", epoch_num=number, **({} if epochs is None else {"epochs": epochs})) as phase:
-            self._epoch = epoch = Epoch(number, phase.stop_clock, self._progress(number), self.time_use)
+            progress = self.progress(number, self._facts)
+            self._epoch = epoch = Epoch(  # the others have trained on about as many
+                number, phase.stop_clock, lambda samples: progress(samples * self.world_size), self.time_use
+            )
             try:
                 yield epoch
             finally:
@@ -285,19 +287,6 @@ class ScriptRun(Session):
         self._facts |= known
         for name, value in known.items() if self.first else ():
             self.log.point(name, value)
-
-    def _progress(self, number: int) -> Callable[[int], None]:
-        """Return what reports, once a second, how many samples the ranks have trained on, as rank 0 estimates."""
-        due = time.monotonic() + 1
-
-        def on_progress(samples: int) -> None:
-            nonlocal due
-            if self.first and time.monotonic() >= due:
-                due = time.monotonic() + 1
-                total = {name: self._facts[name] for name in ("train_samples",) if name in self._facts}
-                self.log.point("progress", samples * self.world_size, epoch_num=number, **total)
-
-        return on_progress
 
     def _say(self, text: str) -> None:
         """Print a line once on stderr, for all ranks."""

@@ -5,7 +5,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from typing import Any
@@ -107,6 +107,19 @@ class Session:
             if not self._probed and worth_a_probe(spent["communication_seconds"], seconds):
                 self._probed = True
                 self.log.point("link", **probe())
+
+    def progress(self, epoch: int, facts: Mapping[str, int]) -> Callable[[int], None]:
+        """Return what reports, once a second, how many samples the ranks have trained on, with the facts of then."""
+        due = time.monotonic() + 1
+
+        def on_progress(samples: int) -> None:
+            nonlocal due
+            if self.first and time.monotonic() >= due:
+                due = time.monotonic() + 1
+                total = {"train_samples": facts["train_samples"]} if "train_samples" in facts else {}
+                self.log.point("progress", samples, epoch_num=epoch, **total)
+
+        return on_progress
 
     def exchanging(self) -> AbstractContextManager[None]:
         """Mark a block of an epoch in which the ranks exchange what DDP does not; they leave it together."""

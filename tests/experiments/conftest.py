@@ -18,6 +18,7 @@ import torch
 from runner.core.ports import free_port
 from runner.definitions.data import environment, prepare_command
 from tests.experiments import tiny_bert
+from tests.support import projects
 from tests.support.fork_server import command
 from tests.support.patience import patient
 
@@ -125,13 +126,12 @@ def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
     return code
 
 
-def prepare_offline(family: str, *words: object) -> subprocess.CompletedProcess[str]:
+def prepare_offline(family: str, *words: object) -> projects.Ended:
     """Prepare data as `runner prepare` does, where neither the network nor a package index can be reached."""
     command = prepare_command(ROOT, family, [str(word) for word in words])
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     no_index = {"PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "no_proxy": "", "NO_PROXY": ""}
-    everything = {**environment(ROOT), **nowhere, **no_index}
-    return subprocess.run(command, env=everything, capture_output=True, text=True, check=False)
+    return projects.complete(command, env={**environment(ROOT), **nowhere, **no_index})
 
 
 @pytest.fixture(scope="session")

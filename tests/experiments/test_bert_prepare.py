@@ -159,7 +159,7 @@ def test_without_a_network_the_way_out_is_named(
     tmp_path: Path, words: tuple[str, ...], said: str, way_out: str
 ) -> None:
     done = prepare_offline("bert", *words, "--data-dir", tmp_path / "d")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.code, done.stdout) == (2, "")
     first, *_, last = done.stderr.splitlines()
     assert first.startswith("fetching the sentences ")
     assert last.startswith(f"error: {said}")

@@ -11,10 +11,9 @@ import pytest
 
 from runner.definitions.experiment import files
 from tests.support.fork_server import command
+from tests.support.projects import ROOT, complete
 from tests.support.slow import slow_but
 from tests.support.smallest import IMAGES, OTHERS, SMALLEST
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_definition_is_run_here() -> None:
@@ -90,12 +89,7 @@ def run(name: str, only: list[str], changes: list[str], results: Path) -> list[d
     """Run an experiment once on the CPU and return its records."""
     words = [word for cells in only for word in ("--only", cells)]
     words += [word for change in changes for word in ("--set", change)]
-    done = subprocess.run(
-        [command("runner"), "run", name, *words, "--repeat", "1", "--device", "cpu", "--results", str(results)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    words += ["--repeat", "1", "--device", "cpu", "--results", str(results)]
+    done = complete([command("runner"), "run", name, *words], ROOT)
+    assert done.code == 0, done.stderr
     return [json.loads(path.read_bytes()) for path in results.glob("*/*/run.json")]

@@ -11,25 +11,18 @@ import pytest
 from bench.gpu_check.checks import Check
 from bench.gpu_check.results import own_lines, read, verdict
 from tests.support.fork_server import command
+from tests.support.projects import ROOT, Ended, complete
 
-ROOT = Path(__file__).parents[2]
 
-
-def gpu_check(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [command("python"), "-m", "bench.gpu_check", "--records", str(folder), "--data-dir", str(folder), *words],
-        cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def gpu_check(folder: Path, *words: str) -> Ended:
+    python = [command("python"), "-m", "bench.gpu_check", "--records", str(folder), "--data-dir", str(folder)]
+    return complete([*python, *words], ROOT, {**os.environ, "CUDA_VISIBLE_DEVICES": ""})
 
 
 @pytest.mark.slow
 def test_a_table_and_a_record_tell_what_each_program_did(tmp_path: Path) -> None:
     done = gpu_check(tmp_path, "--device", "cpu", "--small", "--processes", "2", "--only", "collectives")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     head, _, *rows = done.stdout.splitlines()
     assert " ".join(head.split()) == "check processes train s samples/s speed-up GPU GB GPU % result"
     assert [row.partition("  ")[0] for row in rows] == ["collectives"] * 2
@@ -46,7 +39,7 @@ def test_a_table_and_a_record_tell_what_each_program_did(tmp_path: Path) -> None
 def test_a_check_that_fails_is_told_with_its_own_words_and_the_others_go_on(tmp_path: Path) -> None:
     words = ["--device", "cpu", "--small", "--processes", "2", "--only", "resnet50", "--timeout-seconds", "0.1"]
     done = gpu_check(tmp_path, *words)
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stdout.count("failed: not done after 0.1 seconds") == 3
     assert "Traceback" not in done.stderr.splitlines()
 
@@ -57,7 +50,7 @@ def test_what_cannot_be_checked_is_refused_in_one_line(tmp_path: Path) -> None:
         (["--device", "cpu", "--small", "--only", "alchemy"], "--only alchemy: no check's program begins so"),
     ):
         done = gpu_check(tmp_path, *words)
-        assert (done.returncode, done.stdout) == (2, "")
+        assert (done.code, done.stdout) == (2, "")
         assert done.stderr.splitlines()[-1] == f"error: {said}"
 
 

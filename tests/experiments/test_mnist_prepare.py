@@ -103,7 +103,7 @@ def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None
 
 def test_without_a_network_the_way_out_is_named(tmp_path: Path) -> None:
     done = prepare_offline("mnist", "--data-dir", tmp_path / "d")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.code, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
     assert first.startswith("fetching MNIST through torchvision")
     assert second.startswith("error: MNIST could not be fetched (")

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.projects import ROOT, Ended
+from tests.support.projects import ROOT, Ended, complete
 
 RUNNER = [sys.executable, "-m", "runner"]
 
@@ -45,15 +45,8 @@ class Host:
         return ["ip", "netns", "exec", self.namespace, *named, *words]
 
     def doctor(self, *words: str, **env: str) -> Ended:
-        done = subprocess.run(
-            self.command(*RUNNER, "doctor", *words),
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **env},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **env}
+        return complete(self.command(*RUNNER, "doctor", *words), self.folder, environment)
 
     @contextmanager
     def listening(self, address: str = "") -> Iterator[None]:

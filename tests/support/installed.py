@@ -7,7 +7,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.projects import ROOT, Ended
+from tests.support.projects import ROOT, Ended, complete
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,7 @@ class Installed:
 
     def run(self, folder: Path, *words: str) -> Ended:
         """Run a command of the environment in a folder."""
-        done = subprocess.run(
-            [self.folder / "bin" / words[0], *words[1:]],
-            cwd=folder,
-            env=self.environment(self.folder / "cache"),
-            capture_output=True,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return complete([self.folder / "bin" / words[0], *words[1:]], folder, self.environment(self.folder / "cache"))
 
 
 def build_wheel(folder: Path) -> Path:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +76,12 @@ class Ended:
         return f"exit {self.code}\n--- stdout\n{self.stdout}--- stderr\n{self.stderr}"
 
 
+def complete(command: Sequence[str | Path], cwd: Path | None = None, env: dict[str, str] | None = None) -> Ended:
+    """Run a command to its end."""
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=False)
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
 @dataclass
 class Project:
     """A folder with `experiments/`, programs and definitions, like this repository's."""
@@ -117,9 +124,7 @@ class Project:
         only_env: dict[str, str] | None = None,
     ) -> Ended:
         environment = self.environment(env) if only_env is None else only_env
-        command = [self.command, *map(str, words)]
-        done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, check=False)
-        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return complete([self.command, *map(str, words)], self.root, environment)
 
     def on_a_terminal(self, *words: str) -> tuple[int, str]:
         """Run the command on a terminal of its own; its exit code, and everything that was shown there."""
