@@ -135,9 +135,9 @@ def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
         "port": port,
     }
     described = {"pid": agent["pid"], "state": state, "cpu_seconds": agent["cpu_seconds"], "told": told}
-    described |= {"listening": listening, "connected": connected}
+    described.update(listening=listening, connected=connected)
     if not listening and not connected and state not in "TtZ" and port.isdigit():
-        described |= _attempt(master, int(port))
+        described.update(_attempt(master, int(port)))
     return described
 
 
