@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.finalize import derive, finalize, reparse
+from runner.records.finalize import derive, reparse
 from runner.records.folder import RunFolder, begin
 from runner.report.reading import read_results
 from tests.report.hostile import all_formats, by_hand, state
@@ -150,7 +150,6 @@ def test_a_run_by_hand_that_still_runs_has_no_record_yet(results: Path, make: Ma
     folder = by_hand(results, make)
     with folder.held():
         assert derive(folder) is None
-        assert finalize(folder) is None
         assert [run.status for run in read_results(results).runs] == ["running"]
         with pytest.raises(RequestError, match="it still runs"):
             reparse(folder.path)

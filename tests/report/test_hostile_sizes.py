@@ -1,9 +1,9 @@
 """Lines, records, logs and layouts of any size: they are read within fixed limits of time and memory."""
 
+import io
 import time
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -21,17 +21,29 @@ from tests.support.patience import patient
 from tests.support.records import Make
 
 
-def endless(start: bytes, blocks: int, end: bytes) -> Any:
-    """Return a file of one byte, very often, between a beginning and an end."""
-    parts = iter([start, *[b"x" * 65_536] * blocks, end])
-    return SimpleNamespace(read=lambda _: next((part for part in parts if part), b""))
+class Endless(io.RawIOBase):
+    """A file of one byte, very often, between a beginning and an end."""
+
+    def __init__(self, start: bytes, blocks: int, end: bytes) -> None:
+        self.parts = filter(None, [start, *[b"x" * 65_536] * blocks, end])
+        self.rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.rest = self.rest or next(self.parts, b"")
+        taken = self.rest[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self.rest = self.rest[len(taken) :]
+        return len(taken)
 
 
 @pytest.mark.parametrize("start", [b"", b':::MLLOG {"time_ms": 1, "key": "'], ids=["foreign", "event"])
 def test_a_line_of_hundreds_of_megabytes_is_dropped_and_said_in_bounded_memory(start: bytes) -> None:
     end = b'\n:::MLLOG {"time_ms": 1, "key": "last"}\n:::MLLOG {torn\n'
     tracemalloc.start()
-    blocks = list(read_events(endless(start, 3_000, end)))
+    blocks = list(read_events(io.BufferedReader(Endless(start, 3_000, end))))
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
     tracemalloc.stop()
     assert [event.key for block in blocks for event in block.events] == ["last"]
