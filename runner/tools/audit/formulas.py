@@ -156,35 +156,33 @@ def _relative(counts: Sequence[float | None], bases: Sequence[int | None]) -> li
 
 def ratios_over(base: Column, bases: Sequence[int | None]) -> Ratios:
     """Return how many times as fast as its baseline each row is."""
-    spans = base.spans
     ratios: Ratios = []
     for row, other in enumerate(bases):
-        if other is None or not alike(base.values[row], base.values[other]):
+        if other is None or base.values[row] is None:
             ratios.append(None)
         elif other == row:
             ratios.append(ONE)
         else:
             above, below = (other, row) if base.role is Role.TIME else (row, other)
-            ratios.append(known(ratio(spans[above], spans[below])))
+            found = ratio(base.spans[above], base.spans[below])
+            ratios.append(_known(base.values[row], base.values[other], found))
     return ratios
 
 
 def ratios_beside(above: Column, below: Column) -> Ratios:
     """Return the ratios of two columns, row by row."""
     pairs = zip(above.values, below.values, above.spans, below.spans, strict=True)
-    return [known(ratio(up, down)) if alike(mine, its) else None for mine, its, up, down in pairs]
+    return [_known(mine, its, ratio(up, down)) for mine, its, up, down in pairs]
 
 
-def alike(mine: Quantity | None, its: Quantity | None) -> bool:
-    """Return whether two numbers are of the same thing: a time per step and one per epoch have no ratio."""
-    if mine is None or its is None:
-        return False
-    return mine.per == its.per or (mine.kind != "time" and not (mine.per and its.per))
+def _known(mine: Quantity | None, its: Quantity | None, found: Span | None) -> Span | None:
+    """Leave out the ratio of two things, as a time per step and one per epoch, and one that its numbers leave open.
 
-
-def known(found: Span | None) -> Span | None:
-    """Leave out a ratio that its numbers leave open, for example that of 2 and 3: nearly everything follows from it."""
-    return found if found and found.high - found.low <= found.middle / 2 else None
+    From the ratio of 2 and 3, nearly everything follows.
+    """
+    if mine is None or its is None or found is None or found.high - found.low > found.middle / 2:
+        return None
+    return found if mine.per == its.per or (mine.kind != "time" and not (mine.per and its.per)) else None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ Printed = Sequence["Quantity | None"]
 class Reading:
     """One way to compute the numbers of a column.
 
-    `formulas` says for a row what was computed from what. `bases` are the rows of comparison, `same` the rows that are
+    `formula` says for a row what was computed from what. `bases` are the rows of comparison, `same` the rows that are
     compared with themselves. `free` counts parameters that were fitted, `rank` orders readings from plain to
     far-fetched. `certain` says that the headings name this reading and no other, `plainest` that the rows are the same
     work on more processes: if both, it holds even if none of many numbers fits. One that `confirms` accuses none.

@@ -7,37 +7,14 @@ import pytest
 from tests.support.predictions import measure_network, train
 from tests.support.projects import OK, Project
 
-LINKS = """
-name: links
-summary: What lies between the nodes?
-program: toys.ok
-scaling: strong
-matrix: {layout: [2x1]}
-measure: round_trip_seconds
-repeat: 1
-timeout_seconds: 60
-"""
-
-MIXED = """
-name: mixed
-summary: What does it bring to exchange less?
-program: toys.mixed
-scaling: strong
-matrix: {layout: [1x1], communication: [ddp]}
-measure: train_seconds
-repeat: 1
-timeout_seconds: 60
-"""
-
 
 @pytest.fixture
 def measured(project: Project) -> Project:
     """A project whose definition has two layouts, with runs of one process and of a network."""
     project.define(matrix={"layout": ["1x1", "2x1"]})
-    (project.root / "experiments" / "links.yaml").write_text(LINKS, "utf-8")
-    mixed = OK.replace('"--verbose", action="store_true"', '"--communication", default="ddp"')
-    project.program("toys.mixed", mixed)
-    (project.root / "experiments" / "mixed.yaml").write_text(MIXED, "utf-8")
+    project.define(name="links", matrix={"layout": ["2x1"]}, measure="round_trip_seconds")
+    project.program("toys.mixed", OK.replace('"--verbose", action="store_true"', '"--communication", default="ddp"'))
+    project.define(name="mixed", program="toys.mixed", matrix={"layout": ["1x1"], "communication": ["ddp"]})
     train(project.results)
     train(project.results)
     measure_network(project.results, "2x1", 1e8)
