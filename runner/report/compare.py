@@ -98,7 +98,11 @@ def over_baseline(
     published = (definition.get("published") or {}).get("rows", [])
     place = {**cell.first.axes, "layout": cell.first.layout}
     return Row(
-        **vars(cell),
+        cell.runs,
+        cell.complete,
+        cell.seconds,
+        cell.copies,
+        cell.confidence,
         baseline=base,
         speedup=speedup,
         claimed=refusal(cell, base, elsewhere) or why or True,
