@@ -22,6 +22,7 @@ from bench.gpu_check.checks import Check, Plan, checks
 from bench.gpu_check.results import Result, read, table, write_record
 from bench.gpu_check.standin import write_model, write_sentences
 from experiments.mnist.inputs import NAMES
+from runner.core.ports import free_port
 from trainkit.errors import Refusal
 from trainkit.process_facts import device_name, nccl_version
 
@@ -107,7 +108,7 @@ def count(args: Namespace) -> int:
 
 def launch(check: Check, timeout_seconds: float, folder: str) -> Result:
     """Start one check with torchrun, and read what it printed."""
-    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(check.processes)]
+    launcher = ["torch.distributed.run", f"--master-port={free_port()}", "--nproc-per-node", str(check.processes)]
     command = [sys.executable, "-m", *launcher, "-m", f"experiments.{check.program}", *check.words]
     inherited = {
         name: value for name, value in os.environ.items() if name not in PLACE and not name.startswith(LAUNCHER)

@@ -50,8 +50,8 @@ def test_arguments_are_read_from_the_source_and_from_what_it_imports(project: Pr
         "quiet": Option("--quiet", "flag", default=False),
         "amp": Option("--amp", "switch"),
         "no_eval": Option("--no-eval", "flag", default=True),
-        "seed": Option("--seed", "int"),
-        "warmup_steps": Option("--warmup-steps", default=1),
+        "seed": Option("--seed", "int", aliases=("-s",)),
+        "warmup_steps": Option("--warmup-steps", default=1, aliases=("-w",)),
     }
     assert found.words == ["-m", "experiments.toys.one"]
     assert found.argv({"quiet": True, "path": "a b", "model": None, "seed": 1}) == ["--quiet", "--seed", "1", "a b"]

@@ -10,6 +10,7 @@ import pytest
 
 from bench.gpu_check.checks import Check
 from bench.gpu_check.results import own_lines, read, verdict
+from runner.core.ports import free_port
 from tests.support.fork_server import command
 from tests.support.projects import ROOT, Ended, complete
 
@@ -84,7 +85,14 @@ def test_an_event_that_was_cut_off_is_missed() -> None:
 
 @pytest.mark.slow
 def test_a_refusal_of_the_program_stands_before_the_launcher_s_report(tmp_path: Path) -> None:
-    launcher = [command("torchrun"), "--standalone", "--monitor-interval", "0.1", "--nproc-per-node", "1"]
+    launcher = [
+        command("torchrun"),
+        f"--master-port={free_port()}",
+        "--monitor-interval",
+        "0.1",
+        "--nproc-per-node",
+        "1",
+    ]
     words = ["-m", "experiments.resnet50.pipelined", "--device", "cpu", "--micro-batches", "9", "--batch-size", "4"]
     done = subprocess.run([*launcher, *words], cwd=ROOT, capture_output=True, check=False)
     assert own_lines(done.stderr) == ["error: --micro-batches 9: a batch has 4 images only"]

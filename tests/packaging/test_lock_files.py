@@ -58,7 +58,9 @@ def test_without_a_gpu_only_what_cuda_needs_is_left_out() -> None:
     text = (ROOT / "requirements/runtime.lock").read_text("utf-8")
     left_out = set(RUNTIME) - set(pinned(setup["without_cuda"](text)))
     assert {"torch", "torchvision", "triton", "nvidia-nccl-cu12"} <= left_out
-    assert all(name.startswith("nvidia-") and name != "nvidia-ml-py" for name in left_out - {"torch", "torchvision", "triton"})
+    assert all(
+        name.startswith("nvidia-") and name != "nvidia-ml-py" for name in left_out - {"torch", "torchvision", "triton"}
+    )
     assert [pin for pin, _ in setup["TORCH"].findall(text)] == ["torch==2.3.1", "torchvision==0.18.1"]
 
 

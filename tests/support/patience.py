@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from runner.core.ports import free_port
+
 QUIET_SECONDS = 4.0
 """What an empty torchrun takes on two quiet cores, and on one of them alone."""
 LEAST = float(os.environ.get("KIT_PATIENCE") or 1)
-EMPTY = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "--monitor-interval=0.1", "--no-python")
+EMPTY = ("-m", "torch.distributed.run", "--nproc-per-node=1", "--monitor-interval=0.1", "--no-python")
 
 
 def patient(seconds: float) -> float:
@@ -57,7 +59,8 @@ def _measured() -> tuple[float, float]:
 
 def _empty_torchrun_seconds() -> tuple[float, float]:
     before = os.times()
-    subprocess.run([sys.executable, *EMPTY, "true"], check=True, capture_output=True)
+    words = [*EMPTY, f"--master-port={free_port()}", "true"]
+    subprocess.run([sys.executable, *words], check=True, capture_output=True)
     after = os.times()
     used = [times.children_user + times.children_system for times in (before, after)]
     return after.elapsed - before.elapsed, used[1] - used[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from runner.core.ports import free_port
 from tests.support.launches import until
 from tests.support.processes import children_of, end, lives
 
@@ -33,7 +34,7 @@ with running("late", Namespace(device="cpu", threads=1, backend="gloo")) as run:
 @pytest.mark.parametrize("moment", ["early", "training"])
 def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text(SLEEPER)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    launcher = ["-m", "torch.distributed.run", f"--master-port={free_port()}", "--nproc-per-node", "2"]
     command = [sys.executable, *launcher, str(tmp_path / "sleeper.py"), moment, str(tmp_path)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) as agent:
