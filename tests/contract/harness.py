@@ -6,13 +6,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runner.targets.compose.service import image_of
 from tests.support import ssh_hosts
-from tests.support.cluster import claim_with, kubectl, pods, things
+from tests.support.cluster import claim_with, kubectl, own_namespace, pods, things
 from tests.support.containers import docker, left_of, running_of
 from tests.support.jobs import jobs_of, limits_memory
 from tests.support.launches import printed, processes_of, run_once, starting, until
@@ -30,6 +32,8 @@ class Harness:
         words: the options of the command that choose the target.
     """
 
+    forked = False
+    """Whether its commands may be forked from a process that has imported torch; not where real ends are looked at."""
     start_seconds = 8.0
     """What a run needs at most until its processes print, also beside other tests."""
     starting_seconds = 0.1
@@ -52,6 +56,12 @@ class Harness:
         self.words = words
         self._starting = starting(project, *words)
         self._start = self._starting.__enter__()
+
+    @classmethod
+    def made(cls, request: pytest.FixtureRequest, project: Project, stack: ExitStack) -> "Harness":
+        """Make it of the fixtures of a test; the stack removes what it needs besides."""
+        del stack
+        return cls(project, "--on", request.param)
 
     def close(self) -> None:
         """Kill what a test has started and not seen the end of."""
@@ -124,10 +134,16 @@ class Harness:
 class Containers(Harness):
     """Target compose."""
 
+    forked = True
     start_seconds = 25.0
     starting_seconds = 0.4
     says_of_rendezvous = re.compile(SINCE + "node 1 has not joined: its container is paused")
     memory = ("--with", "memory=1gb")
+
+    @classmethod
+    def made(cls, request: pytest.FixtureRequest, project: Project, stack: ExitStack) -> Harness:
+        request.getfixturevalue("image")
+        return super().made(request, project, stack)
 
     def hold_node_1(self, run: Path) -> None:
         docker("pause", running_of(f"kit-{run.name.lower()}", 2)[1])
@@ -141,8 +157,8 @@ class Hosts(Harness):
 
     start_seconds = 25.0
 
-    def __init__(self, project: Project) -> None:
-        super().__init__(project, "--on", "ssh", *ssh_hosts.WORDS)
+    def __init__(self, project: Project, *words: str) -> None:
+        super().__init__(project, *words, *ssh_hosts.WORDS)
 
     def processes(self, run: Path) -> list[Seen]:
         return list(ssh_hosts.processes_of(run.name))
@@ -169,6 +185,7 @@ class Jobs(Harness):
 class Pods(Harness):
     """Target kubernetes, as a PyTorchJob."""
 
+    forked = True
     start_seconds = 30.0
     starting_seconds = 0.0
     removing_seconds = 60.0
@@ -179,6 +196,12 @@ class Pods(Harness):
     def __init__(self, project: Project, namespace: str, job: str) -> None:
         super().__init__(project, "--on", "kubernetes", "--with", f"namespace={namespace}", "--with", f"job={job}")
         self.namespace = namespace
+
+    @classmethod
+    def made(cls, request: pytest.FixtureRequest, project: Project, stack: ExitStack) -> Harness:
+        request.getfixturevalue("loaded")
+        places = request.getfixturevalue("shared"), request.getfixturevalue("processes")
+        return cls(project, stack.enter_context(own_namespace(*places)), request.param)
 
     @contextmanager
     def data(self, family: str, source: Path) -> Iterator[list[str]]:

@@ -2,15 +2,19 @@
 
 import pytest
 
-TARGETS = {
-    "local": pytest.param("local", marks=pytest.mark.slow),
-    "compose": pytest.param("compose", marks=pytest.mark.engine),
-    "pytorchjob": pytest.param("pytorchjob", marks=pytest.mark.cluster),
-    "slurm": pytest.param("slurm", marks=pytest.mark.slurm),
-    "trainjob": pytest.param("trainjob", marks=[pytest.mark.cluster, pytest.mark.trainer]),
-    "indexed": pytest.param("indexed", marks=pytest.mark.cluster),
-    "ssh": pytest.param("ssh", marks=pytest.mark.hosts),
+from tests.contract.harness import Containers, Harness, Hosts, IndexedPods, Jobs, Pods
+
+_TARGETS: dict[str, tuple[type[Harness], list[pytest.MarkDecorator]]] = {
+    "local": (Harness, [pytest.mark.slow]),
+    "compose": (Containers, [pytest.mark.engine]),
+    "pytorchjob": (Pods, [pytest.mark.cluster]),
+    "slurm": (Jobs, [pytest.mark.slurm]),
+    "trainjob": (IndexedPods, [pytest.mark.cluster, pytest.mark.trainer]),
+    "indexed": (IndexedPods, [pytest.mark.cluster]),
+    "ssh": (Hosts, [pytest.mark.hosts]),
 }
+HARNESSES = {name: kind for name, (kind, _) in _TARGETS.items()}
+TARGETS = {name: pytest.param(name, marks=marks) for name, (_, marks) in _TARGETS.items()}
 SOON = pytest.param("local")
 """Target local, in a test that `make test` runs: one way to fail, to hang, to be interrupted and to be killed."""
 
