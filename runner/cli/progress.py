@@ -20,6 +20,7 @@ class Progress:
         self._earlier_seconds = earlier_seconds
         self._began = clock.monotonic()
         self._phase = "starting"
+        self._lines = 0
         self._epoch = self._epochs = 0
         self._share = 0.0
         self._loss: float | None = None
@@ -52,6 +53,7 @@ class Progress:
     def take_printed(self, line: bytes) -> bool:
         """Take in a line of a program that prints no events; True if it is what is shown."""
         text = one_line(line[: 4 * _LONGEST].decode("utf-8", "replace"), _LONGEST)
+        self._lines += 1
         if self._epoch or not text:
             return False
         self._phase = text
@@ -65,6 +67,9 @@ class Progress:
     def line(self) -> str:
         """Write it in one line."""
         words = [self._phase if self._epoch == 0 else f"epoch {self._epoch}/{self._epochs or '?'}"]
+        if self._epoch == 0 and self._lines:
+            rate = self._lines / max(self.elapsed, 1.0)
+            words += [f"{self._lines:,} lines, {rate:,.1f}/s", _clock(self.elapsed)]
         if self._loss is not None:
             words.append(f"loss {self._loss:.4f}")
         if self._rate:

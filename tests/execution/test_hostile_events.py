@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from runner.cli.progress import Progress
 from runner.execution.observer import guarded
 from runner.records.events import Event
+from tests.support.held_clock import HeldClock
 from tests.support.launches import BEGINNING, END
 from tests.support.projects import Project
 
@@ -74,6 +75,16 @@ def test_progress_is_shown_after_any_events(events: list[Event]) -> None:
         shown.take(event)
         assert 0 <= shown.done <= 1
         assert len(shown.line()) < 2_000
+
+
+def test_a_script_without_a_dialect_shows_its_last_line_and_how_fast_it_prints(held_clock: HeldClock) -> None:
+    run: Any = SimpleNamespace(cell="1x1", repeat=1)
+    shown = Progress(1, 1, run, [])
+    assert shown.line() == "starting"
+    for number in range(100):
+        shown.take_printed(b"step %d\n" % number)
+    held_clock.sleep(80)
+    assert shown.line() == "step 99  100 lines, 1.2/s  1:20"
 
 
 class Broken:
