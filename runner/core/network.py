@@ -54,18 +54,6 @@ def route_to(address: str, port: int = 9) -> Route | None:
     return Route(name, local) if name else None
 
 
-def chosen_by(variable: str, value: str, names: list[str]) -> list[str]:
-    """Return the interfaces that a value of `GLOO_SOCKET_IFNAME` or `NCCL_SOCKET_IFNAME` chooses, of those given."""
-    if variable == GLOO:
-        return [name for name in value.split(",") if name in names]
-    others, value = value.startswith("^"), value.removeprefix("^")
-    exact, value = value.startswith("="), value.removeprefix("=")
-    words = [word for word in value.split(",") if word]
-    return [
-        name for name in names if any(name == word if exact else name.startswith(word) for word in words) is not others
-    ]
-
-
 def variables_for(interface: str) -> dict[str, str]:
     """Return the variables by which Gloo and NCCL use exactly this interface."""
     return {GLOO: interface, NCCL: f"={interface}"}

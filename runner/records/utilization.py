@@ -108,11 +108,6 @@ def mean(nodes: list[dict[str, Any]], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def figure_of(name: str) -> str | None:
-    """Return the figure that a node reports under this name; None if it is none of the `FIGURES`."""
-    return next((figure for figure, names in FIGURES.items() if re.fullmatch(names, name)), None)
-
-
 def _merged(looks: Sequence[_Look]) -> _Look:
     figures: dict[str, tuple[float, int, float]] = {}
     for look in looks:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from runner.core.text import listed, one_line
-from runner.records.machine_facts import KIND, UNKNOWN
+from runner.records.machine_facts import UNKNOWN
 from runner.report.rows import CellRuns
 from runner.report.run_summary import RunSummary
 
@@ -22,15 +22,6 @@ ENOUGH_SHARED = 2 / 3
 _LONGEST_ID = 8
 _MOST_NAMED = 3
 _GB = 1e9
-
-
-def kind_differs(runs: Sequence[RunSummary]) -> str | None:
-    """Name the first thing in which the kinds of machine of two runs differ, before and now."""
-    before, now = runs
-    values = {name: (before.same.get(name, ""), now.same.get(name, "")) for name in KIND}
-    values = {"hardware": (before.hardware, now.hardware), **values}
-    found = (f"{name} {a or UNKNOWN} before, {b or UNKNOWN} now" for name, (a, b) in values.items() if a != b)
-    return next(found, None) or memory_differs(runs)
 
 
 def memory_differs(runs: Sequence[RunSummary]) -> str | None:

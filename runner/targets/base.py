@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
@@ -231,13 +231,6 @@ def is_required(option: Field[Any]) -> bool:
 def axes_of(options: Any) -> dict[str, str]:
     """Return the kinds of the options that decide how long a run takes, by their names."""
     return {option.name: option.metadata["axis"] for option in fields(options) if "axis" in option.metadata}
-
-
-def names_of(options: type[Any]) -> dict[str, Any]:
-    """Return the options that are any text and no axis, with their defaults: they may name hosts, files and images."""
-    types = get_type_hints(options)
-    texts = [option for option in fields(options) if types[option.name] is str]
-    return {option.name: option.default for option in texts if "axis" not in option.metadata}
 
 
 def type_name(kind: Any) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from runner.core.network import GLOO, NCCL, chosen_by, is_loopback, variables_for
+from runner.core.network import GLOO, NCCL, is_loopback, variables_for
 from runner.core.text import listed
 from runner.tools.doctor import peers as facts_of
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
@@ -116,3 +116,15 @@ def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[F
 
 def _seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:,.1f} s"
+
+
+def chosen_by(variable: str, value: str, names: list[str]) -> list[str]:
+    """Return the interfaces that a value of `GLOO_SOCKET_IFNAME` or `NCCL_SOCKET_IFNAME` chooses, of those given."""
+    if variable == GLOO:
+        return [name for name in value.split(",") if name in names]
+    others, value = value.startswith("^"), value.removeprefix("^")
+    exact, value = value.startswith("="), value.removeprefix("=")
+    words = [word for word in value.split(",") if word]
+    return [
+        name for name in names if any(name == word if exact else name.startswith(word) for word in words) is not others
+    ]

@@ -4,6 +4,7 @@ Only the runs that a page shows are read, and no more than `MOST_BYTES` of recor
 figure can be is None, and a gap in a plot.
 """
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -166,7 +167,7 @@ def _load(nodes: list[dict[str, Any]]) -> dict[str, Curve]:
         if not isinstance(points, dict) or not isinstance(seconds, list):
             continue
         for key, values in points.items():
-            if (figure := utilization.figure_of(str(key))) and isinstance(values, list):
+            if (figure := _figure_of(str(key))) and isinstance(values, list):
                 for second, value in zip(seconds, values, strict=False):
                     at, found = number(second, 0.0), number(value, 0.0)
                     if at is not None and found is not None:
@@ -200,3 +201,8 @@ def thinned(values: list[Any], most: int = MOST_POINTS) -> list[Any]:
     step = -(-len(values) // most) or 1
     kept = values[::step]
     return kept if (len(values) - 1) % step == 0 or not values else [*kept[: most - 1], values[-1]]
+
+
+def _figure_of(name: str) -> str | None:
+    """Return the figure that a node reports under this name; None if it is none of the `utilization.FIGURES`."""
+    return next((figure for figure, names in utilization.FIGURES.items() if re.fullmatch(names, name)), None)

@@ -1,6 +1,7 @@
 """Levels 2 to 4: a run and one that was made again from its record, compared."""
 
 import math
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, stdev
@@ -14,8 +15,9 @@ from runner.core.text import listed, one_line, shown
 from runner.core.values import number, whole
 from runner.records.events import Event, read_events
 from runner.records.folder import RunFolder
+from runner.records.machine_facts import KIND, UNKNOWN
 from runner.records.schema import Launch, Record
-from runner.report.machines import kind_differs
+from runner.report.machines import memory_differs
 from runner.report.run_summary import RunSummary, summary_of
 from runner.report.statistics import DEFAULT, accuracies_agree, t_quantile
 from runner.tools.proof.level import Check
@@ -121,7 +123,7 @@ def _time(new: RunSummary, earlier: list[RunSummary]) -> Check:
     mean ± t(n - 1) s sqrt(1 + 1/n) of the logarithms: the prediction interval of one further value.
     """
     name, seconds = "time", new.seconds
-    others = [(kind_differs([run, new]), run.seconds) for run in earlier]
+    others = [(_kind_differs([run, new]), run.seconds) for run in earlier]
     alike = [time for differs, time in others if time and not differs]
     if seconds is None:
         return Check(name, None, f"it has no {new.measure}")
@@ -226,3 +228,12 @@ def _place(event: Event, rank: int, steps: dict[int, int]) -> str:
         return f"step {batch}, {event.key}"
     named = f" {shown(event.value, 40)}" if event.key == "lesson" else ""
     return f"{event.key}{named}"
+
+
+def _kind_differs(runs: Sequence[RunSummary]) -> str | None:
+    """Name the first thing in which the kinds of machine of two runs differ, before and now."""
+    before, now = runs
+    values = {name: (before.same.get(name, ""), now.same.get(name, "")) for name in KIND}
+    values = {"hardware": (before.hardware, now.hardware), **values}
+    found = (f"{name} {a or UNKNOWN} before, {b or UNKNOWN} now" for name, (a, b) in values.items() if a != b)
+    return next(found, None) or memory_differs(runs)

@@ -22,6 +22,7 @@ from runner.records.listing import RECORD, run_folders
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
 from runner.records.schema import Record
+from runner.tools.proof.altered import altered
 from runner.tools.proof.level import Check
 from trainkit.files import is_folder
 
@@ -71,7 +72,7 @@ def check_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
         return record, [_without(record, path) if record else broken], None
     except (OSError, ValueError) as error:
         return record, [one_line(f"{manifest.NAME}: {reason_of(error)}")], None
-    faults = manifest.differences(known, path)
+    faults = altered(known, path)
     if record is None or faults or record.status == "running":
         return record, faults or ([] if record else [broken]), None
     return record, *read_again(folder, record, known.said)

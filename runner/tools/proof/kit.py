@@ -12,6 +12,7 @@ from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.records import manifest
 from runner.records.provenance import LOCKS
+from runner.tools.proof.altered import altered
 from runner.tools.proof.archive import TOP, difference, unpack
 from runner.tools.proof.bundle import PROJECT, RESULTS
 from runner.tools.proof.sources import LACKS, apply_changes
@@ -32,7 +33,7 @@ class Kit:
             self.faults = [one_line(f"{manifest.NAME}: {reason_of(error)}")]
             return
         self._said = known.said
-        self.faults = manifest.differences(known, folder)
+        self.faults = altered(known, folder)
         if not self.faults and (between := difference(path, folder)):
             self.faults = [between]
 

@@ -5,8 +5,9 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any, get_type_hints
 
 from runner import targets
 from runner.core import git
@@ -23,7 +24,6 @@ from runner.execution.signals import Interrupts
 from runner.records.schema import Launch, Record
 from runner.report.rows import once
 from runner.report.run_summary import RunSummary, summary_of
-from runner.targets.base import names_of
 from runner.tools.proof.comparison import as_it_came_out, chosen_by_the_clock, compare
 from runner.tools.proof.inputs import Inputs, compare_data
 from runner.tools.proof.integrity import check_whole
@@ -208,7 +208,7 @@ def options_again(path: Path, launch: Launch, target: str) -> list[str]:
     """
     if launch.target != target:
         return []
-    names = names_of(targets.find(target).Options)
+    names = _names_of(targets.find(target).Options)
     try:
         words = words_of(launch)
     except RequestError as error:
@@ -222,3 +222,10 @@ def options_again(path: Path, launch: Launch, target: str) -> list[str]:
         msg = f"{one_line(path)}: nothing here shows that you have started it, so its {listed(named)} is not used"
         raise RequestError(one_line(f"{msg}: name it, or another one: --on {target} {told}", 900))
     return words
+
+
+def _names_of(options: type[Any]) -> dict[str, Any]:
+    """Return the options that are any text and no axis, with their defaults: they may name hosts, files and images."""
+    types = get_type_hints(options)
+    texts = [option for option in fields(options) if types[option.name] is str]
+    return {option.name: option.default for option in texts if "axis" not in option.metadata}

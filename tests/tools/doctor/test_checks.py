@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from runner.core.network import GLOO, NCCL, chosen_by, route_to
+from runner.core.network import GLOO, NCCL, route_to
 from runner.targets.kubernetes.target import Options
 from runner.tools.doctor import cluster, inside
 from runner.tools.doctor.finding import Finding
 from runner.tools.doctor.gpus import check_gpus, check_links
 from runner.tools.doctor.machine import check_difference, check_folder, check_image_disk, check_machine, check_versions
+from runner.tools.doctor.network import chosen_by
 from tests.support.trainer import Answers
 
 GIB = 2**30

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from runner.records import manifest
 from runner.records.finalize import reparse
 from runner.records.folder import RunFolder
+from runner.tools.proof.altered import altered
 from tests.support.records import Make
 
 ODD = ["a b", "q\"'", "é目", "back\\slash", "new\nline", "re\rturn", "-n", "#hash", " lead", os.fsdecode(b"\xff\xfe")]
 
 
 def faults(folder: RunFolder) -> list[str]:
-    return manifest.differences(folder.kept_manifest(), folder.path)
+    return altered(folder.kept_manifest(), folder.path)
 
 
 def test_any_flipped_bit_of_any_file_names_that_file(tmp_path: Path, make: Make) -> None:
@@ -85,7 +86,7 @@ def test_names_of_any_kind_are_kept_as_sha256sum_keeps_them(tmp_path: Path) -> N
         (tmp_path / name).write_text(name, "utf-8", "surrogateescape")
     (tmp_path / manifest.NAME).write_bytes(manifest.write(manifest.make(tmp_path)))
     assert set(manifest.read((tmp_path / manifest.NAME).read_bytes()).entries) == set(ODD)
-    assert manifest.differences(manifest.read((tmp_path / manifest.NAME).read_bytes()), tmp_path) == []
+    assert altered(manifest.read((tmp_path / manifest.NAME).read_bytes()), tmp_path) == []
     done = subprocess.run(
         ["sha256sum", "--strict", "-c", manifest.NAME], cwd=tmp_path, capture_output=True, check=False
     )
