@@ -102,7 +102,7 @@ def graph(folder: str) -> dict[str, set[str]]:
     modules = sources(folder)
     named = {name: imports(tree) for name, tree in modules.items()}
     return {
-        name: {one if one in modules else one.rpartition(".")[0] for one in found} & modules.keys() - {name}
+        name: {other if other in modules else other.rpartition(".")[0] for other in found} & modules.keys() - {name}
         for name, found in named.items()
     }
 
@@ -152,14 +152,14 @@ def test_the_search_for_imports_finds_each_kind() -> None:
 def test_each_library_is_known_only_where_it_belongs() -> None:
     wrong = []
     for name, tree in sources("runner").items():
-        first = {one.partition(".")[0] for one in imports(tree)}
+        first = {module.partition(".")[0] for module in imports(tree)}
         wrong += [f"{name}: {library}" for library in first & TRAINS]
         first -= {"typer"} if name.endswith("_command") else set()
         wrong += [f"{name}: {lib}" for lib, place in ONLY_IN.items() if lib in first and not below(name, place)]
     for folder in ("trainkit", "experiments"):
         above = {"runner", "experiments"} if folder == "trainkit" else {"runner"}
         for name, tree in sources(folder).items():
-            wrong += [f"{name}: {one}" for one in imports(tree) if one.partition(".")[0] in above]
+            wrong += [f"{name}: {module}" for module in imports(tree) if module.partition(".")[0] in above]
     assert sorted(wrong) == []
 
 
@@ -186,12 +186,12 @@ def test_what_compares_records_names_no_option_of_a_target() -> None:
 
 def test_the_runner_imports_of_trainkit_only_what_is_free_of_torch() -> None:
     edges, trees = graph("trainkit"), sources("trainkit")
-    used = {one for tree in sources("runner").values() for one in imports(tree) if below(one, "trainkit")}
-    reached = {one if one in trees else one.rpartition(".")[0] for one in used} - {"trainkit"}
+    used = {name for tree in sources("runner").values() for name in imports(tree) if below(name, "trainkit")}
+    reached = {name if name in trees else name.rpartition(".")[0] for name in used} - {"trainkit"}
     assert "trainkit.files" in reached
-    while more := {other for one in reached for other in edges[one]} - reached:
+    while more := {other for name in reached for other in edges[name]} - reached:
         reached |= more
-    assert not {one: found for one in reached if (found := imports(trees[one]) & TRAINS)}
+    assert not {name: found for name in reached if (found := imports(trees[name]) & TRAINS)}
 
 
 def writes(tree: ast.Module) -> list[str]:
