@@ -1,5 +1,6 @@
 """Why a first run failed, in one line with the way out."""
 
+import os
 import re
 import shlex
 import sys
@@ -31,6 +32,7 @@ INIT = "runner init"
 _BARE = re.compile(r"\w{1,100}(?:Error|Exception|Exit)")
 _NEWER_TORCH = re.compile(r"^AttributeError: module 'torch' has no attribute '(\w{1,60})'")
 _RANK = re.compile(r"^\[rank\d{1,6}\]:")
+_NO_FILE = re.compile(r"FileNotFoundError: .{0,40}No such file or directory: '(.{1,300})'")
 _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300})", line (\d{1,9})')
 _TAKES_GPU = re.compile(r"NVIDIA driver|CUDA GPUs are available|not compiled with CUDA|CUDA unavailable")
 _NO_GPU = dict.fromkeys(("no_cuda", "no_accel", "no_gpu", "use_cpu", "cpu"), True)
@@ -84,6 +86,8 @@ def describe(trial: Trial, root: Path, script: str, program: Program, command: s
         way_out = f"try {command} {args}"
     elif _TAKES_GPU.search(why) and (place := _last_own_line(lines, root)):
         way_out = f"it takes a GPU by itself at {place}"
+    elif path := _beside(why, root, script):
+        way_out = f"{shown(path)} is beside the script: call the runner in {one_line((root / script).parent)}"
     elif found := _NEWER_TORCH.search(why):
         way_out = f"it is written for another PyTorch, one that has torch.{found[1]}; this is {version('torch')}"
     if command == INIT:
@@ -99,6 +103,17 @@ def _with_line(why: str, lines: list[str]) -> str:
         if found := _PLACE.match(place):
             return f"{why} at {found[1]}:{found[2]}: {code.strip()}"
     return why
+
+
+def _beside(why: str, root: Path, script: str) -> str:
+    """Return the path that a script misses here, if it is there for who calls the script in its own folder."""
+    found = _NO_FILE.search(why)
+    folder = (root / script).parent
+    if found is None or folder == root or Path(found[1]).is_absolute():
+        return ""
+    first = Path(found[1]).parts[0]
+    is_there = os.path.lexists(folder / first) and not os.path.lexists(root / first)
+    return found[1] if first != ".." and is_there else ""
 
 
 def _last_own_line(lines: list[str], root: Path) -> str:

@@ -101,6 +101,18 @@ def test_a_script_that_fails_here_is_one_line_with_the_way_out(folder: Project, 
     assert says in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
+def test_a_script_that_reads_what_lies_beside_it_is_to_be_called_there(folder: Project) -> None:
+    script = folder.root / "lm" / "train.py"
+    (script.parent / "data").mkdir(parents=True)
+    script.write_text("import torch\nopen('data/train.txt')\n")
+    done = folder.runner("run", "lm/train.py")
+    assert done.code == 2
+    said = done.stderr.splitlines()[-1]
+    assert "; 'data/train.txt' is beside the script: call the runner in " in said
+    assert said.endswith("/lm")
+
+
 OPTIONS = {
     "epochs": Option("--epochs", "int"),
     "rate": Option("--rate", "float"),
