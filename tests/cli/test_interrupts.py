@@ -24,7 +24,13 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from runner.cli import main
 sys.argv = ["runner", *sys.argv[1:]]
-print("started", file=sys.stderr, flush=True)
+
+def signal_(number, handler, real=signal.signal):  # the first thing that main does
+    signal.signal = real
+    real(number, handler)
+    print("started", file=sys.stderr, flush=True)
+
+signal.signal = signal_
 main()
 """
 
