@@ -54,15 +54,15 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
 
 
 @pytest.mark.parametrize(
-    ("image", "seconds", "reason"),
+    ("reference", "seconds", "reason"),
     [("nowhere.invalid/kit:0", 110, "cannot start: .*nowhere.invalid/kit:0"), ("UPPER//case", 40, "InvalidImageName")],
     ids=["cannot be pulled", "is no name"],
 )
 def test_an_image_that_never_starts_ends_the_run_before_its_time(
-    run: Run, image: str, seconds: float, reason: str
+    run: Run, reference: str, seconds: float, reason: str
 ) -> None:
     with within(seconds):
-        done, record = run("odd-slow", "--layout", "2x1", "--with", f"image={image}")
+        done, record = run("odd-slow", "--layout", "2x1", "--with", f"image={reference}")
     assert (done.code, record["status"]) == (1, "failed")
     assert re.search(reason, record["reason"])
     assert "node 0 " in done.stderr

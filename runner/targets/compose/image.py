@@ -169,8 +169,11 @@ def _files(
 
     with made(client, image, ["/nothing"], network_mode="none") as container:
         try:
-            chunks = container.get_archive(WORKSPACE)[0]
-            with _Stream(chunks) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+            # Only the stream may hold the chunks: closing it ends the connection.
+            with (
+                _Stream(container.get_archive(WORKSPACE)[0]) as stream,
+                tarfile.open(fileobj=stream, mode="r|") as tar,
+            ):
                 yield regular(tar)
         except tarfile.TarError as error:
             raise RequestError(one_line(f"the files of image {image} cannot be read: {error}")) from None
