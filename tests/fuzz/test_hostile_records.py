@@ -18,6 +18,7 @@ from runner.records.finalize import reparse
 from runner.report import formats
 from runner.report.summarize import summarize
 from tests.fuzz.sizes import MOST_SECONDS, RAW_FOLDERS, RECORDS
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ def encoded(value: object) -> bytes:
 def one_case() -> Iterator[None]:
     began = time.process_time()
     yield
-    assert time.process_time() - began < MOST_SECONDS
+    assert time.process_time() - began < patient(MOST_SECONDS)
 
 
 PUBLISHED = {"layout": "1x2", "variant": "a", "hardware": "2x A", "total_seconds": 1.0, "val_loss": [1.0], "note": "n"}

@@ -85,11 +85,11 @@ def describe(trial: Trial, root: Path, script: str, program: Program, command: s
     elif args := _that_help(lines, program):
         way_out = f"try {command} {args}"
     elif _TAKES_GPU.search(why) and (place := _last_own_line(lines, root)):
-        way_out = f"it takes a GPU by itself at {place}"
+        way_out = f"it takes a GPU at {place}"
     elif path := _beside(why, root, script):
         way_out = f"{shown(path)} is beside the script: call the runner in {one_line((root / script).parent)}"
     elif found := _NEWER_TORCH.search(why):
-        way_out = f"it is written for another PyTorch, one that has torch.{found[1]}; this is {version('torch')}"
+        way_out = f"torch {version('torch')} has no torch.{found[1]}: another version may, or it is a slip"
     if command == INIT:
         way_out += "; --no-try leaves this run out"
     return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True
