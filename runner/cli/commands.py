@@ -17,6 +17,7 @@ MAIN = {
     "explain": ("cli.explain", "Say where a run's time went, what slows it and what helps."),
     "report": ("tools.pages.report_command", "Make one HTML file of the records, with plots."),
     "collect": ("cli.collect", "Make the record of a run, of a job, or of any stdout."),
+    "check": ("tools.check.check_command", "Say whether N processes train what one trains."),
     "doctor": ("tools.doctor.doctor_command", "Look whether runs will work here, and what would stop them."),
 }
 FURTHER = {

@@ -12,6 +12,7 @@ from runner.core.yaml_writer import to_json
 from runner.definitions.choices import read_change
 from runner.definitions.definition import Experiment
 from runner.definitions.options.option import spell
+from runner.definitions.plan import Cell, make_plan
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, propose
@@ -40,6 +41,14 @@ def experiment_of(
     keep = shlex.join(["runner", "init", named, *(word for pair in proposal.args.items() for word in _set(*pair))])
     say(f"definition: {found.scaling} scaling ({found.why_scaling}), timed by {reading.measure}; to keep it: {keep}")
     return replace(experiment, path=proposal.root / named)
+
+
+def cell_of(folder: Path, script: str, line: list[str], changes: list[str], device: str) -> tuple[Path, Cell]:
+    """Return the project of a script, and the cell of one process with its arguments; nothing is started."""
+    proposal = propose(folder, script, None, changes, line)
+    with temporary_folder("init") as draft:
+        experiment = proposal.experiment(unread(proposal), draft)
+        return proposal.root, make_plan(experiment, device=device, layouts=["1x1"], repeat=1).cells[0]
 
 
 def _set(key: str, value: object) -> tuple[str, str]:

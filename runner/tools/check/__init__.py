@@ -1,0 +1,1 @@
+"""`runner check`: do several processes train what one process trains?"""

@@ -1,0 +1,83 @@
+"""What a check finds: mistakes and notes, each with its place, its numbers and what mends it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from runner.tools.check.observation import Place
+
+MISTAKE, NOTE = "mistake", "note"
+KINDS = {
+    "overlap": (MISTAKE, "give each rank its own part: DistributedSampler(dataset), and no shuffle in the loader"),
+    "missing-samples": (MISTAKE, "divide the work by the number of processes once: in the sampler, or by hand"),
+    "leak": (MISTAKE, "split with the same seed on every rank: random_state=..., or generator=torch.Generator()"),
+    "padded-evaluation": (
+        MISTAKE,
+        "evaluate on one rank, or leave the samples out that the sampler repeats before counting",
+    ),
+    "partial-evaluation": (MISTAKE, "sum the counts over the ranks (all_reduce) before the figure is computed"),
+    "same-order": (MISTAKE, "call sampler.set_epoch(epoch) at the start of each epoch"),
+    "not-averaged": (MISTAKE, "wrap the model in DistributedDataParallel, or average every gradient before the step"),
+    "scaled-gradients": (MISTAKE, "use the mean over the global batch: DistributedDataParallel averages over the ranks"),
+    "uneven-weights": (MISTAKE, "weigh each rank by what its loss counts: sum, all_reduce the count, then divide"),
+    "initial-weights": (MISTAKE, "set one seed before the model is made, or broadcast its weights from rank 0"),
+    "global-batch": (NOTE, "divide the batch size by the number of processes to compare at the same global batch"),
+    "same-noise": (NOTE, "seed with seed + rank after the model is made, if the ranks' dropout shall differ"),
+    "unsynchronised-buffers": (NOTE, "convert_sync_batchnorm makes the statistics those of the global batch"),
+    "not-repeatable": (NOTE, "set a seed before anything is drawn at random"),
+    "wrong-loss-print": (NOTE, "average the figure over the ranks before it is printed"),
+}
+"""Each kind with its level and what mends it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding; `file` and `line` are where it is mended, rank, epoch and step where it was seen first."""
+
+    kind: str
+    evidence: str
+    file: str | None = None
+    line: int | None = None
+    rank: int | None = None
+    epoch: int | None = None
+    step: int | None = None
+
+    @property
+    def level(self) -> str:
+        """Whether it is a mistake or a note."""
+        return KINDS[self.kind][0]
+
+    @property
+    def mend(self) -> str:
+        """What mends it."""
+        return KINDS[self.kind][1]
+
+    def values(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {**asdict(self), "level": self.level, "mend": self.mend}
+
+
+def found(kind: str, evidence: str, place: Place | None, **where: int | None) -> Finding:
+    """Make a finding at the innermost line of a place."""
+    file, line = (place[0][0], place[0][1]) if place else (None, None)
+    return Finding(kind, evidence, file, line, **where)
+
+
+@dataclass
+class Verdict:
+    """What a check says: findings, and what could not be seen, with the reason."""
+
+    findings: list[Finding] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+
+    @property
+    def word(self) -> str:
+        """Say whether it is the same training."""
+        if any(finding.level == MISTAKE for finding in self.findings):
+            return "differs"
+        return "unknown" if self.unknown else "same"
+
+    def values(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        findings = [finding.values() for finding in self.findings]
+        return {"verdict": self.word, "findings": findings, "unknown": self.unknown, "facts": self.facts}

@@ -1,0 +1,211 @@
+"""Sees which samples loaders hand out, and cuts long passes."""
+
+import functools
+import json
+import os
+import time
+import weakref
+from collections import deque
+
+from kit_check import replay, rows
+from kit_check.recorder import recorder
+from kit_check.state import state
+
+_LONG_SECONDS = 4.0
+_LONG_BATCHES = 50
+_WHOLE_PASSES = 3
+_SHORT_PASSES = 20
+_MOST_INDICES = 2_000_000
+_caps = json.loads(os.environ.get("KIT_CHECK_CAPS", "{}"))
+_places = weakref.WeakKeyDictionary()
+_numbers = weakref.WeakKeyDictionary()
+_passes = {}
+_datasets = []
+
+
+def of_torch(torch):
+    """Put the hooks on loaders and samplers."""
+    from torch.utils.data import DataLoader, DistributedSampler
+    from torch.utils.data import dataloader as module
+
+    iterator = module._BaseDataLoaderIter
+    for kind in (DataLoader, DistributedSampler):
+        kind.__init__ = _placed(kind.__init__)
+    iterate, take, reset, set_epoch = DataLoader.__iter__, iterator._next_index, iterator._reset, DistributedSampler.set_epoch
+
+    def _next_index(self):
+        index = take(self)
+        if not hasattr(self, "kit_indices"):
+            self.kit_indices = deque()
+        self.kit_indices.append(index)
+        return index
+
+    def _reset(self, *args, **kwargs):
+        self.kit_indices = deque()
+        return reset(self, *args, **kwargs)
+
+    def __iter__(self):
+        inner = iterate(self)
+        with recorder.guarded():
+            if recorder.is_here:
+                return Pass(self, inner)
+        return inner
+
+    @functools.wraps(set_epoch)
+    def watched(self, epoch):
+        with recorder.guarded():
+            recorder.emit("set_epoch", epoch=epoch, place=recorder.place())
+        return set_epoch(self, epoch)
+
+    DataLoader.__iter__, iterator._next_index, iterator._reset = __iter__, _next_index, _reset
+    DistributedSampler.set_epoch = watched
+
+
+def _placed(make):
+    @functools.wraps(make)
+    def __init__(self, *args, **kwargs):
+        with recorder.guarded():
+            if recorder.is_here:
+                _places.setdefault(self, recorder.place())
+        make(self, *args, **kwargs)
+
+    return __init__
+
+
+class Pass:
+    """One iteration over a loader."""
+
+    def __init__(self, loader, inner):
+        self._loader, self._inner = loader, inner
+        self._delivered, self._steps, self._began = 0, state.steps, time.monotonic()
+        self.number = sum(_passes.values())
+        place = _places.get(loader, [])
+        self.key = ":".join(map(str, place[0][:2])) if place else type(loader.dataset).__name__
+        self.before = _passes.get(self.key, 0)
+        _passes[self.key] = self.before + 1
+        self._saved = replay.batches(self.key) if recorder.mode == "replay" else None
+        self._describe(place)
+
+    def _describe(self, place):
+        loader = self._loader
+        sampler = getattr(loader, "sampler", None)
+        inner = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+        sampler = inner if inner is not None and type(sampler).__name__ == "SequentialSampler" else sampler
+        base = _base(loader.dataset, 0)[0]
+        length = getattr(base, "__len__", None)
+        if not any(known is base for known in _datasets):
+            _datasets.append(base)
+        recorder.emit(
+            "pass",
+            number=self.number,
+            key=self.key,
+            loader=place,
+            sampler=type(sampler).__name__,
+            sampler_place=_places.get(sampler, []) if sampler is not None else [],
+            size=length() if length else None,
+            base=next(number for number, known in enumerate(_datasets) if known is base),
+            batch_size=loader.batch_size,
+            step=state.steps,
+            place=recorder.place(),
+        )
+
+    def __iter__(self):
+        return self
+
+    def __len__(self):
+        return len(self._loader)
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def __next__(self):
+        with recorder.guarded():
+            state.current = self
+            if self._saved is not None:
+                return self._replayed()
+        if self._is_enough():
+            self._end(cut=True)
+            raise StopIteration
+        try:
+            batch = next(self._inner)
+        except StopIteration:
+            self._end(cut=False)
+            raise
+        with recorder.guarded():
+            self._delivered += 1
+            self._write(batch)
+        return batch
+
+    @property
+    def trains(self):
+        """Whether an optimizer made a step since it began."""
+        return state.steps > self._steps
+
+    def _is_enough(self):
+        if not self._delivered:
+            if self.before >= _WHOLE_PASSES + _SHORT_PASSES and state.steps:
+                recorder.leave()
+            return False
+        if self.before >= _WHOLE_PASSES:
+            return True
+        cap = _caps.get("train" if self.trains else "other")
+        if cap is not None:
+            return self._delivered >= cap
+        if recorder.world > 1:
+            return False
+        return self._delivered >= _LONG_BATCHES and time.monotonic() - self._began > _LONG_SECONDS
+
+    def _end(self, *, cut):
+        rest = []
+        with recorder.guarded():
+            if cut and self.before < _WHOLE_PASSES:
+                rest = self._rest()
+            recorder.emit("pass_end", number=self.number, cut=cut, batches=self._delivered, trains=self.trains, rest=rest)
+        state.current = None
+
+    def _rest(self):
+        """Take the indices that would have come, without their samples; None if they are too many or have none."""
+        found = []
+        for index in [*getattr(self._inner, "kit_indices", ()), *self._inner._sampler_iter]:
+            if index is None or (isinstance(index, list) and None in index):
+                return None
+            found += _resolved(self._loader.dataset, index)
+            if len(found) > _MOST_INDICES:
+                return None
+        return found
+
+    def _write(self, batch):
+        queue = getattr(self._inner, "kit_indices", None)
+        index = queue.popleft() if queue else None
+        tensors = rows.tensors_in(batch)
+        indices = None
+        if index is not None and not (isinstance(index, list) and None in index):
+            indices = _resolved(self._loader.dataset, index)
+        number = len(indices) if isinstance(index, list) and indices else rows.rows_of(tensors)
+        recorder.emit(
+            "batch", run=self.number, step=state.steps, rows=number, indices=indices, hashes=rows.hashes(tensors, number)
+        )
+        if recorder.mode == "observe":
+            replay.keep_batch(self.key, self.before, batch, index)
+
+    def _replayed(self):
+        if not self._saved:
+            self._end(cut=True)
+            raise StopIteration
+        self._delivered += 1
+        return replay.joined(self._saved.pop(0), self._loader)
+
+
+def _base(dataset, index):
+    """Follow subsets to the data set below them."""
+    while hasattr(dataset, "indices") and hasattr(dataset, "dataset") and not callable(dataset.indices):
+        index = dataset.indices[index] if len(dataset.indices) else index
+        dataset = dataset.dataset
+    return dataset, index
+
+
+def _resolved(dataset, index):
+    if isinstance(index, (list, tuple)):
+        return [part for each in index for part in _resolved(dataset, each)]
+    index = _base(dataset, index)[1]
+    return [int(index)] if hasattr(index, "__index__") or hasattr(index, "__int__") else [repr(index)]

@@ -1,0 +1,112 @@
+"""Writes what is seen as JSON lines, and knows which lines of the program it comes from."""
+
+import atexit
+import json
+import os
+import sys
+from contextlib import contextmanager
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_LIBRARIES = ("site-packages", "dist-packages", "<frozen")
+_MOST_FRAMES = 12
+
+
+class Recorder:
+    """The file of one process; a process that was forked from it writes nothing."""
+
+    def __init__(self):
+        self.rank = None
+        self.world = None
+        self.mode = os.environ.get("KIT_CHECK_MODE", "observe")
+        self.folder = os.environ.get("KIT_CHECK_FOLDER", "")
+        self.root = os.path.join(os.environ.get("KIT_CHECK_ROOT", os.getcwd()), "")
+        self.at_exit = []
+        self._pid = os.getpid()
+        self._file = None
+        self._troubles = set()
+        self._is_own = {}
+
+    def begin(self):
+        """Open the file; whatever way the process ends, it is written."""
+        self._pid = os.getpid()
+        self._file = open(os.path.join(self.folder, f"{self._pid}.jsonl"), "w", encoding="utf-8")
+        rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+        self.be(int(rank) if rank.isdigit() else 0, int(world) if world.isdigit() else 1)
+        atexit.register(self.end, "exit")
+        leave = os._exit
+
+        def _exit(code):
+            self.end("os._exit")
+            leave(code)
+
+        os._exit = _exit
+        os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", leave))
+
+    def be(self, rank, world):
+        """Receive which process this is of how many."""
+        if (rank, world) != (self.rank, self.world):
+            self.rank, self.world = rank, world
+            self.emit("rank", rank=rank, world=world)
+
+    @property
+    def is_here(self):
+        """Whether this is the process that is observed, and no worker of a loader."""
+        return self._file is not None and os.getpid() == self._pid
+
+    def emit(self, kind, **fields):
+        """Write an event."""
+        if self.is_here:
+            self._file.write(json.dumps({"kind": kind, **fields}, default=repr) + "\n")
+
+    def end(self, how):
+        """Write the last event, once."""
+        if not self.is_here:
+            return
+        for function in self.at_exit:
+            with self.guarded():
+                function()
+        self.emit("end", how=how)
+        self._file.close()
+        self._file = None
+
+    def leave(self):
+        """End the program, as all that is to be seen was seen."""
+        self.emit("cut", why="steps")
+        sys.stdout.flush()
+        os._exit(0)
+
+    @contextmanager
+    def guarded(self):
+        """Note the first failure of a kind, and go on."""
+        try:
+            yield
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if text not in self._troubles and len(self._troubles) < 20:
+                self._troubles.add(text)
+                trace = error.__traceback__
+                while trace.tb_next:
+                    trace = trace.tb_next
+                place = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+                self.emit("trouble", text=text[:300], place=place)
+
+    def is_own(self, file):
+        """Whether a file belongs to the program, and not to a library."""
+        if file not in self._is_own:
+            path = os.path.abspath(file)
+            own = path.startswith(self.root) and not path.startswith(_HERE)
+            self._is_own[file] = own and not any(word in path for word in _LIBRARIES)
+        return self._is_own[file]
+
+    def place(self, skip=None):
+        """Return the program's lines that lead here, the innermost first: [file, line, function]."""
+        found, frame = [], sys._getframe(1)
+        while frame is not None and len(found) < _MOST_FRAMES:
+            if self.is_own(frame.f_code.co_filename) and not (skip and not found and skip(frame)):
+                file = os.path.relpath(os.path.abspath(frame.f_code.co_filename), self.root)
+                found.append([file, frame.f_lineno, frame.f_code.co_name])
+            frame = frame.f_back
+        return found
+
+
+recorder = Recorder()

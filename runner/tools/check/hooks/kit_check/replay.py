@@ -1,0 +1,307 @@
+"""Keeps the first batches, weights and gradients of each rank, and lets one process train on those of all ranks.
+
+With `KIT_CHECK_MODE=replay` a pass over a loader hands out the batches that all ranks had, one behind the other in one
+batch. A right training then has the gradient that the ranks used. It needs no assumption about the loss, except that
+it depends on how many samples there are as one process with a batch of that size has it.
+"""
+
+import os
+import re
+
+from kit_check import rows
+from kit_check.recorder import recorder
+from kit_check.state import KEPT_STEPS, state
+
+_MOST_BYTES = 300_000_000
+_bytes = 0
+_weights = []
+_steps = []
+_batches = {}
+_arguments = []
+_targets = []
+_saved = False
+_ranks = []
+_given = {}
+_loaded = False
+_sequential = os.environ.get("KIT_CHECK_SEQUENTIAL") == "1"
+_reversed = os.environ.get("KIT_CHECK_REVERSED") == "1"
+
+
+def of_torch(torch):
+    """Load what the ranks kept, if this is a replay; take the noise away, if it is asked for."""
+    if recorder.mode == "replay":
+        folder = os.environ["KIT_CHECK_KEPT"]
+        names = sorted((name for name in os.listdir(folder) if re.fullmatch(r"kept-\d+\.pt", name)), key=_number)
+        _ranks[:] = [torch.load(os.path.join(folder, name), weights_only=False) for name in names]
+    if os.environ.get("KIT_CHECK_QUIET") == "1":
+        _without_noise(torch)
+
+
+def _number(name):
+    return int(re.sub(r"\D", "", name))
+
+
+def _without_noise(torch):
+    functional = torch.nn.functional
+    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+        if hasattr(functional, name):
+            setattr(functional, name, lambda input, *args, **kwargs: input)
+    torch.dropout = lambda input, *args, **kwargs: input
+    attention = functional.scaled_dot_product_attention
+
+    def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, *args, **kwargs):
+        return attention(query, key, value, attn_mask, 0.0, *args, **kwargs)
+
+    functional.scaled_dot_product_attention = scaled_dot_product_attention
+    for name, value in (("randn_like", 0.0), ("rand_like", 0.5), ("normal", 0.0)):
+        setattr(torch, name, _while_training(getattr(torch, name), value))
+
+
+def _while_training(function, value):
+    def drawn(first, *args, **kwargs):
+        if state.depth:
+            import torch
+
+            return torch.full_like(first, value) if isinstance(first, torch.Tensor) else function(first, *args, **kwargs)
+        return function(first, *args, **kwargs)
+
+    return drawn
+
+
+def _copied(value, depth=0):
+    """Copy the tensors of a batch to the CPU."""
+    global _bytes
+    if hasattr(value, "detach") and hasattr(value, "clone"):
+        _bytes += value.numel() * value.element_size()
+        return value.detach().cpu().clone()
+    if depth > 4:
+        return value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_copied(part, depth + 1) for part in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copied(part, depth + 1) for part in value)
+    if hasattr(value, "items") and hasattr(value, "keys"):
+        return {key: _copied(part, depth + 1) for key, part in value.items()}
+    return value
+
+
+def _keeps():
+    return not _saved and state.steps < KEPT_STEPS and not state.is_sharded and _bytes < _MOST_BYTES
+
+
+def keep_weights():
+    """Keep the weights before the first step."""
+    if _keeps() and recorder.rank == 0:
+        _weights[:] = [_copied(parameter) for parameter in state.parameters()]
+
+
+def keep_step(kept):
+    """Keep the gradients of a step."""
+    if recorder.mode == "replay":
+        _compare(kept)
+    elif _keeps():
+        _steps.append(kept)
+
+
+def keep_batch(key, number, batch, index):
+    """Keep a batch of a loader's pass."""
+    if _keeps():
+        _batches.setdefault(key, {}).setdefault(number, []).append((_copied(batch), index))
+
+
+def keep_arguments(args, kwargs):
+    """Keep what enters a model when no loader brought it."""
+    if _keeps():
+        _arguments.append((_copied(args), _copied(kwargs)))
+
+
+def keep_target(target):
+    """Keep what a loss compares with when no loader brought it."""
+    if _keeps():
+        _targets.append(_copied(target))
+
+
+def save():
+    """Write what was kept, once."""
+    global _saved
+    if _saved or recorder.mode == "replay" or not _steps:
+        return
+    _saved = True
+    import torch
+
+    kept = {
+        "weights": _weights,
+        "after": [rows.sampled(parameter) for parameter in state.parameters()],
+        "steps": _steps,
+        "batches": {key: [passes[number] for number in sorted(passes)] for key, passes in _batches.items()},
+        "arguments": _arguments,
+        "targets": _targets,
+    }
+    torch.save(kept, os.path.join(recorder.folder, f"kept-{recorder.rank}.pt"))
+
+
+def path():
+    """Compare the weights after the kept steps with those of rank 0: relative to the way they went."""
+    import torch
+
+    if recorder.mode != "replay" or not _loaded or not _ranks or not _ranks[0]["after"]:
+        return
+    ours = torch.cat([rows.sampled(parameter) for parameter in state.parameters()])
+    theirs = torch.cat(_ranks[0]["after"])
+    start = torch.cat([rows.sampled(weight) for weight in _ranks[0]["weights"]])
+    way = float((theirs - start).norm())
+    if ours.shape == theirs.shape and way:
+        spacing = torch.nextafter(theirs.float().abs(), torch.tensor(float("inf"))) - theirs.float().abs()
+        ulps = float(((ours - theirs).abs() / spacing).max())
+        steps = min(len(rank["steps"]) for rank in _ranks)
+        recorder.emit("path", relative=float((ours - theirs).norm()) / way, ulps=ulps, steps=steps)
+
+
+def is_gradient(tensor):
+    """Return whether a tensor is, or lies in, the gradient of a parameter; None if that is no longer looked at."""
+    if tensor is None or state.steps >= KEPT_STEPS:
+        return None
+    try:
+        start, end = tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size()
+        return any(p.grad is not None and start <= p.grad.data_ptr() < max(end, start + 1) for p in state.parameters())
+    except (RuntimeError, AttributeError):
+        return None
+
+
+def load_weights(torch):
+    """Begin with the weights that rank 0 had before its first step."""
+    global _loaded
+    if _loaded or not _ranks:
+        return
+    _loaded = True
+    parameters, kept = state.parameters(), _ranks[0]["weights"]
+    same = len(parameters) == len(kept) and all(p.shape == k.shape for p, k in zip(parameters, kept))
+    if not same:
+        recorder.emit("replay", fault="the model of one process has other parameters")
+        return
+    changed = 0
+    with torch.no_grad():
+        for parameter, value in zip(parameters, kept):
+            changed += int(not torch.equal(parameter.detach().cpu(), value))
+            parameter.copy_(value)
+    recorder.emit("loaded", changed=changed)
+
+
+def batches(key):
+    """Return the batches of the next pass of a loader as lists of one for each rank; None if nothing was kept of it."""
+    if not _ranks or any(key not in rank["batches"] for rank in _ranks):
+        return None
+    number = _given.get(key, 0)
+    _given[key] = number + 1
+    if any(number >= len(rank["batches"][key]) for rank in _ranks):
+        return []
+    found = [list(parts) for parts in zip(*(rank["batches"][key][number] for rank in _ranks))]
+    if _sequential:
+        return [[part] for parts in found for part in (reversed(parts) if _reversed else parts)]
+    return [list(reversed(parts)) if _reversed else parts for parts in found]
+
+
+def joined(parts, loader):
+    """Return one batch with the samples of several."""
+    if len(parts) == 1:
+        return parts[0][0]
+    try:
+        return _joined([batch for batch, _ in parts])
+    except (RuntimeError, TypeError, ValueError) as error:
+        indices = [index for _, index in parts]
+        if loader.collate_fn is not None and all(isinstance(index, list) and None not in index for index in indices):
+            recorder.emit("joined", by="the loader's collate function")
+            return loader.collate_fn([loader.dataset[at] for index in indices for at in index])
+        recorder.emit("replay", fault=f"the batches of the ranks cannot be joined: {error}"[:200])
+        return parts[0][0]
+
+
+def _joined(values):
+    import torch
+
+    first = values[0]
+    if isinstance(first, torch.Tensor):
+        return torch.cat(values) if first.dim() else first
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*map(_joined, zip(*values)))
+    if isinstance(first, (list, tuple)):
+        if first and not rows.tensors_in(first):
+            return type(first)(part for value in values for part in value)
+        return type(first)(_joined(list(parts)) for parts in zip(*values))
+    if isinstance(first, dict):
+        return {key: _joined([value[key] for value in values]) for key in first}
+    return first
+
+
+def arguments(args, kwargs):
+    """Return the arguments that all ranks gave to the model, if no loader brings them."""
+    if state.current is not None or not _ranks or not _ranks[0]["arguments"]:
+        return args, kwargs
+    number = _given.get("arguments", 0)
+    _given["arguments"] = number + 1
+    if any(number >= len(rank["arguments"]) for rank in _ranks):
+        return args, kwargs
+    order = reversed(_ranks) if _reversed else _ranks
+    return _joined([rank["arguments"][number] for rank in order])
+
+
+def target(input, target):
+    """Return the targets of all ranks, if no loader brings them."""
+    if state.current is not None or not _ranks or not _ranks[0]["targets"]:
+        return target
+    number = _given.get("targets", 0)
+    _given["targets"] = number + 1
+    if any(number >= len(rank["targets"]) for rank in _ranks):
+        return target
+    order = reversed(_ranks) if _reversed else _ranks
+    return _joined([rank["targets"][number] for rank in order])
+
+
+def _flat(parts, keys):
+    import torch
+
+    return torch.cat([parts[key] for key in keys]) if keys else torch.zeros(0, dtype=torch.float64)
+
+
+def _compare(kept):
+    """Compare the gradients of a step with those that the ranks used in it."""
+    import torch
+
+    number = state.steps
+    if any(number >= len(rank["steps"]) for rank in _ranks):
+        return
+    theirs = [rank["steps"][number] for rank in _ranks]
+    keys = sorted(set(kept["used"]) & set(theirs[0]["used"]))
+    used, ours = _flat(theirs[0]["used"], keys), _flat(kept["used"], keys)
+    if used.shape != ours.shape or not len(ours):
+        recorder.emit("replay", fault="the gradients have other shapes")
+        return
+    size, length = float(ours.norm()), float(used.norm())
+    fields = {
+        "relative": float((used - ours).norm()) / size if size else None,
+        "cosine": float(used @ ours) / (size * length) if size and length else None,
+        "scale": float(used @ ours) / size**2 if size else None,
+        "others": len(set(theirs[0]["used"]) ^ set(kept["used"])),
+    }
+    if not number:
+        shared = [key for key in keys if key in kept["local"] and all(key in rank["local"] for rank in theirs)]
+        if shared:
+            locals_ = torch.stack([_flat(rank["local"], shared) for rank in theirs])
+            fields["weights"], fields["rest"] = _weights_of(torch, locals_, _flat(kept["local"], shared))
+            fields["used_weights"], fields["used_rest"] = _weights_of(torch, locals_, _flat(theirs[0]["used"], shared))
+    recorder.emit("compared", step=number, **fields)
+    if not number:
+        torch.save(ours, os.path.join(recorder.folder, "first.pt"))
+        other = os.path.join(os.path.dirname(recorder.folder), "order" if not _reversed else "replay", "first.pt")
+        if os.path.exists(other):
+            theirs_ = torch.load(other)
+            recorder.emit("order", relative=float((theirs_ - ours).norm()) / size if size else None)
+    if number + 1 >= min(KEPT_STEPS, *(len(rank["steps"]) for rank in _ranks)):
+        state.steps = KEPT_STEPS
+
+
+def _weights_of(torch, parts, whole):
+    """Return the weights with which the rows of `parts` add up to `whole`, and what is left over, relative to it."""
+    found = torch.linalg.lstsq(parts.T, whole.unsqueeze(1), driver="gelsd").solution.squeeze(1)
+    size = float(whole.norm())
+    return found.tolist(), float((found @ parts - whole).norm()) / size if size else None

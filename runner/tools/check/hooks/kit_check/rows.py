@@ -1,0 +1,70 @@
+"""Names samples by their content: a 64-bit number for each row of a batch."""
+
+import torch
+
+_PRIME, _MIX, _OFFSET = 0x100000001B3, -0x61C8864680B583EB, 0x3C6EF372FE94F82A
+_MOST_ELEMENTS = 1 << 24
+_SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def tensors_in(value, depth=0):
+    """Return the tensors of a batch or of arguments, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if depth > 4:
+        return []
+    if isinstance(value, (list, tuple)):
+        return [tensor for part in value for tensor in tensors_in(part, depth + 1)]
+    if hasattr(value, "items") and hasattr(value, "keys"):
+        return [tensor for _, part in value.items() for tensor in tensors_in(part, depth + 1)]
+    return []
+
+
+def rows_of(tensors):
+    """Return how many rows the tensors have: the size of the first dimension of the first that has one."""
+    return next((len(tensor) for tensor in tensors if tensor.dim()), 0)
+
+
+def _bits(tensor):
+    flat = tensor.detach().reshape(len(tensor), -1).contiguous()
+    if flat.dtype == torch.bool or flat.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
+        flat = flat.to(torch.uint8) if flat.dtype == torch.bool else flat.view(_SAME_SIZE[flat.element_size()])
+    return flat.to(torch.int64)
+
+
+def hashes(tensors, rows):
+    """Return a number for each row, over all tensors that have so many rows; equal rows have equal numbers."""
+    total = None
+    with torch.no_grad():
+        for tensor in tensors:
+            if not tensor.dim() or len(tensor) != rows or tensor.is_sparse or not rows:
+                continue
+            if tensor.is_complex():
+                tensor = torch.view_as_real(tensor)
+            width = tensor[0].numel()
+            if not width:
+                continue
+            places = torch.arange(1, width + 1, dtype=torch.int64, device=tensor.device)
+            weights = (places * _MIX) ^ ((places * _PRIME) >> 7) | 1
+            step = max(1, _MOST_ELEMENTS // width)
+            parts = [(_bits(tensor[at : at + step]) * weights).sum(1) for at in range(0, rows, step)]
+            sums = torch.cat(parts).cpu()
+            total = sums if total is None else total * _PRIME + sums
+    return [] if total is None else (total ^ (total >> 29)).tolist()
+
+
+def fingerprint(tensors):
+    """Return one number for tensors of any shapes."""
+    total = 0
+    with torch.no_grad():
+        for tensor in tensors:
+            if tensor.numel():
+                total = (total * 1000003 + hashes([tensor.detach().reshape(1, -1)], 1)[0]) & 0xFFFFFFFFFFFFFFFF
+    return total
+
+
+def sampled(tensor):
+    """Return some elements of a tensor, always the same ones: all of a small one."""
+    flat = tensor.detach().reshape(-1)
+    step = max(1, flat.numel() // 4096)
+    return flat[::step][:4096].to("cpu", torch.float64, copy=True)

@@ -1,0 +1,168 @@
+"""Sees optimizers' steps, and the gradients before and after they are averaged."""
+
+import functools
+import os
+import time
+
+from kit_check import replay, rows
+from kit_check.recorder import recorder
+from kit_check.state import KEPT_STEPS, state
+
+_most = int(os.environ.get("KIT_CHECK_STEPS") or 0)
+_FEW_STEPS, _FEW_SECONDS = 100, 12.0
+_HASHED = 8
+_local = {}
+_handles = {}
+_clock = {"began": 0.0, "hashing": 0.0, "backwards": 0, "value": None}
+
+
+def of_torch(torch):
+    """Put the hooks on optimizers and on backward."""
+    from torch.optim import optimizer as module
+
+    kind = module.Optimizer
+    make, clear, backward, clear_module = kind.__init__, kind.zero_grad, torch.autograd.backward, torch.nn.Module.zero_grad
+
+    @functools.wraps(make)
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        with recorder.guarded():
+            if recorder.is_here and type(self).__module__.startswith("torch.distributed") is False:
+                state.optimizers.append(self)
+                recorder.emit("optimizer", name=type(self).__name__, place=recorder.place(_is_constructor))
+
+    @functools.wraps(clear)
+    def zero_grad(self, *args, **kwargs):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                _local.pop(id(parameter), None)
+        return clear(self, *args, **kwargs)
+
+    @functools.wraps(clear_module)
+    def zero_grad_of_module(self, *args, **kwargs):
+        for parameter in self.parameters():
+            _local.pop(id(parameter), None)
+        return clear_module(self, *args, **kwargs)
+
+    @functools.wraps(backward)
+    def watched(tensors, *args, **kwargs):
+        with recorder.guarded():
+            first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+            value = float(first.detach()) if first is not None and first.numel() == 1 else None
+            _clock["backwards"] += 1
+            recorder.emit("backward", value=value, step=state.steps, place=recorder.place())
+        return backward(tensors, *args, **kwargs)
+
+    kind.__init__, kind.zero_grad, torch.autograd.backward = __init__, zero_grad, watched
+    torch.nn.Module.zero_grad = zero_grad_of_module
+    module.register_optimizer_step_pre_hook(_before_step)
+    module.register_optimizer_step_post_hook(_after_step)
+    clip = torch.nn.utils.clip_grad_norm_
+
+    @functools.wraps(clip)
+    def clip_grad_norm_(*args, **kwargs):
+        recorder.emit("clip", step=state.steps)
+        return clip(*args, **kwargs)
+
+    torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip_grad_norm_
+    recorder.at_exit += [_last, replay.save, replay.path]
+
+
+def _is_constructor(frame):
+    return frame.f_code.co_name == "__init__"
+
+
+def watch_gradients():
+    """Watch the gradient of every parameter as this process computes it, before it is averaged."""
+    if state.steps >= KEPT_STEPS or state.is_sharded:
+        return
+    for parameter in state.parameters():
+        if id(parameter) not in _handles and parameter.requires_grad:
+            _handles[id(parameter)] = parameter.register_hook(functools.partial(_add, id(parameter)))
+
+
+def _add(key, gradient):
+    with recorder.guarded():
+        part = rows.sampled(gradient)
+        _local[key] = _local[key] + part if key in _local else part
+
+
+def _parameters(optimizer):
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _before_step(optimizer, args, kwargs):
+    with recorder.guarded():
+        if not recorder.is_here:
+            return
+        _clock["began"] = _clock["began"] or time.monotonic()
+        parameters = _parameters(optimizer)
+        if not state.steps and recorder.mode == "observe":
+            replay.keep_weights()
+        recorder.emit(
+            "step",
+            step=state.steps,
+            optimizer=next((at for at, known in enumerate(state.optimizers) if known is optimizer), 0),
+            backwards=_clock["backwards"],
+            weights=_fingerprint(parameters),
+            gradients=_fingerprint([p.grad for p in parameters if p.grad is not None]) if state.steps < _HASHED else None,
+            shapes=len(parameters),
+            rate=[float(group.get("lr", 0)) for group in optimizer.param_groups][:4],
+            place=recorder.place(),
+        )
+        _clock["backwards"] = 0
+        closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
+        if not callable(closure):
+            _keep(optimizer, parameters)
+
+
+def _after_step(optimizer, args, kwargs):
+    with recorder.guarded():
+        if not recorder.is_here:
+            return
+        closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
+        if callable(closure):
+            _keep(optimizer, _parameters(optimizer))
+        state.steps += 1
+        if state.steps == KEPT_STEPS:
+            for handle in _handles.values():
+                handle.remove()
+    if state.steps >= KEPT_STEPS and recorder.mode != "observe":
+        recorder.leave()
+    with recorder.guarded():
+        if state.steps == KEPT_STEPS:
+            replay.save()
+    limit = _most
+    if not limit and state.current is None and recorder.world == 1 and state.steps >= _FEW_STEPS:
+        limit = state.steps if time.monotonic() - _clock["began"] > _FEW_SECONDS else 0
+    if limit and state.steps >= limit and (state.current is None or "KIT_CHECK_STEPS_HARD" in os.environ):
+        recorder.leave()
+
+
+def _keep(optimizer, parameters):
+    if state.steps >= KEPT_STEPS or state.is_sharded:
+        return
+    order = {id(parameter): at for at, parameter in enumerate(state.parameters())}
+    kept = {
+        "used": {order[id(p)]: rows.sampled(p.grad) for p in parameters if p.grad is not None and id(p) in order},
+        "local": {order[id(p)]: _local[id(p)] for p in parameters if id(p) in _local and id(p) in order},
+    }
+    for parameter in parameters:
+        _local.pop(id(parameter), None)
+    replay.keep_step(kept)
+
+
+def _fingerprint(tensors):
+    """Return a number for tensors; None if it has become too slow to do that at every step."""
+    began = time.monotonic()
+    if state.steps >= _HASHED and _clock["hashing"] > 0.1 * (began - _clock["began"]):
+        return None
+    number = rows.fingerprint(tensors)
+    _clock["hashing"] += time.monotonic() - began
+    return number
+
+
+def _last():
+    if not state.optimizers:
+        return
+    recorder.emit("weights", step=state.steps, weights=rows.fingerprint(state.parameters()), place=[])

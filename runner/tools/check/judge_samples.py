@@ -1,0 +1,195 @@
+"""Do the ranks together train on the samples of one process, each once?"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+from runner.tools.check.finding import Finding, Verdict, found
+from runner.tools.check.observation import Pass, Place, Rank
+from runner.tools.check.source_lines import epoch_loop, work_line
+
+Name = Callable[[tuple[Hashable, Hashable]], Hashable]
+
+
+def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
+    """Compare the samples of each epoch."""
+    ours, theirs = [rank.trainings for rank in ranks], alone.trainings
+    if not all(ours) or not theirs:
+        verdict.unknown.append("samples: no rows of a training batch were seen")
+        return
+    name = naming([theirs], ours)
+    if name is None:
+        verdict.unknown.append(
+            "samples: each rank has a list of its own, and its samples are changed at random, so none can be named"
+        )
+    else:
+        leaked = _leak(alone, ranks, name)
+        if leaked:
+            verdict.findings.append(leaked)
+        elif (overlap := _overlap(theirs, ours, name)) is not None:
+            verdict.findings.append(overlap)
+        elif (missing := _missing(theirs, ours, name, root)) is not None:
+            verdict.findings.append(missing)
+        if (order := _same_order(theirs, ours, name, alone, ranks, root)) is not None:
+            verdict.findings.append(order)
+        sizes = ", ".join(str(len(passes[0].samples)) for passes in ours)
+        distinct = len({name(sample) for passes in ours for sample in passes[0].samples})
+        verdict.facts.append(
+            f"first epoch: one process trains on {len(theirs[0].samples)} samples, the ranks on {sizes}, "
+            f"{distinct} of them different"
+        )
+    one, all_ = theirs[0].batches[0], sum(passes[0].batches[0] for passes in ours)
+    if _per_step(alone, theirs) * 1.01 < _per_step_of(ranks, ours):
+        verdict.findings.append(
+            found("global-batch", f"a step has {all_} samples on {len(ranks)} processes, {one} on one", ours[0][0].loader)
+        )
+
+
+def _per_step(rank: Rank, passes: list[Pass]) -> float:
+    """Return the samples of an optimizer's step: batches times backward passes in each."""
+    backwards = [event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0]
+    return passes[0].batches[0] * max(1, backwards[0] if backwards else 1)
+
+
+def _per_step_of(ranks: list[Rank], passes: list[list[Pass]]) -> float:
+    return sum(_per_step(rank, own) for rank, own in zip(ranks, passes, strict=True))
+
+
+def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
+    """Choose how a sample is named: by its index in the data set, or by its content; None if neither can be trusted.
+
+    Contents may repeat, or be changed by noise and padding. Indices mislead where each rank holds a list of its own.
+    """
+    indexed = all(sample[0] is not None for passes in ours for found_ in passes for sample in found_.samples)
+    is_noisy, per_rank = False, []
+    for passes in ours:
+        contents: dict[Hashable, Hashable] = {}
+        for index, content in (sample for found_ in passes for sample in found_.samples):
+            if index is not None and content is not None:
+                is_noisy |= contents.setdefault(index, content) != content
+        per_rank.append(contents)
+    if indexed:
+        sizes = {found_.size for passes in (*theirs, *ours) for found_ in passes}
+        shared = [(first[index], other[index]) for first, *others in [per_rank] for other in others for index in first.keys() & other.keys()]
+        agree = sum(a == b for a, b in shared)
+        if len(sizes) == 1 and (is_noisy or agree >= 0.9 * len(shared)):
+            return lambda sample: ("index", sample[0])
+    if is_noisy or any(sample[1] is None for passes in ours for found_ in passes for sample in found_.samples):
+        return None
+    return lambda sample: ("content", sample[1])
+
+
+def _counts(passes: list[list[Pass]], epoch: int, name: Name) -> Counter[Hashable]:
+    return Counter(name(sample) for own in passes if epoch < len(own) for sample in own[epoch].samples)
+
+
+def _allowed(ours: list[list[Pass]]) -> int:
+    """Return how many samples may be repeated or left out at the end of an epoch: a batch of all ranks."""
+    total = sum(len(own[0].samples) for own in ours)
+    batch = sum(own[0].batches[0] for own in ours)
+    return max(len(ours), min(batch, total // 8), total // 50)
+
+
+def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name) -> Finding | None:
+    natural = Counter(name(sample) for sample in theirs[0].samples)
+    for epoch in range(min(map(len, ours))):
+        counts = [Counter(name(sample) for sample in own[epoch].samples) for own in ours]
+        total = sum(counts, Counter())
+        # A name that one process has twice, for example an equal row or one drawn with replacement, may be twice here.
+        extra = sum(max(0, number - max(1, natural[key], *(c[key] for c in counts))) for key, number in total.items())
+        own = sum(number - 1 for number in natural.values())
+        identical = len({tuple(name(sample) for sample in own[epoch].samples) for own in ours}) == 1
+        if identical and len(ours) > 1 or (extra > _allowed(ours) and own < 0.02 * natural.total()):
+            place = _where(ours[0][epoch])
+            rows = sum(len(passes[epoch].samples) for passes in ours)
+            evidence = (
+                f"in epoch {epoch + 1} {extra} of the {rows} samples that the ranks train on were trained on by another "
+                f"rank as well; {len(total)} are different, one process has {len(natural)}"
+            )
+            if identical:
+                evidence += "; every rank has the same samples in the same order"
+            return found("overlap", evidence, place, rank=1, epoch=epoch + 1, step=ours[0][epoch].first_step)
+    return None
+
+
+def _where(training: Pass) -> Place:
+    """Return where the samples are given out: the program's own sampler, the loader, or the loop by hand."""
+    return training.sampler_place or training.loader
+
+
+def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path) -> Finding | None:
+    for epoch in range(min(len(theirs), *map(len, ours))):
+        if not all(own[epoch].is_whole for own in [theirs, *ours]):
+            continue
+        alone = len({name(sample) for sample in theirs[epoch].samples})
+        union = len(_counts(ours, epoch, name))
+        if alone - union > max(_allowed(ours), 0.02 * alone):
+            training = ours[0][epoch]
+            place = work_line(root, training.place) if training.key == "by hand" or training.is_broken else _where(training)
+            evidence = f"in epoch {epoch + 1} the ranks train on {union} different samples, one process on {alone}"
+            return found("missing-samples", evidence, place, epoch=epoch + 1, step=training.first_step)
+    return None
+
+
+def _same_order(
+    theirs: list[Pass], ours: list[list[Pass]], name: Name, alone: Rank, ranks: list[Rank], root: Path
+) -> Finding | None:
+    if len(theirs) < 2 or min(map(len, ours)) < 2:
+        return None
+    if _is_constant(theirs, name) or not all(_is_constant(own, name) for own in ours):
+        return None
+    training = ours[0][1]
+    set_epoch = ranks[0].first("set_epoch")
+    place = set_epoch["place"] if set_epoch else epoch_loop(root, training.place)
+    evidence = f"every epoch has the samples in the same order on every rank ({len(ours[0])} epochs seen); with one process the order changes"
+    return found("same-order", evidence, place, epoch=2, step=training.first_step)
+
+
+def _is_constant(passes: list[Pass], name: Name) -> bool:
+    orders = [[name(sample) for sample in found_.samples] for found_ in passes if found_.is_whole]
+    shortest = min(map(len, orders), default=0)
+    return len(orders) > 1 and shortest > 1 and all(order[:shortest] == orders[0][:shortest] for order in orders)
+
+
+def _leak(alone: Rank, ranks: list[Rank], name: Name) -> Finding | None:
+    """Look for samples that one rank trains on and another evaluates, if one process keeps them apart."""
+    before, after = _leaked([alone]), _leaked(ranks)
+    if after is None or before is None or after[0] <= max(2, 0.02 * after[1]) or before[0] / max(1, before[1]) > 0.5 * after[0] / after[1]:
+        return None
+    own = max((_leaked([rank]) or (0, 1))[0] for rank in ranks)
+    place = differing_draw(ranks)
+    evaluation = next(iter(evaluation for rank in ranks for evaluation in rank.evaluations), None)
+    if place is None:
+        place = evaluation.place if evaluation else []
+    evidence = f"{after[0]} of the {after[1]} samples that are evaluated are trained on by some rank ({own} by the same one); with one process {before[0]}"
+    return found("leak", evidence, place, epoch=1)
+
+
+def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
+    """Return how many of the evaluated samples are trained on, and how many are evaluated."""
+    trained = [(own.base, sample) for rank in ranks for own in rank.trainings for sample in own.samples]
+    tested = [
+        (evaluation.of_loader.base if evaluation.of_loader else -1, sample)
+        for rank in ranks
+        for evaluation in rank.evaluations
+        for sample in evaluation.samples
+    ]
+    if not trained or not tested:
+        return None
+    bases = {base for base, _ in trained} & {base for base, _ in tested} - {-1}
+    if bases and all(sample[0] is not None for _, sample in tested):
+        learnt = {(base, sample[0]) for base, sample in trained}
+        seen = {(base, sample[0]) for base, sample in tested}
+    else:
+        learnt = {(0, sample[1]) for _, sample in trained if sample[1] is not None}
+        seen = {(0, sample[1]) for _, sample in tested if sample[1] is not None}
+    return (len(learnt & seen), len(seen)) if seen else None
+
+
+def differing_draw(ranks: list[Rank]) -> Place | None:
+    """Return the first line that draws something else at random on another rank."""
+    draws = [[event for event in rank.of("draw") if event["name"] != "torch.randperm"] for rank in ranks]
+    for same in zip(*draws, strict=False):
+        if len({event["number"] for event in same}) > 1 and len({str(event["place"][0]) for event in same}) == 1:
+            return same[0]["place"]
+    return None

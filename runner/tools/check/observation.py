@@ -1,0 +1,237 @@
+"""What was seen of a run: the passes over loaders, evaluations, steps and collectives of each rank."""
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+Event = dict[str, Any]
+Place = list[list[Any]]
+"""Lines of the program that lead to a call, the innermost first: [file, line, function]."""
+WHOLE_PASSES = 3
+"""Passes over a loader that are looked at; the observer makes the further ones short."""
+
+
+@dataclass
+class Pass:
+    """One iteration over a loader, or one epoch of a loop that takes its samples by hand.
+
+    `samples` has (index, content) of each sample in order; one of them may be unknown. `is_whole` says whether they are
+    all that the pass would have had.
+    """
+
+    key: str
+    place: Place
+    loader: Place
+    sampler: str = ""
+    sampler_place: Place = field(default_factory=list)
+    size: int | None = None
+    base: int = -1
+    first_step: int = 0
+    samples: list[tuple[Hashable, Hashable]] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    trains: bool = False
+    is_whole: bool = True
+    is_broken: bool = True
+
+
+@dataclass
+class Evaluation:
+    """What one rank evaluated between two training steps, and what it did with it."""
+
+    key: str
+    place: Place
+    samples: list[tuple[Hashable, Hashable]] = field(default_factory=list)
+    of_loader: Pass | None = None
+    counted: Counter[str] = field(default_factory=Counter)
+    collectives: list[Event] = field(default_factory=list)
+    prints: list[Event] = field(default_factory=list)
+    is_whole: bool = True
+
+    @property
+    def rows(self) -> int | None:
+        """How many samples the figure counts; None if that was not seen."""
+        return max(self.counted.values(), default=None)
+
+
+@dataclass
+class Rank:
+    """The events of one process."""
+
+    rank: int
+    world: int
+    events: list[Event]
+
+    def of(self, kind: str) -> Iterator[Event]:
+        """Yield the events of a kind."""
+        return (event for event in self.events if event["kind"] == kind)
+
+    def first(self, kind: str) -> Event | None:
+        """Return the first event of a kind."""
+        return next(self.of(kind), None)
+
+    @cached_property
+    def steps(self) -> dict[tuple[int, int], Event]:
+        """The optimizers' steps by (step, optimizer)."""
+        return {(event["step"], event["optimizer"]): event for event in self.of("step")}
+
+    @cached_property
+    def loaders(self) -> list[Pass]:
+        """The passes over loaders."""
+        passes: dict[int, Pass] = {}
+        order: dict[str, int] = {}
+        current: int | None = None
+        for event in self.events:
+            kind = event["kind"]
+            if kind == "pass":
+                order[event["key"]] = order.get(event["key"], 0) + 1
+                passes[event["number"]] = Pass(
+                    event["key"],
+                    event["place"],
+                    event["loader"],
+                    event["sampler"],
+                    event["sampler_place"],
+                    event["size"],
+                    event["base"],
+                    event["step"],
+                    is_whole=order[event["key"]] <= WHOLE_PASSES,
+                )
+            elif kind == "batch":
+                current = event["run"]
+                found = passes[current]
+                number = event["rows"]
+                indices = event["indices"] or [None] * number
+                hashes = event["hashes"] or [None] * len(indices)
+                found.samples += zip(indices, hashes, strict=False)
+                found.batches.append(len(indices))
+            elif kind == "pass_end":
+                found = passes[event["number"]]
+                found.is_broken = False
+                if event["rest"] is None or (event["cut"] and not event["rest"] and found.batches == []):
+                    found.is_whole = False
+                else:
+                    found.samples += [(index, None) for index in event["rest"]]
+                current = None
+            elif kind == "step" and current is not None:
+                passes[current].trains = True
+        return [found for found in passes.values() if found.samples]
+
+    @cached_property
+    def by_hand(self) -> list[Pass]:
+        """The epochs of a training that takes its samples without a loader."""
+        seen = [event for event in self.of("forward") if event["train"] and event["run"] is None and event["hashes"]]
+        epochs: dict[Any, Pass] = {}
+        counter = _epoch_counter(seen)
+        is_cut = any(self.of("cut"))
+        for event in seen:
+            key = event["loops"].get(counter) if counter else 0
+            found = epochs.setdefault(
+                key, Pass("by hand", event["place"], event["place"], first_step=event["step"], trains=True)
+            )
+            found.is_broken = False
+            found.samples += [(None, number) for number in event["hashes"]]
+            found.batches.append(event["rows"])
+        passes = list(epochs.values())
+        if passes and is_cut:
+            passes[-1].is_whole = False
+        return passes
+
+    @cached_property
+    def trainings(self) -> list[Pass]:
+        """The passes that train, of the loader that brings most samples, or by hand."""
+        amounts: Counter[str] = Counter()
+        for found in self.loaders:
+            if found.trains:
+                amounts[found.key] += len(found.samples)
+        if not amounts:
+            return self.by_hand[:WHOLE_PASSES]
+        key = amounts.most_common(1)[0][0]
+        return [found for found in self.loaders if found.trains and found.key == key][:WHOLE_PASSES]
+
+    @cached_property
+    def evaluations(self) -> list[Evaluation]:
+        """What was evaluated, in order."""
+        passes = {event["number"]: event for event in self.of("pass")}
+        trains = {number for number in passes if self._is_training(number)}
+        found: list[Evaluation] = []
+        current: Evaluation | None = None
+        step = -1
+        waiting: dict[int, list[tuple[Hashable, Hashable]]] = {}
+        cut = {event["number"] for event in self.of("pass_end") if event["cut"]}
+        for event in self.events:
+            kind = event["kind"]
+            if kind == "batch" and event["run"] not in trains:
+                indices = event["indices"] or [None] * event["rows"]
+                waiting.setdefault(event["run"], []).extend(
+                    zip(indices, event["hashes"] or [None] * len(indices), strict=False)
+                )
+            elif kind == "forward" and not event["train"] and event["run"] not in trains:
+                source = passes.get(event["run"])
+                key = source["key"] if source else "by hand"
+                if current is None or current.key != key or event["step"] != step:
+                    current = Evaluation(key, event["place"])
+                    step = event["step"]
+                    found.append(current)
+                if source:
+                    current.samples += waiting.pop(event["run"], [])
+                    current.of_loader = next((p for p in self.loaders if p.loader == source["loader"]), None)
+                    current.is_whole = event["run"] not in cut
+                else:
+                    current.samples += [(None, number) for number in event["hashes"]]
+            elif kind == "forward" and event["train"]:
+                current = None
+            elif current is not None and kind == "counted":
+                current.counted[event["how"]] += event["rows"]
+            elif current is not None and kind == "collective" and event["name"] not in ("barrier", "broadcast"):
+                current.collectives.append(event)
+            elif current is not None and kind == "print":
+                current.prints.append(event)
+        return found
+
+    def _is_training(self, number: int) -> bool:
+        inside = False
+        for event in self.events:
+            if event["kind"] == "batch":
+                inside = event["run"] == number
+            elif event["kind"] == "pass_end" and event["number"] == number:
+                return bool(event["trains"])
+            elif event["kind"] == "step" and inside:
+                return True
+        return False
+
+
+def _epoch_counter(events: list[Event]) -> str | None:
+    """Return the name of the counter that goes up by one after several batches each, with the fewest values."""
+    best: tuple[int, str] | None = None
+    names = set.intersection(*(set(event["loops"]) for event in events)) if events else set()
+    for name in sorted(names):
+        values = [event["loops"][name] for event in events]
+        rises = [after - before for before, after in zip(values, values[1:], strict=False)]
+        several = len(set(values))
+        if set(rises) == {0, 1} and 1 < several <= len(values) / 2 and (best is None or several < best[0]):
+            best = several, name
+    return best[1] if best else None
+
+
+def read(folder: Path) -> list[Rank]:
+    """Read what the processes of a run have written: one for each rank, those that trained."""
+    ranks: dict[int, Rank] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        events: list[Event] = []
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                try:
+                    events.append(json.loads(line))
+                except ValueError:  # the last line of a process that was killed
+                    break
+        named = [event for event in events if event["kind"] == "rank"]
+        trained = any(event["kind"] in ("step", "forward", "batch") for event in events)
+        if not named or not trained:
+            continue
+        rank = Rank(named[-1]["rank"], named[-1]["world"], events)
+        if rank.rank not in ranks or len(events) > len(ranks[rank.rank].events):
+            ranks[rank.rank] = rank
+    return [ranks[number] for number in sorted(ranks)]

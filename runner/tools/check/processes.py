@@ -1,0 +1,160 @@
+"""Runs a program on several processes of this machine, with the observer in each."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.core import clock
+from runner.core.ports import free_port
+from runner.targets.children import die_with_parent
+
+HOOKS = Path(__file__).parent / "hooks"
+_GRACE_SECONDS = 8.0
+"""What a process gets to end after its last line: with Gloo, torch 2.3 may hang there."""
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run of a program: its words behind `python`, by how many processes, and the settings of the observer.
+
+    A program that is `alone` starts its processes itself. What is seen and printed goes to files of `folder`.
+    """
+
+    words: list[str]
+    root: Path
+    search: tuple[str, ...]
+    world: int
+    folder: Path
+    alone: bool = False
+    settings: dict[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+
+    def environment(self, rank: int, port: int) -> dict[str, str]:
+        """Return the environment of a process: that of torchrun, and the observer's."""
+        path = [str(HOOKS), *(str(self.root / folder) for folder in self.search), os.environ.get("PYTHONPATH", "")]
+        world = {} if self.alone else _world(rank, self.world, port)
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
+        return {
+            **{name: value for name, value in os.environ.items() if name not in _world(0, 1, 0)},
+            **world,
+            **hidden,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, path)),
+            "PYTHONUNBUFFERED": "1",
+            "KIT_CHECK_FOLDER": str(self.folder),
+            "KIT_CHECK_ROOT": str(self.root),
+            **self.settings,
+        }
+
+
+def _world(rank: int, world: int, port: int) -> dict[str, str]:
+    """Return what torchrun gives to a process of one node (torch/distributed/elastic/agent/server/local_elastic_agent)."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world),
+        "LOCAL_WORLD_SIZE": str(world),
+        "GROUP_RANK": "0",
+        "GROUP_WORLD_SIZE": "1",
+        "ROLE_RANK": str(rank),
+        "ROLE_WORLD_SIZE": str(world),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_RUN_ID": "none",
+    }
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended: why it failed, or nothing, and the seconds that it took."""
+
+    failure: str
+    seconds: float
+
+
+def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[Ended]:
+    """Run jobs at the same time; every process has ended when this returns or raises."""
+    if not jobs:
+        return []
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return list(pool.map(lambda job: run(job, seconds), jobs))
+
+
+def run(job: Job, seconds: float) -> Ended:
+    """Run a job to its end, for so many seconds at most."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    port, began = free_port(), clock.monotonic()
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for rank in range(1 if job.alone else job.world):
+            started.append(start(job, rank, port))
+        failure = _wait(job, started, began + seconds)
+    finally:
+        for process in started:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return Ended(failure, clock.monotonic() - began)
+
+
+def start(job: Job, rank: int, port: int) -> "subprocess.Popen[bytes]":
+    """Start one process of a job; it leads a session of its own."""
+    with (job.folder / f"output-{rank}.txt").open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, *job.words],
+            cwd=job.root,
+            env=job.environment(rank, port),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl(2), and nothing of Python
+        )
+
+
+def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float) -> str:
+    """Wait until all have ended, or the others had their time after the first; return why it failed."""
+    patience: float | None = None
+    while True:
+        codes = [process.poll() for process in started]
+        for rank, code in enumerate(codes):
+            # One that is killed by a signal behind its last line has done its work: torch's destructors do that.
+            if code and (code > 0 or not _is_over(job, started[rank].pid)):
+                return _why(job, rank, code)
+        if all(code is not None for code in codes):
+            return ""
+        now = clock.monotonic()
+        done = [code is not None or _is_over(job, process.pid) for code, process in zip(codes, started, strict=True)]
+        if any(done) and patience is None:
+            patience = now + _GRACE_SECONDS
+        if all(done) and patience is not None and now > patience:
+            return ""
+        if now > deadline:
+            return f"it did not end in time: rank {done.index(False) if False in done else 0} was still running"
+        clock.sleep(_POLL_SECONDS)
+
+
+def _is_over(job: Job, pid: int) -> bool:
+    """Return whether the observer of a process has seen its end."""
+    try:
+        with (job.folder / f"{pid}.jsonl").open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 200))
+            return b'{"kind": "end"' in file.read()
+    except OSError:
+        return False
+
+
+def _why(job: Job, rank: int, code: int | None) -> str:
+    text = (job.folder / f"output-{rank}.txt").read_text("utf-8", "replace")
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"rank {rank} ended with code {code}: {said[-1][:300] if said else 'it printed nothing'}"

@@ -1,0 +1,127 @@
+"""Finds the line of a program that a person has to change."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from runner.tools.check.observation import Place
+
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _around(path: Path, line: int) -> list[ast.stmt]:
+    """Return the statements around a line, the outermost first, without those of an outer function."""
+    found = [
+        node
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    found.sort(key=lambda node: (node.lineno, -(node.end_lineno or 0)))
+    functions = [at for at, node in enumerate(found) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return found[functions[-1] :] if functions else found
+
+
+def epoch_loop(root: Path, place: Place) -> Place:
+    """Return the loop over epochs around the iteration of a loader; its own place if there is none."""
+    for depth, (file, line, function) in enumerate(place):
+        loops = [node for node in _around(root / file, line) if isinstance(node, _LOOPS)]
+        outer = [loop for loop in loops if depth or loop.lineno != line]
+        if outer:
+            return [[file, outer[-1].lineno if depth else outer[0].lineno, function]]
+    return place
+
+
+def loss_line(root: Path, place: Place) -> Place:
+    """Return where the loss was computed on which backward was called: the assignment before it, by its name."""
+    if not place:
+        return place
+    file, line, function = place[0]
+    around = _around(root / file, line)
+    if not around:
+        return place
+    names = {node.id for node in ast.walk(around[-1]) if isinstance(node, ast.Name)}
+    best = None
+    for node in ast.walk(_scope(around, root / file)):
+        if isinstance(node, ast.Assign | ast.AugAssign) and node.lineno < line:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            written = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            is_loss = any("loss" in name.lower() for name in written & names) or _receiver(around[-1]) in written
+            if is_loss and (best is None or node.lineno > best):
+                best = node.lineno
+    return [[file, best, function]] if best else place
+
+
+def _receiver(statement: ast.stmt) -> str | None:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        if isinstance(call.func.value, ast.Name) and call.func.attr == "backward":
+            return call.func.value.id
+        if call.args and isinstance(call.args[0], ast.Name):
+            return call.args[0].id
+    return None
+
+
+def _scope(around: list[ast.stmt], path: Path) -> ast.AST:
+    return around[0] if isinstance(around[0], ast.FunctionDef | ast.AsyncFunctionDef) else _tree(path)
+
+
+def divides(root: Path, place: Place) -> bool:
+    """Return whether the loss of this line, or the line before it, is divided by something."""
+    if not place:
+        return False
+    file, line, _ = place[0]
+    statements = [node for node in ast.walk(_tree(root / file)) if isinstance(node, ast.stmt)]
+    near = [node for node in statements if line - 1 <= node.lineno <= line + 1 and not hasattr(node, "body")]
+    return any(
+        isinstance(part, ast.BinOp | ast.AugAssign) and isinstance(part.op, ast.Div)
+        for node in near
+        for part in ast.walk(node)
+    )
+
+
+def work_line(root: Path, place: Place) -> Place:
+    """Return where a loop by hand is told how much work it has: an assignment that names the number of processes."""
+    for file, line, function in place:
+        around = _around(root / file, line)
+        if not around:
+            continue
+        scope = _scope(around, root / file)
+        worlds = _worlds(scope) | _worlds(_tree(root / file))
+        wanted = [
+            name for loop in around if isinstance(loop, ast.For) for name in _names(loop.iter) if name not in ("range",)
+        ]
+        seen: set[str] = set()
+        while wanted:
+            name = wanted.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for node in ast.walk(scope):
+                if isinstance(node, ast.Assign) and name in {n for t in node.targets for n in _names(t)}:
+                    used = set(_names(node.value))
+                    if used & worlds and any(isinstance(part, ast.Div | ast.FloorDiv) for part in ast.walk(node.value)):
+                        return [[file, node.lineno, function]]
+                    wanted += used
+    return place
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    return (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+
+
+def _worlds(scope: ast.AST) -> set[str]:
+    """Return the names that hold the number of processes."""
+    found = {"world_size", "WORLD_SIZE", "world", "num_replicas", "nprocs", "n_procs"}
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and ("world_size" in ast.unparse(node.value).lower()):
+            found |= {name for target in node.targets for name in _names(target)}
+    return found
