@@ -1,1 +1,1 @@
-"""`runner check`: do several processes train what one process trains?"""
+"""`runner check`: whether several processes train what one process trains."""

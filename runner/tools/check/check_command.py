@@ -16,7 +16,8 @@ from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Cell
 from runner.definitions.program import ALONE
-from runner.tools.check.checking import Program, check as check_program
+from runner.tools.check.checking import Program
+from runner.tools.check.checking import check as check_program
 from runner.tools.check.finding import Verdict
 
 _DIFFERS, _UNKNOWN = 1, 4
@@ -75,7 +76,9 @@ def _program(experiment: str, line: list[str], changes: list[str], device: str, 
     root, alone = Path(), False
     for processes in (1, world):
         if experiment.endswith((".py", ".ipynb")):
-            root, cells[processes] = _of_script(experiment, [_filled(word, processes) for word in line], changes, device)
+            root, cells[processes] = _of_script(
+                experiment, [_filled(word, processes) for word in line], changes, device
+            )
             alone = any(_PROCESSES in word for word in line)
         else:
             if line:

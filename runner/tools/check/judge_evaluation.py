@@ -1,10 +1,10 @@
-"""Do the figures that are printed stand for the whole set, with each sample counted once?"""
+"""Compares evaluations: each figure is to stand for the whole set, with each sample counted once."""
 
 import re
 from collections import Counter
 
 from runner.tools.check.finding import Finding, Verdict, found
-from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Rank
+from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Event, Rank
 
 _OF_A_PART = re.compile(r"\b(rank|shard|local|process|worker|gpu|proc)\b", re.IGNORECASE)
 """Words by which a line says that its figure is that of one rank: `rank 1: accuracy 0.9`."""
@@ -36,41 +36,43 @@ def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evalua
     return pairs
 
 
-def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding | None:
+def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding | None:  # noqa: PLR0911 - one for each kind
     size = len(whole.samples)
     if not size or all(len(part.samples) >= size for part in parts):
-        return None
-    distinct = _distinct(whole, parts)
-    total = sum(len(part.samples) for part in parts)
-    reduced = [event for part in parts for event in part.collectives]
-    if not reduced:
-        for rank, part in enumerate(parts):
-            said = next((event for event in part.prints if not _OF_A_PART.search(event["text"])), None)
-            if said and len(part.samples) < size:
-                evidence = (
-                    f"rank {rank} prints a figure of its own {len(part.samples)} of {size} samples, and nothing "
-                    f"joins it with the others': {said['text'].strip()[:80]}"
-                )
-                return found("partial-evaluation", evidence, said["place"], rank=rank, epoch=number)
-        return None
+        return None  # every rank that evaluates has the whole set
+    joined = [event for part in parts for event in part.collectives]
+    if not joined:
+        return _printed_alone(size, parts, number)
     if not all(part.is_whole for part in [whole, *parts]):
-        return None
-    if distinct is not None and distinct < size:
-        loader = parts[0].of_loader
-        place = (loader.sampler_place or loader.loader) if loader else parts[0].place
-        evidence = f"the ranks evaluate {distinct} different samples, one process {size}"
-        return found("partial-evaluation", evidence, place, epoch=number)
-    counted = [part.rows for part in parts]
-    if None in counted or whole.rows is None:
-        return None
-    joined = sum(count or 0 for count in counted)
-    values = {value for event in reduced for value in event["after"] or ()}
-    if joined <= whole.rows or total <= size or (whole.rows in values and joined not in values):
         return None
     loader = parts[0].of_loader
     place = (loader.sampler_place or loader.loader) if loader else parts[0].place
-    evidence = f"the figure counts {joined} samples, one process {whole.rows}: {joined - whole.rows} of them twice"
+    distinct = _distinct(whole, parts)
+    if distinct is not None and distinct < size:
+        evidence = f"the ranks evaluate {distinct} different samples, one process {size}"
+        return found("partial-evaluation", evidence, place, epoch=number)
+    counts = [part.rows for part in parts]
+    if whole.rows is None or None in counts:
+        return None
+    counted = sum(count or 0 for count in counts)
+    values = {value for event in joined for value in event["after"] or ()}
+    # A program that leaves the repeated samples out later, by a mask, sums a count that is right.
+    trimmed = whole.rows in values and counted not in values
+    if counted <= whole.rows or sum(len(part.samples) for part in parts) <= size or trimmed:
+        return None
+    evidence = f"the figure counts {counted} samples, one process {whole.rows}: {counted - whole.rows} of them twice"
     return found("padded-evaluation", evidence, place, epoch=number)
+
+
+def _printed_alone(size: int, parts: list[Evaluation], number: int) -> Finding | None:
+    """Look for a figure of one rank's samples that is printed as if it were that of all."""
+    for rank, part in enumerate(parts):
+        said = next((event for event in part.prints if not _OF_A_PART.search(event["text"])), None)
+        if said and len(part.samples) < size:
+            text = said["text"].strip()[:80]
+            evidence = f"rank {rank} prints a figure of its own {len(part.samples)} of {size} samples: {text}"
+            return found("partial-evaluation", evidence, said["place"], rank=rank, epoch=number)
+    return None
 
 
 def _distinct(whole: Evaluation, parts: list[Evaluation]) -> int | None:
@@ -89,38 +91,34 @@ def _distinct(whole: Evaluation, parts: list[Evaluation]) -> int | None:
 
 def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
     """Note a printed loss that is that of one rank's samples, where the ranks' losses differ."""
-    means = [_running(rank) for rank in ranks]
-    for rank in ranks:
-        for event in rank.of("print"):
-            at = event["at"] if "at" in event else None
-            if at is None:
+    losses = [_losses_at_prints(rank) for rank in ranks]
+    for rank, own in zip(ranks, losses, strict=True):
+        for count, (event, values) in own.items():
+            others = [of_rank[count][1] for of_rank in losses if count in of_rank]
+            if len(others) < len(ranks):
                 continue
-            own = means[rank.rank].get(at) if rank.rank < len(means) else None
-            others = [other[at] for other in means if at in other]
-            if not own or len(others) < len(ranks):
-                continue
-            for position, value in enumerate(own):
-                mean = sum(other[position] for other in others) / len(others)
+            for value, *each in zip(values, *others, strict=True):
+                mean = sum(each) / len(each)
                 for text in _NUMBER.findall(event["text"]):
                     digits = len(text.partition(".")[2].partition("e")[0])
-                    near = 0.51 * 10**-digits
-                    if digits >= 2 and abs(float(text) - value) <= near < abs(value - mean) / 2:
-                        evidence = f"rank {rank.rank} prints {text}, its own loss; the mean over the ranks is {mean:.{digits}f}"
+                    if digits >= 2 and abs(float(text) - value) <= 0.51 * 10**-digits < abs(value - mean) / 2:
+                        evidence = (
+                            f"rank {rank.rank} prints {text}, its own loss; over the ranks it is {mean:.{digits}f}"
+                        )
                         verdict.findings.append(found("wrong-loss-print", evidence, event["place"], rank=rank.rank))
                         return
 
 
-def _running(rank: Rank) -> dict[int, tuple[float, float]]:
-    """Return (last loss, mean loss of the pass) before each print, by the number of losses so far; numbers the prints."""
-    found_: dict[int, tuple[float, float]] = {}
-    count, last, values = 0, None, []
+def _losses_at_prints(rank: Rank) -> dict[int, tuple[Event, tuple[float, float]]]:
+    """Return the last print of each number of losses so far, with the last loss and the mean of the epoch's."""
+    found_: dict[int, tuple[Event, tuple[float, float]]] = {}
+    count, values = 0, list[float]()
     for event in rank.events:
-        if event["kind"] == "pass" or (event["kind"] == "forward" and not event["train"]):
-            values = values if event["kind"] == "forward" else []
+        if event["kind"] == "pass":
+            values = []
         elif event["kind"] == "backward" and event["value"] is not None:
-            count, last = count + 1, event["value"]
-            values.append(last)
-        elif event["kind"] == "print" and last is not None and values:
-            event["at"] = count
-            found_[count] = (last, sum(values) / len(values))
+            count += 1
+            values.append(event["value"])
+        elif event["kind"] == "print" and values:
+            found_[count] = event, (values[-1], sum(values) / len(values))
     return found_

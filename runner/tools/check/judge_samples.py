@@ -1,4 +1,4 @@
-"""Do the ranks together train on the samples of one process, each once?"""
+"""Compares samples: the ranks together are to train on those of one process, each once."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -23,15 +23,10 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
             "samples: each rank has a list of its own, and its samples are changed at random, so none can be named"
         )
     else:
-        leaked = _leak(alone, ranks, name)
-        if leaked:
-            verdict.findings.append(leaked)
-        elif (overlap := _overlap(theirs, ours, name)) is not None:
-            verdict.findings.append(overlap)
-        elif (missing := _missing(theirs, ours, name, root)) is not None:
-            verdict.findings.append(missing)
-        if (order := _same_order(theirs, ours, name, alone, ranks, root)) is not None:
-            verdict.findings.append(order)
+        # A split of each rank's own makes samples overlap and others missing: the first cause is named.
+        cause = _leak(alone, ranks) or _overlap(theirs, ours, name) or _missing(theirs, ours, name, root)
+        order = _same_order(theirs, ours, name, ranks, root)
+        verdict.findings += [finding for finding in (cause, order) if finding is not None]
         sizes = ", ".join(str(len(passes[0].samples)) for passes in ours)
         distinct = len({name(sample) for passes in ours for sample in passes[0].samples})
         verdict.facts.append(
@@ -41,7 +36,9 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
     one, all_ = theirs[0].batches[0], sum(passes[0].batches[0] for passes in ours)
     if _per_step(alone, theirs) * 1.01 < _per_step_of(ranks, ours):
         verdict.findings.append(
-            found("global-batch", f"a step has {all_} samples on {len(ranks)} processes, {one} on one", ours[0][0].loader)
+            found(
+                "global-batch", f"a step has {all_} samples on {len(ranks)} processes, {one} on one", ours[0][0].loader
+            )
         )
 
 
@@ -70,7 +67,8 @@ def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
         per_rank.append(contents)
     if indexed:
         sizes = {found_.size for passes in (*theirs, *ours) for found_ in passes}
-        shared = [(first[index], other[index]) for first, *others in [per_rank] for other in others for index in first.keys() & other.keys()]
+        first, *others = per_rank
+        shared = [(first[index], other[index]) for other in others for index in first.keys() & other.keys()]
         agree = sum(a == b for a, b in shared)
         if len(sizes) == 1 and (is_noisy or agree >= 0.9 * len(shared)):
             return lambda sample: ("index", sample[0])
@@ -99,12 +97,12 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name) -> Finding 
         extra = sum(max(0, number - max(1, natural[key], *(c[key] for c in counts))) for key, number in total.items())
         own = sum(number - 1 for number in natural.values())
         identical = len({tuple(name(sample) for sample in own[epoch].samples) for own in ours}) == 1
-        if identical and len(ours) > 1 or (extra > _allowed(ours) and own < 0.02 * natural.total()):
+        if (identical and len(ours) > 1) or (extra > _allowed(ours) and own < 0.02 * natural.total()):
             place = _where(ours[0][epoch])
             rows = sum(len(passes[epoch].samples) for passes in ours)
             evidence = (
-                f"in epoch {epoch + 1} {extra} of the {rows} samples that the ranks train on were trained on by another "
-                f"rank as well; {len(total)} are different, one process has {len(natural)}"
+                f"in epoch {epoch + 1} {extra} of the {rows} samples that the ranks train on come again on another rank; "
+                f"{len(total)} are different, one process has {len(natural)}"
             )
             if identical:
                 evidence += "; every rank has the same samples in the same order"
@@ -125,14 +123,16 @@ def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path)
         union = len(_counts(ours, epoch, name))
         if alone - union > max(_allowed(ours), 0.02 * alone):
             training = ours[0][epoch]
-            place = work_line(root, training.place) if training.key == "by hand" or training.is_broken else _where(training)
+            place = (
+                work_line(root, training.place) if training.key == "by hand" or training.is_broken else _where(training)
+            )
             evidence = f"in epoch {epoch + 1} the ranks train on {union} different samples, one process on {alone}"
             return found("missing-samples", evidence, place, epoch=epoch + 1, step=training.first_step)
     return None
 
 
 def _same_order(
-    theirs: list[Pass], ours: list[list[Pass]], name: Name, alone: Rank, ranks: list[Rank], root: Path
+    theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list[Rank], root: Path
 ) -> Finding | None:
     if len(theirs) < 2 or min(map(len, ours)) < 2:
         return None
@@ -141,7 +141,7 @@ def _same_order(
     training = ours[0][1]
     set_epoch = ranks[0].first("set_epoch")
     place = set_epoch["place"] if set_epoch else epoch_loop(root, training.place)
-    evidence = f"every epoch has the samples in the same order on every rank ({len(ours[0])} epochs seen); with one process the order changes"
+    evidence = f"each of {len(ours[0])} epochs has the samples in the same order; with one process the order changes"
     return found("same-order", evidence, place, epoch=2, step=training.first_step)
 
 
@@ -151,17 +151,22 @@ def _is_constant(passes: list[Pass], name: Name) -> bool:
     return len(orders) > 1 and shortest > 1 and all(order[:shortest] == orders[0][:shortest] for order in orders)
 
 
-def _leak(alone: Rank, ranks: list[Rank], name: Name) -> Finding | None:
+def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
     """Look for samples that one rank trains on and another evaluates, if one process keeps them apart."""
     before, after = _leaked([alone]), _leaked(ranks)
-    if after is None or before is None or after[0] <= max(2, 0.02 * after[1]) or before[0] / max(1, before[1]) > 0.5 * after[0] / after[1]:
+    if after is None or before is None or after[0] <= max(2, 0.02 * after[1]):
         return None
+    if before[0] / before[1] > 0.5 * after[0] / after[1]:
+        return None  # it evaluates what it trains on with one process too
     own = max((_leaked([rank]) or (0, 1))[0] for rank in ranks)
     place = differing_draw(ranks)
     evaluation = next(iter(evaluation for rank in ranks for evaluation in rank.evaluations), None)
     if place is None:
         place = evaluation.place if evaluation else []
-    evidence = f"{after[0]} of the {after[1]} samples that are evaluated are trained on by some rank ({own} by the same one); with one process {before[0]}"
+    evidence = (
+        f"{after[0]} of the {after[1]} samples that are evaluated are trained on by some rank, {own} by the same one; "
+        f"with one process {before[0]}"
+    )
     return found("leak", evidence, place, epoch=1)
 
 
@@ -191,5 +196,6 @@ def differing_draw(ranks: list[Rank]) -> Place | None:
     draws = [[event for event in rank.of("draw") if event["name"] != "torch.randperm"] for rank in ranks]
     for same in zip(*draws, strict=False):
         if len({event["number"] for event in same}) > 1 and len({str(event["place"][0]) for event in same}) == 1:
-            return same[0]["place"]
+            place: Place = same[0]["place"]
+            return place
     return None

@@ -1,4 +1,4 @@
-"""Are the weights the same on every rank, and the gradients those of one process with the batches of all?"""
+"""Compares weights and gradients: every rank is to have the same, those of one process with the batches of all."""
 
 import math
 from pathlib import Path
@@ -25,50 +25,29 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         verdict.unknown.append("weights: the ranks train different parameters, parts of a model perhaps")
         return False
     shared = [key for key in ranks[0].steps if all(key in rank.steps for rank in ranks)]
-    values = [{rank.steps[key]["weights"] for rank in ranks} for key in shared]
-    pairs = [(key, found_) for key, found_ in zip(shared, values, strict=True) if None not in found_]
-    last = {event["weights"] for rank in ranks for event in rank.of("weights")}
-    if not pairs:
+    if not shared:
         verdict.unknown.append("weights: no optimizer made a step on every rank")
         return False
-    gradients = [
-        key
-        for key in shared
-        if len({rank.steps[key]["gradients"] for rank in ranks}) > 1 and ranks[0].steps[key]["gradients"] is not None
-    ]
-    first = {key[1]: None for key in shared}
-    starts = [found_ for key, found_ in pairs if key[1] in first and first.pop(key[1]) is None]
-    differs_at_start = any(len(found_) > 1 for found_ in starts)
-    apart = next((key for key, found_ in pairs if len(found_) > 1), None)
-    own = bool(gradients) and gradients[0] == shared[0]
-    if own and (apart is not None or len(last) > 1):
-        if apart is not None and len(last) == 1 and not differs_at_start:
-            verdict.unknown.append("weights: they differ between steps and are equal at the end, as if averaged themselves")
-            return False
-        step = shared[0][0]
-        verdict.findings.append(
-            found("not-averaged", _why_not_averaged(ranks, step), _averaging_place(ranks, place), rank=1, step=step)
-        )
-        return False
-    if differs_at_start:
-        verdict.findings.append(
-            found("initial-weights", "before the first step the weights of the ranks differ", place, rank=1, step=0)
-        )
-        return False
-    if apart is not None or len(last) > 1:
-        step = apart[0] if apart else shared[-1][0] + 1
-        verdict.findings.append(
-            found(
-                "not-averaged",
-                f"before step {step} the weights of the ranks differ, after equal ones at the start",
-                _averaging_place(ranks, place),
-                rank=1,
-                step=step,
-            )
-        )
-        return False
-    verdict.facts.append(f"weights: equal on every rank, bit by bit, at {len(pairs)} of {len(shared)} steps")
-    return True
+    weights = {key: {rank.steps[key]["weights"] for rank in ranks} for key in shared}
+    apart = next((key for key, values in weights.items() if len(values) > 1 and None not in values), None)
+    end_apart = len({event["weights"] for rank in ranks for event in rank.of("weights")}) > 1
+    if apart is None and not end_apart:
+        seen = sum(None not in values for values in weights.values())
+        verdict.facts.append(f"weights: equal on every rank, bit by bit, at {seen} of {len(shared)} steps")
+        return True
+    firsts = {optimizer: key for key in reversed(shared) for _, optimizer in [key]}
+    start_apart = any(len(weights[key]) > 1 for key in firsts.values())
+    gradients_apart = len({rank.steps[shared[0]]["gradients"] for rank in ranks}) > 1
+    if not start_apart and not end_apart:
+        verdict.unknown.append("weights: they differ between steps and are equal at the end: are weights averaged?")
+    elif start_apart and not gradients_apart:
+        evidence = "before the first step the weights of the ranks differ"
+        verdict.findings.append(found("initial-weights", evidence, place, rank=1, step=0))
+    else:
+        step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
+        evidence = _why_not_averaged(ranks, step)
+        verdict.findings.append(found("not-averaged", evidence, _averaging_place(ranks, place), rank=1, step=step))
+    return False
 
 
 def _why_not_averaged(ranks: list[Rank], step: int) -> str:
@@ -99,92 +78,76 @@ def judge_gradients(
     if any(event["sharded"] for rank in ranks for event in rank.of("model")):
         _by_losses(ranks, replay, verdict)
         return
-    compared = {event["step"]: event for event in replay.of("compared")} if replay else {}
-    if replay is None or not compared or compared.get(0, {}).get("relative") is None:
-        fault = next((event["fault"] for event in replay.of("replay")), "") if replay else ""
-        verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {fault or failure}")
+    compared = [event for event in replay.of("compared") if event["relative"] is not None] if replay else []
+    fault = next((event["fault"] for event in replay.of("replay")), "") if replay else ""
+    if replay is None or not compared or fault:
+        why = fault or failure or "its gradients are zero"
+        verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {why}")
         return
-    if fault := next((event["fault"] for event in replay.of("replay")), ""):
-        verdict.unknown.append(f"gradients: {fault}")
-        return
-    event = compared[0]
     noise = next((e["relative"] for rank in (replay, order) if rank for e in rank.of("order")), 0.0) or 0.0
-    half = any(e["half"] for e in ranks[0].of("forward"))
+    half = any(event["half"] for event in ranks[0].of("forward"))
     limit = max(_HALF if half else _EXACT, _ORDERS * noise)
-    scale, cosine = event["scale"], event["cosine"]
     verdict.facts.append(
-        f"first gradient against one process with the batches of all ranks: relative difference {event['relative']:.1e}, "
-        f"scale {scale:.4f}; another order of the ranks gives {noise:.1e} by itself"
+        f"first gradient against one process with the batches of all ranks: {compared[0]['relative']:.1e} off, scale "
+        f"{compared[0]['scale']:.4f}; another order of the ranks gives {noise:.1e} by itself"
     )
     for path in replay.of("path"):
-        verdict.facts.append(
-            f"after {path['steps']} steps the weights differ by {path['relative']:.1e} of the way they went ({path['ulps']:.0f} ulps at most)"
-        )
-    if event["relative"] <= limit:
+        off = f"{path['relative']:.1e} of the way they went, {path['ulps']:.0f} ulps at most"
+        verdict.facts.append(f"weights after {path['steps']} steps against one process with all batches: off by {off}")
+    # A difference grows from step to step by itself.
+    event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)
+    if event is None:
         return
-    drawn = _is_drawn(replay)
-    batch_norm = any(e["batch_norm"] for e in ranks[0].of("model"))
     backward = ranks[0].first("backward")
     place = loss_line(root, backward["place"]) if backward else []
-    several = len(ranks)
-    if cosine is not None and cosine > 1 - max(limit, 1e-3 if not drawn else 0.1) ** 1 and abs(scale - 1) > max(limit, 0.2 if drawn or batch_norm else 0):
-        _scaled(event, ranks, alone, place, root, several, verdict)
-        return
-    weights, rest = event.get("weights"), event.get("rest")
-    if batch_norm:
-        return
-    if drawn:
+    drawn = any(True for _ in replay.of("noise"))
+    batch_norm = any(event["batch_norm"] for event in ranks[0].of("model"))
+    scale, cosine = event["scale"], event["cosine"] or 0.0
+    if drawn or batch_norm:
+        several = len(ranks)
+        is_scaled = cosine > 0.9 and any(math.isclose(scale, by, rel_tol=0.15) for by in (several, 1 / several))
+    else:
+        is_scaled = cosine > 1 - max(limit, 1e-6) and abs(scale - 1) > limit
+    if is_scaled:
+        _scaled(event, ranks, alone, place, root, verdict)
+    elif drawn:
         verdict.unknown.append("gradients: the model draws random numbers that cannot be taken away, so they differ")
+    elif not batch_norm:
+        _uneven(event, len(ranks), limit, place, verdict)
+
+
+def _uneven(event: Event, several: int, limit: float, place: Place, verdict: Verdict) -> None:
+    off = f"{event['relative']:.1%} off"
+    weights, rest = event.get("weights"), event.get("rest")
+    if not weights or rest is None or rest > 1e-3 + limit:
+        why = "and is no sum of theirs: the loss depends on which samples share a batch"
+        verdict.unknown.append(f"gradients: that of one process with the batches of all ranks is {off}, {why}")
         return
-    if weights and rest is not None and rest < 1e-3 + limit:
-        used = event.get("used_weights") or [1 / several] * several
-        shown = " and ".join(f"{value / sum(weights):.4f}" for value in weights)
-        have = " and ".join(f"{value / (sum(used) or 1):.4f}" for value in used)
-        verdict.findings.append(
-            found(
-                "uneven-weights",
-                f"at step 0 the gradients of the ranks would have to weigh {shown}, as one process with their batches "
-                f"weighs them, and weigh {have}: the gradient is {event['relative']:.1%} off",
-                place,
-                rank=0,
-                step=0,
-            )
-        )
-        return
-    verdict.unknown.append(
-        f"gradients: that of one process with the batches of all ranks is {event['relative']:.1%} off and no sum of theirs: "
-        "the loss depends on which samples share a batch"
+    used = event.get("used_weights") or [1 / several] * several
+    wanted, given = (" and ".join(f"{weight / (sum(each) or 1):.4f}" for weight in each) for each in (weights, used))
+    evidence = (
+        f"at step {event['step']} the gradients of the ranks weigh {given}; in one process with the same samples they "
+        f"weigh {wanted}: the gradient is {off}"
     )
+    verdict.findings.append(found("uneven-weights", evidence, place, rank=0, step=event["step"]))
 
 
-def _scaled(
-    event: Event, ranks: list[Rank], alone: Rank, place: Place, root: Path, several: int, verdict: Verdict
-) -> None:
-    scale = event["scale"]
-    same_batch = _first_rows(ranks[0]) == _first_rows(alone)
+def _scaled(event: Event, ranks: list[Rank], alone: Rank, place: Place, root: Path, verdict: Verdict) -> None:
+    scale, several, step = event["scale"], len(ranks), event["step"]
+    same_batch = ranks[0].trainings[0].batches[:1] == alone.trainings[0].batches[:1]
+    evidence = (
+        f"at step {step} the gradient is {scale:.4f} times that of one process with the batches of all {several} ranks"
+    )
     if math.isclose(scale, 1 / several, rel_tol=0.02) and same_batch and divides(root, place):
-        verdict.unknown.append(
-            f"gradients: they are {scale:.4f} times those of one process with the batches of all ranks; whether that is "
-            "meant cannot be seen, as the loss is divided by a number of the program"
-        )
+        why = "whether that is meant cannot be seen, as the loss is divided by a number of the program"
+        verdict.unknown.append(f"gradients: {evidence}; {why}")
         return
-    reduces = next((e for e in ranks[0].of("collective") if e["gradient"]), None)
-    evidence = f"at step 0 the gradient is {scale:.4f} times that of one process with the batches of all {several} ranks"
+    reduces = next((event for event in ranks[0].of("collective") if event["gradient"]), None)
     used = event.get("used_weights")
-    if used and reduces:
+    if used and reduces and not math.isclose(sum(used), 1, rel_tol=0.05):
         evidence += f": the ranks' gradients are summed with weights {', '.join(f'{value:.2f}' for value in used)}"
-        if not math.isclose(sum(used), 1, rel_tol=0.05):
-            place = reduces["place"]
-    verdict.findings.append(found("scaled-gradients", evidence, place, rank=0, step=0))
-
-
-def _first_rows(rank: Rank) -> int | None:
-    trainings = rank.trainings
-    return trainings[0].batches[0] if trainings and trainings[0].batches else None
-
-
-def _is_drawn(replay: Rank) -> bool:
-    return any(True for _ in replay.of("noise"))
+        place = reduces["place"]
+    verdict.findings.append(found("scaled-gradients", evidence, place, rank=0, step=step))
 
 
 def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None:
@@ -202,44 +165,49 @@ def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None
     worst = max(abs(mean - loss) / max(abs(loss), 1e-12) for mean, loss in zip(means, theirs, strict=False))
     verdict.facts.append(f"losses of {steps} steps against one process with all batches: {worst:.1e} off at most")
     if worst > 1e-3:
-        verdict.unknown.append(f"gradients: they lie in shards, and the losses are {worst:.1%} off those of one process")
+        verdict.unknown.append(
+            f"gradients: they lie in shards, and the losses are {worst:.1%} off those of one process"
+        )
 
 
 def _losses(rank: Rank) -> list[float]:
     return [event["value"] for event in rank.of("backward") if event["value"] is not None]
 
 
-def judge_randomness(alone: Rank, ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None:
+def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
     """Note noise that is equal on all ranks, buffers that differ, and runs that cannot be repeated."""
     states = [{event["step"]: event["state"] for event in rank.of("noise")} for rank in ranks]
     shared = [step for step in states[0] if all(step in other for other in states)]
     seed = ranks[0].first("seed")
     if len(ranks) > 1 and shared and len({other[shared[0]] for other in states}) == 1:
         verdict.findings.append(
-            found("same-noise", "dropout and other noise draw the same numbers on every rank", seed["place"] if seed else [])
+            found(
+                "same-noise",
+                "dropout and other noise draw the same numbers on every rank",
+                seed["place"] if seed else [],
+            )
         )
     model = ranks[0].first("model")
-    if model and model["batch_norm"] and len({e["number"] for rank in ranks for e in rank.of("buffers")}) > 1:
+    buffers = [{event["step"]: event["number"] for event in rank.of("buffers")} for rank in ranks]
+    if model and model["batch_norm"] and any(other != buffers[0] for other in buffers):
         wrapper = ranks[0].first("ddp")
-        evidence = "BatchNorm takes its statistics from the samples of each rank; they differ at the end"
+        evidence = "BatchNorm takes its statistics from the samples of each rank; they differ from rank to rank"
         place = wrapper["place"] if wrapper else model["place"]
         verdict.findings.append(found("unsynchronised-buffers", evidence, place))
     first, other = alone.first("step"), ranks[0].first("step")
-    loaded = replay.first("loaded") if replay else None
+    seeded = any(event["name"] == "torch" for event in alone.of("seed"))
     drawn = _first_draw(alone, ranks[0])
+    if drawn is None and first and other and first["weights"] != other["weights"] and not seeded:
+        drawn = model["place"] if model else []
     if drawn is not None:
         evidence = "with another seed of the process something else is drawn: the program sets none before"
         verdict.findings.append(found("not-repeatable", evidence, drawn))
-    elif first and other and loaded and first["weights"] != other["weights"] and not loaded["changed"]:
-        place = model["place"] if model else []
-        evidence = "with another seed of the process the weights start elsewhere: the program sets none"
-        verdict.findings.append(found("not-repeatable", evidence, place))
 
 
 def _first_draw(alone: Rank, other: Rank) -> Place | None:
     draws = [[event for event in rank.of("draw") if event["name"] != "torch.randperm"] for rank in (alone, other)]
-    for one, two in zip(*draws, strict=False):
-        if one["place"][0] == two["place"][0] and one["number"] != two["number"]:
-            found_: Place = one["place"]
-            return found_
+    for first, second in zip(*draws, strict=False):
+        if first["place"][0] == second["place"][0] and first["number"] != second["number"]:
+            place: Place = first["place"]
+            return place
     return None

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -209,9 +210,9 @@ def _epoch_counter(events: list[Event]) -> str | None:
     names = set.intersection(*(set(event["loops"]) for event in events)) if events else set()
     for name in sorted(names):
         values = [event["loops"][name] for event in events]
-        rises = [after - before for before, after in zip(values, values[1:], strict=False)]
+        rises = {after - before for before, after in pairwise(values)}
         several = len(set(values))
-        if set(rises) == {0, 1} and 1 < several <= len(values) / 2 and (best is None or several < best[0]):
+        if rises == {0, 1} and 1 < several <= len(values) / 2 and (best is None or several < best[0]):
             best = several, name
     return best[1] if best else None
 

@@ -55,7 +55,7 @@ class Job:
 
 
 def _world(rank: int, world: int, port: int) -> dict[str, str]:
-    """Return what torchrun gives to a process of one node (torch/distributed/elastic/agent/server/local_elastic_agent)."""
+    """Return what torchrun gives to a process (torch/distributed/elastic/agent/server/local_elastic_agent.py)."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -96,7 +96,7 @@ def run(job: Job, seconds: float) -> Ended:
     started: list[subprocess.Popen[bytes]] = []
     try:
         for rank in range(1 if job.alone else job.world):
-            started.append(start(job, rank, port))
+            started.append(start(job, rank, port))  # noqa: PERF401 - those before are ended if a start fails
         failure = _wait(job, started, began + seconds)
     finally:
         for process in started:

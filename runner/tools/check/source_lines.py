@@ -75,17 +75,19 @@ def _scope(around: list[ast.stmt], path: Path) -> ast.AST:
 
 
 def divides(root: Path, place: Place) -> bool:
-    """Return whether the loss of this line, or the line before it, is divided by something."""
+    """Return whether the loss around this line is divided by something that is not the number of processes."""
     if not place:
         return False
     file, line, _ = place[0]
-    statements = [node for node in ast.walk(_tree(root / file)) if isinstance(node, ast.stmt)]
-    near = [node for node in statements if line - 1 <= node.lineno <= line + 1 and not hasattr(node, "body")]
-    return any(
-        isinstance(part, ast.BinOp | ast.AugAssign) and isinstance(part.op, ast.Div)
-        for node in near
+    worlds = _worlds(_tree(root / file))
+    divisors = [
+        part.right if isinstance(part, ast.BinOp) else part.value
+        for node in ast.walk(_tree(root / file))
+        if isinstance(node, ast.stmt) and abs(node.lineno - line) <= 1 and not hasattr(node, "body")
         for part in ast.walk(node)
-    )
+        if isinstance(part, ast.BinOp | ast.AugAssign) and isinstance(part.op, ast.Div)
+    ]
+    return any(not worlds & set(_names(by)) and "world_size" not in ast.unparse(by) for by in divisors)
 
 
 def work_line(root: Path, place: Place) -> Place:
@@ -96,9 +98,7 @@ def work_line(root: Path, place: Place) -> Place:
             continue
         scope = _scope(around, root / file)
         worlds = _worlds(scope) | _worlds(_tree(root / file))
-        wanted = [
-            name for loop in around if isinstance(loop, ast.For) for name in _names(loop.iter) if name not in ("range",)
-        ]
+        wanted = [name for loop in around if isinstance(loop, ast.For) for name in _names(loop.iter) if name != "range"]
         seen: set[str] = set()
         while wanted:
             name = wanted.pop()

@@ -31,7 +31,7 @@ class Forked:
 class WarmServer:
     """A process that has torch imported; a context manager that ends it."""
 
-    def __enter__(self) -> "WarmServer":
+    def __enter__(self) -> "WarmServer":  # noqa: PYI034 - Self is of Python 3.11
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         self._lock = threading.Lock()
         self._process = subprocess.Popen(

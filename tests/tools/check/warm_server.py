@@ -10,14 +10,15 @@ import runpy
 import signal
 import sys
 import traceback
+from pathlib import Path
 
-import numpy  # noqa: F401 - programs find it imported
+import numpy as np  # noqa: F401 - programs find it imported
 import sklearn.datasets
 import sklearn.model_selection  # noqa: F401
 import torch
-import torch.distributed.optim  # noqa: F401
-import torch.nn.parallel  # noqa: F401
-import torch.utils.data  # noqa: F401
+import torch.distributed.optim
+import torch.nn.parallel
+import torch.utils.data
 
 
 def _run(job):
@@ -30,11 +31,9 @@ def _run(job):
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["env"])
-    for name in ("random", "numpy"):  # a fresh process has drawn nothing
-        sys.modules.pop(f"kit_check.{name}", None)
     path = job["env"]["PYTHONPATH"].split(os.pathsep)
     script, *rest = job["words"]
-    sys.path[:0] = [os.path.dirname(os.path.abspath(script)), *path]
+    sys.path[:0] = [str(Path(script).absolute().parent), *path]
     sys.argv = [script, *rest]
     torch.set_num_threads(1)
     import kit_check
@@ -45,7 +44,7 @@ def _run(job):
         runpy.run_path(script, run_name="__main__")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - as Python does with what nobody catches
         traceback.print_exc()
         code = 1
     import atexit

@@ -6,9 +6,10 @@ from kit_check import draws, replay
 from kit_check.recorder import recorder
 
 _NAMES = (
-    "all_reduce reduce broadcast all_gather gather all_gather_into_tensor reduce_scatter reduce_scatter_tensor barrier "
-    "all_gather_object gather_object broadcast_object_list scatter all_to_all all_to_all_single"
-).split()
+    "all_reduce", "reduce", "broadcast", "all_gather", "gather", "all_gather_into_tensor", "reduce_scatter",
+    "reduce_scatter_tensor", "barrier", "all_gather_object", "gather_object", "broadcast_object_list", "scatter",
+    "all_to_all", "all_to_all_single",
+)  # fmt: skip
 _inside = []
 
 

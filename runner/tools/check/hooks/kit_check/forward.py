@@ -9,12 +9,16 @@ from kit_check.recorder import recorder
 from kit_check.state import KEPT_STEPS, state
 
 _LOSSES = (
-    "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
-    "binary_cross_entropy_with_logits kl_div"
-).split()
+    "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "kl_div",
+)  # fmt: skip
 _BATCH_NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d")
 _born = {}
 _known = {}
+
+
+def _forget(key, _):
+    _born.pop(key, None)
 
 
 def _is_constructor(frame):
@@ -32,7 +36,8 @@ def of_torch(torch):
         with recorder.guarded():
             if recorder.is_here and id(self) not in _born:
                 place = recorder.place(_is_constructor)
-                _born[id(self)] = (weakref.ref(self, lambda _, key=id(self): _born.pop(key, None)), place)
+                forget = functools.partial(_forget, id(self))
+                _born[id(self)] = (weakref.ref(self, forget), place)
         make(self, *args, **kwargs)
 
     def __call__(self, *args, **kwargs):
@@ -64,7 +69,6 @@ def of_torch(torch):
     for name in ("eq", "__eq__"):
         setattr(torch.Tensor, name, _equality(torch, getattr(torch.Tensor, name)))
     torch.eq = _equality(torch, torch.eq)
-    recorder.at_exit.append(last_buffers)
 
 
 def _before(torch, module, args, kwargs):
@@ -81,7 +85,7 @@ def _before(torch, module, args, kwargs):
     tensors = rows.tensors_in([args, kwargs])
     number = rows.rows_of(tensors)
     fields = {} if state.current is not None else {"hashes": rows.hashes(tensors, number)}
-    if trains and state.current is None and recorder.mode == "observe":
+    if trains and state.current is None and recorder.mode != "replay":
         replay.keep_arguments(args, kwargs)
     state.forward_rows = number
     recorder.emit(
@@ -141,12 +145,12 @@ def _describe(module):
     )
 
 
-def last_buffers():
+def buffers():
     """Write a number for the buffers of the models, such as the running statistics of BatchNorm."""
     models = [model for reference in _known.values() if (model := reference()) is not None]
-    buffers = [buffer for model in models for buffer in model.buffers() if buffer.is_floating_point()]
-    if buffers:
-        recorder.emit("buffers", number=rows.fingerprint(buffers))
+    found = [buffer for model in models for buffer in model.buffers() if buffer.is_floating_point()]
+    if found:
+        recorder.emit("buffers", step=state.steps, number=rows.fingerprint(found))
 
 
 def _loss(torch, name, function):

@@ -31,7 +31,12 @@ def of_torch(torch):
     iterator = module._BaseDataLoaderIter
     for kind in (DataLoader, DistributedSampler):
         kind.__init__ = _placed(kind.__init__)
-    iterate, take, reset, set_epoch = DataLoader.__iter__, iterator._next_index, iterator._reset, DistributedSampler.set_epoch
+    iterate, take, reset, set_epoch = (
+        DataLoader.__iter__,
+        iterator._next_index,
+        iterator._reset,
+        DistributedSampler.set_epoch,
+    )
 
     def _next_index(self):
         index = take(self)
@@ -160,7 +165,9 @@ class Pass:
         with recorder.guarded():
             if cut and self.before < _WHOLE_PASSES:
                 rest = self._rest()
-            recorder.emit("pass_end", number=self.number, cut=cut, batches=self._delivered, trains=self.trains, rest=rest)
+            recorder.emit(
+                "pass_end", number=self.number, cut=cut, batches=self._delivered, trains=self.trains, rest=rest
+            )
         state.current = None
 
     def _rest(self):
@@ -183,9 +190,14 @@ class Pass:
             indices = _resolved(self._loader.dataset, index)
         number = len(indices) if isinstance(index, list) and indices else rows.rows_of(tensors)
         recorder.emit(
-            "batch", run=self.number, step=state.steps, rows=number, indices=indices, hashes=rows.hashes(tensors, number)
+            "batch",
+            run=self.number,
+            step=state.steps,
+            rows=number,
+            indices=indices,
+            hashes=rows.hashes(tensors, number),
         )
-        if recorder.mode == "observe":
+        if recorder.mode != "replay":
             replay.keep_batch(self.key, self.before, batch, index)
 
     def _replayed(self):

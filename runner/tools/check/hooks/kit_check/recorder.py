@@ -29,7 +29,8 @@ class Recorder:
     def begin(self):
         """Open the file; whatever way the process ends, it is written."""
         self._pid = os.getpid()
-        self._file = open(os.path.join(self.folder, f"{self._pid}.jsonl"), "w", encoding="utf-8")
+        name = os.path.join(self.folder, f"{self._pid}.jsonl")
+        self._file = open(name, "w", encoding="utf-8")  # noqa: SIM115 - it is open to the end
         rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
         self.be(int(rank) if rank.isdigit() else 0, int(world) if world.isdigit() else 1)
         atexit.register(self.end, "exit")
@@ -80,7 +81,7 @@ class Recorder:
         """Note the first failure of a kind, and go on."""
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
             text = f"{type(error).__name__}: {error}"
             if text not in self._troubles and len(self._troubles) < 20:
                 self._troubles.add(text)

@@ -62,7 +62,9 @@ def _while_training(function, value):
         if state.depth:
             import torch
 
-            return torch.full_like(first, value) if isinstance(first, torch.Tensor) else function(first, *args, **kwargs)
+            return (
+                torch.full_like(first, value) if isinstance(first, torch.Tensor) else function(first, *args, **kwargs)
+            )
         return function(first, *args, **kwargs)
 
     return drawn
@@ -283,12 +285,11 @@ def _compare(kept):
         "scale": float(used @ ours) / size**2 if size else None,
         "others": len(set(theirs[0]["used"]) ^ set(kept["used"])),
     }
-    if not number:
-        shared = [key for key in keys if key in kept["local"] and all(key in rank["local"] for rank in theirs)]
-        if shared:
-            locals_ = torch.stack([_flat(rank["local"], shared) for rank in theirs])
-            fields["weights"], fields["rest"] = _weights_of(torch, locals_, _flat(kept["local"], shared))
-            fields["used_weights"], fields["used_rest"] = _weights_of(torch, locals_, _flat(theirs[0]["used"], shared))
+    shared = [key for key in keys if key in kept["local"] and all(key in rank["local"] for rank in theirs)]
+    if shared:
+        locals_ = torch.stack([_flat(rank["local"], shared) for rank in theirs])
+        fields["weights"], fields["rest"] = _weights_of(torch, locals_, _flat(kept["local"], shared))
+        fields["used_weights"], fields["used_rest"] = _weights_of(torch, locals_, _flat(theirs[0]["used"], shared))
     recorder.emit("compared", step=number, **fields)
     if not number:
         torch.save(ours, os.path.join(recorder.folder, "first.pt"))

@@ -36,11 +36,10 @@ def hashes(tensors, rows):
     """Return a number for each row, over all tensors that have so many rows; equal rows have equal numbers."""
     total = None
     with torch.no_grad():
-        for tensor in tensors:
-            if not tensor.dim() or len(tensor) != rows or tensor.is_sparse or not rows:
+        for given in tensors:
+            if not given.dim() or len(given) != rows or given.is_sparse or not rows:
                 continue
-            if tensor.is_complex():
-                tensor = torch.view_as_real(tensor)
+            tensor = torch.view_as_real(given) if given.is_complex() else given
             width = tensor[0].numel()
             if not width:
                 continue

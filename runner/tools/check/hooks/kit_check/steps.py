@@ -4,7 +4,7 @@ import functools
 import os
 import time
 
-from kit_check import replay, rows
+from kit_check import forward, replay, rows
 from kit_check.recorder import recorder
 from kit_check.state import KEPT_STEPS, state
 
@@ -21,7 +21,12 @@ def of_torch(torch):
     from torch.optim import optimizer as module
 
     kind = module.Optimizer
-    make, clear, backward, clear_module = kind.__init__, kind.zero_grad, torch.autograd.backward, torch.nn.Module.zero_grad
+    make, clear, backward, clear_module = (
+        kind.__init__,
+        kind.zero_grad,
+        torch.autograd.backward,
+        torch.nn.Module.zero_grad,
+    )
 
     @functools.wraps(make)
     def __init__(self, *args, **kwargs):
@@ -97,15 +102,19 @@ def _before_step(optimizer, args, kwargs):
             return
         _clock["began"] = _clock["began"] or time.monotonic()
         parameters = _parameters(optimizer)
-        if not state.steps and recorder.mode == "observe":
+        if not state.steps and recorder.mode != "replay":
             replay.keep_weights()
+        if state.steps < _HASHED:
+            forward.buffers()
         recorder.emit(
             "step",
             step=state.steps,
             optimizer=next((at for at, known in enumerate(state.optimizers) if known is optimizer), 0),
             backwards=_clock["backwards"],
             weights=_fingerprint(parameters),
-            gradients=_fingerprint([p.grad for p in parameters if p.grad is not None]) if state.steps < _HASHED else None,
+            gradients=_fingerprint([p.grad for p in parameters if p.grad is not None])
+            if state.steps < _HASHED
+            else None,
             shapes=len(parameters),
             rate=[float(group.get("lr", 0)) for group in optimizer.param_groups][:4],
             place=recorder.place(),
