@@ -31,54 +31,24 @@ class Program:
 
 
 def check(program: Program, world: int, seconds: float, folder: Path, say: Callable[[str], None]) -> Verdict:
-    """Say whether `world` processes train what one trains; files go to `folder`."""
-
-    def job(name: str, processes: int, **settings: str) -> Job:
-        return Job(
-            program.words(processes),
-            program.root,
-            program.search,
-            processes,
-            folder / name,
-            program.alone,
-            {**program.settings, "KIT_CHECK_SEED": _SEED, **settings},
-            program.device,
-        )
-
+    """Say whether `world` processes train what one trains; files go to `folder`, and each run may take `seconds`."""
+    runs = _Runs(program, seconds, folder, say)
     verdict = Verdict()
-    say("one process")
-    (ended,) = run_side_by_side([job("alone", 1, KIT_CHECK_SEED=_SEED_ALONE)], seconds)
-    alone = _rank(read(folder / "alone"), ended, "one process", verdict)
-    caps = _caps(alone) if alone else {}
-    say(f"{world} processes")
-    (ended,) = run_side_by_side([job("ranks", world, KIT_CHECK_CAPS=json.dumps(caps), **_limit(alone))], seconds)
-    ranks = read(folder / "ranks")
-    first = _rank(ranks, ended, f"{world} processes", verdict)
+    ended, seen = runs.run("alone", 1, "one process", KIT_CHECK_SEED=_SEED_ALONE)
+    alone = _trained(seen, ended, "one process", verdict)
+    caps = json.dumps(_caps(alone) if alone else {})
+    ended, ranks = runs.run("ranks", world, f"{world} processes", KIT_CHECK_CAPS=caps, **_limit(alone))
+    first = _trained(ranks, ended, f"{world} processes", verdict)
     if alone is None or first is None:
         return verdict
-    if len(ranks) != world or any(rank.world != world for rank in ranks) or not any(ranks[0].of("group")):
-        verdict.unknown.append(
-            f"{world} processes: they form no group of {world} (torch.distributed.init_process_group); each trains alone"
-        )
+    if len(ranks) != world or any(rank.world != world for rank in ranks) or not any(first.of("group")):
+        why = "each trains alone, without torch.distributed.init_process_group"
+        verdict.unknown.append(f"{world} processes: they form no group: {why}")
         return verdict
-    equal = judge_weights(ranks, verdict)
+    is_equal = judge_weights(ranks, verdict)
     judge_samples(alone, ranks, program.root, verdict)
-    replay = order = None
-    failure = ""
-    if equal:
-        kept, quiet = str(folder / "ranks"), {}
-        if any(any(rank.of("noise")) for rank in ranks):
-            say(f"{world} processes without noise, for the gradients of a few steps")
-            quiet = {"KIT_CHECK_QUIET": "1"}
-            kept = str(folder / "quiet")
-            run_side_by_side([job("quiet", world, KIT_CHECK_MODE="keep", **quiet)], seconds)
-        say("one process with the batches of all")
-        settings = {"KIT_CHECK_MODE": "replay", "KIT_CHECK_KEPT": kept, **quiet, **_sequential(alone, first, world)}
-        ended, _ = run_side_by_side(
-            [job("replay", 1, **settings), job("order", 1, KIT_CHECK_REVERSED="1", **settings)], seconds
-        )
-        failure = ended.failure
-        replay, order = next(iter(read(folder / "replay")), None), next(iter(read(folder / "order")), None)
+    if is_equal:
+        replay, order, failure = runs.replay(alone, ranks)
         judge_gradients(ranks, alone, replay, order, failure, program.root, verdict)
     judge_evaluation(alone, ranks, verdict)
     judge_randomness(alone, ranks, verdict)
@@ -88,7 +58,54 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
     return verdict
 
 
-def _rank(ranks: list[Rank], ended: Ended, who: str, verdict: Verdict) -> Rank | None:
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of one check, each with a folder of its name."""
+
+    program: Program
+    seconds: float
+    folder: Path
+    say: Callable[[str], None]
+
+    def run(self, name: str, world: int, what: str, **settings: str) -> tuple[Ended, list[Rank]]:
+        """Run the program once, and read what was seen."""
+        self.say(what)
+        (ended,) = run_side_by_side([self._job(name, world, settings)], self.seconds)
+        return ended, read(self.folder / name)
+
+    def replay(self, alone: Rank, ranks: list[Rank]) -> tuple[Rank | None, Rank | None, str]:
+        """Run one process with the batches of all ranks, in their order and in the other, and say why that failed.
+
+        A model with dropout is run again without it, for the gradients of a few steps.
+        """
+        kept, quiet = "ranks", {}
+        if any(True for rank in ranks for _ in rank.of("noise")):
+            kept, quiet = "quiet", {"KIT_CHECK_QUIET": "1"}
+            self.run(kept, len(ranks), f"{len(ranks)} processes, without dropout", KIT_CHECK_MODE="keep", **quiet)
+        self.say("one process with the batches of all")
+        settings = {"KIT_CHECK_MODE": "replay", "KIT_CHECK_KEPT": str(self.folder / kept), **quiet}
+        if _accumulates(alone, ranks):
+            settings["KIT_CHECK_SEQUENTIAL"] = "1"
+        jobs = [self._job("replay", 1, settings), self._job("order", 1, {"KIT_CHECK_REVERSED": "1", **settings})]
+        ended, _ = run_side_by_side(jobs, self.seconds)
+        replay, order = (next(iter(read(self.folder / name)), None) for name in ("replay", "order"))
+        return replay, order, ended.failure
+
+    def _job(self, name: str, world: int, settings: dict[str, str]) -> Job:
+        program = self.program
+        return Job(
+            program.words(world),
+            program.root,
+            program.search,
+            world,
+            self.folder / name,
+            program.alone,
+            {**program.settings, "KIT_CHECK_SEED": _SEED, **settings},
+            program.device,
+        )
+
+
+def _trained(ranks: list[Rank], ended: Ended, who: str, verdict: Verdict) -> Rank | None:
     """Return the first rank; None if the run failed or trained nothing, which is told to the verdict."""
     if ended.failure:
         verdict.unknown.append(f"{who}: {ended.failure}")
@@ -116,10 +133,10 @@ def _limit(alone: Rank | None) -> dict[str, str]:
     return {"KIT_CHECK_STEPS": str(max(step for step, _ in alone.steps) + 1)}
 
 
-def _sequential(alone: Rank, first: Rank, world: int) -> dict[str, str]:
-    """Say that the ranks' batches come one after the other, if one process makes up for the ranks by accumulation."""
-    per_step = [
+def _accumulates(alone: Rank, ranks: list[Rank]) -> bool:
+    """Return whether one process makes up for the ranks: it takes their number of batches for each step."""
+    one, several = (
         next((event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0), 1)
-        for rank in (alone, first)
-    ]
-    return {"KIT_CHECK_SEQUENTIAL": "1"} if per_step[1] and per_step[0] == per_step[1] * world > per_step[1] else {}
+        for rank in (alone, ranks[0])
+    )
+    return bool(several) and one == several * len(ranks)

@@ -101,7 +101,7 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name) -> Finding 
             place = _where(ours[0][epoch])
             rows = sum(len(passes[epoch].samples) for passes in ours)
             evidence = (
-                f"in epoch {epoch + 1} {extra} of the {rows} samples that the ranks train on come again on another rank; "
+                f"in epoch {epoch + 1} {extra} of the {rows} samples of the ranks come again on another rank; "
                 f"{len(total)} are different, one process has {len(natural)}"
             )
             if identical:

@@ -78,7 +78,9 @@ def judge_gradients(
     if any(event["sharded"] for rank in ranks for event in rank.of("model")):
         _by_losses(ranks, replay, verdict)
         return
-    compared = [event for event in replay.of("compared") if event["relative"] is not None] if replay else []
+    until = min((step for rank in (ranks[0], replay) if rank for step in rank.restarts), default=None)
+    seen = [event for event in replay.of("compared") if event["relative"] is not None] if replay else []
+    compared = [event for event in seen if until is None or event["step"] < until]
     fault = next((event["fault"] for event in replay.of("replay")), "") if replay else ""
     if replay is None or not compared or fault:
         why = fault or failure or "its gradients are zero"
@@ -91,8 +93,8 @@ def judge_gradients(
         f"first gradient against one process with the batches of all ranks: {compared[0]['relative']:.1e} off, scale "
         f"{compared[0]['scale']:.4f}; another order of the ranks gives {noise:.1e} by itself"
     )
-    for path in replay.of("path"):
-        off = f"{path['relative']:.1e} of the way they went, {path['ulps']:.0f} ulps at most"
+    for path in replay.of("path") if until is None else ():
+        off = f"{path['relative']:.1e} of the way they went, half of them by at most {path['ulps']:.0f} ulps"
         verdict.facts.append(f"weights after {path['steps']} steps against one process with all batches: off by {off}")
     # A difference grows from step to step by itself.
     event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)

@@ -80,6 +80,17 @@ class Rank:
         return {(event["step"], event["optimizer"]): event for event in self.of("step")}
 
     @cached_property
+    def restarts(self) -> list[int]:
+        """The steps before which the weights were those of the start again, as behind a rehearsal."""
+        weights = {step: event["weights"] for (step, optimizer), event in self.steps.items() if optimizer == 0}
+        start = weights.get(0)
+        return [
+            step
+            for step, value in weights.items()
+            if step > 1 and start is not None and value == start != weights.get(step - 1)
+        ]
+
+    @cached_property
     def loaders(self) -> list[Pass]:
         """The passes over loaders."""
         passes: dict[int, Pass] = {}
@@ -123,7 +134,9 @@ class Rank:
     @cached_property
     def by_hand(self) -> list[Pass]:
         """The epochs of a training that takes its samples without a loader."""
-        seen = [event for event in self.of("forward") if event["train"] and event["run"] is None and event["hashes"]]
+        began = max(self.restarts, default=0)
+        forwards = (event for event in self.of("forward") if event["train"] and event["run"] is None)
+        seen = [event for event in forwards if event["hashes"] and event["step"] >= began]
         epochs: dict[Any, Pass] = {}
         counter = _epoch_counter(seen)
         is_cut = any(self.of("cut"))
@@ -205,15 +218,15 @@ class Rank:
 
 
 def _epoch_counter(events: list[Event]) -> str | None:
-    """Return the name of the counter that goes up by one after several batches each, with the fewest values."""
+    """Return the counter that goes up by one after so many batches each, with the fewest values."""
     best: tuple[int, str] | None = None
     names = set.intersection(*(set(event["loops"]) for event in events)) if events else set()
     for name in sorted(names):
         values = [event["loops"][name] for event in events]
         rises = {after - before for before, after in pairwise(values)}
-        several = len(set(values))
-        if rises == {0, 1} and 1 < several <= len(values) / 2 and (best is None or several < best[0]):
-            best = several, name
+        *whole, last = Counter(values).values()  # in the order in which they came
+        if rises == {0, 1} and len(set(whole)) == 1 and last <= whole[0] and (best is None or len(whole) < best[0]):
+            best = len(whole), name
     return best[1] if best else None
 
 
