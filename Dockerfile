@@ -18,10 +18,16 @@ COPY --chmod=0755 requirements/runtime.lock requirements/current.lock requiremen
 COPY --chmod=0755 containers/install.sh containers/
 RUN containers/install.sh
 COPY --chmod=0755 . ./
+ARG REVISION=
+ARG CREATED=
+ARG SOURCE=
 LABEL org.opencontainers.image.title="distributed-experiment-kit" \
       org.opencontainers.image.description="Reproducible PyTorch distributed-training experiments, from one definition to one honest table" \
       org.opencontainers.image.version="0.1.0" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}"
 USER 1000:1000
 CMD ["runner", "--help"]
 
@@ -38,9 +44,15 @@ COPY --chmod=0755 requirements/runtime.lock requirements/current.lock requiremen
 COPY --chmod=0755 containers/install.sh containers/
 RUN containers/install.sh
 COPY --chmod=0755 . ./
+ARG REVISION=
+ARG CREATED=
+ARG SOURCE=
 LABEL org.opencontainers.image.title="distributed-experiment-kit" \
       org.opencontainers.image.description="Reproducible PyTorch distributed-training experiments, from one definition to one honest table" \
       org.opencontainers.image.version="0.1.0" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}"
 USER 1000:1000
 CMD ["runner", "--help"]

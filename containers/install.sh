@@ -6,6 +6,7 @@
 set -eu
 lock=requirements/${TORCH:-runtime}.lock
 of_torch='^(torch|torchvision|triton|cuda-[a-z]+|nvidia-(cu|nccl|nv)[a-z0-9-]*)=='
+unset PIP_CONSTRAINT  # NVIDIA's bases pin their own packages by it, also those that go into /opt/kit
 pip="python -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all:"
 
 if ! python -m pip show --quiet torch 2> /dev/null; then

@@ -263,6 +263,21 @@ def test_the_report_of_the_readme_is_one_small_file_that_says_what_the_pictures_
         assert (ROOT / "docs" / "report" / name).read_text("utf-8").startswith("<?xml")
 
 
+def test_the_citation_says_what_the_package_says_and_is_valid_by_its_schema() -> None:
+    done = run(f"{sys.executable} -m check_jsonschema --builtin-schema vendor.citation-file-format CITATION.cff", ROOT)
+    assert done.returncode == 0, done.stdout
+    facts = re.findall(
+        r'(?m)^(name|version|description|license) = "(.*)"$', (ROOT / "pyproject.toml").read_text("utf-8")
+    )
+    cited = dict(re.findall(r"(?m)^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text("utf-8")))
+    assert {name: cited[{"name": "title", "description": "abstract"}.get(name, name)] for name, _ in facts} == dict(
+        facts
+    )
+    version = dict(facts)["version"]
+    for name in ("runner/__init__.py", "Dockerfile", "docs/own-repository.md"):
+        assert version in (ROOT / name).read_text("utf-8"), name
+
+
 def test_every_promise_about_input_from_others_names_a_test_that_exists() -> None:
     rows = [row.strip("|").split("|") for row in TEXTS["docs/security.md"].splitlines() if row.startswith("| ")][1:]
     assert len(rows) > 10

@@ -136,6 +136,7 @@ def test_the_labels_say_what_it_is(project: Project, image: Images) -> None:
     facts = dict(re.findall(r'(?m)^(name|version|description|license) = "(.*)"$', text))
     expected = {"title": facts["name"], "licenses": facts["license"], "base.name": image.base}
     expected |= {name: facts[name] for name in ("version", "description")}
+    expected |= {"revision": "", "created": "", "source": ""}  # of a copy that is no repository
     assert {name: said[name] for name in expected} == expected
 
 
@@ -154,17 +155,24 @@ def test_a_changed_program_makes_one_new_layer(image: Images, tmp_path: Path) ->
         docker("image", "rm", name)
 
 
-def test_a_build_from_nothing_under_another_umask_adds_the_same_files(
-    base_files: str, added_files: dict[str, Any], tmp_path: Path
+def test_a_build_from_nothing_under_another_umask_and_where_pip_has_constraints_adds_the_same_files(
+    image: Images, base_files: str, added_files: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = shutil.copytree(copy_project(tmp_path).root, tmp_path / "again", copy_function=shutil.copyfile)
     for path in root.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    name = f"{name_of_its_own('again')}:1"
-    build(root, "gpu", name, "--no-cache")
+    name, base = f"{name_of_its_own('again')}:1", f"{name_of_its_own('constrained')}:1"
+    constrained = f"FROM {image.base}\nRUN echo typer==0.9.0 > /constraint.txt\nENV PIP_CONSTRAINT=/constraint.txt\n"
+    docker("build", "--quiet", "--tag", base, "-", stdin=constrained)
+    monkeypatch.setenv("BASE_IMAGE", base)
     try:
-        again = added(name, base_files)
+        build(root, "gpu", name, "--no-cache")
+        try:
+            again = added(name, base_files)
+        finally:
+            docker("image", "rm", name)
     finally:
-        docker("image", "rm", name)
+        docker("image", "rm", base)
+    assert again.pop("/constraint.txt")
     assert {path for path in added_files if added_files[path] != again.get(path)} == set()
     assert set(again) == set(added_files)

@@ -112,6 +112,10 @@ def test_a_package_runs_in_an_image_of_its_own(own: Own) -> None:
     assert record["launch"]["image"]["name"] == IMAGE
     base = os.environ.get("CPU_BASE_IMAGE") or record["launch"]["image"]["base"]["name"]
     assert record["launch"]["image"]["base"]["id"] == inspected(base, "{{json .Id}}")
+    labels = inspected(IMAGE, "{{json .Config.Labels}}")
+    head, when = git(own.root, "log", "-1", "--format=%H %cI").split()
+    assert labels["org.opencontainers.image.revision"] == f"{head}-dirty"
+    assert labels["org.opencontainers.image.created"] == when
     status = git(own.root, "status", "--porcelain", "--untracked-files=no").split()
     assert status == ["M", "pyproject.toml"]
     assert own.runner("render", "--check").stderr == "everything is as rendered\n"

@@ -40,7 +40,7 @@ def runs(project: Project, device: str = "cpu", **changes: Any) -> list[Run]:
 
 
 def test_the_page_for_contributors_names_each_method_of_a_target_and_of_its_handle() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    text = (ROOT / "docs" / "CONTRIBUTING.md").read_text("utf-8")
     named = re.findall(r"^\| `(\w+)` \|", text.partition("## Add a target\n")[2].partition("\n## ")[0], re.MULTILINE)
     methods = [name for kind in (Target, Handle) for name in vars(kind) if name.islower() and name[0] != "_"]
     assert set(named) == set(methods) - {"nodes", "left", "waited_seconds"}

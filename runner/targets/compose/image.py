@@ -12,14 +12,16 @@ import tarfile
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
+from runner.core import git
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.settings import DOCKERFILE
+from runner.records.repository import describe_repository
 from runner.targets.compose import engine
 from runner.targets.compose.base_images import LOCK as BASE_LOCK
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.containers import made
-from runner.targets.compose.service import BASES, STAGES, WORKSPACE, image_of
+from runner.targets.compose.service import BASES, REVISION, STAGES, WORKSPACE, image_of
 from trainkit.files import is_file, open_file, read_file
 from trainkit.sources import LIBRARY, read_folders
 
@@ -81,17 +83,28 @@ def named(client: DockerClient, name: str, run: Run) -> dict[str, Any]:
 def _build(settings: Settings, device: str, name: str) -> None:
     """Build with the engine's own builder; its progress goes to the screen."""
     root = settings.root
-    bases = read_lock(root)
+    values = {**read_lock(root), **_revision(root)}
     file = [] if settings.dockerfile == DOCKERFILE else ["--file", settings.dockerfile]
     words = ["docker", "build", *file, "--target", STAGES[device], "--tag", name]
-    for arg in (BASES[device], "TORCH_CPU"):
-        if value := os.environ.get(arg) or bases.get(arg):
+    for arg in (BASES[device], "TORCH_CPU", REVISION, "CREATED"):
+        if value := os.environ.get(arg) or values.get(arg):
             words += ["--build-arg", f"{arg}={value}"]
     done = subprocess.run([*words, "."], cwd=root, env={**os.environ, "DOCKER_BUILDKIT": "1"}, stdout=2, check=False)
     if done.returncode:
         raise RequestError(
             f"the image {name} cannot be built: its messages are above; {' '.join(words)} . repeats them"
         )
+
+
+def _revision(root: Path) -> dict[str, str]:
+    """Return the commit that the project is at, and when it was made: two builds of a commit give the same image."""
+    code, _ = describe_repository(root)
+    repository = git.find(root) if code.get("dirty") is not None else None
+    if repository is None:
+        return {}
+    with repository.view() as view:
+        created = view.ask("log", "-1", "--format=%cI", code["commit"]).decode().strip()
+    return {REVISION: code["commit"] + "-dirty" * code["dirty"], "CREATED": created}
 
 
 def _differs(client: DockerClient, image: Image, run: Run) -> str | None:

@@ -15,6 +15,8 @@ STAGES = {"cpu": "cpu", "cuda": "gpu"}
 """The Dockerfile's target of each device, which is also the image's tag."""
 BASES = {"cpu": "CPU_BASE_IMAGE", "cuda": "BASE_IMAGE"}
 """The build argument that names the base image of each device."""
+REVISION = "REVISION"
+"""The build argument for the commit that the image is built from."""
 WORKSPACE = "/workspace"
 """Where the project is in the image."""
 READ_ONLY = ":ro"
@@ -81,8 +83,7 @@ def build(device: str, context: str, bases: dict[str, str], dockerfile: str = DO
     """Describe how the image of a device is made from the project's folder and a base image."""
     base = BASES[device]
     args = {base: f"${{{base}:-{bases[base]}}}"}
-    if device == "cpu":
-        args["TORCH_CPU"] = "${TORCH_CPU:-}"
+    args |= {name: f"${{{name}:-}}" for name in ([REVISION, "TORCH_CPU"] if device == "cpu" else [REVISION])}
     file = {} if dockerfile == DOCKERFILE else {"dockerfile": literal(dockerfile)}
     return {"context": context, **file, "target": STAGES[device], "args": args}
 

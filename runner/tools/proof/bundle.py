@@ -49,8 +49,8 @@ class Bundle:
     The results are those of many runs or of one, the sources those of the folder in which the command was given.
     """
 
-    def __init__(self, results: Path, sources: Sources, folder: Path) -> None:
-        self.results, self.sources, self.folder = results, sources, folder
+    def __init__(self, results: Path, sources: Sources, folder: Path, *, code: bool) -> None:
+        self.results, self.sources, self.folder, self.code = results, sources, folder, code
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
         self.trees: dict[str, str] = {}
@@ -59,7 +59,10 @@ class Bundle:
     def fill(self) -> None:
         """Copy the runs and the code, make the tables, and describe it all; RunError for a record that was altered."""
         self._take_runs()
-        self._take_code()
+        if self.code:
+            self._take_code()
+        else:
+            self.left_out.append("the code: verify and reproduce take it from the clone in which they are called")
         self._make_tables()
         readme = _readme(self.records, self.trees, self.left_out)
         _put(self.folder / README, readme.encode("utf-8", "backslashreplace"))
@@ -188,7 +191,7 @@ class Bundle:
             self.left_out.append("report.html: this kit lacks the tool that makes pages")
 
 
-def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], None]) -> None:
+def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], None], *, code: bool = True) -> None:
     """Write the archive of some results whole or not at all; RequestError, RunError if it cannot be made.
 
     `say` is told what is left out and why.
@@ -197,7 +200,7 @@ def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], N
     beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     try:
         with temporary_folder("bundle") as scratch:
-            bundle = Bundle(results, Sources(root), scratch / "kit")
+            bundle = Bundle(results, Sources(root), scratch / "kit", code=code)
             bundle.folder.mkdir()
             bundle.fill()
             with files.create_file(beside) as stream:

@@ -14,6 +14,9 @@ def bundle(
         Path, typer.Argument(metavar="RESULTS", help="The folder of the records, or of one run.")
     ] = Path("results"),
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The archive.")] = Path("kit.tar"),
+    code: Annotated[
+        bool, typer.Option(help="The project's files at each commit. An archive in their own repository needs none.")
+    ] = True,
 ) -> None:
     """Make one archive of the records that others can check.
 
@@ -25,7 +28,7 @@ def bundle(
     from runner.tools.proof.bundle import write_bundle
     from trainkit.files import open_file
 
-    write_bundle(results, project_root_or_here(), output, say)
+    write_bundle(results, project_root_or_here(), output, say, code=code)
     with open_file(output) as file:
         digest = hashlib.sha256()
         while block := file.read(1 << 20):

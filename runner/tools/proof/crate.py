@@ -28,7 +28,7 @@ _TYPES = {
     ".diff": "text/x-diff",
 }
 _Entity = dict[str, Any]
-_NO_LICENCE = "The project has no file LICENSE: ask its authors."
+_NO_LICENCE = "No file LICENSE is in here: ask the authors of the project."
 _METADATA = {
     "@id": NAME,
     "@type": "CreativeWork",

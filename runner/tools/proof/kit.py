@@ -15,17 +15,21 @@ from runner.records.provenance import LOCKS
 from runner.tools.proof.altered import altered
 from runner.tools.proof.archive import TOP, difference, unpack
 from runner.tools.proof.bundle import PROJECT, RESULTS
-from runner.tools.proof.sources import LACKS, apply_changes
+from runner.tools.proof.sources import LACKS, Tree, apply_changes
 from trainkit import files
 
 
 class Kit:
-    """What an archive holds: `faults` names each file whose bytes are not those that were packed."""
+    """What an archive holds: `faults` names each file whose bytes are not those that were packed.
+
+    One without code goes with the clone of its project, if there is one here.
+    """
 
     root = None
 
-    def __init__(self, path: Path, folder: Path) -> None:
+    def __init__(self, path: Path, folder: Path, clone: Tree | None) -> None:
         self.path, self.folder = path, folder
+        self._clone = None if files.is_folder(folder / PROJECT) else clone
         self._said: list[str] = []
         try:
             known = manifest.read(files.read_file(folder / manifest.NAME, manifest.LARGEST, below=folder))
@@ -49,16 +53,18 @@ class Kit:
         folder = self.folder / PROJECT / commit
         return folder if git.is_commit(commit) and files.is_folder(folder) else None
 
-    def has(self, program: str) -> bool:  # noqa: ARG002 - as `sources.Tree` has it
-        """Return True: what an archive lacks is named by its commit."""
-        return True
+    def has(self, program: str) -> bool:
+        """Return whether the clone has the program; True for an archive with code: its commit names what it lacks."""
+        return self._clone.has(program) if self._clone else True
 
-    def here(self, program: str) -> str | None:  # noqa: ARG002 - as `sources.Tree` has it
-        """Return None: an archive is no checkout."""
-        return None
+    def here(self, program: str) -> str | None:
+        """Hash the programs of the clone; None for an archive with code, which is no checkout."""
+        return self._clone.here(program) if self._clone else None
 
     def locks(self, commit: str) -> set[str]:
         """Hash the lock files of a commit that are there."""
+        if self._clone:
+            return self._clone.locks(commit)
         tree = self.tree(commit)
         found = [tree / name for name in LOCKS if files.is_file(tree / name)] if tree else []
         return {manifest.hash_file(path, self.folder).sha256 for path in found}
@@ -69,6 +75,8 @@ class Kit:
         Returns the project's folder in it; None, and why, if that fails. Changes to other parts of the repository are
         left out: their files are not there.
         """
+        if self._clone:
+            return self._clone.check_out(code, folder, diff)
         tree = self.tree(str(code.get("commit")))
         if tree is None:
             return None, "is not in the archive"
@@ -82,17 +90,19 @@ class Kit:
 
     def lacks(self, commit: str) -> list[str]:
         """Name what the archive says that the commit does not hold."""
+        if self._clone:
+            return self._clone.lacks(commit)
         begins = {f"{begin}{PROJECT}/{commit}/": words for begin, words in LACKS.items()}
         lines = [(line, begin) for begin in begins for line in self._said if line.startswith(begin)]
         return [begins[begin].format(line.removeprefix(begin)) for line, begin in lines]
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Kit]:
+def opened(path: Path, clone: Tree | None = None) -> Iterator[Kit]:
     """Unpack an archive in a block; RunError if it was cut off or would write outside, RequestError if it is none."""
     with temporary_folder("kit") as scratch:
         unpack(path, scratch)
         folder = scratch / TOP
         if not files.is_folder(folder):
             raise RunError(f"{one_line(path)}: no level: an empty archive")
-        yield Kit(path, folder)
+        yield Kit(path, folder, clone)

@@ -79,7 +79,7 @@ def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[lis
             )
         yield [(path, require_whole(path, anyway=anyway))], Sources(project_root()), path.absolute().parent
         return
-    with opened(path) as kit:
+    with opened(path, Sources(project_root_or_here())) as kit:
         if kit.faults and not anyway:
             raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
         found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]

@@ -36,12 +36,12 @@ def verify(
     from trainkit.files import is_file
 
     notes: list[str] = []
+    here = Sources(project_root_or_here())
     if is_file(run):
-        with opened(run) as kit:
+        with opened(run, here) as kit:
             verdicts = verify_kit(kit, level)
     else:
-        inputs = Inputs(Sources(project_root_or_here())) if level else None
-        verdicts = list(verify(runs_at(run, notes), inputs))
+        verdicts = list(verify(runs_at(run, notes), Inputs(here) if level else None))
     for note in notes:
         say(f"note: {note}")
     finish(verdicts, level, {"notes": notes} if json else None)

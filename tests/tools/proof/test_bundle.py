@@ -57,6 +57,18 @@ def test_it_is_verified_and_summarised_without_unpacking_it(bundled: Project, tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_one_without_code_goes_with_the_clone_in_which_it_lies(bundled: Project, tmp_path: Path) -> None:
+    kit, elsewhere = tmp_path / "kit.tar", Project(tmp_path / "elsewhere", bundled.env)
+    elsewhere.root.mkdir()
+    ran(bundled, "bundle", "results", "--no-code", "-o", kit)
+    with tarfile.open(kit) as tar:
+        assert not any("/project/" in name for name in tar.getnames())
+    assert [run["level"] for run in json.loads(ran(bundled, "verify", kit, "--json").stdout)["runs"]] == [1, 1]
+    ran(bundled, "reproduce", kit, "--run", bundled.runs()[0].name, "--results", tmp_path / "again")
+    assert "there is no project here: go to a clone of it" in ran(elsewhere, "verify", kit, code=1).stdout
+    ran(elsewhere, "verify", kit, "--level", "0")
+
+
 def test_it_holds_what_a_reviewer_needs(bundled: Project) -> None:
     with tarfile.open(bundled.root / "kit.tar") as tar:
         names = set(tar.getnames())

@@ -33,7 +33,8 @@ END
   $pip --constraint /tmp/torch.txt --requirement "$list"
 fi
 
-$pip --target /opt/kit "$here"/distributed_experiment_kit-*.whl
+# Constraints of the base, as NVIDIA's have, are for its own packages.
+PIP_CONSTRAINT='' $pip --target /opt/kit "$here"/distributed_experiment_kit-*.whl
 echo /opt/kit > "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/distributed_experiment_kit.pth"
 printf '%s\n' '#!/usr/bin/env python' 'import sys' 'sys.path.insert(0, "/opt/kit")' \
   'from runner.cli import main' 'main()' > /usr/local/bin/runner
