@@ -5,7 +5,8 @@
 
 torchrun sets the place of its process in the environment, and TORCHELASTIC_USE_AGENT_STORE. A program that calls
 `torch.multiprocessing.spawn` passes them on, and then none of its processes makes the store that the others wait for
-(torch/distributed/rendezvous.py, `_torchelastic_use_agent_store`).
+(torch/distributed/rendezvous.py, `_torchelastic_use_agent_store`). PET_ are the defaults of torchrun's own options: a
+program that calls torchrun itself would take the port that is taken.
 """
 
 import os
@@ -26,7 +27,7 @@ def without_place(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        if name not in OF_A_PROCESS and not name.startswith("TORCHELASTIC_")
+        if name not in OF_A_PROCESS and not name.startswith(("TORCHELASTIC_", "PET_"))
     }
 
 

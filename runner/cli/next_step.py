@@ -1,11 +1,18 @@
 """What `runner` alone says below its help: the next sensible command in this folder."""
 
+import shlex
+from contextlib import suppress
 from pathlib import Path
 
+from runner.core.capabilities import capability
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions.settings import nearest
+from runner.records.decode import read_record
+from runner.records.folder import LARGEST_RECORD
+from runner.report.reading import BROKEN, fate_of
+from trainkit.files import read_file
 
 
 def next_step(here: Path) -> str:
@@ -16,11 +23,16 @@ def next_step(here: Path) -> str:
     except RequestError as error:
         return f"mend the settings: {error}"
     results = (project.root if project else here) / "results"
-    if next(results.glob("*/*/run.json"), None):
-        place = "results/" if results.parent == here else one_line(results)
+    if newest := max(results.glob("*/*/run.json"), key=lambda path: path.parent.name, default=None):
+        place = "results/" if results.parent == here else one_line(shlex.quote(str(results)))
+        with suppress(*BROKEN):
+            record = read_record(read_file(newest, LARGEST_RECORD))
+            if record.status == "running" and fate_of(record, newest.parent).status != "running":
+                return f"runner recover {place}    finishes the newest run, whose runner was killed"
         return f"runner summarize {place}    makes the table of the records"
     if not experiments:
-        return "runner init    finds your training script and writes its definition"
+        scripts = capability("script")
+        return str(scripts.command_of(here)) if scripts else "runner list    shows the experiments of a project"
     if len(experiments) > 1:
         return f"runner list    shows the {len(experiments)} experiments, each of which `runner run NAME` runs"
     return f"runner run {experiments[0].stem}    runs the experiment and keeps a record of it"

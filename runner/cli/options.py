@@ -1,5 +1,6 @@
 """The words that several commands take, and what they stand for."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -7,6 +8,7 @@ import typer
 
 from runner.cli.lines import say
 from runner.core.errors import RequestError, did_you_mean
+from runner.core.text import one_line
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Plan
 
@@ -78,9 +80,24 @@ def plan_of(
 def experiment_of(name: str) -> Experiment:
     """Load an experiment."""
     from runner.definitions import experiment as definition
+    from runner.definitions.settings import nearest
 
+    if nearest(here()) is None and not name.endswith((".yaml", ".yml")):
+        meant = did_you_mean(f"{name}.py", sorted(path.name for path in here().glob("*.py")))
+        raise RequestError(
+            f"no experiment '{one_line(name)}', for this folder is in no project: runner run train.py runs a script"
+            f" without one, runner init makes it one{meant}"
+        )
     root = project_root()
     return definition.load(definition.find(name, root), root)
+
+
+def is_script(word: str) -> bool:
+    """Return whether a word names a script, or a folder to look for one in, and no experiment."""
+    if word.endswith((".py", ".ipynb")):
+        return True
+    is_there = os.path.exists(word)  # noqa: PTH110 - a long name is no error
+    return is_there and not word.endswith((".yaml", ".yml")) and word not in complete_experiment(word)
 
 
 def device_of(word: str) -> str:

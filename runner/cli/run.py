@@ -19,6 +19,7 @@ from runner.cli.options import (
     complete_experiment,
     device_of,
     here,
+    is_script,
     options_of,
     plan_of,
 )
@@ -53,8 +54,8 @@ def run(
 
     words = options_of(on, with_)
     target = targets.load(on, words)
-    is_script = experiment.endswith((".py", ".ipynb"))
-    if is_script:
+    without_definition = is_script(experiment)
+    if without_definition:
         made = _plan_of_script(experiment, arguments or [], layout, only, change, repeat, device, start=not dry_run)
     elif arguments:
         raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
@@ -64,7 +65,7 @@ def run(
         for planned in made.runs:
             show_document(target.spec(planned).text())
         return
-    if is_script:
+    if without_definition:
         from runner.records.folder import keep_out_of_git
 
         keep_out_of_git(results)

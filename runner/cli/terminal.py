@@ -28,6 +28,8 @@ from runner.report.table import Grid, Table
 _REFRESH = 4
 _PLAIN_SECONDS = 10.0
 _LONGEST = 500
+_WARNING = "magenta"
+"""Yellow and white are not to be seen on a light background."""
 _TITLE = "  {:<7} {}"
 
 
@@ -94,7 +96,7 @@ class Screen:
         what = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}.get(
             why, "that did not work"
         )
-        self.note(f"{what}: ending the processes and collecting what was printed ...", "yellow")
+        self.note(f"{what}: ending the processes and collecting what was printed ...", _WARNING)
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
         """Print how a run ended; of a failed one also who failed first, why, and what to do."""
@@ -105,7 +107,7 @@ class Screen:
         if record.status == "completed":
             self.note(f"✓ {name}  {_result(record)}", "green")
             for doubt in record.doubts:
-                self.note(f"  doubtful: {doubt}", "yellow")
+                self.note(f"  doubtful: {doubt}", _WARNING)
             return
         self.note(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
         for shown in _failure_card(record):
@@ -114,7 +116,7 @@ class Screen:
 
     def left_out(self, run: Run) -> None:
         """Print that a further repeat of a failed cell is not run."""
-        self.note(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", "yellow")
+        self.note(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", _WARNING)
 
     def _render(self) -> RenderableType:
         """Draw the run in progress: which it is, how far, and what is left."""
@@ -199,6 +201,8 @@ def _print_grid(console: Console, grid: Grid, style: str = "") -> None:
     if fitted.left_out:
         below.append(f"a wider terminal, or --format markdown, also shows: {', '.join(fitted.left_out)}")
     console.print()
+    if fitted.equal:
+        console.print(Text(line(f"in every row: {', '.join(fitted.equal)}"), style))
     console.print(drawn)
     for note in below:
         console.print(Text(line(note), style))
@@ -213,7 +217,7 @@ def print_columns(rows: list[tuple[str, ...]]) -> None:
     Console(highlight=False, markup=False).print(grid)
 
 
-_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", _WARNING), "wrong": ("✗", "red")}
 
 
 def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
@@ -248,7 +252,7 @@ def _result(record: Record) -> str:
     return "  ".join(words)
 
 
-_COLOURS = {"d": "blue", "#": "green", "-": "magenta", "x": "yellow", ".": "red", "o": "white"}
+_COLOURS = {"d": "blue", "#": "green", "-": "magenta", "x": "bold", ".": "red"}
 
 
 def print_explanation(lines: list[str], rows: list[tuple[str, str, str]]) -> None:

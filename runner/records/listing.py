@@ -15,7 +15,7 @@ RECORD = "run.json"
 def list_runs(results: Path, left_out: list[str]) -> list[str]:
     """Return where below a folder each run with a record lies, and note what is left out; RequestError without one."""
     if not results.is_dir():
-        raise RequestError(f"{results}: there is no such folder; make a first run with: runner run quickstart")
+        raise RequestError(f"{results}: there is no such folder; `runner` alone says how to make a first one")
     found = []
     base = len(str(results)) + 1
     for entry in run_folders(results, left_out):

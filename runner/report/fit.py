@@ -16,13 +16,14 @@ _DOTTED_NAME = re.compile(r"[^\W\d]\w*\.[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Fitted:
-    """A grid as it is drawn: heads of several lines, notes to which its cells refer, and the columns left out."""
+    """A grid as it is drawn: heads of several lines, notes, the columns left out, and those with one value."""
 
     head: list[list[str]]
     lines: list[list[str]]
     gap: int = 3
     footnotes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    equal: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -38,6 +39,7 @@ def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
         _with_folded_heads,
         _without_common_prefixes,
         _with_footnotes,
+        _without_equal,
         lambda form: replace(form, head=[[SHORT.get(line, line) for line in head] for head in form.head]),
         *(partial(_without, name) for name in DISPENSABLE),
     ]
@@ -96,6 +98,16 @@ def _with_footnotes(form: Fitted) -> Fitted:
     numbers = {reason: number for number, reason in enumerate(long, start=1)}
     lines = [[*line[:-1], f"no ({numbers[line[-1]]})"] if line[-1] in numbers else line for line in form.lines]
     return replace(form, lines=lines, footnotes=tuple(f"({number}) {reason}" for reason, number in numbers.items()))
+
+
+def _without_equal(form: Fitted) -> Fitted:
+    """Say once above what is the same in every row, but for the first column and the last."""
+    inner = range(1, len(form.head) - 1) if len(form.lines) > 1 else ()
+    equal = {place for place in inner if len({line[place] for line in form.lines}) == 1}
+    keep = [place for place in range(len(form.head)) if place not in equal]
+    said = tuple(f"{form.names[place]} {form.lines[0][place]}" for place in sorted(equal))
+    lines = [[line[place] for place in keep] for line in form.lines]
+    return replace(form, head=[form.head[place] for place in keep], lines=lines, equal=said)
 
 
 def _without(name: str, form: Fitted) -> Fitted:

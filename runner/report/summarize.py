@@ -18,7 +18,7 @@ from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import DEFAULT, Confidence
 
-NO_RUNS = "no runs in it yet; make a first one with: runner run quickstart"
+NO_RUNS = "no runs in it yet; `runner` alone says how to make a first one"
 _Figure = Annotated[float, msgspec.Meta(gt=1e-12, le=1e18)]
 _Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Loss = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]

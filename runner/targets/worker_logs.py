@@ -138,8 +138,8 @@ class BoundedLines:
         self._is_cut = False
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the lines that this block completes."""
-        *ends, begun = block.split(b"\n")
+        """Return the lines that this block completes; a bar of progress ends each by a return."""
+        *ends, begun = block.replace(b"\r", b"\n").split(b"\n")
         lines = []
         for end in ends:
             self._extend(end)

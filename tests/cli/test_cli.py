@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from runner.cli.commands import FURTHER, MAIN
 from tests.support.projects import Project
+from tests.support.records import Make
 
 GOLDEN = Path(__file__).parent / "golden"
 RUNNER = str(Path(sys.executable).with_name("runner"))
@@ -47,14 +49,20 @@ def test_without_a_command_the_help_is_shown(project: Project) -> None:
         assert project.runner(command, "--help").code == 0
 
 
-def test_without_a_command_the_next_sensible_one_is_named(project: Project) -> None:
+def test_without_a_command_the_next_sensible_one_is_named(project: Project, make: Make) -> None:
     def following() -> str:
         shown = project.runner()
         assert (shown.code, shown.stderr) == (0, "")
         return shown.stdout.partition("\nNext: ")[2].partition("    ")[0]
 
     (project.root / "runner.toml").unlink()
-    assert following() == "runner init"
+    assert following().startswith("no training script here (none of 3 Python files trains")
+    for name in ("train.py", "other.py"):
+        (project.root / name).write_text("import torch\nloss.backward()\noptimizer.step()\nmain()\n")
+        assert following() == "runner run train.py --layout 1x1"
+    (project.root / "other.py").rename(project.root / "train_b.py")
+    (project.root / "train.py").rename(project.root / "train_a.py")
+    assert following().startswith("2 scripts may be the training: train_a.py, train_b.py; name one: runner run train_a")
     (project.root / "runner.toml").write_text("definitions = 3\n")
     assert following().startswith("mend the settings: ")
     (project.root / "runner.toml").write_text("definitions = 'studies'\n")
@@ -68,6 +76,12 @@ def test_without_a_command_the_next_sensible_one_is_named(project: Project) -> N
     record.parent.mkdir(parents=True)
     record.touch()
     assert following() == "runner summarize results/"
+    record.unlink()
+    killed = make.run(project.root / "results", 1.0).path / "run.json"
+    kept = json.loads(killed.read_text())
+    kept["launch"]["runner"] |= {"host": socket.gethostname(), "pid_started": 0.0}
+    killed.write_text(json.dumps(kept | {"status": "running", "outcome": None}))
+    assert following() == "runner recover results/"
 
 
 def test_the_version_is_said(project: Project) -> None:
@@ -112,7 +126,7 @@ BAD_REQUESTS = [
     ),
     (["run", "tiny", "--on", "lokal"], "no target 'lokal'; did you mean 'local'?"),
     (["run"], "Missing argument 'EXPERIMENT'"),
-    (["summarize", "nowhere"], "nowhere: there is no such folder; make a first run with: runner run quickstart"),
+    (["summarize", "nowhere"], "nowhere: there is no such folder; `runner` alone says how"),
     (["summarize", "--format", "xml"], "--format xml: there is table, markdown, csv, latex, json"),
     (["summarize", "--json"], "--json: write --format json; see runner summarize --help"),
     (["explain", "nowhere"], "nowhere: no run's folder, it holds no run.json: name one of results/<experiment>/"),

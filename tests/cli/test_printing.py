@@ -1,12 +1,15 @@
 """Text from outside is printed without a control character, an escape sequence, or a line of its own."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.cli.lines import line, show_document
+from runner.cli.terminal import Screen, print_explanation, print_findings, print_table
+from runner.report.table import Table
 from tests.support.launches import BEGINNING
 from tests.support.projects import Project, make_project
 
@@ -77,6 +80,21 @@ def test_no_output_holds_a_control_character(evil: Project, words: list[str]) ->
 def test_no_terminal_gets_an_escape_sequence_from_outside(evil: Project, words: list[str]) -> None:
     _, shown = evil.on_a_terminal(*words)
     assert not RAW.search(shown), shown.encode("unicode_escape")
+
+
+def test_colours_are_left_out_if_that_is_asked_for(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    for wanted in ({"FORCE_COLOR": "1"}, {"FORCE_COLOR": "1", "NO_COLOR": "1"}):
+        for name, value in wanted.items():
+            monkeypatch.setenv(name, value)
+        with Screen() as screen:
+            screen.stopping("interrupted")
+            screen.note("done", "green")
+        print_table(Table("t", ["layout", "claimed"], [["1x1", "yes"]]))
+        print_findings([("warning", "torch", "here", "old", "newer")])
+        print_explanation([], [("rank 0", "d#-x.o", "1 s")])
+        coloured = re.findall(r"\x1b\[(?:\d+;)*[34]\d[;m]", "".join(capfd.readouterr()))
+        assert bool(coloured) == ("NO_COLOR" not in wanted)
+        assert not re.search(r"\[(?:\d+;)*3[37]m", "".join(coloured)), "yellow and white are lost on a light background"
 
 
 @pytest.mark.slow

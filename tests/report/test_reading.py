@@ -74,14 +74,14 @@ def test_a_run_without_a_record_is_a_note_that_says_how_to_make_it(results: Path
 
 
 def test_a_folder_that_is_not_there_and_an_empty_one_say_how_to_make_a_first_run(results: Path) -> None:
-    with pytest.raises(RequestError, match="there is no such folder; make a first run with: runner run quickstart"):
+    with pytest.raises(RequestError, match="there is no such folder; `runner` alone says how to make a first one"):
         summarize(results)
     results.mkdir()
     (results / "README.md").write_text("as in a fresh clone")
     blocks, notes = summarize(results)
     assert blocks == []
     assert len(notes) == 1
-    assert "make a first one with: runner run quickstart" in notes[0]
+    assert "`runner` alone says how to make a first one" in notes[0]
 
 
 def test_one_experiment_can_be_chosen(results: Path, make: Make) -> None:

@@ -85,10 +85,12 @@ def test_the_table_of_every_definition_fits_100_columns_and_at_80_columns_names_
             for grid in (table, table.published):
                 fitted = fit(grid, columns)
                 assert set(fitted.left_out) <= may_lack
-                assert len(fitted.head) + len(fitted.left_out) == len(grid.head)
+                assert len(fitted.head) + len(fitted.left_out) + len(fitted.equal) == len(grid.head)
                 assert len(fitted.lines) == len(grid.lines)
                 for cells in fitted.lines:
                     assert any(line.split() == " ".join(cells).split() for line in printed), cells
+                for equal in fitted.equal:
+                    assert any(line.startswith("in every row: ") and equal in line for line in printed)
                 for left_out in fitted.left_out:
                     assert any(line.startswith("a wider terminal") and left_out in line for line in printed)
 
@@ -111,6 +113,15 @@ def test_work_that_grows_with_the_processes_is_not_said_to_be_the_same_in_all_ro
         "weak scaling; global batch 100, 200; 1,000 or 2,000 samples trained in 10 steps; torch 2.3.1, 2.4.0"
     )
     assert "; 1,000 samples trained in 10 steps; torch 2.3.1" in to_table(block(base() + pair())).common[0]
+
+
+def test_a_column_with_one_value_is_said_once_before_another_is_left_out() -> None:
+    lines = [["1x1", "3", "41%", "98%", "the baseline"], ["1x2", "3", "31%", "98%", "yes"]]
+    grid = Grid("", ["layout", "n", "MFU", "accuracy", "claimed"], lines)
+    assert fit(grid, 40).equal == ()
+    fitted = fit(grid, 30)
+    assert (fitted.equal, fitted.left_out) == (("n 3", "accuracy 98%"), ())
+    assert fitted.lines == [["1x1", "41%", "the baseline"], ["1x2", "31%", "yes"]]
 
 
 def test_a_long_reason_becomes_a_footnote_and_equal_reasons_share_one() -> None:

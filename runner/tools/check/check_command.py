@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from runner.cli.lines import say, show, show_document
-from runner.cli.options import Change, Device, complete_experiment, device_of, here, plan_of
+from runner.cli.options import Change, Device, complete_experiment, device_of, here, is_script, plan_of
 from runner.core.capabilities import capability
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -75,7 +75,7 @@ def _program(experiment: str, line: list[str], changes: list[str], device: str, 
     cells: dict[int, Cell] = {}
     root, alone = Path(), False
     for processes in (1, world):
-        if experiment.endswith((".py", ".ipynb")):
+        if is_script(experiment):
             root, cells[processes] = _of_script(
                 experiment, [_filled(word, processes) for word in line], changes, device
             )
@@ -97,9 +97,7 @@ def _of_script(script: str, line: list[str], changes: list[str], device: str) ->
     scripts = capability("script")
     if scripts is None:
         raise RequestError(f"{script}: this kit lacks runner/tools/init, which reads scripts without a definition")
-    path = Path(script).absolute()
-    folder = here() if path.is_relative_to(here()) else path.parent
-    found: tuple[Path, Cell] = scripts.cell_of(folder, str(path.relative_to(folder)), line, changes, device)
+    found: tuple[Path, Cell] = scripts.cell_of(here(), script, line, changes, device)
     return found
 
 

@@ -44,7 +44,7 @@ class Choice:
     why: str
 
 
-def choose(root: Path, tree: Tree) -> Choice:
+def choose(root: Path, tree: Tree, command: str) -> Choice:
     """Choose the script that trains; RequestError if there is none, or if several are as good."""
     left = LARGEST_TOTAL
     found: list[Choice] = []
@@ -56,13 +56,13 @@ def choose(root: Path, tree: Tree) -> Choice:
         if _may_start(root / script) and (choice := judge(root, script)):
             found.append(choice)
     if not found:
-        _refuse(tree)
+        _refuse(tree, command)
     found.sort(key=lambda choice: -choice.score)
     best = [choice for choice in found if found[0].score - choice.score < _MARGIN]
     if len(best) > 1:
         names = listed(one_line(choice.modules.script, 100) for choice in best)
-        first = one_line(shlex.quote(as_path(best[0].modules.script)))
-        raise RequestError(f"{len(best)} scripts may be the training: {names}; name one: runner init {first}")
+        first = one_line(shlex.quote(as_path(os.path.relpath(root / best[0].modules.script))))
+        raise RequestError(f"{len(best)} scripts may be the training: {names}; name one: {command} {first}")
     return best[0]
 
 
@@ -108,14 +108,14 @@ def _why(modules: Modules, *, named: bool) -> str:
     return "; ".join([*(["as named"] if named else []), *words])
 
 
-def _refuse(tree: Tree) -> NoReturn:
-    way_out = "name one: runner init path/to/train.py"
+def _refuse(tree: Tree, command: str) -> NoReturn:
+    way_out = f"name one: {command} path/to/train.py"
     notes = f"; {len(tree.unread)} folders could not be read: {listed(tree.unread, most=3)}" if tree.unread else ""
     if tree.cut:
         notes += f"; only the first {len(tree.scripts):,} Python files were looked at"
     if tree.notebooks and not tree.scripts:
         msg = f"no training script here, only notebooks ({listed(tree.notebooks, most=3)}), and torchrun starts scripts"
-        msg += ": save one as a script with `jupyter nbconvert --to script`, then runner init path/to/train.py"
+        msg += f": save one as a script with `jupyter nbconvert --to script`, then {command} path/to/train.py"
         raise RequestError(one_line(msg + notes))
     beside = f"; notebooks are not started: {listed(tree.notebooks, most=3)}" if tree.notebooks else ""
     looked = f"none of {len(tree.scripts):,} Python files trains and can be run" if tree.scripts else "no Python files"

@@ -28,7 +28,7 @@ _PACKAGES = {
     "Levenshtein": "levenshtein",
 }  # fmt: skip
 """Packages whose name is not that of their module."""
-INIT = "runner init"
+INIT, RUN = "runner init", "runner run"
 _BARE = re.compile(r"\w{1,100}(?:Error|Exception|Exit)")
 _NEWER_TORCH = re.compile(r"^AttributeError: module 'torch' has no attribute '(\w{1,60})'")
 _RANK = re.compile(r"^\[rank\d{1,6}\]:")
@@ -49,13 +49,14 @@ _HELP = (
     ),
 )
 """What a script says whose default cannot run here, and arguments that help: the first that it has is named."""
+_ASKS = re.compile(r"\binput\(|\bstdin\b|\bgetpass\b|\bPrompt\b")
 _OF_TORCH = ("torch", "functorch")
 _REQUIREMENTS = ("requirements.txt", "requirements.lock", "requirements/base.txt")
 
 
-def run_command(script: str) -> str:
-    """Return the command that runs a script without a definition."""
-    return f"runner run {shlex.quote(script)}"
+def run_command(script: Path) -> str:
+    """Return the command that runs a script without a definition, given in the current folder."""
+    return f"{RUN} {shlex.quote(os.path.relpath(script))}"
 
 
 def torch_is_missing() -> str:
@@ -80,11 +81,12 @@ def describe(trial: Trial, root: Path, script: str, program: Program, command: s
     said = one_line(_with_line(why, lines) or trial.record.reason or "it printed nothing", 300)
     where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
     way_out = f"mend that, or give it arguments: {command} --set name=value"
-    if why.startswith("EOFError"):
-        way_out = f"it asks for input, and a run has no terminal: give that as an argument, {command} --set name=value"
+    place = _last_own_line(lines, root)
+    if why.startswith("EOFError") or _ASKS.search(place):
+        way_out = f"it asks for input at {place}, and a run has no terminal: let it take that from an argument"
     elif args := _that_help(lines, program):
         way_out = f"try {command} {args}"
-    elif _TAKES_GPU.search(why) and (place := _last_own_line(lines, root)):
+    elif place and _TAKES_GPU.search(why):
         way_out = f"it takes a GPU at {place}"
     elif path := _beside(why, root, script):
         way_out = f"{shown(path)} is beside the script: call the runner in {one_line((root / script).parent)}"

@@ -51,16 +51,18 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         if tried.failed:
             said, is_kept = failure.describe(tried, proposal.root, script, proposal.program, command)
             raise RequestError(said)
+        limit = f"a run of its own is ended after {LIMIT_SECONDS} s, unless a definition gives it more"
         took = tried.record.metrics.get("wall_seconds", seconds)
         how = f"after {took:.1f} s, by itself"
         if tried.ended_early:
-            limit = f"a run of its own may take {LIMIT_SECONDS} s"
             how = f"by the runner after {took:.0f} s, before it was done: {limit}"
         say(f"ended: {how}")
-        if short:
-            words = " ".join(f"--set {key}={value}" for key, value in short.items())
+        fewer = short or (arguments.for_first_try(proposal.program, {}) if tried.ended_early else {})
+        if fewer:
+            words = " ".join(f"--set {key}={value}" for key, value in fewer.items())
             again = f"runner run {proposal.name}" if command == INIT else command
-            say(f"note: this run was a short one; for a quick table of such: {again} {words}")
+            what = f"this run was a short one, and {limit}" if short else "it has an argument that shortens it"
+            say(f"note: {what}; for a quick table of such: {again} {words}")
         return recognise(tried)
     finally:
         if not is_kept:
@@ -72,7 +74,8 @@ def say_output(reading: Reading, *, tried: bool) -> None:
     if reading.dialects == ("none",) and not tried:
         say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
     elif reading.dialects == ("none",):
-        say("output: no dialect reads it, so a run is timed from its launch to its end; docs/dialects.md adds one")
+        what = "it printed nothing" if reading.is_silent else "no dialect reads it"
+        say(f"output: {what}, so a run is timed from its launch to its end; docs/dialects.md adds one")
     elif reading.dialects:
         say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}")
     else:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from runner.tools.init import arguments, source, tree
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import definition_lines
-from runner.tools.init.failure import INIT, run_command
+from runner.tools.init.failure import INIT, RUN, run_command
 from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
@@ -90,7 +91,14 @@ def propose(
     """
     git = repository(here)
     settings = project(here, git)
-    choice = _choice(here, settings.root, git, script)
+    command = INIT if line is None else RUN
+    if line is not None and script is not None:
+        named = Path(os.path.normpath(here / script))
+        if os.path.isdir(named) and not is_file(named / "__main__.py"):  # noqa: PTH112 - a long name is no error
+            return propose(named, None, name, words, line)
+        if os.path.isfile(named) and not named.is_relative_to(settings.root):  # noqa: PTH113
+            return propose(named.parent, str(named), name, words, line)
+    choice = _choice(here, settings.root, git, script, command)
     started, path = placement(choice.modules)
     chosen_name = _name_of(choice.modules.script, settings.root, name)
     if line is not None:
@@ -108,9 +116,16 @@ def propose(
     program = _with_command(program, args)
     if names := arguments.missing(program, args):
         script = choice.modules.script
-        command = INIT if line is None else run_command(script)
+        command = command if line is None else run_command(settings.root / script)
         raise RequestError(arguments.needs(script, names, program, settings.root, command))
     return Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
+
+
+def choice_of(here: Path) -> tuple[Path, Choice]:
+    """Return the project that a folder is in, and the script that trains there."""
+    git = repository(here)
+    root = project(here, git).root
+    return root, _choice(here, root, git, None, RUN)
 
 
 def project(here: Path, git: Repository) -> Settings:
@@ -121,7 +136,7 @@ def project(here: Path, git: Repository) -> Settings:
     return Settings(here)
 
 
-def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choice:
+def _choice(here: Path, root: Path, git: Repository, script: str | None, command: str) -> Choice:
     if script is not None:
         named = _script_of(script, here, root)
         choice = judge(root, named, named=True)
@@ -133,7 +148,7 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None) -> Choi
     below = here.relative_to(root).as_posix()
     if below != ".":
         found.scripts = [f"{below}/{name}" for name in found.scripts]
-    return choose(root, found)
+    return choose(root, found, command)
 
 
 def _script_of(word: str, here: Path, root: Path) -> str:
@@ -142,7 +157,8 @@ def _script_of(word: str, here: Path, root: Path) -> str:
     name = one_line(word, 200)
     if path.suffix == ".ipynb":
         raise RequestError(
-            f"{name} is a notebook, and torchrun starts scripts: save it as one with `jupyter nbconvert --to script`"
+            f"{name} is a notebook, and torchrun starts scripts: save it as one with `jupyter nbconvert --to script"
+            f" {shlex.quote(name)}`"
         )
     if path.suffix in (".yaml", ".yml", ".toml", ".json"):
         raise RequestError(

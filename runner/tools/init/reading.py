@@ -35,6 +35,8 @@ class Reading:
     why_measure: str = ""
     note: str = ""
     """What a person should know of a dialect that was not taken."""
+    is_silent: bool = False
+    """Nothing was printed."""
 
 
 def unread() -> Reading:
@@ -65,7 +67,8 @@ def recognise(trial: Trial) -> Reading:
         covered |= _fields(left.pop(name))
         chosen.append(name)
     if not chosen:
-        return replace(unread(), note=note)
+        printed = any(path.lstat().st_size for path in (trial.folder / "raw").rglob("*std*"))
+        return replace(unread(), note=note, is_silent=not printed)
     best = _read(trial, tuple(chosen))
     if best.status != "completed" and not trial.ended_early:
         chosen = chosen[:1]

@@ -31,10 +31,12 @@ class Sign:
     FABRIC = "Fabric"
     DEEPSPEED = "deepspeed.initialize()"
     SPAWN = "spawn()"
+    LAUNCH = "torchrun"
     SAMPLER = "DistributedSampler"
     PREPARE = "accelerator.prepare()"
     ARGUMENTS = "arguments"
     EVENTS = "event lines"
+    STDIN = "sys.stdin"
 
 
 _CALLS = {
@@ -48,6 +50,7 @@ _CALLS = {
     **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), Sign.ARGUMENTS),
     "EventLog": Sign.EVENTS,
 }
+_LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _SPAWNS = ("spawn", "start_processes")
 
 
@@ -96,6 +99,10 @@ def read(path: Path) -> Source | None:
         elif isinstance(node, ast.Call):
             signs |= set(_of_call(node))
             devices = devices or _devices(node)
+        elif isinstance(node, ast.Constant) and node.value in _LAUNCHERS:
+            signs.add(Sign.LAUNCH)
+        elif isinstance(node, ast.Attribute) and dotted(node) == "sys.stdin":
+            signs.add(Sign.STDIN)
         elif isinstance(node, ast.FunctionDef):
             signs |= {sign for decorator in node.decorator_list for sign in _of_decorator(decorator)}
     guarded = any(isinstance(node, ast.If) and _is_guard(node.test) for node in tree.body)

@@ -39,13 +39,14 @@ def traits(modules: Modules) -> Traits:
         why_scaling=why_scaling,
         cpu_alone=parallel and lightning and _devices(modules) in (None, "'auto'", "-1", "'-1'"),
         events=Sign.EVENTS in signs,
-        spawns={Sign.SPAWN, Sign.GROUP} <= signs,
+        spawns={Sign.SPAWN, Sign.GROUP} <= signs or _launches(modules, signs),
     )
 
 
 def _layout(modules: Modules, signs: set[str], *, lightning: bool) -> tuple[bool, str]:
-    if Sign.SPAWN in signs:
-        return False, "nodes x processes; the script starts its processes itself (spawn)"
+    if Sign.SPAWN in signs or _launches(modules, signs):
+        how = "spawn" if Sign.SPAWN in signs else Sign.LAUNCH
+        return False, f"nodes x processes; the script starts its processes itself ({how})"
     if lightning:
         devices = _devices(modules)
         if devices and (devices.isdigit() or devices.startswith("[")) and "WORLD_SIZE" not in devices:
@@ -56,6 +57,11 @@ def _layout(modules: Modules, signs: set[str], *, lightning: bool) -> tuple[bool
     if Sign.TRAINER in signs and set(modules.frameworks) & _TRAINERS:
         return True, "nodes x processes; the Trainer shares the work among them"
     return False, "nodes x processes; add 1x2 once the script calls init_process_group() and trains with DDP"
+
+
+def _launches(modules: Modules, signs: set[str]) -> bool:
+    """Return whether the script itself calls torchrun; one that is a process of that group too may be started so."""
+    return Sign.LAUNCH in modules.files[modules.script].signs and Sign.GROUP not in signs
 
 
 def _devices(modules: Modules) -> str | None:

@@ -1,5 +1,6 @@
 """A script that is run without a definition: what `runner init` would write is used in memory."""
 
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ from runner.definitions.options.option import spell
 from runner.definitions.plan import Cell, make_plan
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
-from runner.tools.init.proposal import Proposal, propose
+from runner.tools.init.proposal import Proposal, choice_of, propose
+from runner.tools.init.source import Sign
+from runner.tools.init.traits import traits
 
 FIRST_SECONDS = 60
 """When the first run is ended."""
@@ -31,16 +34,31 @@ def experiment_of(
     """
     proposal = propose(here, script, None, changes, line)
     _refuse_several_processes(proposal, layouts)
-    named = proposal.choice.modules.script
+    if Sign.STDIN in proposal.choice.modules.signs:
+        say("note: it reads sys.stdin, which is empty in a run")
+    named, root = proposal.choice.modules.script, proposal.root
     say(f"script: {named}: {proposal.choice.why}")
-    reading = read_first_run(proposal, device, FIRST_SECONDS, run_command(named)) if start else unread(proposal)
+    reading = read_first_run(proposal, device, FIRST_SECONDS, run_command(root / named)) if start else unread(proposal)
     say_output(reading, tried=start)
     with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)
     found = proposal.traits
-    keep = shlex.join(["runner", "init", named, *(word for pair in proposal.args.items() for word in _set(*pair))])
+    script = os.path.relpath(root / named) if here.is_relative_to(root) else named
+    keep = shlex.join(["runner", "init", script, *(word for pair in proposal.args.items() for word in _set(*pair))])
+    keep = keep if here.is_relative_to(root) else f"cd {shlex.quote(str(root))} && {keep}"
     say(f"definition: {found.scaling} scaling ({found.why_scaling}), timed by {reading.measure}; to keep it: {keep}")
-    return replace(experiment, path=proposal.root / named)
+    return replace(experiment, path=root / named)
+
+
+def command_of(here: Path) -> str:
+    """Return the command that runs the training script of a folder, or why it is not to be found, and what it does."""
+    try:
+        root, choice = choice_of(here)
+    except RequestError as error:
+        return str(error)
+    layouts = "--layout 1x1 --layout 1x2" if traits(choice.modules).parallel else "--layout 1x1"
+    what = "runs your script and keeps records of it; runner init writes its definition"
+    return f"{run_command(root / choice.modules.script)} {layouts}    {what}"
 
 
 def cell_of(folder: Path, script: str, line: list[str], changes: list[str], device: str) -> tuple[Path, Cell]:
@@ -65,4 +83,5 @@ def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:
         if several and not proposal.traits.parallel:
             raise RequestError(
                 f"{proposal.choice.modules.script}: --layout {word}: {proposal.traits.why_layout.partition('; ')[2]}"
+                + ": leave --layout out, and give it their number as an argument of its own" * proposal.traits.spawns
             )

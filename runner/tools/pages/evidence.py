@@ -142,7 +142,7 @@ def _choose(selection: Selection) -> tuple[Block, list[Block]]:
     """Return the newest block, and the others of its experiment; a page is about one experiment."""
     experiments = sorted({block.first.experiment for block in selection.blocks})
     if not experiments:
-        raise RequestError("no runs, so there is no evidence to show; make a first one with: runner run quickstart")
+        raise RequestError("no runs, so there is no evidence to show; `runner` alone says how to make a first one")
     if len(experiments) > 1:
         named = did_you_mean("", experiments).removeprefix("; ")
         raise RequestError(f"--evidence is a page about one experiment: choose it with --experiment; {one_line(named)}")

@@ -1,5 +1,7 @@
 """A script that is run without a definition: `runner run train.py -- ARGS`."""
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -62,7 +64,9 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
         ),
         (["main.py", "--epochs", "1"], "No such option: --epochs; see runner run --help; the arguments of main.py"),
         (["absent.py"], "no script absent.py here"),
-        (["train.ipynb"], "train.ipynb is a notebook, and torchrun starts scripts"),
+        (["main"], "no experiment 'main', for this folder is in no project: runner run train.py runs a script"),
+        (["README.md"], "README.md is no Python file"),
+        (["train.ipynb"], "train.ipynb is a notebook, and torchrun starts scripts: save it as one with `jupyter "),
         (["net", "--", "--epochs", "1"], "--epochs: net is no script; give arguments as --set name=value"),
     ],
     ids=" ".join,
@@ -82,7 +86,8 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
         (NEEDS_A_GPU, "; try runner run train.py --set backend=gloo"),
         (ASSERTS, "train.py failed in its first run: AssertionError at "),
         (ASSERTS, "train.py:4: assert data; "),
-        ("import torch\ninput()\n", "it asks for input, and a run has no terminal"),
+        ("import torch\ninput()\n", "; it asks for input at train.py:2: input(), and a run has no terminal"),
+        ("import sys\nint(sys.stdin.readline())\n", "; it asks for input at train.py:2: int(sys.stdin.readline())"),
         (
             "import torch\n\ntorch.cuda.set_device(0)\n",
             "; it takes a GPU at train.py:3: torch.cuda.set_device(0)",
@@ -92,7 +97,7 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
             " has no torch.new_thing: another version may, or it is a slip",
         ),
     ],
-    ids=["nccl", "an exception without a text", "its line", "input", "a GPU", "another torch"],
+    ids=["nccl", "an exception without a text", "its line", "input", "stdin", "a GPU", "another torch"],
 )
 def test_a_script_that_fails_here_is_one_line_with_the_way_out(folder: Project, text: str, says: str) -> None:
     (folder.root / "train.py").write_text(text)
@@ -111,6 +116,44 @@ def test_a_script_that_reads_what_lies_beside_it_is_to_be_called_there(folder: P
     said = done.stderr.splitlines()[-1]
     assert "; 'data/train.txt' is beside the script: call the runner in " in said
     assert said.endswith("/lm")
+
+
+TRAINS = "import torch\n\nfor _ in range(3):\n    loss.backward()\n    optimizer.step()\n"
+SPAWNS = TRAINS + 'subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "train.py"])\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "starts", "within", "keeps"),
+    [
+        (["package"], "package/__main__.py", "", "package/__main__.py"),
+        (["scripts"], "fit.py", "mine/scripts", "fit.py"),
+        (["../outside/fit.py"], "fit.py", "outside", "fit.py"),
+        (["place.py", "--", "3", "data/"], "place.py 3 data/", "", "place.py --set argv1=3 --set argv2=data/"),
+        (["launch.py"], "-m trainkit.alone launch.py", "", "launch.py"),
+        (["stdin.py"], "stdin.py", "", "stdin.py"),
+    ],
+    ids=["a package", "a folder", "outside", "by place", "starts torchrun itself", "reads stdin"],
+)
+def test_what_can_be_run_is_run_where_it_is(
+    folder: Project, words: list[str], starts: str, within: str, keeps: str
+) -> None:
+    scripts = {
+        "mine/package/__main__.py": TRAINS,
+        "mine/scripts/fit.py": TRAINS,
+        "mine/launch.py": SPAWNS,
+        "mine/stdin.py": "import sys\nfor line in sys.stdin: pass\n" + TRAINS,
+        "mine/place.py": "import sys\n_, lines, path = sys.argv\n" + TRAINS,
+        "outside/fit.py": TRAINS,
+    }
+    for name, text in scripts.items():
+        (folder.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.root / name).write_text(text)
+    done = Project(folder.root / "mine", folder.env).runner("run", "--dry-run", "--repeat", "1", *words)
+    assert done.code == 0, done.snapshot
+    assert json.loads(done.stdout)["nodes"][0]["argv"][-len(starts.split()) :] == starts.split()
+    place = f"cd {shlex.quote(str(folder.root / within))} && " if within else ""
+    assert done.stderr.endswith(f"; to keep it: {place}runner init {keeps}\n")
+    assert ("note: it reads sys.stdin, which is empty in a run" in done.stderr) == (words == ["stdin.py"])
 
 
 OPTIONS = {

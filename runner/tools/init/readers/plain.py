@@ -19,6 +19,7 @@ _NO_PARSERS = {
     *("torch_geometric", "gymnasium", "gym", "joblib", "dotenv", "setuptools", "packaging", "regex", "nltk"),
 }
 """Libraries that do not read the command line of a script that imports them."""
+_MOST_PLACES = 20
 _JOINS = ("split", "partition", "index", "find")
 
 
@@ -51,12 +52,27 @@ def read(code: Code) -> Interface:
     It may if it, or what it imports from its project, looks at `sys.argv` or runs other code, and if it imports a
     library that may.
     """
-    splits = False
+    splits, places = False, 0
     is_open = bool(code.outside - _NO_PARSERS)
     for source in code.sources:
         by_hand = bool(source.part.names & {"argv", "orig_argv"}) or "sys.argv" in source.part.origins.values()
         is_open |= by_hand or any(last(call.func) in _RUNS_OTHERS for call in code.calls(source))
+        places = max([places, *(map(_place, ast.walk(source.tree)) if by_hand else ())])
         splits |= by_hand and any(
             last(call.func) in _JOINS and any("=" in text for text in texts(call.args)) for call in source.part.calls
         )
-    return Interface("plain", is_open=is_open, style=JOINED if splits else WORDS)
+    names = [] if splits else [f"argv{place + 1}" for place in range(min(places, _MOST_PLACES))]
+    options = {name: Option(name) for name in names}
+    return Interface("plain", options, is_open=is_open, style=JOINED if splits else WORDS)
+
+
+def _place(node: ast.AST) -> int:
+    """Return how many arguments are known by a piece of the source: `sys.argv[2]`, or `_, lines, path = sys.argv`."""
+    if isinstance(node, ast.Subscript) and last(node.value) == "argv":
+        place = literal(node.slice)
+        return place if isinstance(place, int) else 0
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+        is_part = isinstance(node.value, ast.Subscript) and last(node.value.value) == "argv"
+        names = node.targets[0].elts
+        return len(names) if is_part else len(names) - 1 if last(node.value) == "argv" else 0
+    return 0
