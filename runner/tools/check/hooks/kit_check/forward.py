@@ -85,6 +85,8 @@ def _before(torch, module, args, kwargs):
     tensors = rows.tensors_in([args, kwargs])
     number = rows.rows_of(tensors)
     fields = {} if state.current is not None else {"hashes": rows.hashes(tensors, number)}
+    if trains:
+        replay.use_batches()
     if trains and state.current is None and recorder.mode != "replay":
         replay.keep_arguments(args, kwargs)
     state.forward_rows = number

@@ -17,6 +17,7 @@ _bytes = 0
 _weights = []
 _steps = []
 _batches = {}
+_used = {}
 _arguments = []
 _targets = []
 _saved = False
@@ -109,6 +110,19 @@ def keep_batch(key, number, batch, index):
     """Keep a batch of a loader's pass."""
     if _keeps():
         _batches.setdefault(key, {}).setdefault(number, []).append((_copied(batch), index))
+        _used[key, number] = [*_used.get((key, number), ()), False]
+
+
+def use_batches():
+    """Note that the last batch of each pass was used: some programs give every rank all, of which it takes its own."""
+    for used in _used.values():
+        used[-1] = True
+
+
+def _taken(key, number):
+    """Return the batches of a pass that were used; one that fetches a batch ahead uses all."""
+    given, used = _batches[key][number], _used[key, number]
+    return [batch for batch, is_used in zip(given, used) if is_used] if 1 < sum(used) < len(used) - 1 else given
 
 
 def keep_arguments(args, kwargs):
@@ -135,7 +149,7 @@ def save():
         "weights": _weights,
         "after": [rows.sampled(parameter) for parameter in state.parameters()],
         "steps": _steps,
-        "batches": {key: [passes[number] for number in sorted(passes)] for key, passes in _batches.items()},
+        "batches": {key: [_taken(key, number) for number in sorted(passes)] for key, passes in _batches.items()},
         "arguments": _arguments,
         "targets": _targets,
     }
