@@ -88,6 +88,10 @@ def judge_gradients(
         return
     noise = next((e["relative"] for rank in (replay, order) if rank for e in rank.of("order")), 0.0) or 0.0
     half = any(event["half"] for event in ranks[0].of("forward"))
+    if noise > _HALF:
+        why = "another order of the ranks gives other gradients, as what the loss compares with is not in the batch"
+        verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {why}")
+        return
     limit = max(_HALF if half else _EXACT, _ORDERS * noise)
     verdict.facts.append(
         f"first gradient against one process with the batches of all ranks: {compared[0]['relative']:.1e} off, scale "

@@ -250,15 +250,24 @@ def _joined(values):
 
 
 def arguments(args, kwargs):
-    """Return the arguments that all ranks gave to the model, if no loader brings them."""
+    """Return the arguments that all ranks gave to the model, if no loader brings them.
+
+    One process whose batch has the same rows in another order keeps it, as what it compares them with has its order.
+    """
     if state.current is not None or not _ranks or not _ranks[0]["arguments"]:
         return args, kwargs
     number = _given.get("arguments", 0)
     _given["arguments"] = number + 1
     if any(number >= len(rank["arguments"]) for rank in _ranks):
         return args, kwargs
-    order = reversed(_ranks) if _reversed else _ranks
-    return _joined([rank["arguments"][number] for rank in order])
+    parts = [rank["arguments"][number] for rank in (reversed(_ranks) if _reversed else _ranks)]
+    state.has_own_rows = sorted(_rows([args, kwargs])) == sorted(row for part in parts for row in _rows(part))
+    return (args, kwargs) if state.has_own_rows else _joined(parts)
+
+
+def _rows(values):
+    tensors = rows.tensors_in(values)
+    return rows.hashes(tensors, rows.rows_of(tensors))
 
 
 def target(input, target):
@@ -267,7 +276,7 @@ def target(input, target):
         return target
     number = _given.get("targets", 0)
     _given["targets"] = number + 1
-    if any(number >= len(rank["targets"]) for rank in _ranks):
+    if state.has_own_rows or any(number >= len(rank["targets"]) for rank in _ranks):
         return target
     order = reversed(_ranks) if _reversed else _ranks
     return _joined([rank["targets"][number] for rank in order])
