@@ -151,6 +151,8 @@ class Pass:
             if self.before >= _WHOLE_PASSES + _SHORT_PASSES and state.steps:
                 recorder.leave()
             return False
+        if self._delivered % recorder.world:
+            return False  # ranks that take turns at the batches of one loader have had as many each
         if self.before >= _WHOLE_PASSES:
             return True
         cap = _caps.get("train" if self.trains else "other")
