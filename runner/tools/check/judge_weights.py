@@ -113,7 +113,8 @@ def judge_gradients(
         several = len(ranks)
         is_scaled = cosine > 0.9 and any(math.isclose(scale, by, rel_tol=0.15) for by in (several, 1 / several))
     else:
-        is_scaled = cosine > 1 - max(limit, 1e-6) and abs(scale - 1) > limit
+        sideways = math.sqrt(max(0.0, 1 - cosine**2))
+        is_scaled = abs(scale - 1) > max(limit, 10 * sideways)  # the scale is nearly all of the difference
     if is_scaled:
         _scaled(event, ranks, alone, place, root, verdict)
     elif drawn:
