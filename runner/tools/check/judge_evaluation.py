@@ -75,7 +75,9 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int) -> Finding |
         if said and len(part.samples) < size:
             text = said["text"].strip()[:80]
             evidence = f"rank {rank} prints a figure of its own {len(part.samples)} of {size} samples: {text}"
-            return found("partial-evaluation", evidence, said["place"], rank=rank, epoch=number)
+            loader = part.of_loader if len(parts) == 1 else None
+            place = (loader.sampler_place or loader.loader) if loader else said["place"]
+            return found("partial-evaluation", evidence, place, rank=rank, epoch=number)
     return None
 
 
