@@ -10,6 +10,8 @@ from runner.tools.check.source_lines import divides, loss_line
 _EXACT = 1e-4
 """Relative difference of gradients in single precision on a CPU that another order of summation does not reach."""
 _HALF = 3e-2
+_FEW_ELEMENTS = 8
+"""What has no more may be a count or a loss."""
 _ORDERS = 30
 """So many times the difference that another order of the ranks gives by itself is no finding."""
 
@@ -45,30 +47,45 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         verdict.findings.append(found("initial-weights", evidence, place, rank=1, step=0))
     else:
         step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
-        evidence = _why_not_averaged(ranks, step)
-        verdict.findings.append(found("not-averaged", evidence, _averaging_place(ranks, place), rank=1, step=step))
+        how, place = _averaging(ranks[0], place)
+        evidence = f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
+        verdict.findings.append(found("not-averaged", evidence, place, rank=1, step=step))
     return False
 
 
-def _why_not_averaged(ranks: list[Rank], step: int) -> str:
-    wraps = any(rank.first("ddp") for rank in ranks)
-    averages = any(event["gradient"] for rank in ranks for event in rank.of("collective"))
-    how = "nothing reduces them"
-    if wraps:
-        bare = any(event["bare"] for rank in ranks for event in rank.of("forward") if event["train"])
-        how = "the forward pass goes to the module inside of DistributedDataParallel" if bare else "despite the wrapper"
-    elif averages:
-        how = "a collective reduces only some of them, or another copy"
-    return f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
+def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
+    """Return how a rank's gradients are averaged, if at all, and the line that has to be changed."""
+    if wrapper := rank.first("ddp"):
+        bare = next((event for event in rank.of("forward") if event["bare"] and event["train"]), None)
+        if bare:
+            return "the forward pass goes to the module inside of DistributedDataParallel", bare["place"]
+        other = next((event for event in rank.of("model") if event["trained"] and not event["wrapped"]), None)
+        if other:
+            return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
+        backward = rank.first("backward")
+        return "despite the wrapper", backward["place"] if backward else model
+    before, behind = list[Event](), list[Event]()
+    step: Event | None = None
+    for event in rank.events:
+        if event["kind"] == "step":
+            step = step or event
+        elif event["kind"] == "backward" and step:
+            break
+        elif event["kind"] == "backward":
+            before = []
+        elif event["kind"] == "collective" and event["name"] not in ("barrier", "broadcast"):
+            if event["gradient"] or event["elements"] > _FEW_ELEMENTS:
+                (behind if step else before).append(event)
+    if before:
+        return "a collective reduces only some of them, or a copy", before[-1]["place"]
+    if behind and step:
+        return "they are reduced behind the step", _in_function(behind[0]["place"], step["place"])
+    return "nothing reduces them", model
 
 
-def _averaging_place(ranks: list[Rank], model: Place) -> Place:
-    if any(rank.first("ddp") for rank in ranks):
-        bare = next((event for event in ranks[0].of("forward") if event["bare"] and event["train"]), None)
-        backward = ranks[0].first("backward")
-        return bare["place"] if bare else backward["place"] if backward else model
-    reduces = next((event for event in ranks[0].of("collective") if event["gradient"]), None)
-    return reduces["place"] if reduces else model
+def _in_function(place: Place, other: Place) -> Place:
+    """Return the frame of a place in the function of another place; the place if it has none."""
+    return next(([frame] for frame in place if other and frame[2] == other[0][2]), place)
 
 
 def judge_gradients(

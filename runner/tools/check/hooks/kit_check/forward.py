@@ -137,8 +137,11 @@ def _describe(module):
     bare = next((part for part in inner if part in state.wrapped), None)
     if bare is not None:
         weakest = _born.get(id(bare), (None, weakest))[1]
+    trained = {id(parameter) for parameter in state.parameters()}
     recorder.emit(
         "model",
+        wrapped=bare is not None,
+        trained=any(id(parameter) in trained for parameter in module.parameters()),
         name=type(module).__name__,
         place=weakest,
         batch_norm=bool(names & set(_BATCH_NORMS)),
