@@ -48,7 +48,9 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
     else:
         step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
         how, place = _averaging(ranks[0], place)
-        evidence = f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
+        evidence = (
+            f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
+        )
         verdict.findings.append(found("not-averaged", evidence, place, rank=1, step=step))
     return False
 
@@ -64,23 +66,21 @@ def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
             return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
         backward = rank.first("backward")
         return "despite the wrapper", backward["place"] if backward else model
-    before, behind = list[Event](), list[Event]()
-    step: Event | None = None
-    for event in rank.events:
-        if event["kind"] == "step":
-            step = step or event
-        elif event["kind"] == "backward" and step:
-            break
-        elif event["kind"] == "backward":
-            before = []
-        elif event["kind"] == "collective" and event["name"] not in ("barrier", "broadcast"):
-            if event["gradient"] or event["elements"] > _FEW_ELEMENTS:
-                (behind if step else before).append(event)
-    if before:
+    backward, step = (
+        next((at for at, event in enumerate(rank.events) if event["kind"] == kind), 0) for kind in ("backward", "step")
+    )
+    after = next((at for at, e in enumerate(rank.events) if e["kind"] == "backward" and at > step), len(rank.events))
+    if before := _reductions(rank.events[backward:step]):
         return "a collective reduces only some of them, or a copy", before[-1]["place"]
-    if behind and step:
-        return "they are reduced behind the step", _in_function(behind[0]["place"], step["place"])
+    if behind := _reductions(rank.events[step:after]):
+        return "they are reduced behind the step", _in_function(behind[0]["place"], rank.events[step]["place"])
     return "nothing reduces them", model
+
+
+def _reductions(events: list[Event]) -> list[Event]:
+    """Return the collectives on what may be gradients, and no count or loss."""
+    found_ = [event for event in events if event["kind"] == "collective" and "broadcast" not in event["name"]]
+    return [event for event in found_ if event["gradient"] or event["elements"] > _FEW_ELEMENTS]
 
 
 def _in_function(place: Place, other: Place) -> Place:

@@ -39,7 +39,6 @@ class Pass:
     is_whole: bool = True
     is_broken: bool = True
 
-
     def leave_out_skipped(self) -> bool:
         """Leave out the batches that the program passed over: some give every rank all, of which it trains on its own.
 

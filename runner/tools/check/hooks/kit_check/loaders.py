@@ -212,7 +212,7 @@ class Pass:
 
 def _place_of(sampler):
     """Return where a sampler gives out its samples, if the program has written that, or where it was made."""
-    code = getattr(type(sampler).__iter__, "__code__", None)
+    code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
     if code is not None and recorder.is_own(code.co_filename):
         return [recorder.line(code.co_filename, code.co_firstlineno, code.co_name)]
     try:
