@@ -66,11 +66,11 @@ def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
             return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
         backward = rank.first("backward")
         return "despite the wrapper", backward["place"] if backward else model
-    backward, step = (
-        next((at for at, event in enumerate(rank.events) if event["kind"] == kind), 0) for kind in ("backward", "step")
-    )
-    after = next((at for at, e in enumerate(rank.events) if e["kind"] == "backward" and at > step), len(rank.events))
-    if before := _reductions(rank.events[backward:step]):
+    kinds = [event["kind"] for event in rank.events]
+    step = kinds.index("step")
+    began = kinds.index("backward") if "backward" in kinds[:step] else step
+    after = kinds.index("backward", step) if "backward" in kinds[step:] else len(kinds)
+    if before := _reductions(rank.events[began:step]):
         return "a collective reduces only some of them, or a copy", before[-1]["place"]
     if behind := _reductions(rank.events[step:after]):
         return "they are reduced behind the step", _in_function(behind[0]["place"], rank.events[step]["place"])

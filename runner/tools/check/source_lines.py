@@ -155,10 +155,9 @@ def _definitions(tree: ast.AST, scope: ast.AST, name: str) -> Iterator[tuple[ast
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name == name and not given:
             for part in _inside(function):
-                gives = isinstance(part, ast.Assign | ast.Return) and part.value
-                value = gives or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Yield) and part.value)
-                if value:
-                    yield part, value, function
+                is_call = isinstance(part, ast.Expr) and not isinstance(part.value, ast.Yield)
+                if isinstance(part, ast.Assign | ast.Return | ast.Expr) and part.value and not is_call:
+                    yield part, part.value, function
 
 
 def _given(scope: ast.AST, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.AST]]:
