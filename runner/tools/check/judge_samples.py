@@ -127,7 +127,9 @@ def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path)
         if alone - union > max(_allowed(ours), 0.02 * alone):
             training = ours[0][epoch]
             place = _where(training, root)
-            if training.key == "by hand" or training.is_broken:
+            if training.is_skipped:
+                place = training.place
+            elif training.key == "by hand" or training.is_broken:
                 work = work_line(root, training.place)
                 place = place if work == training.place and not training.is_broken else work
             evidence = f"in epoch {epoch + 1} the ranks train on {union} different samples, one process on {alone}"

@@ -38,21 +38,22 @@ class Pass:
     trains: bool = False
     is_whole: bool = True
     is_broken: bool = True
+    is_skipped: bool = False
 
-    def leave_out_skipped(self) -> bool:
+    def leave_out_skipped(self) -> None:
         """Leave out the batches that the program passed over: some give every rank all, of which it trains on its own.
 
         One that fetches a batch ahead has as many forward passes as batches, but for one.
         """
         if not 1 < sum(self.is_used) < len(self.batches) - 1:
-            return False
+            return
         samples, at = list[tuple[Hashable, Hashable]](), 0
         for number, is_used in zip(self.batches, self.is_used, strict=True):
             samples += self.samples[at : at + number] if is_used else []
             at += number
         self.samples = samples
         self.batches = [number for number, is_used in zip(self.batches, self.is_used, strict=True) if is_used]
-        return True
+        self.is_skipped = True
 
 
 @dataclass
@@ -142,9 +143,9 @@ class Rank:
             elif kind == "pass_end":
                 found = passes[event["number"]]
                 found.is_broken = False
-                is_skipped = found.leave_out_skipped()
+                found.leave_out_skipped()
                 is_empty = event["cut"] and not event["rest"] and not found.batches
-                if event["rest"] is None or is_empty or (is_skipped and event["rest"]):
+                if event["rest"] is None or is_empty or (found.is_skipped and event["rest"]):
                     found.is_whole = False
                 else:
                     found.samples += [(index, None) for index in event["rest"]]
