@@ -70,6 +70,15 @@ class Recorder:
         self._file.close()
         self._file = None
 
+    def nearly_end(self):
+        """Write what would be written at the end: the process may not come to it."""
+        if self.is_here:
+            for function in self.at_exit:
+                with self.guarded():
+                    function()
+            self.emit("destroy")
+            self._file.flush()
+
     def leave(self):
         """End the program, as all that is to be seen was seen."""
         self.emit("cut", why="steps")
