@@ -137,17 +137,20 @@ def judge_gradients(
     elif drawn:
         verdict.unknown.append("gradients: the model draws random numbers that cannot be taken away, so they differ")
     elif not batch_norm:
-        _uneven(event, len(ranks), limit, place, verdict)
+        _uneven(event, ranks, limit, place, verdict)
 
 
-def _uneven(event: Event, several: int, limit: float, place: Place, verdict: Verdict) -> None:
+def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict: Verdict) -> None:
     off = f"{event['relative']:.1%} off"
     weights, rest = event.get("weights"), event.get("rest")
     if not weights or rest is None or rest > 1e-3 + limit:
         why = "and is no sum of theirs: the loss depends on which samples share a batch"
         verdict.unknown.append(f"gradients: that of one process with the batches of all ranks is {off}, {why}")
         return
-    used = event.get("used_weights") or [1 / several] * several
+    reduces = next((each for each in ranks[0].of("collective") if each["gradient"]), None)
+    if reduces and len({tuple(rank.trainings[0].batches[:1]) for rank in ranks}) > 1:
+        place = reduces["place"]  # batches of unequal size: the average has to weigh them, not the loss
+    used = event.get("used_weights") or [1 / len(ranks)] * len(ranks)
     wanted, given = (" and ".join(f"{weight / (sum(each) or 1):.4f}" for weight in each) for each in (weights, used))
     evidence = (
         f"at step {event['step']} the gradients of the ranks weigh {given}; in one process with the same samples they "
