@@ -51,10 +51,14 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding |
     if distinct is not None and distinct < size:
         evidence = f"the ranks evaluate {distinct} different samples, one process {size}"
         return found("partial-evaluation", evidence, place, epoch=number)
-    counts = [part.rows for part in parts]
-    if whole.rows is None or None in counts:
+    counts = [part.rows for part in parts if part.rows is not None]
+    if whole.rows is None or not counts:
         return None
-    counted = sum(count or 0 for count in counts)
+    counted = sum(counts)
+    if max(counts) > max(len(part.samples) for part in parts):
+        counted = max(counts)  # behind a gather each rank counts the samples of all
+    elif len(counts) < len(parts):
+        return None
     values = {value for event in joined for value in event["after"] or ()}
     # A program that leaves the repeated samples out later, by a mask, sums a count that is right.
     trimmed = whole.rows in values and counted not in values
@@ -71,7 +75,9 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int) -> Finding |
         if said and len(part.samples) < size:
             text = said["text"].strip()[:80]
             evidence = f"rank {rank} prints a figure of its own {len(part.samples)} of {size} samples: {text}"
-            return found("partial-evaluation", evidence, said["place"], rank=rank, epoch=number)
+            loader = part.of_loader if len(parts) == 1 else None
+            place = (loader.sampler_place or loader.loader) if loader else said["place"]
+            return found("partial-evaluation", evidence, place, rank=rank, epoch=number)
     return None
 
 

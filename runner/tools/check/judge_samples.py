@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runner.tools.check.finding import Finding, Verdict, found
 from runner.tools.check.observation import Pass, Place, Rank
-from runner.tools.check.source_lines import epoch_loop, work_line
+from runner.tools.check.source_lines import epoch_loop, part_line, work_line
 
 Name = Callable[[tuple[Hashable, Hashable]], Hashable]
 
@@ -24,7 +24,7 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         )
     else:
         # A split of each rank's own makes samples overlap and others missing: the first cause is named.
-        cause = _leak(alone, ranks) or _overlap(theirs, ours, name) or _missing(theirs, ours, name, root)
+        cause = _leak(alone, ranks) or _overlap(theirs, ours, name, ranks, root) or _missing(theirs, ours, name, root)
         order = _same_order(theirs, ours, name, ranks, root)
         verdict.findings += [finding for finding in (cause, order) if finding is not None]
         sizes = ", ".join(str(len(passes[0].samples)) for passes in ours)
@@ -88,7 +88,7 @@ def _allowed(ours: list[list[Pass]]) -> int:
     return max(len(ours), min(batch, total // 8), total // 50)
 
 
-def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name) -> Finding | None:
+def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list[Rank], root: Path) -> Finding | None:
     natural = Counter(name(sample) for sample in theirs[0].samples)
     for epoch in range(min(map(len, ours))):
         counts = [Counter(name(sample) for sample in own[epoch].samples) for own in ours]
@@ -98,7 +98,9 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name) -> Finding 
         own = sum(number - 1 for number in natural.values())
         identical = len({tuple(name(sample) for sample in own[epoch].samples) for own in ours}) == 1
         if (identical and len(ours) > 1) or (extra > _allowed(ours) and own < 0.02 * natural.total()):
-            place = _where(ours[0][epoch])
+            place = _where(ours[0][epoch], root)
+            if ours[0][epoch].sampler == "DistributedSampler" and not identical:
+                place = differing_draw(ranks) or place  # it divides well, but not the same list on each rank
             rows = sum(len(passes[epoch].samples) for passes in ours)
             evidence = (
                 f"in epoch {epoch + 1} {extra} of the {rows} samples of the ranks come again on another rank; "
@@ -110,9 +112,10 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name) -> Finding 
     return None
 
 
-def _where(training: Pass) -> Place:
-    """Return where the samples are given out: the program's own sampler, the loader, or the loop by hand."""
-    return training.sampler_place or training.loader
+def _where(training: Pass, root: Path) -> Place:
+    """Return where the samples are given out: the sampler, where they are cut out for a rank, or the loader."""
+    of_loader = training.key != "by hand"
+    return training.sampler_place or part_line(root, training.loader, of_loader=of_loader)
 
 
 def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path) -> Finding | None:
@@ -123,9 +126,12 @@ def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path)
         union = len(_counts(ours, epoch, name))
         if alone - union > max(_allowed(ours), 0.02 * alone):
             training = ours[0][epoch]
-            place = (
-                work_line(root, training.place) if training.key == "by hand" or training.is_broken else _where(training)
-            )
+            place = _where(training, root)
+            if training.is_skipped:
+                place = training.place
+            elif training.key == "by hand" or training.is_broken:
+                work = work_line(root, training.place)
+                place = place if work == training.place and not training.is_broken else work
             evidence = f"in epoch {epoch + 1} the ranks train on {union} different samples, one process on {alone}"
             return found("missing-samples", evidence, place, epoch=epoch + 1, step=training.first_step)
     return None

@@ -10,6 +10,8 @@ from runner.tools.check.source_lines import divides, loss_line
 _EXACT = 1e-4
 """Relative difference of gradients in single precision on a CPU that another order of summation does not reach."""
 _HALF = 3e-2
+_FEW_ELEMENTS = 8
+"""What has no more may be a count or a loss."""
 _ORDERS = 30
 """So many times the difference that another order of the ranks gives by itself is no finding."""
 
@@ -45,30 +47,45 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         verdict.findings.append(found("initial-weights", evidence, place, rank=1, step=0))
     else:
         step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
-        evidence = _why_not_averaged(ranks, step)
-        verdict.findings.append(found("not-averaged", evidence, _averaging_place(ranks, place), rank=1, step=step))
+        how, place = _averaging(ranks[0], place)
+        evidence = (
+            f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
+        )
+        verdict.findings.append(found("not-averaged", evidence, place, rank=1, step=step))
     return False
 
 
-def _why_not_averaged(ranks: list[Rank], step: int) -> str:
-    wraps = any(rank.first("ddp") for rank in ranks)
-    averages = any(event["gradient"] for rank in ranks for event in rank.of("collective"))
-    how = "nothing reduces them"
-    if wraps:
-        bare = any(event["bare"] for rank in ranks for event in rank.of("forward") if event["train"])
-        how = "the forward pass goes to the module inside of DistributedDataParallel" if bare else "despite the wrapper"
-    elif averages:
-        how = "a collective reduces only some of them, or another copy"
-    return f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
+def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
+    """Return how a rank's gradients are averaged, if at all, and the line that has to be changed."""
+    if wrapper := rank.first("ddp"):
+        bare = next((event for event in rank.of("forward") if event["bare"] and event["train"]), None)
+        if bare:
+            return "the forward pass goes to the module inside of DistributedDataParallel", bare["place"]
+        other = next((event for event in rank.of("model") if event["trained"] and not event["wrapped"]), None)
+        if other:
+            return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
+        backward = rank.first("backward")
+        return "despite the wrapper", backward["place"] if backward else model
+    kinds = [event["kind"] for event in rank.events]
+    step = kinds.index("step")
+    began = kinds.index("backward") if "backward" in kinds[:step] else step
+    after = kinds.index("backward", step) if "backward" in kinds[step:] else len(kinds)
+    if before := _reductions(rank.events[began:step]):
+        return "a collective reduces only some of them, or a copy", before[-1]["place"]
+    if behind := _reductions(rank.events[step:after]):
+        return "they are reduced behind the step", _in_function(behind[0]["place"], rank.events[step]["place"])
+    return "nothing reduces them", model
 
 
-def _averaging_place(ranks: list[Rank], model: Place) -> Place:
-    if any(rank.first("ddp") for rank in ranks):
-        bare = next((event for event in ranks[0].of("forward") if event["bare"] and event["train"]), None)
-        backward = ranks[0].first("backward")
-        return bare["place"] if bare else backward["place"] if backward else model
-    reduces = next((event for event in ranks[0].of("collective") if event["gradient"]), None)
-    return reduces["place"] if reduces else model
+def _reductions(events: list[Event]) -> list[Event]:
+    """Return the collectives on what may be gradients, and no count or loss."""
+    found_ = [event for event in events if event["kind"] == "collective" and "broadcast" not in event["name"]]
+    return [event for event in found_ if event["gradient"] or event["elements"] > _FEW_ELEMENTS]
+
+
+def _in_function(place: Place, other: Place) -> Place:
+    """Return the frame of a place in the function of another place; the place if it has none."""
+    return next(([frame] for frame in place if other and frame[2] == other[0][2]), place)
 
 
 def judge_gradients(
@@ -88,6 +105,10 @@ def judge_gradients(
         return
     noise = next((e["relative"] for rank in (replay, order) if rank for e in rank.of("order")), 0.0) or 0.0
     half = any(event["half"] for event in ranks[0].of("forward"))
+    if noise > _HALF:
+        why = "another order of the ranks gives other gradients, as what the loss compares with is not in the batch"
+        verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {why}")
+        return
     limit = max(_HALF if half else _EXACT, _ORDERS * noise)
     verdict.facts.append(
         f"first gradient against one process with the batches of all ranks: {compared[0]['relative']:.1e} off, scale "
@@ -109,23 +130,27 @@ def judge_gradients(
         several = len(ranks)
         is_scaled = cosine > 0.9 and any(math.isclose(scale, by, rel_tol=0.15) for by in (several, 1 / several))
     else:
-        is_scaled = cosine > 1 - max(limit, 1e-6) and abs(scale - 1) > limit
+        sideways = math.sqrt(max(0.0, 1 - cosine**2))
+        is_scaled = abs(scale - 1) > max(limit, 10 * sideways)  # the scale is nearly all of the difference
     if is_scaled:
         _scaled(event, ranks, alone, place, root, verdict)
     elif drawn:
         verdict.unknown.append("gradients: the model draws random numbers that cannot be taken away, so they differ")
     elif not batch_norm:
-        _uneven(event, len(ranks), limit, place, verdict)
+        _uneven(event, ranks, limit, place, verdict)
 
 
-def _uneven(event: Event, several: int, limit: float, place: Place, verdict: Verdict) -> None:
+def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict: Verdict) -> None:
     off = f"{event['relative']:.1%} off"
     weights, rest = event.get("weights"), event.get("rest")
     if not weights or rest is None or rest > 1e-3 + limit:
         why = "and is no sum of theirs: the loss depends on which samples share a batch"
         verdict.unknown.append(f"gradients: that of one process with the batches of all ranks is {off}, {why}")
         return
-    used = event.get("used_weights") or [1 / several] * several
+    reduces = next((each for each in ranks[0].of("collective") if each["gradient"]), None)
+    if reduces and len({tuple(rank.trainings[0].batches[:1]) for rank in ranks}) > 1:
+        place = reduces["place"]  # batches of unequal size: the average has to weigh them, not the loss
+    used = event.get("used_weights") or [1 / len(ranks)] * len(ranks)
     wanted, given = (" and ".join(f"{weight / (sum(each) or 1):.4f}" for weight in each) for each in (weights, used))
     evidence = (
         f"at step {event['step']} the gradients of the ranks weigh {given}; in one process with the same samples they "

@@ -21,7 +21,7 @@ class Pass:
     """One iteration over a loader, or one epoch of a loop that takes its samples by hand.
 
     `samples` has (index, content) of each sample in order; one of them may be unknown. `is_whole` says whether they are
-    all that the pass would have had.
+    all that the pass would have had. `is_used` says of each batch whether a forward pass came before the next batch.
     """
 
     key: str
@@ -34,9 +34,26 @@ class Pass:
     first_step: int = 0
     samples: list[tuple[Hashable, Hashable]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
+    is_used: list[bool] = field(default_factory=list)
     trains: bool = False
     is_whole: bool = True
     is_broken: bool = True
+    is_skipped: bool = False
+
+    def leave_out_skipped(self) -> None:
+        """Leave out the batches that the program passed over: some give every rank all, of which it trains on its own.
+
+        One that fetches a batch ahead has as many forward passes as batches, but for one.
+        """
+        if not 1 < sum(self.is_used) < len(self.batches) - 1:
+            return
+        samples, at = list[tuple[Hashable, Hashable]](), 0
+        for number, is_used in zip(self.batches, self.is_used, strict=True):
+            samples += self.samples[at : at + number] if is_used else []
+            at += number
+        self.samples = samples
+        self.batches = [number for number, is_used in zip(self.batches, self.is_used, strict=True) if is_used]
+        self.is_skipped = True
 
 
 @dataclass
@@ -119,10 +136,16 @@ class Rank:
                 hashes = event["hashes"] or [None] * len(indices)
                 found.samples += zip(indices, hashes, strict=False)
                 found.batches.append(len(indices))
+                found.is_used.append(False)
+            elif kind == "forward" and event["train"]:
+                for found in passes.values():
+                    found.is_used[-1:] = [True] if found.is_used else []
             elif kind == "pass_end":
                 found = passes[event["number"]]
                 found.is_broken = False
-                if event["rest"] is None or (event["cut"] and not event["rest"] and found.batches == []):
+                found.leave_out_skipped()
+                is_empty = event["cut"] and not event["rest"] and not found.batches
+                if event["rest"] is None or is_empty or (found.is_skipped and event["rest"]):
                     found.is_whole = False
                 else:
                     found.samples += [(index, None) for index in event["rest"]]

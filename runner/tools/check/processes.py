@@ -144,12 +144,13 @@ def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float) -> 
 
 
 def _is_over(job: Job, pid: int) -> bool:
-    """Return whether the observer of a process has seen its end."""
+    """Return whether the observer of a process has seen its end, or that it destroyed its process group and no more."""
     try:
         with (job.folder / f"{pid}.jsonl").open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - 200))
-            return b'{"kind": "end"' in file.read()
+            last = file.read().rstrip().rpartition(b"\n")[2]
+            return last.startswith((b'{"kind": "end"', b'{"kind": "destroy"'))
     except OSError:
         return False
 

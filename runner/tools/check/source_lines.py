@@ -114,6 +114,95 @@ def work_line(root: Path, place: Place) -> Place:
     return place
 
 
+def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
+    """Return where the samples of a rank are cut out: the nearest line behind a place that cuts by its rank.
+
+    The names of a loop by hand lead there, or the first argument of a loader, through assignments and own functions.
+    """
+    for file, line, function in place:
+        around, tree = _around(root / file, line), _tree(root / file)
+        if not around:
+            continue
+        wanted = list(_names(around[-1]))
+        if of_loader:
+            calls = [
+                node for node in ast.walk(around[-1]) if isinstance(node, ast.Call) and _last_name(node) == "DataLoader"
+            ]
+            given = [
+                call.args[0] if call.args else call.keywords[0].value for call in calls if call.args or call.keywords
+            ]
+            wanted = [name for node in given for name in _names(node)]
+        ranks = _holders(tree)
+        work = [(name, _scope(around, root / file)) for name in wanted]
+        for name, scope in work:  # it grows
+            _pass_on(tree, name, ranks)
+            for node, value, inside in _definitions(tree, scope, name):
+                cuts = any(isinstance(part, ast.Slice | ast.BinOp) for part in ast.walk(value))
+                if cuts and _says_rank(value, ranks) and node.lineno != line:
+                    return [[file, node.lineno, function]]
+                work += [(each, inside) for each in _names(value) if (each, inside) not in work]
+    return place
+
+
+def _last_name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _definitions(tree: ast.AST, scope: ast.AST, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.AST]]:
+    """Yield the statements that give a name its value, with their scopes, and those of an own function of that name."""
+    given = list(_given(scope, name)) or list(_given(tree, name))
+    yield from given
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name == name and not given:
+            for part in _inside(function):
+                is_call = isinstance(part, ast.Expr) and not isinstance(part.value, ast.Yield)
+                if isinstance(part, ast.Assign | ast.Return | ast.Expr) and part.value and not is_call:
+                    yield part, part.value, function
+
+
+def _given(scope: ast.AST, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.AST]]:
+    for node in _inside(scope):
+        if isinstance(node, ast.Assign) and name in {part for target in node.targets for part in _names(target)}:
+            yield node, node.value, scope
+        elif isinstance(node, ast.For) and name in _names(node.target):
+            yield node, node.iter, scope
+
+
+def _inside(scope: ast.AST) -> Iterator[ast.AST]:
+    """Walk through a scope, and not into the functions and classes in it."""
+    for node in ast.iter_child_nodes(scope):
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _inside(node)
+
+
+def _holders(tree: ast.AST) -> set[str]:
+    """Return the names that hold the rank or the number of processes."""
+    found = {"rank", "local_rank", *_worlds(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ("rank" in ast.unparse(node.value).lower()):
+            found |= {name for target in node.targets for name in _names(target) if len(node.targets) == 1}
+    return found
+
+
+def _says_rank(value: ast.AST, ranks: set[str]) -> bool:
+    attributes = {part.attr for part in ast.walk(value) if isinstance(part, ast.Attribute)}
+    return bool(ranks & set(_names(value)) or attributes & {"rank", "world_size", "get_rank", "get_world_size"})
+
+
+def _pass_on(tree: ast.AST, name: str, ranks: set[str]) -> None:
+    """Add the parameters of an own function that a call gives the rank or the number of processes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            calls = [call for call in ast.walk(tree) if isinstance(call, ast.Call) and _last_name(call) == name]
+            for call in calls:
+                ranks |= {
+                    parameter.arg
+                    for parameter, given in zip(node.args.args, call.args, strict=False)
+                    if _says_rank(given, ranks)
+                }
+
+
 def _names(node: ast.AST) -> Iterator[str]:
     return (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
 

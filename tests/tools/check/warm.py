@@ -45,8 +45,10 @@ class WarmServer:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin
+        assert self._process.stdout
         self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
 
     def ask(self, **request: Any) -> Any:
         assert self._process.stdin

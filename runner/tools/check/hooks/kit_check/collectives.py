@@ -37,7 +37,16 @@ def of_torch(torch):
             draws.seed_rank(torch, module.get_rank())
         return result
 
+    destroy = module.destroy_process_group
+
+    @functools.wraps(destroy)
+    def destroy_process_group(*args, **kwargs):
+        with recorder.guarded():
+            recorder.nearly_end()  # with Gloo, torch 2.3 may hang in it
+        return destroy(*args, **kwargs)
+
     module.init_process_group = distributed_c10d.init_process_group = init_process_group
+    module.destroy_process_group = distributed_c10d.destroy_process_group = destroy_process_group
 
 
 def _watched(torch, name, function):

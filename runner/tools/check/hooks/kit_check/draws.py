@@ -39,6 +39,10 @@ def _result(_, result):
     return list(first[:50]) if isinstance(first, (list, tuple)) else first
 
 
+def _state(_, generator):
+    return generator.bit_generator.state
+
+
 def _seeding(function, name):
     @functools.wraps(function)
     def seed(*args, **kwargs):
@@ -65,13 +69,33 @@ def of_numpy(numpy):
     module.shuffle = _draw(module.shuffle, "numpy.random.shuffle", _argument)
     module.permutation = _draw(module.permutation, "numpy.random.permutation", _result)
     module.choice = _draw(module.choice, "numpy.random.choice", _result)
+    module.default_rng = _draw(module.default_rng, "numpy.random.default_rng", _state)
     module.seed = _seeding(module.seed, "numpy")
 
 
 def of_sklearn(module):
-    """Put the hooks on the split of scikit-learn."""
+    """Put the hooks on the splits of scikit-learn."""
     split = _draw(module.train_test_split, "train_test_split", _result)
-    module.train_test_split = sys.modules["sklearn.model_selection._split"].train_test_split = split
+    inner = sys.modules["sklearn.model_selection._split"]
+    module.train_test_split = inner.train_test_split = split
+    for kind in (inner.BaseCrossValidator, inner.BaseShuffleSplit):
+        kind.split = _folds(kind.split)
+
+
+def _folds(function):
+    """Write what a splitter draws for each fold; the program's line is the one that asks for it."""
+
+    @functools.wraps(function)
+    def split(*args, **kwargs):
+        for fold in function(*args, **kwargs):
+            with recorder.guarded():
+                place = recorder.place()
+                if recorder.is_here and place:
+                    text = repr(_result(args, fold))
+                    recorder.emit("draw", name="split", number=zlib.crc32(text.encode()), place=place)
+            yield fold
+
+    return split
 
 
 def of_datasets(module):

@@ -85,6 +85,8 @@ def _before(torch, module, args, kwargs):
     tensors = rows.tensors_in([args, kwargs])
     number = rows.rows_of(tensors)
     fields = {} if state.current is not None else {"hashes": rows.hashes(tensors, number)}
+    if trains:
+        replay.use_batches()
     if trains and state.current is None and recorder.mode != "replay":
         replay.keep_arguments(args, kwargs)
     state.forward_rows = number
@@ -135,8 +137,11 @@ def _describe(module):
     bare = next((part for part in inner if part in state.wrapped), None)
     if bare is not None:
         weakest = _born.get(id(bare), (None, weakest))[1]
+    trained = {id(parameter) for parameter in state.parameters()}
     recorder.emit(
         "model",
+        wrapped=bare is not None,
+        trained=any(id(parameter) in trained for parameter in module.parameters()),
         name=type(module).__name__,
         place=weakest,
         batch_norm=bool(names & set(_BATCH_NORMS)),
@@ -175,7 +180,7 @@ def _equality(torch, function):
     @functools.wraps(function)
     def equality(*args, **kwargs):
         result = function(*args, **kwargs)
-        if not torch.is_grad_enabled() and not state.depth and isinstance(result, torch.Tensor) and result.dim():
+        if not state.depth and isinstance(result, torch.Tensor) and result.dim():
             with recorder.guarded():
                 expected = getattr(state, "forward_rows", 0)
                 _count("equal", expected if expected in result.shape else len(result))

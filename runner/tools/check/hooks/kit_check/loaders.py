@@ -106,7 +106,7 @@ class Pass:
             key=self.key,
             loader=place,
             sampler=type(sampler).__name__,
-            sampler_place=_places.get(sampler, []) if sampler is not None else [],
+            sampler_place=_place_of(sampler),
             size=length() if length else None,
             base=next(number for number, known in enumerate(_datasets) if known is base),
             batch_size=loader.batch_size,
@@ -151,6 +151,8 @@ class Pass:
             if self.before >= _WHOLE_PASSES + _SHORT_PASSES and state.steps:
                 recorder.leave()
             return False
+        if self._delivered % recorder.world:
+            return False  # ranks that take turns at the batches of one loader have had as many each
         if self.before >= _WHOLE_PASSES:
             return True
         cap = _caps.get("train" if self.trains else "other")
@@ -206,6 +208,17 @@ class Pass:
             raise StopIteration
         self._delivered += 1
         return replay.joined(self._saved.pop(0), self._loader)
+
+
+def _place_of(sampler):
+    """Return where a sampler gives out its samples, if the program has written that, or where it was made."""
+    code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
+    if code is not None and recorder.is_own(code.co_filename):
+        return [recorder.line(code.co_filename, code.co_firstlineno, code.co_name)]
+    try:
+        return _places.get(sampler, [])
+    except TypeError:  # a range, a list
+        return []
 
 
 def _base(dataset, index):

@@ -70,6 +70,15 @@ class Recorder:
         self._file.close()
         self._file = None
 
+    def nearly_end(self):
+        """Write what would be written at the end: the process may not come to it."""
+        if self.is_here:
+            for function in self.at_exit:
+                with self.guarded():
+                    function()
+            self.emit("destroy")
+            self._file.flush()
+
     def leave(self):
         """End the program, as all that is to be seen was seen."""
         self.emit("cut", why="steps")
@@ -99,13 +108,16 @@ class Recorder:
             self._is_own[file] = own and not any(word in path for word in _LIBRARIES)
         return self._is_own[file]
 
+    def line(self, file, number, function):
+        """Return a line of the program, its file below the root."""
+        return [os.path.relpath(os.path.abspath(file), self.root), number, function]
+
     def place(self, skip=None):
         """Return the program's lines that lead here, the innermost first: [file, line, function]."""
         found, frame = [], sys._getframe(1)
         while frame is not None and len(found) < _MOST_FRAMES:
             if self.is_own(frame.f_code.co_filename) and not (skip and not found and skip(frame)):
-                file = os.path.relpath(os.path.abspath(frame.f_code.co_filename), self.root)
-                found.append([file, frame.f_lineno, frame.f_code.co_name])
+                found.append(self.line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
             frame = frame.f_back
         return found
 

@@ -17,6 +17,7 @@ _bytes = 0
 _weights = []
 _steps = []
 _batches = {}
+_used = {}
 _arguments = []
 _targets = []
 _saved = False
@@ -109,6 +110,19 @@ def keep_batch(key, number, batch, index):
     """Keep a batch of a loader's pass."""
     if _keeps():
         _batches.setdefault(key, {}).setdefault(number, []).append((_copied(batch), index))
+        _used[key, number] = [*_used.get((key, number), ()), False]
+
+
+def use_batches():
+    """Note that the last batch of each pass was used: some programs give every rank all, of which it takes its own."""
+    for used in _used.values():
+        used[-1] = True
+
+
+def _taken(key, number):
+    """Return the batches of a pass that were used; one that fetches a batch ahead uses all."""
+    given, used = _batches[key][number], _used[key, number]
+    return [batch for batch, is_used in zip(given, used) if is_used] if 1 < sum(used) < len(used) - 1 else given
 
 
 def keep_arguments(args, kwargs):
@@ -135,7 +149,7 @@ def save():
         "weights": _weights,
         "after": [rows.sampled(parameter) for parameter in state.parameters()],
         "steps": _steps,
-        "batches": {key: [passes[number] for number in sorted(passes)] for key, passes in _batches.items()},
+        "batches": {key: [_taken(key, number) for number in sorted(passes)] for key, passes in _batches.items()},
         "arguments": _arguments,
         "targets": _targets,
     }
@@ -236,15 +250,24 @@ def _joined(values):
 
 
 def arguments(args, kwargs):
-    """Return the arguments that all ranks gave to the model, if no loader brings them."""
+    """Return the arguments that all ranks gave to the model, if no loader brings them.
+
+    One process whose batch has the same rows in another order keeps it, as what it compares them with has its order.
+    """
     if state.current is not None or not _ranks or not _ranks[0]["arguments"]:
         return args, kwargs
     number = _given.get("arguments", 0)
     _given["arguments"] = number + 1
     if any(number >= len(rank["arguments"]) for rank in _ranks):
         return args, kwargs
-    order = reversed(_ranks) if _reversed else _ranks
-    return _joined([rank["arguments"][number] for rank in order])
+    parts = [rank["arguments"][number] for rank in (reversed(_ranks) if _reversed else _ranks)]
+    state.has_own_rows = sorted(_rows([args, kwargs])) == sorted(row for part in parts for row in _rows(part))
+    return (args, kwargs) if state.has_own_rows else _joined(parts)
+
+
+def _rows(values):
+    tensors = rows.tensors_in(values)
+    return rows.hashes(tensors, rows.rows_of(tensors))
 
 
 def target(input, target):
@@ -253,7 +276,7 @@ def target(input, target):
         return target
     number = _given.get("targets", 0)
     _given["targets"] = number + 1
-    if any(number >= len(rank["targets"]) for rank in _ranks):
+    if state.has_own_rows or any(number >= len(rank["targets"]) for rank in _ranks):
         return target
     order = reversed(_ranks) if _reversed else _ranks
     return _joined([rank["targets"][number] for rank in order])
