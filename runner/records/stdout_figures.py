@@ -51,6 +51,9 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
         doubts.add(f"{place_of(seen)}: {len(seen['value']):,} epochs: those after {MOST_EPOCHS:,} are not kept")
         seen["value"], seen["line"] = seen["value"][:MOST_EPOCHS], seen["line"][:MOST_EPOCHS]
     record.epochs = [{"epoch_num": epoch} for epoch in seen["value"]] if seen else []
+    first, *others = [epoch["epoch_num"] for epoch in record.epochs[:2]] or [0]
+    if first > 1 and others == [first + 1]:  # a program that prints every tenth epoch begins with 10
+        doubts.add(f"{place_of(seen)}: its epochs begin with {first:g}: it went on from a checkpoint of an earlier run")
     said, started = found["world_size"], Layout.parse(record.launch.layout).world_size
     if said and said["value"] != started:
         doubts.add(f"{place_of(said)} says that {said['value']} processes trained, and {started} were started")

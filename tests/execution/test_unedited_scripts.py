@@ -139,6 +139,19 @@ def test_a_world_size_that_was_not_started_and_a_short_time_in_whole_seconds_are
     assert world == "raw/node0-rank0.stdout:4 says that 16 processes trained, and 2 were started"
 
 
+@pytest.mark.parametrize(
+    ("numbers", "is_doubtful"),
+    [("range(2, 4)", True), ("(2, 4)", False), ("range(1, 3)", False)],
+    ids=["from the second", "every second", "all"],
+)
+def test_a_run_that_goes_on_from_a_checkpoint_is_doubtful(own: Project, numbers: str, is_doubtful: bool) -> None:
+    (own.root / PATH).write_text(SCRIPT.replace("range(1, args.rounds + 1)", numbers))
+    define(own)
+    doubts = run(own).get("doubts", [])
+    said = "raw/node0-rank0.stdout:1-2: its epochs begin with 2: it went on from a checkpoint of an earlier run"
+    assert doubts == ([said] if is_doubtful else [])
+
+
 def test_a_program_of_the_kit_that_prints_no_event_is_told_of_dialects(own: Project) -> None:
     define(own, dialect=None)
     record = run(own)
