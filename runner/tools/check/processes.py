@@ -1,6 +1,8 @@
 """Runs a program on several processes of this machine, with the observer in each."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,6 +105,7 @@ def run(job: Job, seconds: float) -> Ended:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        _put_back(job.folder / "saved.txt")
     return Ended(failure, clock.monotonic() - began)
 
 
@@ -119,6 +122,16 @@ def start(job: Job, rank: int, port: int) -> "subprocess.Popen[bytes]":
             start_new_session=True,
             preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl(2), and nothing of Python
         )
+
+
+def _put_back(noted: Path) -> None:
+    """Leave the files that the program saved as they were before, or a next run would go on from its checkpoint."""
+    lines = noted.read_text("utf-8").splitlines() if noted.exists() else []
+    for path, copy in reversed([*map(json.loads, lines)]):  # what the first rank found counts, so it comes last
+        if copy:
+            shutil.copy2(copy, path)
+        else:
+            Path(path).unlink(missing_ok=True)
 
 
 def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float) -> str:

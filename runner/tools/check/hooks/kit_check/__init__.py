@@ -5,17 +5,17 @@ is seen is written as JSON lines, one file for each process. A hook that fails i
 """
 
 import importlib.abc
+import importlib.util
 import sys
-from importlib.machinery import PathFinder
 
 from kit_check import draws, printed
 from kit_check.recorder import recorder
 
 
 def _torch(module):
-    from kit_check import collectives, forward, loaders, replay, steps
+    from kit_check import collectives, forward, loaders, replay, saved, steps
 
-    for part in (forward, loaders, steps, collectives, draws, replay):
+    for part in (forward, loaders, steps, collectives, draws, replay, saved):
         with recorder.guarded():
             part.of_torch(module)
 
@@ -38,7 +38,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if name not in _HOOKS or name in self.done:
             return None
         self.done.add(name)
-        spec = PathFinder.find_spec(name, path, target)
+        spec = importlib.util.find_spec(name)  # by the finders behind this one, which may have hooks of their own
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
