@@ -37,6 +37,7 @@ class Finding:
     """A finding; `file` and `line` are where it is mended, rank, epoch and step where it was seen first."""
 
     kind: str
+    level: str
     evidence: str
     file: str | None = None
     line: int | None = None
@@ -45,24 +46,19 @@ class Finding:
     step: int | None = None
 
     @property
-    def level(self) -> str:
-        """Whether it is a mistake or a note."""
-        return KINDS[self.kind][0]
-
-    @property
     def mend(self) -> str:
         """What mends it."""
         return KINDS[self.kind][1]
 
     def values(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {**asdict(self), "level": self.level, "mend": self.mend}
+        return {**asdict(self), "mend": self.mend}
 
 
 def found(kind: str, evidence: str, place: Place | None, **where: int | None) -> Finding:
     """Make a finding at the innermost line of a place."""
     file, line = (place[0][0], place[0][1]) if place else (None, None)
-    return Finding(kind, evidence, file, line, **where)
+    return Finding(kind, KINDS[kind][0], evidence, file, line, **where)
 
 
 @dataclass

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from pathlib import Path
 
-from runner.tools.check.finding import Finding, Verdict, found
+from runner.tools.check.finding import NOTE, Finding, Verdict, found
 from runner.tools.check.observation import Pass, Place, Rank
 from runner.tools.check.source_lines import epoch_loop, part_line, work_line
 
@@ -142,12 +143,18 @@ def _same_order(
 ) -> Finding | None:
     if len(theirs) < 2 or min(map(len, ours)) < 2:
         return None
-    if _is_constant(theirs, name) or not all(_is_constant(own, name) for own in ours):
-        return None
     training = ours[0][1]
+    # A DistributedSampler without set_epoch repeats itself with one process too.
+    is_meant = _is_constant(theirs, name) and not training.shuffles
+    if is_meant or not all(_is_constant(own, name) for own in ours):
+        return None
     set_epoch = ranks[0].first("set_epoch")
     place = set_epoch["place"] if set_epoch else epoch_loop(root, training.place)
-    evidence = f"each of {len(ours[0])} epochs has the samples in the same order; with one process the order changes"
+    evidence = f"each of {len(ours[0])} epochs has the samples in the same order; "
+    if _is_constant(theirs, name):
+        evidence += "so they have with one process, as the sampler shuffles only what set_epoch tells it"
+        return replace(found("same-order", evidence, place, epoch=2, step=training.first_step), level=NOTE)
+    evidence += "with one process the order changes"
     return found("same-order", evidence, place, epoch=2, step=training.first_step)
 
 

@@ -39,6 +39,7 @@ class Pass:
     is_whole: bool = True
     is_broken: bool = True
     is_skipped: bool = False
+    shuffles: bool = False
 
     def leave_out_skipped(self) -> None:
         """Leave out the batches that the program passed over: some give every rank all, of which it trains on its own.
@@ -111,12 +112,10 @@ class Rank:
     def loaders(self) -> list[Pass]:
         """The passes over loaders."""
         passes: dict[int, Pass] = {}
-        order: dict[str, int] = {}
         current: int | None = None
         for event in self.events:
             kind = event["kind"]
             if kind == "pass":
-                order[event["key"]] = order.get(event["key"], 0) + 1
                 passes[event["number"]] = Pass(
                     event["key"],
                     event["place"],
@@ -126,7 +125,7 @@ class Rank:
                     event["size"],
                     event["base"],
                     event["step"],
-                    is_whole=order[event["key"]] <= WHOLE_PASSES,
+                    shuffles=event["shuffles"],
                 )
             elif kind == "batch":
                 current = event["run"]

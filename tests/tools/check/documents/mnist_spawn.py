@@ -17,7 +17,10 @@ def ddp_worker(rank, world_size, epochs):
     torch.manual_seed(0)
     digits = load_digits()
     images, labels = torch.tensor(digits.images).float() / 16, torch.tensor(digits.target)
-    train_set, test_set = TensorDataset(images[:1280], labels[:1280]), TensorDataset(images[1280:1680], labels[1280:1680])
+    train_set, test_set = (
+        TensorDataset(images[:1280], labels[:1280]),
+        TensorDataset(images[1280:1680], labels[1280:1680]),
+    )
     train_sampler = DistributedSampler(train_set, num_replicas=world_size, rank=rank, shuffle=True)
     test_sampler = DistributedSampler(test_set, num_replicas=world_size, rank=rank, shuffle=False)
     model = DDP(nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)))

@@ -20,6 +20,8 @@ _caps = json.loads(os.environ.get("KIT_CHECK_CAPS", "{}"))
 _places = weakref.WeakKeyDictionary()
 _numbers = weakref.WeakKeyDictionary()
 _passes = {}
+_taken_up = {}
+_begun = {}
 _datasets = []
 
 
@@ -87,6 +89,9 @@ class Pass:
         place = _places.get(loader, [])
         self.key = ":".join(map(str, place[0][:2])) if place else type(loader.dataset).__name__
         self.before = _passes.get(self.key, 0)
+        if _begun.get(self.key, state.steps) < state.steps:
+            _take_up(self.key)
+        _begun[self.key], self.earlier = state.steps, _taken_up.get(self.key, 0)
         _passes[self.key] = self.before + 1
         self._saved = replay.batches(self.key) if recorder.mode == "replay" else None
         self._describe(place)
@@ -106,6 +111,7 @@ class Pass:
             key=self.key,
             loader=place,
             sampler=type(sampler).__name__,
+            shuffles=bool(getattr(sampler, "shuffle", False)),
             sampler_place=_place_of(sampler),
             size=length() if length else None,
             base=next(number for number, known in enumerate(_datasets) if known is base),
@@ -138,6 +144,8 @@ class Pass:
             raise
         with recorder.guarded():
             self._delivered += 1
+            if self._delivered > 1:
+                _take_up(self.key)
             self._write(batch)
         return batch
 
@@ -148,12 +156,12 @@ class Pass:
 
     def _is_enough(self):
         if not self._delivered:
-            if self.before >= _WHOLE_PASSES + _SHORT_PASSES and state.steps:
+            if self.earlier >= _WHOLE_PASSES + _SHORT_PASSES and state.steps:
                 recorder.leave()
             return False
         if self._delivered % recorder.world:
             return False  # ranks that take turns at the batches of one loader have had as many each
-        if self.before >= _WHOLE_PASSES:
+        if self.earlier >= _WHOLE_PASSES:
             return True
         cap = _caps.get("train" if self.trains else "other")
         if cap is not None:
@@ -165,8 +173,9 @@ class Pass:
     def _end(self, *, cut):
         rest = []
         with recorder.guarded():
-            if cut and self.before < _WHOLE_PASSES:
-                rest = self._rest()
+            _take_up(self.key)
+            if cut:
+                rest = self._rest() if self.earlier < _WHOLE_PASSES else None
             recorder.emit(
                 "pass_end", number=self.number, cut=cut, batches=self._delivered, trains=self.trains, rest=rest
             )
@@ -219,6 +228,12 @@ def _place_of(sampler):
         return _places.get(sampler, [])
     except TypeError:  # a range, a list
         return []
+
+
+def _take_up(key):
+    """Count a pass, once; one of which a program only looks at the first batch is none."""
+    if _begun.pop(key, None) is not None:
+        _taken_up[key] = _taken_up.get(key, 0) + 1
 
 
 def _base(dataset, index):

@@ -1,0 +1,39 @@
+"""The order of the samples in the epochs of a program."""
+
+from pathlib import Path
+
+import pytest
+
+from runner.tools.check.checking import Program, check
+
+TRAINS = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+torch.distributed.init_process_group("gloo")
+torch.manual_seed(1)
+data = TensorDataset(torch.randn(64, 3), torch.randn(64, 1))
+loader = DataLoader(data, 8, sampler=DistributedSampler(data))
+model = nn.parallel.DistributedDataParallel(nn.Linear(3, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for epoch in range(3):
+    print("batch of", len(next(iter(loader))[0]))
+    # call
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("call", "kinds"), [("", ["same-order"]), ("loader.sampler.set_epoch(epoch)", [])])
+def test_a_sampler_that_is_to_shuffle_and_is_told_no_epoch_is_noted_if_one_process_repeats_too(
+    tmp_path: Path, call: str, kinds: list[str]
+) -> None:
+    (tmp_path / "train.py").write_text(TRAINS.replace("# call", call))
+    verdict = check(Program(lambda _: ["train.py"], tmp_path), 2, 300, tmp_path / "seen", lambda _: None)
+    assert not verdict.unknown
+    assert [finding.kind for finding in verdict.findings] == ["global-batch", *kinds]
+    assert verdict.word == "same"
