@@ -34,7 +34,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self):
         self.done = set()
 
-    def find_spec(self, name, path, target=None):
+    def find_spec(self, name, path, target=None):  # noqa: ARG002 - as Python calls it
         if name not in _HOOKS or name in self.done:
             return None
         self.done.add(name)
