@@ -19,7 +19,8 @@ from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[1]
 LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5, "cli": 6}
-LEVELS |= dict.fromkeys(("tools.audit", "tools.check", "tools.doctor", "tools.init", "tools.pages", "tools.predict", "tools.proof"), 7)
+TOOLS = ("audit", "check", "doctor", "init", "pages", "predict", "proof")
+LEVELS |= {f"tools.{name}": 7 for name in TOOLS}
 """A room imports from rooms of a lower level only: `report` and `targets` do not know each other, nor do two tools."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
 ONLY_IN = {
