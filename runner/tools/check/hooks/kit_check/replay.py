@@ -233,28 +233,30 @@ def _joined(values):
     return first
 
 
+def _parts(kind):
+    """Return what the ranks gave of a kind the next time, in their order; None if a loader brings it or they did not."""
+    if state.current is not None or not _ranks or not _ranks[0][kind]:
+        return None
+    number = _given.get(kind, 0)
+    _given[kind] = number + 1
+    order = _ranks[::-1] if _reversed else _ranks
+    if _sequential:
+        order, number = [order[number % len(order)]], number // len(order)
+    if any(number >= len(rank[kind]) for rank in order):
+        return None
+    return [rank[kind][number] for rank in order]
+
+
 def arguments(args, kwargs):
     """Return the arguments that all ranks gave to the model, if no loader brings them."""
-    if state.current is not None or not _ranks or not _ranks[0]["arguments"]:
-        return args, kwargs
-    number = _given.get("arguments", 0)
-    _given["arguments"] = number + 1
-    if any(number >= len(rank["arguments"]) for rank in _ranks):
-        return args, kwargs
-    order = reversed(_ranks) if _reversed else _ranks
-    return _joined([rank["arguments"][number] for rank in order])
+    parts = _parts("arguments")
+    return (args, kwargs) if parts is None else _joined(parts)
 
 
 def target(input, target):
     """Return the targets of all ranks, if no loader brings them."""
-    if state.current is not None or not _ranks or not _ranks[0]["targets"]:
-        return target
-    number = _given.get("targets", 0)
-    _given["targets"] = number + 1
-    if any(number >= len(rank["targets"]) for rank in _ranks):
-        return target
-    order = reversed(_ranks) if _reversed else _ranks
-    return _joined([rank["targets"][number] for rank in order])
+    parts = _parts("targets")
+    return target if parts is None else _joined(parts)
 
 
 def _flat(parts, keys):
