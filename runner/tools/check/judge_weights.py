@@ -50,6 +50,12 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
             found("not-averaged", _why_not_averaged(ranks, step), _averaging_place(ranks, place), rank=1, step=step)
         )
         return False
+    if own and not differs_at_start:
+        verdict.unknown.append(
+            "weights: each rank takes a gradient of its own, and they are equal again before the next step, as if averaged "
+            "themselves; whether that is the training of one process depends on the optimizer"
+        )
+        return False
     if differs_at_start:
         verdict.findings.append(
             found("initial-weights", "before the first step the weights of the ranks differ", place, rank=1, step=0)
@@ -112,6 +118,12 @@ def judge_gradients(
     half = any(e["half"] for e in ranks[0].of("forward"))
     limit = max(_HALF if half else _EXACT, _ORDERS * noise)
     scale, cosine = event["scale"], event["cosine"]
+    if noise > _HALF and event["relative"] > _EXACT:
+        verdict.unknown.append(
+            f"gradients: the order of the ranks' batches changes that of one process by {noise:.1%}, so they cannot be "
+            "compared: what the loss compares with does not come with the batches, for example"
+        )
+        return
     verdict.facts.append(
         f"first gradient against one process with the batches of all ranks: relative difference {event['relative']:.1e}, "
         f"scale {scale:.4f}; another order of the ranks gives {noise:.1e} by itself"
