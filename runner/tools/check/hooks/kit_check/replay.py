@@ -250,13 +250,21 @@ def _parts(kind):
 def arguments(args, kwargs):
     """Return the arguments that all ranks gave to the model, if no loader brings them."""
     parts = _parts("arguments")
-    return (args, kwargs) if parts is None else _joined(parts)
+    joined = (args, kwargs) if parts is None else _joined(parts)
+    # The same rows in another order stay with what the program has beside them, such as the targets of a loss of its own.
+    _given["own"] = parts is None or _rows(joined) == _rows((args, kwargs))
+    return (args, kwargs) if _given["own"] else joined
 
 
 def target(input, target):
     """Return the targets of all ranks, if no loader brings them."""
     parts = _parts("targets")
-    return target if parts is None else _joined(parts)
+    return target if parts is None or _given.get("own") else _joined(parts)
+
+
+def _rows(value):
+    tensors = rows.tensors_in(value)
+    return sorted(rows.hashes(tensors, rows.rows_of(tensors)))
 
 
 def _flat(parts, keys):
