@@ -5,6 +5,7 @@ batch. A right training then has the gradient that the ranks used. It needs no a
 it depends on how many samples there are as one process with a batch of that size has it.
 """
 
+import functools
 import os
 import re
 
@@ -19,6 +20,8 @@ _steps = []
 _batches = {}
 _arguments = []
 _targets = []
+_drawn = []
+_DRAWS = ("randn", "rand", "randint", "randn_like", "rand_like", "randint_like", "normal", "bernoulli")
 _saved = False
 _ranks = []
 _given = {}
@@ -33,8 +36,33 @@ def of_torch(torch):
         folder = os.environ["KIT_CHECK_KEPT"]
         names = sorted((name for name in os.listdir(folder) if re.fullmatch(r"kept-\d+\.pt", name)), key=_number)
         _ranks[:] = [torch.load(os.path.join(folder, name), weights_only=False) for name in names]
+    for name in _DRAWS:
+        setattr(torch, name, _shared(getattr(torch, name)))
     if os.environ.get("KIT_CHECK_QUIET") == "1":
         _without_noise(torch)
+
+
+def _shared(function):
+    """Let one process have what the ranks drew for their batches outside of a model: latent codes, time steps, masks."""
+
+    @functools.wraps(function)
+    def drawn(*args, **kwargs):
+        result = function(*args, **kwargs)
+        with recorder.guarded():
+            if state.current is None or state.depth or not result.dim() or not recorder.is_here or not recorder.place():
+                return result
+            if recorder.mode != "replay":
+                if _keeps():
+                    _drawn.append(_copied(result))
+            elif _ranks and len(_given.setdefault("drawn", [])) < min(len(rank["drawn"]) for rank in _ranks):
+                at = len(_given["drawn"])
+                joined = _joined([rank["drawn"][at] for rank in (_ranks[::-1] if _reversed else _ranks)])
+                if joined.shape == result.shape:
+                    _given["drawn"].append(at)
+                    return joined.to(result)
+        return result
+
+    return drawn
 
 
 def _number(name):
@@ -136,6 +164,7 @@ def save():
         "batches": {key: [passes[number] for number in sorted(passes)] for key, passes in _batches.items()},
         "arguments": _arguments,
         "targets": _targets,
+        "drawn": _drawn,
     }
     torch.save(kept, os.path.join(recorder.folder, f"kept-{recorder.rank}.pt"))
 
