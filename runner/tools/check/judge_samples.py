@@ -39,20 +39,20 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
             f"{distinct} of them different"
         )
     one, all_ = theirs[0].batches[0], sum(passes[0].batches[0] for passes in ours)
-    if _per_step(alone, theirs) * 1.01 < _per_step_of(ranks, ours):
+    if per_step(alone, theirs) * 1.01 < _per_step_of(ranks, ours):
         verdict.findings.append(
             found("global-batch", f"a step has {all_} samples on {len(ranks)} processes, {one} on one", ours[0][0].loader)
         )
 
 
-def _per_step(rank: Rank, passes: list[Pass]) -> float:
+def per_step(rank: Rank, passes: list[Pass]) -> float:
     """Return the samples of an optimizer's step: batches times backward passes in each."""
     backwards = [event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0]
     return passes[0].batches[0] * max(1, backwards[0] if backwards else 1)
 
 
 def _per_step_of(ranks: list[Rank], passes: list[list[Pass]]) -> float:
-    return sum(_per_step(rank, own) for rank, own in zip(ranks, passes, strict=True))
+    return sum(per_step(rank, own) for rank, own in zip(ranks, passes, strict=True))
 
 
 def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 from runner.tools.check.finding import Verdict, found
+from runner.tools.check.judge_samples import per_step
 from runner.tools.check.observation import Event, Place, Rank
 from runner.tools.check.source_lines import divides, loss_line
 
@@ -173,7 +174,8 @@ def _scaled(
     event: Event, ranks: list[Rank], alone: Rank, place: Place, root: Path, several: int, verdict: Verdict
 ) -> None:
     scale = event["scale"]
-    same_batch = _first_rows(ranks[0]) == _first_rows(alone)
+    passes = [rank.trainings for rank in (ranks[0], alone)]
+    same_batch = not all(passes) or per_step(ranks[0], passes[0]) == per_step(alone, passes[1])
     if math.isclose(scale, 1 / several, rel_tol=0.02) and same_batch and divides(root, place):
         verdict.unknown.append(
             f"gradients: they are {scale:.4f} times those of one process with the batches of all ranks; whether that is "
@@ -188,11 +190,6 @@ def _scaled(
         if not math.isclose(sum(used), 1, rel_tol=0.05):
             place = reduces["place"]
     verdict.findings.append(found("scaled-gradients", evidence, place, rank=0, step=0))
-
-
-def _first_rows(rank: Rank) -> int | None:
-    trainings = rank.trainings
-    return trainings[0].batches[0] if trainings and trainings[0].batches else None
 
 
 def _is_drawn(replay: Rank) -> bool:
