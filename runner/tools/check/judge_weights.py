@@ -82,7 +82,9 @@ def _why_not_averaged(ranks: list[Rank], step: int) -> str:
     wraps = any(rank.first("ddp") for rank in ranks)
     averages = any(event["gradient"] for rank in ranks for event in rank.of("collective"))
     how = "nothing reduces them"
-    if wraps:
+    if wraps and _unwrapped(ranks):
+        how = "this model is not wrapped"
+    elif wraps:
         bare = any(event["bare"] for rank in ranks for event in rank.of("forward") if event["train"])
         how = "the forward pass goes to the module inside of DistributedDataParallel" if bare else "despite the wrapper"
     elif averages:
@@ -90,8 +92,16 @@ def _why_not_averaged(ranks: list[Rank], step: int) -> str:
     return f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
 
 
+def _unwrapped(ranks: list[Rank]) -> Event | None:
+    """Return a model that is trained as it is, without DistributedDataParallel around it or its parent."""
+    return next((event for event in ranks[0].of("model") if event["bare"]), None)
+
+
 def _averaging_place(ranks: list[Rank], model: Place) -> Place:
     if any(rank.first("ddp") for rank in ranks):
+        if unwrapped := _unwrapped(ranks):
+            place: Place = unwrapped["place"]
+            return place
         bare = next((event for event in ranks[0].of("forward") if event["bare"] and event["train"]), None)
         backward = ranks[0].first("backward")
         return bare["place"] if bare else backward["place"] if backward else model

@@ -72,7 +72,7 @@ def _before(torch, module, args, kwargs):
     trains = module.training and torch.is_grad_enabled()
     if id(module) not in _known:
         _known[id(module)] = weakref.ref(module)
-        _describe(module)
+        _describe(module, trains)
     if trains and recorder.mode == "replay":
         replay.load_weights(torch)
         args, kwargs = replay.arguments(args, kwargs)
@@ -120,7 +120,7 @@ def _loops():
     return found
 
 
-def _describe(module):
+def _describe(module, trains):
     inner = list(module.modules())
     names = {type(part).__name__ for part in inner}
     classes = {base.__name__ for part in inner for base in type(part).__mro__}
@@ -135,6 +135,7 @@ def _describe(module):
         "model",
         name=type(module).__name__,
         place=weakest,
+        bare=trains and bare is None,
         batch_norm=bool(names & set(_BATCH_NORMS)),
         sharded=state.is_sharded,
         parameters=sum(parameter.numel() for parameter in module.parameters()),
