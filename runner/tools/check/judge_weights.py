@@ -42,7 +42,8 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
     differs_at_start = any(len(found_) > 1 for found_ in starts)
     apart = next((key for key, found_ in pairs if len(found_) > 1), None)
     own = bool(gradients) and gradients[0] == shared[0]
-    if own and (apart is not None or len(last) > 1):
+    is_averaged_later = differs_at_start and len(last) == 1
+    if own and not is_averaged_later and (apart is not None or len(last) > 1):
         if apart is not None and len(last) == 1 and not differs_at_start:
             verdict.unknown.append("weights: they differ between steps and are equal at the end, as if averaged themselves")
             return False
