@@ -63,7 +63,10 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding |
     counted = [part.rows for part in parts]
     if None in counted or whole.rows is None:
         return None
-    joined = sum(count or 0 for count in counted)
+    counts = [count or 0 for count in counted]
+    # A rank that counts more than it evaluated has gathered the others' samples, and its figure is that of all.
+    is_gathered = any(count > len(part.samples) for count, part in zip(counts, parts, strict=True))
+    joined = max(counts) if is_gathered else sum(counts)
     values = {value for event in reduced for value in event["after"] or ()}
     if joined <= whole.rows or total <= size or (whole.rows in values and joined not in values):
         return None
