@@ -129,7 +129,7 @@ def judge_gradients(
     noise = next((e["relative"] for rank in (replay, order) if rank for e in rank.of("order")), 0.0) or 0.0
     half = any(e["half"] for e in ranks[0].of("forward"))
     # Rounding points anywhere; a difference that other weights of the ranks explain is theirs, if bfloat16's 2**-8 is small.
-    explained = event.get("rest") is not None and event["relative"] > 4 * event["rest"]
+    explained = event.get("rest") is not None and event["relative"] > 2 * event["rest"]
     limit = max((_HALF / 3 if explained else _HALF) if half else _EXACT, _ORDERS * noise)
     scale, cosine = event["scale"], event["cosine"]
     if noise > _HALF and event["relative"] > _EXACT:
