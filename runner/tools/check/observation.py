@@ -36,6 +36,7 @@ class Pass:
     trains: bool = False
     is_whole: bool = True
     is_broken: bool = True
+    number: int = -1
 
 
 @dataclass
@@ -98,6 +99,7 @@ class Rank:
                     event["base"],
                     event["step"],
                     is_whole=order[event["key"]] <= WHOLE_PASSES,
+                    number=event["number"],
                 )
             elif kind == "batch":
                 current = event["run"]
@@ -177,7 +179,7 @@ class Rank:
                     found.append(current)
                 if source:
                     current.samples += waiting.pop(event["run"], [])
-                    current.of_loader = next((p for p in self.loaders if p.loader == source["loader"]), None)
+                    current.of_loader = next((p for p in self.loaders if p.number == event["run"]), None)
                     current.is_whole = event["run"] not in cut
                 else:
                     current.samples += [(None, number) for number in event["hashes"]]

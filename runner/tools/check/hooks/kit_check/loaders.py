@@ -20,6 +20,7 @@ _caps = json.loads(os.environ.get("KIT_CHECK_CAPS", "{}"))
 _places = weakref.WeakKeyDictionary()
 _numbers = weakref.WeakKeyDictionary()
 _passes = {}
+_alive = {}
 _datasets = []
 
 
@@ -81,6 +82,8 @@ class Pass:
         self.number = sum(_passes.values())
         place = _places.get(loader, [])
         self.key = ":".join(map(str, place[0][:2])) if place else type(loader.dataset).__name__
+        if number := _among_loaders_of_a_place(self.key, loader):
+            self.key += f"#{number}"
         self.before = _passes.get(self.key, 0)
         _passes[self.key] = self.before + 1
         self._saved = replay.batches(self.key) if recorder.mode == "replay" else None
@@ -194,6 +197,16 @@ class Pass:
             raise StopIteration
         self._delivered += 1
         return replay.joined(self._saved.pop(0), self._loader)
+
+
+def _among_loaders_of_a_place(key, loader):
+    """Number the loaders that one line makes and that live at the same time, as accelerator.prepare(a, b) does."""
+    slots = _alive.setdefault(key, [])
+    own = next((at for at, slot in enumerate(slots) if slot() is loader), None)
+    if own is None:
+        own = next((at for at, slot in enumerate(slots) if slot() is None), len(slots))
+        slots[own:own + 1] = [weakref.ref(loader)]
+    return own
 
 
 def _base(dataset, index):
