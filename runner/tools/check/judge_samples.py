@@ -17,6 +17,9 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
     if not all(ours) or not theirs:
         verdict.unknown.append("samples: no rows of a training batch were seen")
         return
+    if len(theirs[0].samples) < len(ranks):
+        verdict.unknown.append(f"samples: there are {len(theirs[0].samples)} for {len(ranks)} processes, which must share them")
+        return
     if len({own[0].key == "by hand" for own in ours}) > 1:
         verdict.unknown.append(
             "samples: one rank reads them from a loader and hands them to the others, so what each trains on was not seen"
