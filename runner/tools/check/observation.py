@@ -173,7 +173,9 @@ class Rank:
             elif kind == "forward" and not event["train"] and event["run"] not in trains:
                 source = passes.get(event["run"])
                 key = source["key"] if source else "by hand"
-                if current is None or current.key != key or event["step"] != step:
+                # A loader that takes a batch ahead has ended before its last batch is evaluated.
+                is_last = source is None and current is not None and event["place"] == current.place
+                if current is None or event["step"] != step or (current.key != key and not is_last):
                     current = Evaluation(key, event["place"])
                     step = event["step"]
                     found.append(current)
@@ -181,7 +183,7 @@ class Rank:
                     current.samples += waiting.pop(event["run"], [])
                     current.of_loader = next((p for p in self.loaders if p.number == event["run"]), None)
                     current.is_whole = event["run"] not in cut
-                else:
+                elif current.key == key:
                     current.samples += [(None, number) for number in event["hashes"]]
             elif kind == "forward" and event["train"]:
                 current = None
