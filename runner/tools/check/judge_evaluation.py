@@ -67,11 +67,15 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding |
     # A rank that counts more than it evaluated has gathered the others' samples, and its figure is that of all.
     is_gathered = any(count > len(part.samples) for count, part in zip(counts, parts, strict=True))
     joined = max(counts) if is_gathered else sum(counts)
+    gathers = [event for event in reduced if "gather" in event["name"] and event["place"]]
+    if gathers and not is_gathered:  # what was repeated may have been cut off behind the gathering
+        return None
     values = {value for event in reduced for value in event["after"] or ()}
     if joined <= whole.rows or total <= size or (whole.rows in values and joined not in values):
         return None
     loader = parts[0].of_loader
     place = (loader.sampler_place or loader.loader) if loader else parts[0].place
+    place = gathers[0]["place"] if gathers else place
     evidence = f"the figure counts {joined} samples, one process {whole.rows}: {joined - whole.rows} of them twice"
     return found("padded-evaluation", evidence, place, epoch=number)
 
