@@ -75,7 +75,9 @@ def _program(experiment: str, line: list[str], changes: list[str], device: str, 
     root, alone = Path(), False
     for processes in (1, world):
         if experiment.endswith((".py", ".ipynb")):
-            root, cells[processes] = _of_script(experiment, [_filled(word, processes) for word in line], changes, device)
+            root, cells[processes] = _of_script(
+                experiment, [_filled(word, processes) for word in line], changes, device
+            )
             alone = any(_PROCESSES in word for word in line)
         else:
             if line:

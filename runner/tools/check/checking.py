@@ -71,7 +71,9 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
             say(f"{world} processes without noise, for the gradients of a few steps")
             quiet = {"KIT_CHECK_QUIET": "1"}
             kept = str(folder / "quiet")
-            run_side_by_side([job("quiet", world, KIT_CHECK_MODE="keep", KIT_CHECK_CAPS=json.dumps(caps), **quiet)], seconds)
+            run_side_by_side(
+                [job("quiet", world, KIT_CHECK_MODE="keep", KIT_CHECK_CAPS=json.dumps(caps), **quiet)], seconds
+            )
         say("one process with the batches of all")
         settings = {"KIT_CHECK_MODE": "replay", "KIT_CHECK_KEPT": kept, **quiet, **_sequential(alone, first, world)}
         ended, _ = run_side_by_side(
@@ -119,6 +121,7 @@ def _limit(alone: Rank | None) -> dict[str, str]:
 def _sequential(alone: Rank, first: Rank, world: int) -> dict[str, str]:
     """Say that the ranks' batches come one after the other, if one process makes up for the ranks by accumulation."""
     per_step = [
-        next((event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0), 1) for rank in (alone, first)
+        next((event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0), 1)
+        for rank in (alone, first)
     ]
     return {"KIT_CHECK_SEQUENTIAL": "1"} if per_step[1] and per_step[0] == per_step[1] * world > per_step[1] else {}

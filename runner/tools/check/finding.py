@@ -17,7 +17,10 @@ KINDS = {
     "partial-evaluation": (MISTAKE, "sum the counts over the ranks (all_reduce) before the figure is computed"),
     "same-order": (MISTAKE, "call sampler.set_epoch(epoch) at the start of each epoch"),
     "not-averaged": (MISTAKE, "wrap the model in DistributedDataParallel, or average every gradient before the step"),
-    "scaled-gradients": (MISTAKE, "use the mean over the global batch: DistributedDataParallel averages over the ranks"),
+    "scaled-gradients": (
+        MISTAKE,
+        "use the mean over the global batch: DistributedDataParallel averages over the ranks",
+    ),
     "uneven-weights": (MISTAKE, "weigh each rank by what its loss counts: sum, all_reduce the count, then divide"),
     "initial-weights": (MISTAKE, "set one seed before the model is made, or broadcast its weights from rank 0"),
     "global-batch": (NOTE, "divide the batch size by the number of processes to compare at the same global batch"),

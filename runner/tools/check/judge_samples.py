@@ -18,7 +18,9 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         verdict.unknown.append("samples: no rows of a training batch were seen")
         return
     if len(theirs[0].samples) < len(ranks):
-        verdict.unknown.append(f"samples: there are {len(theirs[0].samples)} for {len(ranks)} processes, which must share them")
+        verdict.unknown.append(
+            f"samples: there are {len(theirs[0].samples)} for {len(ranks)} processes, which must share them"
+        )
         return
     if len({own[0].key == "by hand" for own in ours}) > 1:
         verdict.unknown.append(
@@ -49,7 +51,9 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
     one, all_ = theirs[0].batches[0], sum(passes[0].batches[0] for passes in ours)
     if per_step(alone, theirs) * 1.01 < _per_step_of(ranks, ours):
         verdict.findings.append(
-            found("global-batch", f"a step has {all_} samples on {len(ranks)} processes, {one} on one", ours[0][0].loader)
+            found(
+                "global-batch", f"a step has {all_} samples on {len(ranks)} processes, {one} on one", ours[0][0].loader
+            )
         )
 
 
@@ -78,7 +82,12 @@ def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
         per_rank.append(contents)
     if indexed:
         sizes = {found_.size for passes in (*theirs, *ours) for found_ in passes}
-        shared = [(first[index], other[index]) for first, *others in [per_rank] for other in others for index in first.keys() & other.keys()]
+        shared = [
+            (first[index], other[index])
+            for first, *others in [per_rank]
+            for other in others
+            for index in first.keys() & other.keys()
+        ]
         agree = sum(a == b for a, b in shared)
         if len(sizes) == 1 and (is_noisy or agree >= 0.9 * len(shared)):
             return lambda sample: ("index", sample[0])
@@ -133,7 +142,9 @@ def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path)
         union = len(_counts(ours, epoch, name))
         if alone - union > max(_allowed(ours), 0.02 * alone):
             training = ours[0][epoch]
-            place = work_line(root, training.place) if training.key == "by hand" or training.is_broken else _where(training)
+            place = (
+                work_line(root, training.place) if training.key == "by hand" or training.is_broken else _where(training)
+            )
             evidence = f"in epoch {epoch + 1} the ranks train on {union} different samples, one process on {alone}"
             return found("missing-samples", evidence, place, epoch=epoch + 1, step=training.first_step)
     return None
@@ -162,7 +173,12 @@ def _is_constant(passes: list[Pass], name: Name) -> bool:
 def _leak(alone: Rank, ranks: list[Rank], name: Name) -> Finding | None:
     """Look for samples that one rank trains on and another evaluates, if one process keeps them apart."""
     before, after = _leaked([alone]), _leaked(ranks)
-    if after is None or before is None or after[0] <= max(2, 0.02 * after[1]) or before[0] / max(1, before[1]) > 0.5 * after[0] / after[1]:
+    if (
+        after is None
+        or before is None
+        or after[0] <= max(2, 0.02 * after[1])
+        or before[0] / max(1, before[1]) > 0.5 * after[0] / after[1]
+    ):
         return None
     own = max((_leaked([rank]) or (0, 1))[0] for rank in ranks)
     place = differing_draw(ranks)

@@ -45,7 +45,9 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
     is_averaged_later = differs_at_start and len(last) == 1
     if own and not is_averaged_later and (apart is not None or len(last) > 1):
         if apart is not None and len(last) == 1 and not differs_at_start:
-            verdict.unknown.append("weights: they differ between steps and are equal at the end, as if averaged themselves")
+            verdict.unknown.append(
+                "weights: they differ between steps and are equal at the end, as if averaged themselves"
+            )
             return False
         step = shared[0][0]
         verdict.findings.append(
@@ -120,7 +122,9 @@ def judge_gradients(
     compared = {event["step"]: event for event in replay.of("compared")} if replay else {}
     if replay is None or not compared or compared.get(0, {}).get("relative") is None:
         fault = next((event["fault"] for event in replay.of("replay")), "") if replay else ""
-        verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {fault or failure}")
+        verdict.unknown.append(
+            f"gradients: the batches of the ranks could not be given to one process: {fault or failure}"
+        )
         return
     if fault := next((event["fault"] for event in replay.of("replay")), ""):
         verdict.unknown.append(f"gradients: {fault}")
@@ -153,7 +157,11 @@ def judge_gradients(
     backward = ranks[0].first("backward")
     place = loss_line(root, backward["place"]) if backward else []
     several = len(ranks)
-    if cosine is not None and cosine > 1 - max(limit, 1e-3 if not drawn else 0.1) ** 1 and abs(scale - 1) > max(limit, 0.2 if drawn or batch_norm else 0):
+    if (
+        cosine is not None
+        and cosine > 1 - max(limit, 1e-3 if not drawn else 0.1) ** 1
+        and abs(scale - 1) > max(limit, 0.2 if drawn or batch_norm else 0)
+    ):
         _scaled(event, ranks, alone, place, root, several, verdict)
         return
     weights, rest = event.get("weights"), event.get("rest")
@@ -196,7 +204,9 @@ def _scaled(
         )
         return
     reduces = next((e for e in ranks[0].of("collective") if e["gradient"]), None)
-    evidence = f"at step 0 the gradient is {scale:.4f} times that of one process with the batches of all {several} ranks"
+    evidence = (
+        f"at step 0 the gradient is {scale:.4f} times that of one process with the batches of all {several} ranks"
+    )
     used = event.get("used_weights")
     if used and reduces:
         evidence += f": the ranks' gradients are summed with weights {', '.join(f'{value:.2f}' for value in used)}"
@@ -224,7 +234,9 @@ def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None
     worst = max(abs(mean - loss) / max(abs(loss), 1e-12) for mean, loss in zip(means, theirs, strict=False))
     verdict.facts.append(f"losses of {steps} steps against one process with all batches: {worst:.1e} off at most")
     if worst > 1e-3:
-        verdict.unknown.append(f"gradients: they lie in shards, and the losses are {worst:.1%} off those of one process")
+        verdict.unknown.append(
+            f"gradients: they lie in shards, and the losses are {worst:.1%} off those of one process"
+        )
 
 
 def _losses(rank: Rank) -> list[float]:
@@ -238,7 +250,11 @@ def judge_randomness(alone: Rank, ranks: list[Rank], replay: Rank | None, verdic
     seed = ranks[0].first("seed")
     if len(ranks) > 1 and shared and len({other[shared[0]] for other in states}) == 1:
         verdict.findings.append(
-            found("same-noise", "dropout and other noise draw the same numbers on every rank", seed["place"] if seed else [])
+            found(
+                "same-noise",
+                "dropout and other noise draw the same numbers on every rank",
+                seed["place"] if seed else [],
+            )
         )
     model = ranks[0].first("model")
     if model and model["batch_norm"] and len({e["number"] for rank in ranks for e in rank.of("buffers")}) > 1:

@@ -22,7 +22,9 @@ def main() -> None:
             wanted = json.loads(label.read_text())
             began = time.monotonic()
             with temporary_folder("check") as scratch:
-                program = _program(str(label.with_suffix(".py").absolute()), list(wanted.get("args") or []), [], "cpu", 2)
+                program = _program(
+                    str(label.with_suffix(".py").absolute()), list(wanted.get("args") or []), [], "cpu", 2
+                )
                 verdict = check(program, 2, 120, scratch, lambda _: None)
             mistakes = [finding for finding in verdict.findings if finding.level == "mistake"]
             want = [finding for finding in wanted["findings"] if finding["level"] == "mistake"]
@@ -31,7 +33,16 @@ def main() -> None:
                 good = any(f.kind in kinds and f.line and abs(f.line - want[0]["line"]) <= 5 for f in mistakes)
             else:
                 good = verdict.word == "same"
-            print("ok   " if good else "WRONG", f"{time.monotonic() - began:5.1f} s", label.stem, verdict.word, [(f.kind, f.line) for f in verdict.findings], [] if good else [f["kind"] + ":" + str(f["line"]) for f in want], *verdict.unknown, flush=True)
+            print(
+                "ok   " if good else "WRONG",
+                f"{time.monotonic() - began:5.1f} s",
+                label.stem,
+                verdict.word,
+                [(f.kind, f.line) for f in verdict.findings],
+                [] if good else [f["kind"] + ":" + str(f["line"]) for f in want],
+                *verdict.unknown,
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -92,7 +92,9 @@ def _before(torch, module, args, kwargs):
         step=state.steps,
         run=state.current.number if state.current is not None else None,
         loops=_loops() if state.current is None and trains else None,
-        half=torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled() or next(module.parameters()).dtype in (torch.float16, torch.bfloat16),
+        half=torch.is_autocast_enabled()
+        or torch.is_autocast_cpu_enabled()
+        or next(module.parameters()).dtype in (torch.float16, torch.bfloat16),
         place=recorder.place(),
         **fields,
     )

@@ -32,7 +32,12 @@ def of_torch(torch):
     iterator = module._BaseDataLoaderIter
     for kind in (DataLoader, DistributedSampler):
         kind.__init__ = _placed(kind.__init__)
-    iterate, take, reset, set_epoch = DataLoader.__iter__, iterator._next_index, iterator._reset, DistributedSampler.set_epoch
+    iterate, take, reset, set_epoch = (
+        DataLoader.__iter__,
+        iterator._next_index,
+        iterator._reset,
+        DistributedSampler.set_epoch,
+    )
 
     def _next_index(self):
         index = take(self)
@@ -163,7 +168,9 @@ class Pass:
         with recorder.guarded():
             if cut and self.before < _WHOLE_PASSES:
                 rest = self._rest()
-            recorder.emit("pass_end", number=self.number, cut=cut, batches=self._delivered, trains=self.trains, rest=rest)
+            recorder.emit(
+                "pass_end", number=self.number, cut=cut, batches=self._delivered, trains=self.trains, rest=rest
+            )
         state.current = None
 
     def _rest(self):
@@ -186,7 +193,12 @@ class Pass:
             indices = _resolved(self._loader.dataset, index)
         number = len(indices) if isinstance(index, list) and indices else rows.rows_of(tensors)
         recorder.emit(
-            "batch", run=self.number, step=state.steps, rows=number, indices=indices, hashes=rows.hashes(tensors, number)
+            "batch",
+            run=self.number,
+            step=state.steps,
+            rows=number,
+            indices=indices,
+            hashes=rows.hashes(tensors, number),
         )
         if recorder.mode == "observe":
             replay.keep_batch(self.key, self.before, batch, index)
@@ -205,7 +217,7 @@ def _among_loaders_of_a_place(key, loader):
     own = next((at for at, slot in enumerate(slots) if slot() is loader), None)
     if own is None:
         own = next((at for at, slot in enumerate(slots) if slot() is None), len(slots))
-        slots[own:own + 1] = [weakref.ref(loader)]
+        slots[own : own + 1] = [weakref.ref(loader)]
     return own
 
 

@@ -90,7 +90,9 @@ def _while_training(function, value):
         if state.depth:
             import torch
 
-            return torch.full_like(first, value) if isinstance(first, torch.Tensor) else function(first, *args, **kwargs)
+            return (
+                torch.full_like(first, value) if isinstance(first, torch.Tensor) else function(first, *args, **kwargs)
+            )
         return function(first, *args, **kwargs)
 
     return drawn

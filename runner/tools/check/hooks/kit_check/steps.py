@@ -22,7 +22,12 @@ def of_torch(torch):
     from torch.optim import optimizer as module
 
     kind = module.Optimizer
-    make, clear, backward, clear_module = kind.__init__, kind.zero_grad, torch.autograd.backward, torch.nn.Module.zero_grad
+    make, clear, backward, clear_module = (
+        kind.__init__,
+        kind.zero_grad,
+        torch.autograd.backward,
+        torch.nn.Module.zero_grad,
+    )
 
     @functools.wraps(make)
     def __init__(self, *args, **kwargs):
@@ -112,7 +117,9 @@ def _before_step(optimizer, args, kwargs):
             optimizer=next((at for at, known in enumerate(state.optimizers) if known is optimizer), 0),
             backwards=_clock["backwards"],
             weights=_fingerprint(parameters),
-            gradients=_fingerprint([p.grad for p in parameters if p.grad is not None]) if state.steps < _HASHED else None,
+            gradients=_fingerprint([p.grad for p in parameters if p.grad is not None])
+            if state.steps < _HASHED
+            else None,
             shapes=len(parameters),
             rate=[float(group.get("lr", 0)) for group in optimizer.param_groups][:4],
             place=recorder.place(),
