@@ -54,16 +54,18 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding |
     counts = [part.rows for part in parts if part.rows is not None]
     if whole.rows is None or not counts:
         return None
-    counted = sum(counts)
-    if max(counts) > max(len(part.samples) for part in parts):
-        counted = max(counts)  # behind a gather each rank counts the samples of all
-    elif len(counts) < len(parts):
-        return None
+    # A rank that counts more than it evaluated has gathered the others' samples, and its figure is that of all.
+    is_gathered = max(counts) > max(len(part.samples) for part in parts)
+    gathers = [event for event in joined if "gather" in event["name"] and event["place"]]
+    if not is_gathered and (gathers or len(counts) < len(parts)):
+        return None  # what was repeated may have been cut off behind the gathering
+    counted = max(counts) if is_gathered else sum(counts)
     values = {value for event in joined for value in event["after"] or ()}
     # A program that leaves the repeated samples out later, by a mask, sums a count that is right.
     trimmed = whole.rows in values and counted not in values
     if counted <= whole.rows or sum(len(part.samples) for part in parts) <= size or trimmed:
         return None
+    place = gathers[0]["place"] if gathers else place
     evidence = f"the figure counts {counted} samples, one process {whole.rows}: {counted - whole.rows} of them twice"
     return found("padded-evaluation", evidence, place, epoch=number)
 

@@ -18,6 +18,15 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
     if not all(ours) or not theirs:
         verdict.unknown.append("samples: no rows of a training batch were seen")
         return
+    if len(theirs[0].samples) < len(ranks):
+        verdict.unknown.append(
+            f"samples: there are {len(theirs[0].samples)} for {len(ranks)} processes, which must share them"
+        )
+        return
+    if len({own[0].key == "by hand" for own in ours}) > 1:
+        why = "one rank reads them from a loader and hands them to the others"
+        verdict.unknown.append(f"samples: {why}, so what each trains on was not seen")
+        return
     name = naming([theirs], ours)
     if name is None:
         verdict.unknown.append(
@@ -35,7 +44,7 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
             f"{distinct} of them different"
         )
     one, all_ = theirs[0].batches[0], sum(passes[0].batches[0] for passes in ours)
-    if _per_step(alone, theirs) * 1.01 < _per_step_of(ranks, ours):
+    if per_step(alone, theirs) * 1.01 < _per_step_of(ranks, ours):
         verdict.findings.append(
             found(
                 "global-batch", f"a step has {all_} samples on {len(ranks)} processes, {one} on one", ours[0][0].loader
@@ -43,14 +52,14 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         )
 
 
-def _per_step(rank: Rank, passes: list[Pass]) -> float:
+def per_step(rank: Rank, passes: list[Pass]) -> float:
     """Return the samples of an optimizer's step: batches times backward passes in each."""
     backwards = [event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0]
     return passes[0].batches[0] * max(1, backwards[0] if backwards else 1)
 
 
 def _per_step_of(ranks: list[Rank], passes: list[list[Pass]]) -> float:
-    return sum(_per_step(rank, own) for rank, own in zip(ranks, passes, strict=True))
+    return sum(per_step(rank, own) for rank, own in zip(ranks, passes, strict=True))
 
 
 def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:

@@ -40,6 +40,7 @@ class Pass:
     is_broken: bool = True
     is_skipped: bool = False
     shuffles: bool = False
+    number: int = -1
 
     def leave_out_skipped(self) -> None:
         """Leave out the batches that the program passed over: some give every rank all, of which it trains on its own.
@@ -69,6 +70,15 @@ class Evaluation:
     collectives: list[Event] = field(default_factory=list)
     prints: list[Event] = field(default_factory=list)
     is_whole: bool = True
+
+    def take(self, event: Event) -> None:
+        """Take in what follows upon a forward pass, as far as it belongs to an evaluation."""
+        if event["kind"] == "counted":
+            self.counted[event["how"]] += event["rows"]
+        elif event["kind"] == "collective" and event["name"] not in ("barrier", "broadcast"):
+            self.collectives.append(event)
+        elif event["kind"] == "print":
+            self.prints.append(event)
 
     @property
     def rows(self) -> int | None:
@@ -126,6 +136,7 @@ class Rank:
                     event["base"],
                     event["step"],
                     shuffles=event["shuffles"],
+                    number=event["number"],
                 )
             elif kind == "batch":
                 current = event["run"]
@@ -207,24 +218,22 @@ class Rank:
             elif kind == "forward" and not event["train"] and event["run"] not in trains:
                 source = passes.get(event["run"])
                 key = source["key"] if source else "by hand"
-                if current is None or current.key != key or event["step"] != step:
+                # A loader that takes a batch ahead has ended before its last batch is evaluated.
+                is_last = source is None and current is not None and event["place"] == current.place
+                if current is None or event["step"] != step or (current.key != key and not is_last):
                     current = Evaluation(key, event["place"])
                     step = event["step"]
                     found.append(current)
                 if source:
                     current.samples += waiting.pop(event["run"], [])
-                    current.of_loader = next((p for p in self.loaders if p.loader == source["loader"]), None)
+                    current.of_loader = next((p for p in self.loaders if p.number == event["run"]), None)
                     current.is_whole = event["run"] not in cut
-                else:
+                elif current.key == key:
                     current.samples += [(None, number) for number in event["hashes"]]
             elif kind == "forward" and event["train"]:
                 current = None
-            elif current is not None and kind == "counted":
-                current.counted[event["how"]] += event["rows"]
-            elif current is not None and kind == "collective" and event["name"] not in ("barrier", "broadcast"):
-                current.collectives.append(event)
-            elif current is not None and kind == "print":
-                current.prints.append(event)
+            elif current is not None:
+                current.take(event)
         return found
 
     def _is_training(self, number: int) -> bool:

@@ -76,7 +76,7 @@ def _before(torch, module, args, kwargs):
     trains = module.training and torch.is_grad_enabled()
     if id(module) not in _known:
         _known[id(module)] = weakref.ref(module)
-        _describe(module)
+        _describe(module, trains)
     if trains and recorder.mode == "replay":
         replay.load_weights(torch)
         args, kwargs = replay.arguments(args, kwargs)
@@ -98,7 +98,9 @@ def _before(torch, module, args, kwargs):
         step=state.steps,
         run=state.current.number if state.current is not None else None,
         loops=_loops() if state.current is None and trains else None,
-        half=torch.is_autocast_enabled() or next(module.parameters()).dtype in (torch.float16, torch.bfloat16),
+        half=torch.is_autocast_enabled()
+        or torch.is_autocast_cpu_enabled()
+        or next(module.parameters()).dtype in (torch.float16, torch.bfloat16),
         place=recorder.place(),
         **fields,
     )
@@ -126,7 +128,7 @@ def _loops():
     return found
 
 
-def _describe(module):
+def _describe(module, trains):
     inner = list(module.modules())
     names = {type(part).__name__ for part in inner}
     classes = {base.__name__ for part in inner for base in type(part).__mro__}
@@ -144,6 +146,7 @@ def _describe(module):
         trained=any(id(parameter) in trained for parameter in module.parameters()),
         name=type(module).__name__,
         place=weakest,
+        bare=trains and bare is None,
         batch_norm=bool(names & set(_BATCH_NORMS)),
         sharded=state.is_sharded,
         parameters=sum(parameter.numel() for parameter in module.parameters()),

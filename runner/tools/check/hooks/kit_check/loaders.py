@@ -22,6 +22,7 @@ _numbers = weakref.WeakKeyDictionary()
 _passes = {}
 _taken_up = {}
 _begun = {}
+_alive = {}
 _datasets = []
 
 
@@ -88,6 +89,8 @@ class Pass:
         self.number = sum(_passes.values())
         place = _places.get(loader, [])
         self.key = ":".join(map(str, place[0][:2])) if place else type(loader.dataset).__name__
+        if number := _among_loaders_of_a_place(self.key, loader):
+            self.key += f"#{number}"
         self.before = _passes.get(self.key, 0)
         if _begun.get(self.key, state.steps) < state.steps:
             _take_up(self.key)
@@ -234,6 +237,16 @@ def _take_up(key):
     """Count a pass, once; one of which a program only looks at the first batch is none."""
     if _begun.pop(key, None) is not None:
         _taken_up[key] = _taken_up.get(key, 0) + 1
+
+
+def _among_loaders_of_a_place(key, loader):
+    """Count the loaders that one line makes and that live at the same time, as accelerator.prepare(a, b) does."""
+    slots = _alive.setdefault(key, [])
+    own = next((at for at, slot in enumerate(slots) if slot() is loader), None)
+    if own is None:
+        own = next((at for at, slot in enumerate(slots) if slot() is None), len(slots))
+        slots[own : own + 1] = [weakref.ref(loader)]
+    return own
 
 
 def _base(dataset, index):

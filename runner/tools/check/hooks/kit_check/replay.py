@@ -5,6 +5,7 @@ batch. A right training then has the gradient that the ranks used. It needs no a
 it depends on how many samples there are as one process with a batch of that size has it.
 """
 
+import functools
 import os
 import re
 
@@ -20,6 +21,8 @@ _batches = {}
 _used = {}
 _arguments = []
 _targets = []
+_drawn = []
+_DRAWS = ("randn", "rand", "randint", "randn_like", "rand_like", "randint_like", "normal", "bernoulli")
 _saved = False
 _ranks = []
 _given = {}
@@ -34,8 +37,33 @@ def of_torch(torch):
         folder = os.environ["KIT_CHECK_KEPT"]
         names = sorted((name for name in os.listdir(folder) if re.fullmatch(r"kept-\d+\.pt", name)), key=_number)
         _ranks[:] = [torch.load(os.path.join(folder, name), weights_only=False) for name in names]
+    for name in _DRAWS:
+        setattr(torch, name, _shared(getattr(torch, name)))
     if os.environ.get("KIT_CHECK_QUIET") == "1":
         _without_noise(torch)
+
+
+def _shared(function):
+    """Let one process have what the ranks drew outside of a model for their batches: latent codes, time steps."""
+
+    @functools.wraps(function)
+    def drawn(*args, **kwargs):
+        result = function(*args, **kwargs)
+        with recorder.guarded():
+            if state.current is None or state.depth or not result.dim() or not recorder.is_here or not recorder.place():
+                return result
+            if recorder.mode != "replay":
+                if _keeps():
+                    _drawn.append(_copied(result))
+            elif _ranks and len(_given.setdefault("drawn", [])) < min(len(rank["drawn"]) for rank in _ranks):
+                at = len(_given["drawn"])
+                joined = _joined([rank["drawn"][at] for rank in (_ranks[::-1] if _reversed else _ranks)])
+                if joined.shape == result.shape:
+                    _given["drawn"].append(at)
+                    return joined.to(result)
+        return result
+
+    return drawn
 
 
 def _number(name):
@@ -152,6 +180,7 @@ def save():
         "batches": {key: [_taken(key, number) for number in sorted(passes)] for key, passes in _batches.items()},
         "arguments": _arguments,
         "targets": _targets,
+        "drawn": _drawn,
     }
     torch.save(kept, os.path.join(recorder.folder, f"kept-{recorder.rank}.pt"))
 
@@ -249,37 +278,38 @@ def _joined(values):
     return first
 
 
+def _parts(kind):
+    """Return what the ranks gave of a kind the next time; None if a loader brings it, or they gave none."""
+    if state.current is not None or not _ranks or not _ranks[0][kind]:
+        return None
+    number = _given.get(kind, 0)
+    _given[kind] = number + 1
+    order = _ranks[::-1] if _reversed else _ranks
+    if _sequential:
+        order, number = [order[number % len(order)]], number // len(order)
+    if any(number >= len(rank[kind]) for rank in order):
+        return None
+    return [rank[kind][number] for rank in order]
+
+
 def arguments(args, kwargs):
-    """Return the arguments that all ranks gave to the model, if no loader brings them.
-
-    One process whose batch has the same rows in another order keeps it, as what it compares them with has its order.
-    """
-    if state.current is not None or not _ranks or not _ranks[0]["arguments"]:
-        return args, kwargs
-    number = _given.get("arguments", 0)
-    _given["arguments"] = number + 1
-    if any(number >= len(rank["arguments"]) for rank in _ranks):
-        return args, kwargs
-    parts = [rank["arguments"][number] for rank in (reversed(_ranks) if _reversed else _ranks)]
-    state.has_own_rows = sorted(_rows([args, kwargs])) == sorted(row for part in parts for row in _rows(part))
-    return (args, kwargs) if state.has_own_rows else _joined(parts)
-
-
-def _rows(values):
-    tensors = rows.tensors_in(values)
-    return rows.hashes(tensors, rows.rows_of(tensors))
+    """Return the arguments that all ranks gave to the model, if no loader brings them."""
+    parts = _parts("arguments")
+    joined = (args, kwargs) if parts is None else _joined(parts)
+    # The same rows in another order stay with what the program has beside them, such as the targets of its own loss.
+    _given["own"] = parts is None or _rows(joined) == _rows((args, kwargs))
+    return (args, kwargs) if _given["own"] else joined
 
 
 def target(input, target):
     """Return the targets of all ranks, if no loader brings them."""
-    if state.current is not None or not _ranks or not _ranks[0]["targets"]:
-        return target
-    number = _given.get("targets", 0)
-    _given["targets"] = number + 1
-    if state.has_own_rows or any(number >= len(rank["targets"]) for rank in _ranks):
-        return target
-    order = reversed(_ranks) if _reversed else _ranks
-    return _joined([rank["targets"][number] for rank in order])
+    parts = _parts("targets")
+    return target if parts is None or _given.get("own") else _joined(parts)
+
+
+def _rows(value):
+    tensors = rows.tensors_in(value)
+    return sorted(rows.hashes(tensors, rows.rows_of(tensors)))
 
 
 def _flat(parts, keys):

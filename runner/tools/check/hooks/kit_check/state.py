@@ -16,7 +16,6 @@ class State:
         self.optimizers = []
         self.wrapped = weakref.WeakSet()
         self.is_sharded = False
-        self.has_own_rows = False
 
     def parameters(self):
         """Return the parameters of all optimizers, each once, in the order of the optimizers."""

@@ -13,6 +13,7 @@ _FEW_STEPS, _FEW_SECONDS = 100, 12.0
 _HASHED = 8
 _local = {}
 _handles = {}
+_stepping = []
 _clock = {"began": 0.0, "hashing": 0.0, "backwards": 0, "value": None}
 
 
@@ -32,7 +33,7 @@ def of_torch(torch):
     def __init__(self, *args, **kwargs):
         make(self, *args, **kwargs)
         with recorder.guarded():
-            if recorder.is_here and type(self).__module__.startswith("torch.distributed") is False:
+            if recorder.is_here:
                 state.optimizers.append(self)
                 recorder.emit("optimizer", name=type(self).__name__, place=recorder.place(_is_constructor))
 
@@ -96,10 +97,16 @@ def _parameters(optimizer):
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
+def _is_inner(optimizer):
+    """Whether another optimizer makes its step by this one, such as ZeroRedundancyOptimizer by that of its shard."""
+    return bool(_stepping) and _stepping[0] is not optimizer
+
+
 def _before_step(optimizer, args, kwargs):
     with recorder.guarded():
-        if not recorder.is_here:
+        if not recorder.is_here or _is_inner(optimizer):
             return
+        _stepping[:] = [optimizer]
         _clock["began"] = _clock["began"] or time.monotonic()
         parameters = _parameters(optimizer)
         if not state.steps and recorder.mode != "replay":
@@ -127,8 +134,9 @@ def _before_step(optimizer, args, kwargs):
 
 def _after_step(optimizer, args, kwargs):
     with recorder.guarded():
-        if not recorder.is_here:
+        if not recorder.is_here or _is_inner(optimizer):
             return
+        _stepping.clear()
         closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
         if callable(closure):
             _keep(optimizer, _parameters(optimizer))
