@@ -1,32 +1,42 @@
-"""The report of the README: docs/report/ of the runs in a results folder. `make page` writes it; read the diff."""
+"""The README's table and pictures and docs/report/, of the records in an archive. `make page` writes; read the diff."""
 
 import html
+import os
+import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from runner.tools.pages.files import write_report
+from runner.tools.proof.kit import opened
 
-DOCS = Path(__file__).parents[1] / "docs" / "report"
+README = Path(__file__).parents[1] / "README.md"
+DOCS = README.parent / "docs" / "report"
 PICTURES = {"quickstart-speed-up": "Speed-up", "quickstart-loss-seconds": "Loss over seconds"}
 """Plots of the page that the README shows, by how their names end, and their titles."""
 
 
 def main() -> None:
-    """Write the page and its pictures."""
-    results = Path(sys.argv[1])
-    DOCS.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        write_report([results], DOCS / "report.html", experiment=None, plots=Path(folder))
+    """Write the page, its pictures, and what the README says of both; tests compare them."""
+    archive = sys.argv[1]
+    with tempfile.TemporaryDirectory() as folder, opened(Path(archive)) as kit:
+        write_report([kit.results], DOCS / "report.html", experiment=None, plots=Path(folder))
         for name in PICTURES:
             (drawn,) = Path(folder).glob(f"*-{name}.svg")
             (DOCS / f"{name}.svg").write_bytes(drawn.read_bytes())
-    page = (DOCS / "report.html").read_text("utf-8")
-    print("in the README:")  # whose words have to be those of the page; a test compares them
+        page = (DOCS / "report.html").read_text("utf-8").replace(f"{kit.folder}/", "")
+    (DOCS / "report.html").write_text(page, "utf-8")
+    words = [sys.executable, "-m", "runner", "summarize", archive, "--format", "table"]
+    done = subprocess.run(words, env={**os.environ, "COLUMNS": "100"}, stdout=subprocess.PIPE, text=True, check=True)
+    table = "\n".join(map(str.rstrip, done.stdout.strip().splitlines()))
+    text = re.sub(r"(?s)```\nquickstart\n.*?```", lambda _: f"```\n{table}\n```", README.read_text("utf-8"), count=1)
     for name, title in PICTURES.items():
         section = page[page.index(f"<h2>{name.partition('-')[0]}</h2>") :]
         caption = section.partition(f"<h4>{title}</h4>")[2].partition("<figcaption>")[2].partition("</figcaption>")[0]
-        print(f"![{html.unescape(caption)}](docs/report/{name}.svg)")
+        picture = f"![{html.unescape(caption)}](docs/report/{name}.svg)"
+        text = re.sub(rf"!\[.*\]\(docs/report/{name}\.svg\)", lambda _, picture=picture: picture, text)
+    README.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ import pytest
 
 from runner.definitions import experiment as definition
 from runner.definitions.published import figures
+from runner.tools.pages.files import page_of
+from runner.tools.proof.kit import opened
 from tests.support.fork_server import command as command_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,6 +28,7 @@ TRACKED = subprocess.run(
     check=True,
 ).stdout.splitlines()
 TEXTS = {name: (ROOT / name).read_text("utf-8") for name in TRACKED if name.endswith(".md") and (ROOT / name).is_file()}
+EVIDENCE = "docs/evidence/quickstart.tar"
 BLOCKS = [
     (name, kind, body)
     for name, text in TEXTS.items()
@@ -249,6 +252,14 @@ def test_the_models_of_the_documents_are_those_of_the_program() -> None:
     assert set(named) == {choice.strip() for choice in choices[1].split(",")}
 
 
+def test_the_table_of_the_readme_is_that_of_the_kept_records_and_they_are_whole() -> None:
+    done = run(f"COLUMNS=100 runner summarize {EVIDENCE} --format table", ROOT)
+    assert "\n".join(map(str.rstrip, done.stdout.strip().splitlines())) in TEXTS["README.md"]
+    done = run(f"runner verify {EVIDENCE} --level 0", ROOT)  # their commit is not in every clone
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sum(path.stat().st_size for path in (ROOT / EVIDENCE).parent.iterdir()) < 3_000_000
+
+
 def test_the_report_of_the_readme_is_one_small_file_that_says_what_the_pictures_are_said_to_show() -> None:
     page = (ROOT / "docs" / "report" / "report.html").read_bytes()
     assert len(page) < 1_000_000
@@ -256,6 +267,9 @@ def test_the_report_of_the_readme_is_one_small_file_that_says_what_the_pictures_
     assert not re.findall(r"(?<![\w.])/(?:home|root|tmp|work)/", text), "no path of the machine that made it"
     assert "<script" not in text
     captions = {html.unescape(caption) for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text)}
+    with opened(ROOT / EVIDENCE) as kit:
+        made_now = page_of(kit.results, "Results")
+    assert captions == {html.unescape(caption) for caption in re.findall(r"<figcaption>(.*?)</figcaption>", made_now)}
     pictures = re.findall(r"(?m)^!\[(.+)\]\(docs/report/([\w-]+\.svg)\)$", TEXTS["README.md"])
     assert len(pictures) == 2
     for said, name in pictures:
