@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from runner.tools.check.finding import Finding, Verdict, found
-from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Event, Rank
+from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Rank
 
 _OF_A_PART = re.compile(r"\b(rank|shard|local|process|worker|gpu|proc)\b", re.IGNORECASE)
 """Words by which a line says that its figure is that of one rank: `rank 1: accuracy 0.9`."""
@@ -65,7 +65,8 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding |
     trimmed = whole.rows in values and counted not in values
     if counted <= whole.rows or sum(len(part.samples) for part in parts) <= size or trimmed:
         return None
-    place = gathers[0]["place"] if gathers else place
+    if gathers and not (loader and loader.sampler_place):
+        place = gathers[0]["place"]  # a library made the sampler
     evidence = f"the figure counts {counted} samples, one process {whole.rows}: {counted - whole.rows} of them twice"
     return found("padded-evaluation", evidence, place, epoch=number)
 
@@ -99,34 +100,31 @@ def _distinct(whole: Evaluation, parts: list[Evaluation]) -> int | None:
 
 def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
     """Note a printed loss that is that of one rank's samples, where the ranks' losses differ."""
-    losses = [_losses_at_prints(rank) for rank in ranks]
+    losses = [_losses(rank) for rank in ranks]
     for rank, own in zip(ranks, losses, strict=True):
-        for count, (event, values) in own.items():
-            others = [of_rank[count][1] for of_rank in losses if count in of_rank]
-            if len(others) < len(ranks):
+        count = 0
+        for event in rank.events:
+            count += event["kind"] == "backward" and event["value"] is not None
+            others = [of_rank[count - 1] for of_rank in losses if 0 < count <= len(of_rank)]
+            if event["kind"] != "print" or len(others) < len(ranks):
                 continue
-            for value, *each in zip(values, *others, strict=True):
+            for value, *each in zip(own[count - 1], *others, strict=True):
                 mean = sum(each) / len(each)
                 for text in _NUMBER.findall(event["text"]):
                     digits = len(text.partition(".")[2].partition("e")[0])
-                    if digits >= 2 and abs(float(text) - value) <= 0.51 * 10**-digits < abs(value - mean) / 2:
-                        evidence = (
-                            f"rank {rank.rank} prints {text}, its own loss; over the ranks it is {mean:.{digits}f}"
-                        )
+                    if digits >= 2 and abs(float(text) - value) <= 0.51 * 10**-digits < abs(value - mean) / 10:
+                        evidence = f"rank {rank.rank} prints {text}, its own loss; over the ranks it is {mean:.6g}"
                         verdict.findings.append(found("wrong-loss-print", evidence, event["place"], rank=rank.rank))
                         return
 
 
-def _losses_at_prints(rank: Rank) -> dict[int, tuple[Event, tuple[float, float]]]:
-    """Return the last print of each number of losses so far, with the last loss and the mean of the epoch's."""
-    found_: dict[int, tuple[Event, tuple[float, float]]] = {}
-    count, values = 0, list[float]()
+def _losses(rank: Rank) -> list[tuple[float, float]]:
+    """Return each loss with the mean of those of its epoch so far."""
+    losses, values = list[tuple[float, float]](), list[float]()
     for event in rank.events:
         if event["kind"] == "pass":
             values = []
         elif event["kind"] == "backward" and event["value"] is not None:
-            count += 1
             values.append(event["value"])
-        elif event["kind"] == "print" and values:
-            found_[count] = event, (values[-1], sum(values) / len(values))
-    return found_
+            losses.append((values[-1], sum(values) / len(values)))
+    return losses

@@ -6,7 +6,7 @@ from pathlib import Path
 from runner.tools.check.finding import Verdict, found
 from runner.tools.check.judge_samples import per_step
 from runner.tools.check.observation import Event, Place, Rank
-from runner.tools.check.source_lines import divides, loss_line
+from runner.tools.check.source_lines import calls_backward, divides, loss_line
 
 _EXACT = 1e-4
 """Relative difference of gradients in single precision on a CPU that another order of summation does not reach."""
@@ -71,15 +71,27 @@ def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
             return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
         backward = rank.first("backward")
         return "despite the wrapper", backward["place"] if backward else model
+    before, behind = _around_first_step(rank)
+    if before:
+        return "a collective reduces only some of them, or a copy", before[-1]["place"]
+    if behind:
+        step = rank.first("step")
+        return "they are reduced behind the step", _in_function(behind[0]["place"], step["place"] if step else [])
+    return "nothing reduces them", model
+
+
+def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
+    """Return the collectives on what may be gradients from the first backward to the first step, and those behind it.
+
+    An optimizer that calls a closure, such as LBFGS, computes the gradients within its step.
+    """
     kinds = [event["kind"] for event in rank.events]
     step = kinds.index("step")
-    began = kinds.index("backward") if "backward" in kinds[:step] else step
+    following = kinds.index("step", step + 1) if "step" in kinds[step + 1 :] else len(kinds)
+    if "backward" not in kinds[:step]:
+        return [], _reductions(rank.events[step:following])
     after = kinds.index("backward", step) if "backward" in kinds[step:] else len(kinds)
-    if before := _reductions(rank.events[began:step]):
-        return "a collective reduces only some of them, or a copy", before[-1]["place"]
-    if behind := _reductions(rank.events[step:after]):
-        return "they are reduced behind the step", _in_function(behind[0]["place"], rank.events[step]["place"])
-    return "nothing reduces them", model
+    return _reductions(rank.events[kinds.index("backward") : step]), _reductions(rank.events[step:after])
 
 
 def _reductions(events: list[Event]) -> list[Event]:
@@ -125,8 +137,7 @@ def judge_gradients(
     event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)
     if event is None:
         return
-    backward = ranks[0].first("backward")
-    place = loss_line(root, backward["place"]) if backward else []
+    place = _loss_place(ranks[0], root)
     drawn = any(True for _ in replay.of("noise"))
     batch_norm = any(event["batch_norm"] for event in ranks[0].of("model"))
     scale, cosine = event["scale"], event["cosine"] or 0.0
@@ -142,6 +153,15 @@ def judge_gradients(
         verdict.unknown.append("gradients: the model draws random numbers that cannot be taken away, so they differ")
     elif not batch_norm:
         _uneven(event, ranks, limit, place, verdict)
+
+
+def _loss_place(rank: Rank, root: Path) -> Place:
+    """Return where the loss is computed: before backward; if a library calls that, where the program calls a loss."""
+    backward, loss = rank.first("backward"), rank.first("loss")
+    place: Place = backward["place"] if backward else []
+    if loss and loss["place"] and not (place and calls_backward(root, place)):
+        return list(loss["place"])
+    return loss_line(root, place)
 
 
 def _rounding(rank: Rank, event: Event) -> float:
@@ -160,7 +180,7 @@ def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict
         why = "and is no sum of theirs: the loss depends on which samples share a batch"
         verdict.unknown.append(f"gradients: that of one process with the batches of all ranks is {off}, {why}")
         return
-    reduces = next((each for each in ranks[0].of("collective") if each["gradient"]), None)
+    reduces = next(iter(_around_first_step(ranks[0])[0]), None)
     if reduces and len({tuple(rank.trainings[0].batches[:1]) for rank in ranks}) > 1:
         place = reduces["place"]  # batches of unequal size: the average has to weigh them, not the loss
     used = event.get("used_weights") or [1 / len(ranks)] * len(ranks)
@@ -182,10 +202,11 @@ def _scaled(event: Event, ranks: list[Rank], alone: Rank, place: Place, root: Pa
         why = "whether that is meant cannot be seen, as the loss is divided by a number of the program"
         verdict.unknown.append(f"gradients: {evidence}; {why}")
         return
-    reduces = next((event for event in ranks[0].of("collective") if event["gradient"]), None)
+    reduces = next(iter(_around_first_step(ranks[0])[0]), None)
     used = event.get("used_weights")
-    if used and reduces and not math.isclose(sum(used), 1, rel_tol=0.05):
-        evidence += f": the ranks' gradients are summed with weights {', '.join(f'{value:.2f}' for value in used)}"
+    if reduces and not (used and math.isclose(sum(used), 1, rel_tol=0.05)):
+        weights = ", ".join(f"{value:.2f}" for value in used or ())
+        evidence += f": the ranks' gradients are summed with weights {weights}" if used else ""
         place = reduces["place"]
     verdict.findings.append(found("scaled-gradients", evidence, place, rank=0, step=step))
 

@@ -21,7 +21,8 @@ class Pass:
     """One iteration over a loader, or one epoch of a loop that takes its samples by hand.
 
     `samples` has (index, content) of each sample in order; one of them may be unknown. `is_whole` says whether they are
-    all that the pass would have had. `is_used` says of each batch whether a forward pass came before the next batch.
+    all that the pass would have had. `is_used` says of each batch whether a forward pass came before the next batch,
+    and `again` how many more came.
     """
 
     key: str
@@ -38,6 +39,7 @@ class Pass:
     trains: bool = False
     is_whole: bool = True
     is_broken: bool = True
+    again: int = 0
     is_skipped: bool = False
     shuffles: bool = False
     number: int = -1
@@ -45,9 +47,9 @@ class Pass:
     def leave_out_skipped(self) -> None:
         """Leave out the batches that the program passed over: some give every rank all, of which it trains on its own.
 
-        One that fetches a batch ahead has as many forward passes as batches, but for one.
+        One that fetches batches ahead has as many forward passes as batches, several one after another.
         """
-        if not 1 < sum(self.is_used) < len(self.batches) - 1:
+        if self.again or not 1 < sum(self.is_used) < len(self.batches) - 1:
             return
         samples, at = list[tuple[Hashable, Hashable]](), 0
         for number, is_used in zip(self.batches, self.is_used, strict=True):
@@ -148,8 +150,9 @@ class Rank:
                 found.batches.append(len(indices))
                 found.is_used.append(False)
             elif kind == "forward" and event["train"]:
-                for found in passes.values():
-                    found.is_used[-1:] = [True] if found.is_used else []
+                for found in {found.key: found for found in passes.values() if found.is_used}.values():
+                    found.again += found.is_used[-1]
+                    found.is_used[-1] = True
             elif kind == "pass_end":
                 found = passes[event["number"]]
                 found.is_broken = False

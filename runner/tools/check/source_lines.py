@@ -60,6 +60,18 @@ def loss_line(root: Path, place: Place) -> Place:
     return [[file, best, function]] if best else place
 
 
+def calls_backward(root: Path, place: Place) -> bool:
+    """Return whether the program itself calls backward in this line."""
+    file, line, _ = place[0]
+    calls = (node for node in ast.walk(_tree(root / file)) if isinstance(node, ast.Call) and node.lineno <= line)
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "backward"
+        and line <= (call.end_lineno or call.lineno)
+        for call in calls
+    )
+
+
 def _receiver(statement: ast.stmt) -> str | None:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):

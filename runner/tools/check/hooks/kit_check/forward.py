@@ -173,7 +173,7 @@ def _loss(torch, name, function):
                         target = replay.target(input, target)
                     elif state.current is None:
                         replay.keep_target(target)
-                    recorder.emit("loss", name=name, reduction=str(kwargs.get("reduction", "mean")), step=state.steps)
+                    recorder.emit("loss", name=name, step=state.steps, place=recorder.place())
         return function(input, target, *args, **kwargs)
 
     return loss

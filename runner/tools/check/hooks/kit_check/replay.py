@@ -19,6 +19,7 @@ _weights = []
 _steps = []
 _batches = {}
 _used = {}
+_again = {}
 _arguments = []
 _targets = []
 _drawn = []
@@ -143,14 +144,17 @@ def keep_batch(key, number, batch, index):
 
 def use_batches():
     """Note that the last batch of each pass was used: some programs give every rank all, of which it takes its own."""
-    for used in _used.values():
+    for key, number in dict(_used.keys()).items():  # the latest pass of each loader
+        used = _used[key, number]
+        _again[key, number] = _again.get((key, number), 0) + used[-1]
         used[-1] = True
 
 
 def _taken(key, number):
-    """Return the batches of a pass that were used; one that fetches a batch ahead uses all."""
+    """Return the batches of a pass that were used: all, if some were fetched ahead and used one after another."""
     given, used = _batches[key][number], _used[key, number]
-    return [batch for batch, is_used in zip(given, used) if is_used] if 1 < sum(used) < len(used) - 1 else given
+    skips = 1 < sum(used) < len(used) - 1 and not _again.get((key, number))
+    return [batch for batch, is_used in zip(given, used) if is_used] if skips else given
 
 
 def keep_arguments(args, kwargs):

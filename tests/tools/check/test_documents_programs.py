@@ -1,0 +1,32 @@
+"""What a check says of programs as the five documents write them stands in docs/references.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from runner.tools.check.check_command import _program
+from runner.tools.check.checking import check
+from runner.tools.check.finding import KINDS
+
+ROOT = Path(__file__).parents[3]
+FOLDER = Path(__file__).with_name("documents")
+ROWS = re.findall(r"(?m)^\| `(\w+\.py)`, .* \| (.+) \|$", (ROOT / "docs" / "references.md").read_text("utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize(("program", "said"), ROWS)
+def test_the_mistakes_of_the_documents_are_named_as_the_page_says(program: str, said: str, tmp_path: Path) -> None:
+    line = ["--num-procs", "{n}"] if program == "mnist_spawn.py" else []
+    verdict = check(_program(str(FOLDER / program), line, [], "cpu", 2), 2, 300, tmp_path / "seen", lambda _: None)
+    assert {finding.kind for finding in verdict.findings} == {kind for kind in KINDS if kind in said}
+    for kind, text in re.findall(r"([\w-]+) at (?:the )?(?:printed |test )?`?(\w+)`?", said):
+        (line_number,) = [finding.line for finding in verdict.findings if finding.kind == kind]
+        assert line_number is not None
+        assert text in (FOLDER / program).read_text("utf-8").splitlines()[line_number - 1]
+    assert verdict.unknown == []
+
+
+def test_every_program_of_the_documents_has_a_row() -> None:
+    assert {program for program, _ in ROWS} == {path.name for path in FOLDER.glob("*.py")}
