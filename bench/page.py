@@ -35,7 +35,7 @@ def main() -> None:
         section = page[page.index(f"<h2>{name.partition('-')[0]}</h2>") :]
         caption = section.partition(f"<h4>{title}</h4>")[2].partition("<figcaption>")[2].partition("</figcaption>")[0]
         picture = f"![{html.unescape(caption)}](docs/report/{name}.svg)"
-        text = re.sub(rf"!\[.*\]\(docs/report/{name}\.svg\)", lambda _, picture=picture: picture, text)
+        text = re.sub(rf"!\[.*\]\(docs/report/{name}\.svg\)", picture.replace("\\", r"\\"), text)
     README.write_text(text, "utf-8")
 
 

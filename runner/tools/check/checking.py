@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 
 from runner.tools.check.finding import Verdict
 from runner.tools.check.judge_evaluation import judge_evaluation, judge_prints
@@ -87,7 +88,12 @@ class _Runs:
         if _accumulates(alone, ranks):
             settings["KIT_CHECK_SEQUENTIAL"] = "1"
         jobs = [self._job("replay", 1, settings), self._job("order", 1, {"KIT_CHECK_REVERSED": "1", **settings})]
-        ended, _ = run_side_by_side(jobs, self.seconds)
+        # A program that chooses its port itself has the same one in both.
+        groups = [[job] for job in jobs] if self.program.alone else [jobs]
+        ended, *_ = (ended for group in groups for ended in run_side_by_side(group, self.seconds))
+        if ended.failure and not self.program.alone:
+            rmtree(jobs[0].folder)
+            (ended,) = run_side_by_side(jobs[:1], self.seconds)
         replay, order = (next(iter(read(self.folder / name)), None) for name in ("replay", "order"))
         return replay, order, ended.failure
 
