@@ -57,6 +57,7 @@ ELSEWHERE = {
     "runner.records": "results/, and nothing else does",
     "runner.core.git": "the folder for temporary files, with a repository of our own",
     "runner.core.temporary": "the folder for temporary files",
+    "runner.tools.check": "the folder for temporary files, and what a checked program saved, as it was before",
     "runner.execution.disk": "a file without a name, which holds room for a record",
     "runner.execution.started": "a file for each run that was started, in the user's state folder",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
@@ -74,8 +75,8 @@ ELSEWHERE = {
 
 @cache
 def sources(folder: str) -> dict[str, ast.Module]:
-    """The modules below a folder by their names."""
-    paths = sorted((ROOT / folder).rglob("*.py"))
+    """The modules below a folder by their names; hooks run in the process of a program, and belong to no room."""
+    paths = sorted(path for path in (ROOT / folder).rglob("*.py") if "hooks" not in path.parts)
     return {name_of(path): ast.parse(path.read_text("utf-8")) for path in paths}
 
 

@@ -13,7 +13,6 @@ MAIN = {
     "plan": ("cli.plan", "Show what would be run; start nothing."),
     "run": ("cli.run", "Run an experiment, or a script, and keep a record of it."),
     "summarize": ("cli.summarize", "Make the table of the records."),
-    "compare": ("cli.compare", "Say whether B is faster or slower than A."),
     "explain": ("cli.explain", "Say where a run's time went, what slows it and what helps."),
     "report": ("tools.pages.report_command", "Make one HTML file of the records, with plots."),
     "collect": ("cli.collect", "Make the record of a run, of a job, or of any stdout."),
@@ -21,6 +20,7 @@ MAIN = {
     "doctor": ("tools.doctor.doctor_command", "Look whether runs will work here, and what would stop them."),
 }
 FURTHER = {
+    "compare": ("cli.compare", "Say whether B is faster or slower than A."),
     "predict": ("tools.predict.predict_command", "Say what more processes would bring, before paying for them."),
     "audit": ("tools.audit.audit_command", "Recompute the tables of others."),
     "verify": ("tools.proof.verify_command", "Say how far a record can be believed."),

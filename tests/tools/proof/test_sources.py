@@ -45,7 +45,7 @@ def test_a_project_in_a_folder_of_a_repository_is_verified_and_made_again_from_i
 def test_a_prefix_from_a_stranger_leads_nowhere_else(tmp_path: Path, prefix: str) -> None:
     commit = "a" * 40
     (tmp_path / "kit" / "project" / commit).mkdir(parents=True)
-    kit = Kit(tmp_path / "kit.tar", tmp_path / "kit")
+    kit = Kit(tmp_path / "kit.tar", tmp_path / "kit", None)
     made, why = kit.check_out({"commit": commit, "prefix": prefix}, tmp_path / "scratch" / "deep" / "er", None)
     assert (made, why) == (None, "lies in a folder that leads elsewhere")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit"]
