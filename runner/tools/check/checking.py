@@ -42,6 +42,10 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
     first = _trained(ranks, ended, f"{world} processes", verdict)
     if alone is None or first is None:
         return verdict
+    if alone.world > 1:
+        how = "give it their number as an argument of its own, for example -- --world-size {n}"
+        verdict.unknown.append(f"one process: the program starts {alone.world} by itself: {how}")
+        return verdict
     if len(ranks) != world or any(rank.world != world for rank in ranks) or not any(first.of("group")):
         why = "each trains alone, without torch.distributed.init_process_group"
         verdict.unknown.append(f"{world} processes: they form no group: {why}")

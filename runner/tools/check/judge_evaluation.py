@@ -8,6 +8,8 @@ from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Rank
 
 _OF_A_PART = re.compile(r"\b(rank|shard|local|process|worker|gpu|proc)\b", re.IGNORECASE)
 """Words by which a line says that its figure is that of one rank: `rank 1: accuracy 0.9`."""
+_WHOLE_NUMBER = re.compile(r"(?<![\d.])\d+(?![\d.])")
+"""A number without a point: `1` of `[1] accuracy 0.93`."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?")
 """A figure with a point: `0.9312`, `1.2e-05`."""
 
@@ -73,6 +75,13 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding |
 
 def _printed_alone(size: int, parts: list[Evaluation], number: int) -> Finding | None:
     """Look for a figure of one rank's samples that is printed as if it were that of all."""
+    # Where every rank prints its number at the same place, the figure is that of a rank: `[1] accuracy 0.93`.
+    for said_by_all in zip(*(part.prints for part in parts), strict=False):
+        numbers = [_WHOLE_NUMBER.findall(event["text"]) for event in said_by_all]
+        if len(parts) > 1 and any(
+            list(map(int, same)) == list(range(len(parts))) for same in zip(*numbers, strict=False)
+        ):
+            return None
     for rank, part in enumerate(parts):
         said = next((event for event in part.prints if not _OF_A_PART.search(event["text"])), None)
         if said and len(part.samples) < size:

@@ -43,6 +43,8 @@ def _run(job):
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            sys.stderr.write(f"{end.code}\n")
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - as Python does with what nobody catches
         traceback.print_exc()

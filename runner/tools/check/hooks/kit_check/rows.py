@@ -56,7 +56,8 @@ def fingerprint(tensors):
     """Return one number for tensors of any shapes."""
     total = 0
     with torch.no_grad():
-        for tensor in tensors:
+        for given in tensors:
+            tensor = given.to_dense() if given.is_sparse else given
             if tensor.numel():
                 total = (total * 1000003 + hashes([tensor.detach().reshape(1, -1)], 1)[0]) & 0xFFFFFFFFFFFFFFFF
     return total
@@ -64,6 +65,6 @@ def fingerprint(tensors):
 
 def sampled(tensor):
     """Return some elements of a tensor, always the same ones: all of a small one."""
-    flat = tensor.detach().reshape(-1)
+    flat = (tensor.to_dense() if tensor.is_sparse else tensor).detach().reshape(-1)
     step = max(1, flat.numel() // 4096)
     return flat[::step][:4096].to("cpu", torch.float64, copy=True)
