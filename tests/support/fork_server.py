@@ -235,6 +235,8 @@ def become(asked: dict[str, Any]) -> list[str]:
     import torch  # here it is a look-up
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
+    with suppress(ImportError):  # as Python's own start does
+        import sitecustomize  # noqa: F401
     return words
 
 
