@@ -50,6 +50,12 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
         why = "each trains alone, without torch.distributed.init_process_group"
         verdict.unknown.append(f"{world} processes: they form no group: {why}")
         return verdict
+    models = [model for rank in (alone, *ranks) if (model := rank.first("model"))]
+    if not any(model["sharded"] for model in models) and len({model["parameters"] for model in models}) > 1:
+        verdict.unknown.append(
+            f"{world} processes: each trains a part of the model, as in tensor or pipeline parallelism"
+        )
+        return verdict
     is_equal = judge_weights(ranks, verdict)
     judge_samples(alone, ranks, program.root, verdict)
     if is_equal:

@@ -48,6 +48,17 @@ for _ in range(3):
     optimizer.step()
 """
 
+PARTS = """
+import torch
+torch.distributed.init_process_group("gloo")
+layer = torch.nn.Linear(4, 8 // torch.distributed.get_world_size())
+optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    layer(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [1, 2])
@@ -70,6 +81,7 @@ def test_losses_and_random_numbers_are_bit_for_bit_those_without_it(tmp_path: Pa
         ("print(1)", "no optimizer of torch made a step"),
         ("import torch\nraise SystemExit('no data here')", "no data here"),
         (ALONE, "form no group"),
+        (PARTS, "part of the model"),
     ],
 )
 @pytest.mark.usefixtures("forked")

@@ -18,7 +18,6 @@ _SHORT_PASSES = 20
 _MOST_INDICES = 2_000_000
 _caps = json.loads(os.environ.get("KIT_CHECK_CAPS", "{}"))
 _places = weakref.WeakKeyDictionary()
-_numbers = weakref.WeakKeyDictionary()
 _passes = {}
 _taken_up = {}
 _begun = {}
