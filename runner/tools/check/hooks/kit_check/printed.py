@@ -21,7 +21,7 @@ def of_python():
 
     def handled(self, record):
         with recorder.guarded():
-            if self.isEnabledFor(record.levelno):
+            if self.isEnabledFor(record.levelno) and not self.name.startswith(("torch", "c10d")):
                 _emit(record.getMessage())
         return handle(self, record)
 
