@@ -4,6 +4,8 @@
 # changed. TORCH=current takes the newest torch instead of 2.3.1; TORCH_CPU, if set, is a package index with PyTorch's
 # CPU-only builds.
 set -eu
+compile="python -m compileall -q --invalidation-mode unchecked-hash"  # without time stamps: builds add the same files
+export PYTHONHASHSEED=0
 lock=requirements/${TORCH:-runtime}.lock
 of_torch='^(torch|torchvision|triton|cuda-[a-z]+|nvidia-(cu|nccl|nv)[a-z0-9-]*)=='
 unset PIP_CONSTRAINT  # NVIDIA's bases pin their own packages by it, also those that go into /opt/kit
@@ -15,6 +17,7 @@ if ! python -m pip show --quiet torch 2> /dev/null; then
   else
     awk -v of_torch="$of_torch" '/^[a-z]/ {keep = $0 ~ of_torch} keep' "$lock" | $pip --require-hashes -r /dev/stdin
   fi
+  $compile -j 0 "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" || true  # of any file that can be
 fi
 
 { python -m pip list --format=freeze; cat "$lock"; } |
@@ -23,7 +26,6 @@ fi
     /^[a-z]/ {keep = !($1 in base) && $0 !~ of_torch}
     keep' |
   $pip --require-hashes --target /opt/kit -r /dev/stdin
-# Byte code without time stamps: two builds add the same files.
-PYTHONHASHSEED=0 python -m compileall -q --invalidation-mode unchecked-hash /opt/kit
+$compile /opt/kit
 printf '%s\n' '#!/usr/bin/env python' 'from runner.cli import main' 'main()' > /opt/kit/bin/runner
 chmod 0755 /opt/kit/bin/runner

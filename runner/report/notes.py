@@ -1,6 +1,7 @@
 """Block -> what a reader of its table has to know: the notes below it."""
 
 from runner.core.layout import Layout
+from runner.report.checked import checked_notes
 from runner.report.claims import taken_for_granted
 from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
@@ -18,6 +19,7 @@ _WEAK = (
 def notes(block: Block) -> list[str]:
     """Return the notes of a block, those about single rows first."""
     found = [note for row in block.rows for note in _of_row(row)]
+    found += checked_notes(block)
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)

@@ -12,6 +12,7 @@ from runner.core.text import one_line
 from runner.core.values import plain
 from runner.definitions.published import NUMBERS
 from runner.records.folder import RunFolder
+from runner.report import checked
 from runner.report.compare import compare
 from runner.report.reading import Contents, read_results
 from runner.report.rows import Block
@@ -67,7 +68,8 @@ def blocks_of(results: Path, runs: list[RunSummary], confidence: Confidence = DE
     def definition_of(run: RunSummary) -> dict[str, Any]:
         key = (run.path.rpartition("/")[0], run.experiment, run.definition_sha256)
         if key not in definitions:
-            definitions[key] = _definition(results / run.path)
+            folder = results / run.path
+            definitions[key] = {**_definition(folder), "checked": checked.read(folder.parent)}
         return definitions[key]
 
     return compare(runs, definition_of, confidence)

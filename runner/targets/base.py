@@ -3,9 +3,9 @@
     Run --spec()--> LaunchSpec --start()--> Handle --lines()--> Line ... --exits--> NodeExit of each node
 
 A target has ten methods: five of `Target`, a class with a frozen dataclass of options, and five of the `Handle` that
-its `start` returns. It lives in one file or folder of `runner/targets/` and is named in the table of
-`targets/__init__.py`. It does not parse what the processes print, and it writes only into the raw files of the run's
-folder.
+its `start` returns; only tools want `once`. It lives in one file or folder of `runner/targets/` and is named in the
+table of `targets/__init__.py`. It does not parse what the processes print, and it writes only into the raw files of the
+run's folder.
 """
 
 import signal
@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
+from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Run
@@ -274,6 +275,13 @@ class Target(ABC, Generic[Spec]):
     @abstractmethod
     def start(self, spec: Spec, folder: RunFolder) -> Handle:
         """Start the run; its processes print into the raw files of the folder."""
+
+    def once(self, spec: Spec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:  # noqa: ARG002 - see the docstring
+        """Run Python with words where node 0 would be, give it something to read, and return what it prints.
+
+        It may take so many seconds; OSError or RequestError if that fails. Not every target can.
+        """
+        raise RequestError(f"target {self.name} only starts runs; local, compose and ssh can check")
 
     @abstractmethod
     def cleanup(self, folder: RunFolder) -> None:

@@ -1,9 +1,7 @@
 """Processes that do not outlive the runner. A mark in their environment lets any process find them again."""
 
-import ctypes
 import errno
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -15,13 +13,6 @@ RUNNER = "KIT_RUNNER_PID"
 """The runner that started it."""
 _KILLED_SECONDS = 5.0
 """How long the kernel may take to end a process that is killed."""
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent dies, however it dies (prctl(2)); for `preexec_fn`."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def marks(mark: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from runner.core import clock
 from runner.core.errors import RequestError
+from runner.core.parent import die_with_parent
 from runner.core.ports import free_port
 from runner.core.text import one_line
 from runner.definitions.plan import Run
@@ -21,7 +22,7 @@ from runner.records.provenance import gpus
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import FollowedNode, LaunchSpec, NodeSpec, Target, exit_of
-from runner.targets.children import die_with_parent, end_marked, end_orphans, marks
+from runner.targets.children import end_marked, end_orphans, marks
 from runner.targets.clean_environment import clean_environment
 from runner.targets.node_view import NodeView
 from runner.targets.torchrun import device_ids, node_specs

@@ -126,3 +126,11 @@ def test_two_images_are_compared_as_they_are(project: Project, image: Images, tm
         for record in map(project.record, project.runs("toy"))
     }
     assert named == {"A": image.cpu, "B": other}
+
+
+def test_a_check_runs_in_a_container_of_the_image_and_leaves_none(project: Project) -> None:
+    done = project.runner("check", "quickstart", "--on", "compose", "--set", "epochs=2", "--json")
+    verdict = json.loads(done.stdout)
+    assert (done.code, verdict["verdict"], verdict["unknown"]) == (0, "same", []), done.snapshot
+    assert any("first gradient against one process" in fact for fact in verdict["facts"])
+    assert not docker("ps", "--all", "--quiet", "--filter", "name=kit-once").strip()

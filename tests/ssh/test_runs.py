@@ -1,5 +1,6 @@
 """Runs on hosts: what they need is brought once, and their records say where each node ran."""
 
+import json
 import os
 import re
 import shutil
@@ -155,3 +156,10 @@ def test_a_run_that_was_interrupted_is_resumed_as_one_record_with_two_attempts(
     record = on_hosts.record(run)
     assert (record["status"], len(record["launch"]["attempts"])) == ("completed", 1)
     assert ssh_hosts.folders_of(run.name) == []
+
+
+def test_a_check_runs_on_the_first_host_and_leaves_nothing_there(on_hosts: Project) -> None:
+    done = on_hosts.runner("check", "quickstart", "--on", "ssh", *ssh_hosts.WORDS, "--set", "epochs=2", "--json")
+    verdict = json.loads(done.stdout)
+    assert (done.code, verdict["verdict"], verdict["unknown"]) == (0, "same", []), done.snapshot
+    assert "kit-check" not in ssh_hosts.inside(ssh_hosts.NAMES[0], "ls", "/tmp")

@@ -13,6 +13,7 @@ import builtins
 import gc
 import io
 import json
+import multiprocessing.process
 import os
 import runpy
 import select
@@ -222,6 +223,7 @@ def become(asked: dict[str, Any]) -> list[str]:
         os.dup2(file, number)
         os.close(file)
     os.chdir(asked["cwd"])
+    multiprocessing.process.ORIGINAL_DIR = asked["cwd"]  # where a process that it spawns begins
     os.environ.clear()
     os.environ.update(asked["env"])
     tempfile.tempdir = None  # an import may have asked for the server's
@@ -271,7 +273,7 @@ def execute(words: list[str]) -> None:
     else:
         sys.argv = words
         sys.path.insert(0, str(Path(how).parent))
-        runpy.run_path(how, run_name="__main__")
+        runpy.run_path(str(Path(how).absolute()), run_name="__main__")
 
 
 def end(words: list[str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import secrets
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -152,6 +154,30 @@ class Compose(Target[ComposeSpec]):
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
         """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""
         return ComposeHandle(engine.reach(), spec, folder, self._link)
+
+    def once(
+        self, spec: ComposeSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]
+    ) -> bytes:
+        """Run Python once in a container of the image, which is removed; it sees nothing of this machine's files."""
+        image = self.image(spec, say)
+        name = f"kit-once-{secrets.token_hex(8)}"
+        gpus = ["--gpus", "all"] if spec.device == "cuda" else []
+        command = ["docker", "run", "--rm", "-i", "--init", "--name", name, *gpus, "--shm-size", self.options.shm_size]
+        say(f"container of {image['name']}")
+        try:
+            done = subprocess.run(
+                [*command, "--memory", self.options.memory, image["id"], "python", *words],
+                input=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise OSError(errno.ETIMEDOUT, f"no answer in {seconds:g} s") from None
+        finally:
+            subprocess.run(["docker", "rm", "-f", name], capture_output=True, check=False)
+        return done.stdout
 
     def cleanup(self, folder: RunFolder) -> None:
         """End the docker command that still makes containers, then the containers, and remove them.

@@ -29,6 +29,7 @@ from runner.targets.ssh.verdicts import Facts, Need, Verdict, Wanted
 from runner.targets.torchrun import node_specs
 
 _LARGEST_PORT = 65_535
+_MOST_PRINTED = 20_000_000
 _NOT_QUOTED_ALIKE = re.compile(r"[\\!\x00-\x1f\x7f]")
 """What the shells that a user may have (sh, csh, fish) do not take alike within quotes."""
 
@@ -140,6 +141,14 @@ class Ssh(Target[SshSpec]):
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
         """Prepare the start on hosts that were looked at; the lines make it, so that a stop finds what was started."""
         return SshHandle(spec, folder, self._ssh, self._python, self._facts[_key(spec)], self._cargo(spec))
+
+    def once(self, spec: SshSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:
+        """Run Python once on the first host, outside of a container."""
+        host = spec.hosts[0].name
+        if self.options.container:
+            raise RequestError("--with container: only runs are started in it; leave it out, or use target compose")
+        say(f"host {host}")
+        return self._ssh.output(host, [self._python, *words], given, seconds, _MOST_PRINTED)
 
     def cleanup(self, folder: RunFolder) -> None:
         """End what is left of a run on its hosts, and keep the rest of what its processes printed.

@@ -1,27 +1,52 @@
 """`runner check`."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Optional
+from shlex import split
+from typing import Annotated, Any, Optional
 
 import typer
 
 from runner.cli.lines import say, show, show_document
-from runner.cli.options import Change, Device, complete_experiment, device_of, here, is_script, plan_of
+from runner.cli.options import (
+    Change,
+    Device,
+    On,
+    Results,
+    With,
+    complete_experiment,
+    device_of,
+    here,
+    is_script,
+    plan_of,
+)
 from runner.core.capabilities import capability
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
-from runner.definitions.plan import Cell
+from runner.definitions.plan import Run
 from runner.definitions.program import ALONE
-from runner.tools.check.checking import Program
-from runner.tools.check.checking import check as check_program
-from runner.tools.check.finding import Verdict
+from runner.report.checked import Check, keep
+from runner.targets import load
+from runner.tools.check.elsewhere import check_elsewhere
+from runner.tools.check.finding import MISTAKE, Verdict
+from runner.tools.check.remote import carry_out
+from trainkit.sources import hash_sources
 
 _DIFFERS, _UNKNOWN = 1, 4
+_MOST_RUNS = 6
 _PROCESSES = "{n}"
+_SAID = {
+    "same": "the same training with {} processes as with one",
+    "differs": "{} processes do not train what one trains",
+    "unknown": "whether it is the same training cannot be said",
+}
+_RESUMED = {
+    "same": "a training that is ended goes on as if it had not been ended",
+    "differs": "a training that is ended goes on as another one",
+    "unknown": "whether a training that is ended goes on cannot be said",
+}
 
 
 def check(
@@ -36,9 +61,19 @@ def check(
     steps: Annotated[
         int, typer.Option(min=0, help="End each run after so many optimizer steps; by default long epochs are cut.")
     ] = 0,
+    resume: Annotated[
+        bool, typer.Option(help="Ends the training at a random step, and checks how it goes on from its checkpoint.")
+    ] = False,
+    resume_args: Annotated[
+        str,
+        typer.Option(metavar="ARGS", help="Further arguments of the second start; {checkpoint}: the last file saved."),
+    ] = "",
+    on: On = "local",
+    with_: With = None,
     change: Change = None,
     device: Device = "cpu",
     seconds: Annotated[float, typer.Option(min=1, help="The longest that each of the runs may take.")] = 300,
+    results: Results = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say whether N processes train what one trains.
@@ -46,16 +81,33 @@ def check(
     The program runs a few short times, unedited: with one process, with N, and with one that is given the batches of
     all. Exit codes: 0 the same training, 1 it differs, 4 something decisive could not be seen.
     """
-    world = _world(layout)
-    chosen = device_of(device)
-    program = _program(experiment, arguments or [], change or [], chosen, world)
-    program = replace(program, settings={"KIT_CHECK_STEPS": str(steps), "KIT_CHECK_STEPS_HARD": "1"} if steps else {})
-    with temporary_folder("check") as folder:
-        verdict = check_program(program, world, seconds, folder, lambda what: None if as_json else say(f"runs: {what}"))
+    world, chosen = _world(layout), device_of(device)
+    first, asked = request(experiment, arguments or [], change or [], chosen, world, seconds)
+    if steps:
+        asked["settings"] = {"KIT_CHECK_STEPS": str(steps), "KIT_CHECK_STEPS_HARD": "1"}
+    again = asked["again"] = split(resume_args) if resume or resume_args else None
+
+    def tell(what: str) -> None:
+        if not as_json:
+            say(f"runs: {what}")
+
+    if on == "local":
+        with temporary_folder("check") as folder:
+            verdict = carry_out(asked, first.experiment.root, folder, tell)
+    else:
+        verdict = check_elsewhere(load(on, with_), first, asked, _MOST_RUNS * seconds, tell)
     if as_json:
         show_document(to_json(verdict.values()))
     else:
-        _show(verdict, world)
+        _show(verdict, _SAID if again is None else _RESUMED, world)
+    if again is None:
+        mistakes = [one_line(found.title, 300) for found in verdict.findings if found.level == MISTAKE]
+        code = hash_sources(first.cell.program.sources(first.experiment.root))
+        kept = Check(verdict.word, code, mistakes[:50], verdict.off, verdict.order)
+        try:
+            keep(results, first.experiment.name, world, kept)
+        except OSError as error:
+            say(f"note: the verdict is not kept beside the records: {reason_of(error)}")
     if verdict.word != "same":
         raise typer.Exit(_DIFFERS if verdict.word == "differs" else _UNKNOWN)
 
@@ -70,49 +122,33 @@ def _world(layout: str) -> int:
     return parsed.world_size
 
 
-def _program(experiment: str, line: list[str], changes: list[str], device: str, world: int) -> Program:
-    """Find the program, and its words for each number of processes."""
-    cells: dict[int, Cell] = {}
-    root, alone = Path(), False
+def request(
+    experiment: str, line: list[str], changes: list[str], device: str, world: int, seconds: float
+) -> tuple[Run, dict[str, Any]]:
+    """Return the run of one process, and what a check of it asks for: its words for each number of processes."""
+    runs: dict[int, Run] = {}
     for processes in (1, world):
-        if is_script(experiment):
-            root, cells[processes] = _of_script(
-                experiment, [_filled(word, processes) for word in line], changes, device
-            )
-            alone = any(_PROCESSES in word for word in line)
-        else:
+        if not is_script(experiment):
             if line:
                 raise RequestError(f"{line[0]}: {experiment} is no script; give arguments as --set name=value")
-            planned = plan_of(experiment, [f"1x{processes}"], None, changes, 1, device)
-            root, cells[processes] = planned.runs[0].experiment.root, planned.cells[0]
-    words = {count: [*cell.program.words, *cell.program.argv(cell.args)] for count, cell in cells.items()}
-    return Program(words.__getitem__, root, cells[1].program.search, alone or ALONE in words[1], device)
+            runs[processes] = plan_of(experiment, [f"1x{processes}"], None, changes, 1, device).runs[0]
+        elif scripts := capability("script"):
+            words = [word.replace(_PROCESSES, str(processes)) for word in line]
+            runs[processes] = scripts.run_of(here(), experiment, words, changes, device)
+        else:
+            raise RequestError(f"{experiment}: this kit lacks runner/tools/init, which reads scripts")
+    words_of = {count: [*run.cell.program.words, *run.cell.program.argv(run.cell.args)] for count, run in runs.items()}
+    alone = any(_PROCESSES in word for word in line) or ALONE in words_of[1]
+    asked = {"words": words_of, "search": runs[1].cell.program.search, "alone": alone, "device": device}
+    return runs[1], {**asked, "settings": {}, "world": world, "seconds": seconds, "again": None}
 
 
-def _filled(word: str, processes: int) -> str:
-    return word.replace(_PROCESSES, str(processes))
-
-
-def _of_script(script: str, line: list[str], changes: list[str], device: str) -> tuple[Path, Cell]:
-    scripts = capability("script")
-    if scripts is None:
-        raise RequestError(f"{script}: this kit lacks runner/tools/init, which reads scripts without a definition")
-    found: tuple[Path, Cell] = scripts.cell_of(here(), script, line, changes, device)
-    return found
-
-
-def _show(verdict: Verdict, world: int) -> None:
+def _show(verdict: Verdict, words: dict[str, str], world: int) -> None:
     for fact in verdict.facts:
         show(f"seen: {fact}")
     for finding in verdict.findings:
-        place = f"{finding.file}:{finding.line}: " if finding.file else ""
-        show(one_line(f"{finding.level}: {place}{finding.kind}: {finding.evidence}", 400))
+        show(one_line(f"{finding.level}: {finding.title}: {finding.evidence}", 400))
         show(f"  mend: {finding.mend}")
     for reason in verdict.unknown:
         show(one_line(f"unknown: {reason}", 400))
-    said = {
-        "same": f"the same training with {world} processes as with one",
-        "differs": f"{world} processes do not train what one trains",
-        "unknown": "whether it is the same training cannot be said",
-    }
-    show(f"{verdict.word}: {said[verdict.word]}")
+    show(f"{verdict.word}: {words[verdict.word].format(world)}")

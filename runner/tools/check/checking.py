@@ -30,6 +30,11 @@ class Program:
     device: str = "cpu"
     settings: dict[str, str] = field(default_factory=dict)
 
+    def job(self, world: int, folder: Path, settings: dict[str, str]) -> Job:
+        """Return a run of it by so many processes."""
+        words = self.words(world)
+        return Job(words, self.root, self.search, world, folder, self.alone, {**self.settings, **settings}, self.device)
+
 
 def check(program: Program, world: int, seconds: float, folder: Path, say: Callable[[str], None]) -> Verdict:
     """Say whether `world` processes train what one trains; files go to `folder`, and each run may take `seconds`."""
@@ -108,17 +113,7 @@ class _Runs:
         return replay, order, ended.failure
 
     def _job(self, name: str, world: int, settings: dict[str, str]) -> Job:
-        program = self.program
-        return Job(
-            program.words(world),
-            program.root,
-            program.search,
-            world,
-            self.folder / name,
-            program.alone,
-            {**program.settings, "KIT_CHECK_SEED": _SEED, **settings},
-            program.device,
-        )
+        return self.program.job(world, self.folder / name, {"KIT_CHECK_SEED": _SEED, **settings})
 
 
 def _trained(ranks: list[Rank], ended: Ended, who: str, verdict: Verdict) -> Rank | None:

@@ -1,7 +1,7 @@
 """What a check finds: mistakes and notes, each with its place, its numbers and what mends it."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from runner.tools.check.observation import Place
 
@@ -28,6 +28,14 @@ KINDS = {
     "unsynchronised-buffers": (NOTE, "convert_sync_batchnorm makes the statistics those of the global batch"),
     "not-repeatable": (NOTE, "set a seed before anything is drawn at random"),
     "wrong-loss-print": (NOTE, "average the figure over the ranks before it is printed"),
+    "resumed-weights": (MISTAKE, "load the checkpoint on every rank before the first step, and all of the model"),
+    "resumed-optimizer": (MISTAKE, "save optimizer.state_dict() with the weights, and load it"),
+    "resumed-rate": (MISTAKE, "save scheduler.state_dict() with the weights, and load it"),
+    "resumed-samples": (MISTAKE, "save the epoch and the batches that were done in it, and go on behind them"),
+    "resumed-steps": (MISTAKE, "save how far the training is, and go on to the same end"),
+    "resumed-order": (NOTE, "draw the order from a seed and the epoch: sampler.set_epoch(epoch), from the saved epoch"),
+    "resumed-noise": (NOTE, "save the states of the random generators of every rank, and set them"),
+    "resumed-elsewhere": (NOTE, "load what does not depend on the number of processes: map_location, one file for all"),
 }
 """Each kind with its level and what mends it."""
 
@@ -44,6 +52,11 @@ class Finding:
     rank: int | None = None
     epoch: int | None = None
     step: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Its place and kind: `train.py:40: same-order`."""
+        return f"{self.file}:{self.line}: {self.kind}" if self.file else self.kind
 
     @property
     def mend(self) -> str:
@@ -63,14 +76,19 @@ def found(kind: str, evidence: str, place: Place | None, **where: int | None) ->
 
 @dataclass
 class Verdict:
-    """What a check says: findings, and what could not be seen, with the reason."""
+    """What a check says: findings, and what could not be seen, with the reason.
+
+    `off` and `order` are the differences of gradients: of each step, and by another order of the ranks.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
+    off: list[float] = field(default_factory=list)
+    order: float | None = None
 
     @property
-    def word(self) -> str:
+    def word(self) -> Literal["same", "differs", "unknown"]:
         """Say whether it is the same training."""
         if any(finding.level == MISTAKE for finding in self.findings):
             return "differs"

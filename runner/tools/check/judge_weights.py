@@ -125,6 +125,7 @@ def judge_gradients(
         why = "another order of the ranks gives other gradients, as what the loss compares with is not in the batch"
         verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {why}")
         return
+    verdict.off, verdict.order = [event["relative"] for event in compared if event["relative"] < 1e6], noise
     limit = max(_rounding(ranks[0], compared[0]), _ORDERS * noise)
     verdict.facts.append(
         f"first gradient against one process with the batches of all ranks: {compared[0]['relative']:.1e} off, scale "

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,13 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.core import clock
+from runner.core.parent import die_with_parent
 from runner.core.ports import free_port
-from runner.targets.children import die_with_parent
+from runner.core.text import one_line
 
 HOOKS = Path(__file__).parent / "hooks"
 _GRACE_SECONDS = 8.0
 """What a process gets to end after its last line: with Gloo, torch 2.3 may hang there."""
 _POLL_SECONDS = 0.05
+_LAST_LINES = 200
+_EXCEPTION = re.compile(r"(?:\[rank\d{1,6}\]:\s*)?[\w.]{1,120}(?:Error|Exception|Exit|Interrupt)\b")
+"""The last line of a traceback: `[rank0]: torch.distributed.DistBackendError: ...`."""
+_PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300}?)", line (\d{1,9})')
+"""A frame of a traceback: `  File "/work/train.py", line 12, in main`."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ class Job:
             "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "PYTHONUNBUFFERED": "1",
             "KIT_CHECK_FOLDER": str(self.folder),
+            "KIT_CHECK_RANK": str(rank),
             "KIT_CHECK_ROOT": str(self.root),
             **self.settings,
         }
@@ -105,7 +113,8 @@ def run(job: Job, seconds: float) -> Ended:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        _put_back(job.folder / "saved.txt")
+        if "KIT_CHECK_KILL" not in job.settings:
+            put_back(job.folder)
     return Ended(failure, clock.monotonic() - began)
 
 
@@ -124,12 +133,16 @@ def start(job: Job, rank: int, port: int) -> "subprocess.Popen[bytes]":
         )
 
 
-def _put_back(noted: Path) -> None:
-    """Leave the files that the program saved as they were before, or a next run would go on from its checkpoint."""
+def put_back(folder: Path) -> None:
+    """Leave the files that a program wrote as they were before, or a next run would go on from its checkpoint."""
+    noted = folder / "saved.txt"
     lines = noted.read_text("utf-8").splitlines() if noted.exists() else []
     for path, copy in reversed([*map(json.loads, lines)]):  # what the first rank found counts, so it comes last
         if copy:
             shutil.copy2(copy, path)
+        elif Path(path).is_dir():
+            with suppress(OSError):
+                Path(path).rmdir()
         else:
             Path(path).unlink(missing_ok=True)
 
@@ -141,12 +154,12 @@ def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float) -> 
         codes = [process.poll() for process in started]
         for rank, code in enumerate(codes):
             # One that is killed by a signal behind its last line has done its work: torch's destructors do that.
-            if code and (code > 0 or not _is_over(job, started[rank].pid)):
+            if code and (code > 0 or not _is_over(job, rank)):
                 return _why(job, rank, code)
         if all(code is not None for code in codes):
             return ""
         now = clock.monotonic()
-        done = [code is not None or _is_over(job, process.pid) for code, process in zip(codes, started, strict=True)]
+        done = [code is not None or _is_over(job, rank) for rank, code in enumerate(codes)]
         if any(done) and patience is None:
             patience = now + _GRACE_SECONDS
         if all(done) and patience is not None and now > patience:
@@ -156,10 +169,10 @@ def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float) -> 
         clock.sleep(_POLL_SECONDS)
 
 
-def _is_over(job: Job, pid: int) -> bool:
+def _is_over(job: Job, rank: int) -> bool:
     """Return whether the observer of a process has seen its end, or that it destroyed its process group and no more."""
     try:
-        with (job.folder / f"{pid}.jsonl").open("rb") as file:
+        with (job.folder / f"rank-{rank}.jsonl").open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - 200))
             last = file.read().rstrip().rpartition(b"\n")[2]
@@ -169,6 +182,11 @@ def _is_over(job: Job, pid: int) -> bool:
 
 
 def _why(job: Job, rank: int, code: int | None) -> str:
+    """Return how a rank failed: its exception, with the program's own line that led to it."""
     text = (job.folder / f"output-{rank}.txt").read_text("utf-8", "replace")
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"rank {rank} ended with code {code}: {said[-1][:300] if said else 'it printed nothing'}"
+    printed = [line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]
+    said = next((line for line in reversed(printed) if _EXCEPTION.match(line)), (printed or ["it printed nothing"])[-1])
+    places = [found for line in printed if (found := _PLACE.match(line)) and found[1].startswith(f"{job.root}/")]
+    own = [found for found in places if "site-packages" not in found[1]]
+    place = f"{Path(own[-1][1]).relative_to(job.root)}:{own[-1][2]}: " if own else ""
+    return one_line(f"rank {rank} ended with code {code}: {place}{said}", 400)

@@ -13,7 +13,7 @@ from runner.core.yaml_writer import to_json
 from runner.definitions.choices import read_change
 from runner.definitions.definition import Experiment
 from runner.definitions.options.option import spell
-from runner.definitions.plan import Cell, make_plan
+from runner.definitions.plan import Run, make_plan
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, choice_of, propose
@@ -61,12 +61,12 @@ def command_of(here: Path) -> str:
     return f"{run_command(root / choice.modules.script)} {layouts}    {what}"
 
 
-def cell_of(folder: Path, script: str, line: list[str], changes: list[str], device: str) -> tuple[Path, Cell]:
-    """Return the project of a script, and the cell of one process with its arguments; nothing is started."""
+def run_of(folder: Path, script: str, line: list[str], changes: list[str], device: str) -> Run:
+    """Return the run of a script as one process with its arguments; nothing is started."""
     proposal = propose(folder, script, None, changes, line)
     with temporary_folder("init") as draft:
         experiment = proposal.experiment(unread(proposal), draft)
-        return proposal.root, make_plan(experiment, device=device, layouts=["1x1"], repeat=1).cells[0]
+        return make_plan(experiment, device=device, layouts=["1x1"], repeat=1).runs[0]
 
 
 def _set(key: str, value: object) -> tuple[str, str]:

@@ -1,21 +1,13 @@
-"""One server for all checks of a session."""
+"""Checks whose processes are forked from one that has torch imported, which saves most of their time."""
 
-from collections.abc import Iterator
+import sys
 
 import pytest
 
-from runner.tools.check import processes
-from tests.tools.check.warm import WarmServer
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[WarmServer]:
-    """A process that has torch imported."""
-    with WarmServer() as running:
-        yield running
+from tests.support import fork_server
 
 
 @pytest.fixture
-def forked(server: WarmServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the processes of a check as forks of the server."""
-    monkeypatch.setattr(processes, "start", server.start)
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the fork server start the processes of a check."""
+    monkeypatch.setattr(sys, "executable", fork_server.command("python"))

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from runner.tools.check.check_command import _program
-from runner.tools.check.checking import check
+from runner.tools.check.check_command import request
 from runner.tools.check.finding import MISTAKE, Verdict
+from runner.tools.check.remote import carry_out
 
 HERE = Path(__file__).parent
 SCRIPTS = HERE / "scripts"
@@ -51,7 +51,8 @@ def checked(text: str, folder: Path, name: str) -> Verdict:
     arguments = next((line.removeprefix(mark).split() for line in text.splitlines() if line.startswith(mark)), [])
     scratch = folder / "seen"
     scratch.mkdir()
-    return check(_program(str(script), arguments, [], "cpu", 2), 2, 300, scratch, lambda _: None)
+    run, asked = request(str(script), arguments, [], "cpu", 2, 300)
+    return carry_out(asked, run.experiment.root, scratch, lambda _: None)
 
 
 @pytest.mark.parametrize("name", [_slow_but_few(path.stem, path.stem) for path in sorted(SCRIPTS.glob("*.py"))])

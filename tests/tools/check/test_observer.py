@@ -92,6 +92,7 @@ def test_what_cannot_be_seen_is_unknown_with_its_reason(text: str, why: str, tmp
     assert why in " ".join(verdict.unknown)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked")
 def test_a_program_that_starts_its_processes_is_asked_for_their_number(tmp_path: Path) -> None:
     lines = [

@@ -20,11 +20,18 @@ def _torch(module):
             part.of_torch(module)
 
 
+def _safetensors(module):
+    from kit_check import saved
+
+    saved.of_safetensors(module)
+
+
 _HOOKS = {
     "torch": _torch,
     "numpy": draws.of_numpy,
     "sklearn.model_selection": draws.of_sklearn,
     "datasets": draws.of_datasets,
+    "safetensors.torch": _safetensors,
 }
 
 

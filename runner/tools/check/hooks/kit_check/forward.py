@@ -84,7 +84,7 @@ def _before(torch, module, args, kwargs):
         steps.watch_gradients()
     tensors = rows.tensors_in([args, kwargs])
     number = rows.rows_of(tensors)
-    fields = {} if state.current is not None else {"hashes": rows.hashes(tensors, number)}
+    fields = {} if state.current is not None and not recorder.is_whole else {"hashes": rows.hashes(tensors, number)}
     if trains:
         replay.use_batches()
     if trains and state.current is None and recorder.mode != "replay":

@@ -136,7 +136,7 @@ class Pass:
             state.current = self
             if self._saved is not None:
                 return self._replayed()
-        if self._is_enough():
+        if not recorder.is_whole and self._is_enough():
             self._end(cut=True)
             raise StopIteration
         try:

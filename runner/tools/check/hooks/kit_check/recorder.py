@@ -20,6 +20,7 @@ class Recorder:
         self.mode = os.environ.get("KIT_CHECK_MODE", "observe")
         self.folder = os.environ.get("KIT_CHECK_FOLDER", "")
         self.root = os.path.join(os.environ.get("KIT_CHECK_ROOT", os.getcwd()), "")
+        self.is_whole = "KIT_CHECK_WHOLE" in os.environ
         self.at_exit = []
         self._pid = os.getpid()
         self._file = None
@@ -29,8 +30,9 @@ class Recorder:
     def begin(self):
         """Open the file; whatever way the process ends, it is written."""
         self._pid = os.getpid()
-        name = os.path.join(self.folder, f"{self._pid}.jsonl")
-        self._file = open(name, "w", encoding="utf-8")  # noqa: SIM115 - it is open to the end
+        started = os.environ.pop("KIT_CHECK_RANK", None)  # what it starts itself is named by its number
+        name = f"{self._pid}.jsonl" if started is None else f"rank-{started}.jsonl"
+        self._file = open(os.path.join(self.folder, name), "w", encoding="utf-8")  # noqa: SIM115 - it is open to the end
         rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
         self.be(int(rank) if rank.isdigit() else 0, int(world) if world.isdigit() else 1)
         atexit.register(self.end, "exit")

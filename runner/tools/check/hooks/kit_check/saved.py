@@ -1,36 +1,95 @@
-"""Notes what the program saves, so that no later run goes on from it; what was there before is copied first."""
+"""Notes what the program writes while it trains, so that no later run goes on from it; what was there is copied first.
+
+What a program writes before it has an optimizer, such as data that it fetched, stays.
+"""
 
 import functools
 import json
 import os
 import shutil
+import sys
 import time
 
 from kit_check.recorder import recorder
+from kit_check.state import state
 
 _began = time.time()
 _noted = set()
+_KEPT = ("/dev/", "/proc/", "/sys/")
+_inside = []
 
 
 def of_torch(torch):
-    """Put the hook on torch.save."""
-    save = torch.save
+    """Put hooks on torch.save, on files that Python opens for writing, and on folders that it makes."""
+    save, load = torch.save, torch.load
 
     @functools.wraps(save)
     def watched(value, file, *args, **kwargs):
         with recorder.guarded():
-            if recorder.is_here and isinstance(file, (str, os.PathLike)):
-                _note(os.path.realpath(file))
+            path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+            _checkpoint(path if isinstance(path, (str, os.PathLike)) else None)
         return save(value, file, *args, **kwargs)
 
+    @functools.wraps(load)
+    def watched_load(*args, **kwargs):
+        recorder.emit("loaded", step=state.steps, place=recorder.place())
+        return load(*args, **kwargs)
+
     torch.save = torch.serialization.save = watched
+    torch.load = torch.serialization.load = watched_load
+    sys.addaudithook(_audit)
+
+
+def of_safetensors(module):
+    """Put the hook on safetensors' files, which no code of Python opens."""
+    save = module.save_file
+
+    @functools.wraps(save)
+    def save_file(tensors, filename, *args, **kwargs):
+        with recorder.guarded():
+            _checkpoint(filename)
+        return save(tensors, filename, *args, **kwargs)
+
+    module.save_file = save_file
+
+
+def _checkpoint(path):
+    path = path and os.path.realpath(path)
+    if recorder.is_here and not (path and path.startswith(_own())):
+        if path is not None:
+            _note(path)
+        recorder.emit("saved", step=state.steps, path=path, place=recorder.place())
+
+
+def _own():
+    return os.path.realpath(recorder.folder) + os.sep
+
+
+def _audit(event, args):
+    """Receive what Python is about to do with a file (the table of audit events in Python's documentation)."""
+    if _inside or not state.optimizers or event not in ("open", "os.mkdir", "os.rename", "os.remove"):
+        return
+    _inside.append(event)
+    try:
+        with recorder.guarded():
+            path = args[1 if event == "os.rename" else 0]
+            if recorder.is_here and isinstance(path, (str, os.PathLike)) and (event != "open" or _writes(*args[1:])):
+                _note(os.path.realpath(path))
+    finally:
+        _inside.pop()
+
+
+def _writes(mode, flags):
+    return bool(set(mode or "") & set("wax+")) or bool(isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR))
 
 
 def _note(path):
-    if path in _noted or path.startswith(os.path.realpath(recorder.folder) + os.sep):
+    if path in _noted or path.startswith((_own(), *_KEPT)) or "__pycache__" in path:
         return
     _noted.add(path)
     copy = None
+    if os.path.isdir(path):
+        return
     if os.path.isfile(path) and os.path.getmtime(path) < _began:  # and not of another rank of this run
         copy = os.path.join(recorder.folder, f"before-{os.getpid()}-{len(_noted)}")
         shutil.copy2(path, copy)

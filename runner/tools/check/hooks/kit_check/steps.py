@@ -2,13 +2,15 @@
 
 import functools
 import os
+import signal
 import time
 
-from kit_check import forward, replay, rows
+from kit_check import draws, forward, replay, rows
 from kit_check.recorder import recorder
 from kit_check.state import KEPT_STEPS, state
 
 _most = int(os.environ.get("KIT_CHECK_STEPS") or 0)
+_killed_at = int(os.environ.get("KIT_CHECK_KILL") or -1)
 _FEW_STEPS, _FEW_SECONDS = 100, 12.0
 _HASHED = 8
 _local = {}
@@ -111,6 +113,9 @@ def _before_step(optimizer, args, kwargs):
         parameters = _parameters(optimizer)
         if not state.steps and recorder.mode != "replay":
             replay.keep_weights()
+        if state.steps == _killed_at:
+            recorder.end("killed")
+            os.kill(os.getpid(), signal.SIGKILL)
         if state.steps < _HASHED:
             forward.buffers()
         recorder.emit(
@@ -124,6 +129,7 @@ def _before_step(optimizer, args, kwargs):
             else None,
             shapes=len(parameters),
             rate=[float(group.get("lr", 0)) for group in optimizer.param_groups][:4],
+            **(_kept_by(optimizer, parameters) if recorder.is_whole else {}),
             place=recorder.place(),
         )
         _clock["backwards"] = 0
@@ -169,10 +175,17 @@ def _keep(optimizer, parameters):
     replay.keep_step(kept)
 
 
+def _kept_by(optimizer, parameters):
+    """Return numbers for what a training needs beside its weights to go on."""
+    states = [optimizer.state.get(parameter, {}) for parameter in parameters]
+    tensors = [kept[key] for kept in states for key in sorted(kept) if hasattr(kept[key], "numel")]
+    return {"state": _fingerprint(tensors), **draws.fingerprints()}
+
+
 def _fingerprint(tensors):
     """Return a number for tensors; None if it has become too slow to do that at every step."""
     began = time.monotonic()
-    if state.steps >= _HASHED and _clock["hashing"] > 0.1 * (began - _clock["began"]):
+    if state.steps >= _HASHED and not recorder.is_whole and _clock["hashing"] > 0.1 * (began - _clock["began"]):
         return None
     number = rows.fingerprint(tensors)
     _clock["hashing"] += time.monotonic() - began

@@ -1,0 +1,82 @@
+"""Runs a check on another host or in a container: sends the project and the check, and brings the verdict back."""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runner.core.errors import RequestError, reason_of
+from runner.core.text import one_line
+from runner.definitions.plan import Run
+from runner.targets.base import Target
+from runner.targets.ssh import cargo
+from runner.tools.check.finding import Finding, Verdict
+from runner.tools.check.remote import MARK
+
+_KIT = Path(__file__).parents[2]
+_SENT = ("core/clock.py", "core/ports.py", "core/text.py", "core/parent.py")
+_NOT_SENT = ("check_command.py", "elsewhere.py")
+_BOOT = (
+    "import sys,tarfile,tempfile;f=tempfile.mkdtemp(prefix='kit-check-');"
+    "tarfile.open(fileobj=sys.stdin.buffer,mode='r|').extractall(f);sys.path.insert(0,f+'/kit');"
+    "from runner.tools.check.remote import main;main(f)"
+)
+
+
+def check_elsewhere(
+    target: Target[Any], run: Run, request: dict[str, Any], seconds: float, say: Callable[[str], None]
+) -> Verdict:
+    """Check a run's program where a target runs it; RequestError if that cannot be done there."""
+    spec = target.spec(run)
+    target.preflight(spec)
+    try:
+        printed = target.once(spec, ["-c", _BOOT], _archive(run, request), seconds, say).decode("utf-8", "replace")
+        head, mark, answer = printed.rpartition(MARK)
+        if not mark:
+            last = [line for line in head.splitlines() if line.strip()][-1:]
+            raise RequestError(one_line(f"target {target.name}: the check did not end: {''.join(last)}", 500))
+        return msgspec.json.decode(answer.strip(), type=_Answer).verdict()
+    except (OSError, msgspec.DecodeError) as error:
+        raise RequestError(one_line(f"target {target.name}: {reason_of(error)}", 500)) from None
+
+
+class _Answer(msgspec.Struct):
+    findings: list[dict[str, Any]]
+    unknown: list[str]
+    facts: list[str]
+    off: list[float]
+    order: float | None
+
+    def verdict(self) -> Verdict:
+        findings = [msgspec.convert({k: v for k, v in each.items() if k != "mend"}, Finding) for each in self.findings]
+        return Verdict(findings, self.unknown, self.facts, self.off, self.order)
+
+
+def _archive(run: Run, request: dict[str, Any]) -> bytes:
+    """Pack the project below `work`, what a check needs of this kit below `kit`, and what is asked."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, data in (*_of_project(run), *_of_kit(), ("request.json", json.dumps(request).encode())):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o644
+            tar.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def _of_project(run: Run) -> Iterator[tuple[str, bytes]]:
+    for place, brought in (("work", cargo.programs(run)), ("work/data", cargo.data(run))):
+        for name, path in brought.paths.items() if brought else ():
+            yield f"{place}/{name}", path.read_bytes()
+
+
+def _of_kit() -> Iterator[tuple[str, bytes]]:
+    own = Path(__file__).parent
+    paths = [path for path in own.rglob("*.py") if path.name not in _NOT_SENT]
+    for path in (*(_KIT / name for name in _SENT), *paths):
+        yield f"kit/runner/{path.relative_to(_KIT).as_posix()}", path.read_bytes()
+    for package in ("", "core/", "tools/"):
+        yield f"kit/runner/{package}__init__.py", b""

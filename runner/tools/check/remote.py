@@ -1,0 +1,41 @@
+"""Carries a check out, here or at the end that is a host or a container: it needs Python, torch and what was sent."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runner.tools.check.finding import Verdict
+
+MARK = "\nKIT-CHECK-VERDICT "
+
+
+def carry_out(asked: dict[str, Any], root: Path, folder: Path, say: Callable[[str], None]) -> "Verdict":
+    """Check a program whose files are below a root; what is seen goes to a folder."""
+    from runner.tools.check.checking import Program, check
+    from runner.tools.check.resuming import check_resume
+
+    words = {int(count): each for count, each in asked["words"].items()}
+    program = Program(
+        words.__getitem__, root, tuple(asked["search"]), asked["alone"], asked["device"], asked["settings"]
+    )
+    if asked["again"] is None:
+        return check(program, asked["world"], asked["seconds"], folder, say)
+    return check_resume(program, asked["world"], asked["again"], asked["seconds"], folder, say)
+
+
+def main(folder: str) -> None:
+    """Check what was unpacked in a folder, print the verdict behind a mark, and remove the folder."""
+    if sys.version_info < (3, 10):  # noqa: UP036 - the Python of the host
+        sys.exit(f"a check takes Python 3.10 or newer, and {sys.executable} is {sys.version.split()[0]}")
+    place = Path(folder)
+    try:
+        asked = json.loads((place / "request.json").read_text("utf-8"))
+        verdict = carry_out(asked, place / "work", place / "seen", lambda _: None)
+        answer = {**verdict.values(), "off": verdict.off, "order": verdict.order}
+        sys.stdout.write(f"{MARK}{json.dumps(answer)}\n")
+    finally:
+        shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,227 @@
+"""Ends a training at a random step, starts it again, and compares it with one that was not ended."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.tools.check.checking import Program
+from runner.tools.check.finding import Verdict, found
+from runner.tools.check.observation import Pass, Place, Rank, read
+from runner.tools.check.processes import put_back, run
+
+CHECKPOINT = "{checkpoint}"
+"""Stands for the last file that was saved, among the arguments of the second start."""
+_MOST_STEPS = 2000
+_SEED, _OTHER_SEED = "7", "11"
+
+
+def check_resume(
+    program: Program,
+    world: int,
+    again: Sequence[str],
+    seconds: float,
+    folder: Path,
+    say: Callable[[str], None],
+    choose: Callable[[int, int], int] = random.randint,
+) -> Verdict:
+    """Say whether a training that is ended and started again goes on as one that was not ended.
+
+    `again` are further words for the second start. Files go to `folder`, and each run may take `seconds`. `choose`
+    names the step before which it is ended, of a first and a last one.
+    """
+    verdict = Verdict()
+    settings = {"KIT_CHECK_STEPS": str(_MOST_STEPS), **program.settings, "KIT_CHECK_STEPS_HARD": "1"}
+    settings |= {"KIT_CHECK_SEED": _SEED, "KIT_CHECK_WHOLE": "1"}
+    say(f"{_processes(world)}, to the end")
+    ended = run(program.job(world, folder / "whole", settings), seconds)
+    whole = read(folder / "whole")
+    saves = sorted(event["step"] for rank in whole for event in rank.of("saved"))
+    steps = 1 + max((step for rank in whole for step, _ in rank.steps), default=-1)
+    first = next((step for step in saves if 0 < step < steps), None)
+    if ended.failure:
+        way = "; --steps N ends each run earlier" if "in time" in ended.failure else ""
+        verdict.unknown.append(f"{_processes(world)}: {ended.failure}{way}")
+    elif not steps:
+        verdict.unknown.append(f"{_processes(world)}: no optimizer of torch made a step")
+    elif first is None:
+        when = "none is saved" if not saves else "it is saved when no step is left"
+        verdict.unknown.append(f"no checkpoint: in {steps} steps {when}")
+    if first is None or verdict.unknown:
+        return verdict
+    killed = choose(first, steps - 1)
+    say(f"{_processes(world)}, ended before step {killed} of {steps}")
+    try:
+        run(program.job(world, folder / "ended", {**settings, "KIT_CHECK_KILL": str(killed)}), seconds)
+        before = read(folder / "ended")
+        apart = _first_apart(whole, before, "weights", 0)
+        if not before or apart is not None:
+            step = apart.step if apart else 0
+            verdict.unknown.append(f"two runs of the same program differ from step {step} on by themselves")
+            return verdict
+        path = next((event["path"] for event in reversed(before[0].events) if event.get("path")), CHECKPOINT)
+        words = [word.replace(CHECKPOINT, path) for word in again]
+        resumed = replace(program, words=lambda count: [*program.words(count), *words])
+        for count in (world, 1):
+            say(f"{_processes(count)}, started again")
+            job = resumed.job(count, folder / f"again-{count}", {**settings, "KIT_CHECK_SEED": _OTHER_SEED})
+            ended = run(job, seconds)
+            _judge(whole, read(job.folder), before[0], ended.failure, count, verdict)
+    finally:
+        put_back(folder / "ended")
+    return verdict
+
+
+def _processes(count: int) -> str:
+    return "one process" if count == 1 else f"{count} processes"
+
+
+def _judge(whole: list[Rank], again: list[Rank], before: Rank, failure: str, count: int, verdict: Verdict) -> None:
+    """Compare a training that was started again with the one that was not ended."""
+    saved, loaded = before.first("saved"), again[0].first("loaded") if again else None
+    place: Place = (loaded or saved or {"place": []})["place"]
+    who, is_same = f"started again with {_processes(count)}", count == len(whole)
+    if not again or not again[0].steps:
+        kind = "resumed-steps" if is_same else "resumed-elsewhere"
+        verdict.findings.append(found(kind, f"{who}: {failure or 'it trains no step'}", place))
+        return
+    if not is_same and any(event["sharded"] for event in whole[0].of("model")):
+        verdict.facts.append(f"{who}: it trains; weights in other shards are not compared")
+        return
+    weights = again[0].steps[0, min(optimizer for _, optimizer in again[0].steps)]["weights"]
+    start = next((step for (step, _), event in whole[0].steps.items() if event["weights"] == weights), None)
+    if not start and loaded is None:
+        how = f'name the arguments of the second start: --resume-args "--resume {CHECKPOINT}"'
+        verdict.unknown.append(f"{who}: it reads nothing that it saved, and trains from the beginning; {how}")
+    elif not start:
+        evidence = "the first step has weights that the other run never had" if start is None else "it begins again"
+        verdict.findings.append(found("resumed-weights", f"{who}: {evidence}", place, step=start))
+    else:
+        verdict.facts.append(f"{who}: goes on from step {start} with the same weights bit for bit")
+        if is_same:
+            for kind, apart in _differences(whole, again, start):
+                where = {"rank": apart.rank, "step": apart.step}
+                verdict.findings.append(found(kind, f"{who}: {apart.evidence}", apart.place or place, **where))
+
+
+class _Apart(NamedTuple):
+    """The first step at which a rank differs, and how."""
+
+    step: int
+    rank: int
+    evidence: str
+    place: Place
+
+
+def _differences(whole: list[Rank], again: list[Rank], start: int) -> Iterator[tuple[str, _Apart]]:
+    """Yield what differs from the training that was not ended, the causes first."""
+    if apart := _samples(whole, again, start):
+        yield apart
+    if rate := _first_apart(whole, again, "rate", start):
+        yield "resumed-rate", rate._replace(evidence=f"at step {rate.step} the learning rate is {rate.evidence}")
+    state = _first_apart(whole, again, "state", start)
+    if state and state.step == start:
+        yield "resumed-optimizer", state._replace(evidence="the optimizer's state, such as its momentum, is another")
+    for generator in ("of torch", "of numpy", "of random"):
+        is_used = len({event[generator] for event in whole[0].steps.values()}) > 1
+        noise = _first_apart(whole, again, generator, start)
+        if noise and is_used:
+            what = f"from step {noise.step} on the random numbers {generator} are others"
+            yield "resumed-noise", noise._replace(evidence=what)
+            break
+    steps = [max(step for step, _ in rank.steps) + 1 for rank in (whole[0], again[0])]
+    if start + steps[1] != steps[0] and not any(any(rank.of("cut")) for rank in (whole[0], again[0])):
+        evidence = f"it trains up to step {start + steps[1]}, and the run that was not ended up to {steps[0]}"
+        yield "resumed-steps", _Apart(min(start + steps[1], steps[0]), 0, evidence, [])
+
+
+def _first_apart(whole: list[Rank], again: list[Rank], key: str, start: int) -> _Apart | None:
+    """Return the first step at which a value of a rank is not that of the training that was not ended."""
+    for (step, optimizer), event in sorted(again[0].steps.items()) if again else ():
+        for ours, theirs in zip(whole, again, strict=False):
+            value = theirs.steps.get((step, optimizer), event)[key]
+            other = ours.steps.get((start + step, optimizer), {}).get(key)
+            if None not in (value, other) and value != other:
+                return _Apart(start + step, theirs.rank, f"{value} instead of {other}", [])
+    return None
+
+
+def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Apart] | None:
+    """Compare the samples of the epoch in which the training goes on: of each rank, and of all together."""
+    done, wanted, had = Counter[Hashable](), Counter[Hashable](), Counter[Hashable]()
+    first, total = None, 0
+    for ours, theirs in zip(whole, again, strict=False):
+        passes = [training for training in ours.loaders if training.trains]
+        given_to = next((training for training in theirs.loaders if training.trains), None)
+        if not passes or given_to is None:
+            return _samples_by_hand(ours, theirs, start)
+        epoch = max(at for at, training in enumerate(passes) if training.first_step <= start)
+        before, rest = _split(passes, epoch, start)
+        given = [_name(sample) for sample in given_to.samples[_passed_over(given_to) :]]
+        is_broken = passes[epoch].is_broken or given_to.is_broken
+        if is_broken:  # one of the two was ended within the epoch
+            rest, given = rest[: len(given)], given[: len(rest)]
+        done.update(before)
+        wanted.update(rest)
+        had.update(given)
+        total += len(rest)
+        if rest != given and first is None:
+            orders = [[_name(sample) for sample in training.samples] for training in passes[:epoch]]
+            earlier = next((at for at, order in enumerate(orders) if order == given), None)
+            order = "another" if earlier is None else f"that of epoch {earlier + 1} again"
+            said = f"in epoch {epoch + 1}, from step {start} on, "
+            first = _Apart(start, ours.rank, f"{said}the order of the samples is {order}", given_to.place)
+    if first is None:
+        return None
+    if wanted != had and (not is_broken or set(done) & set(had)):
+        more, fewer = (had - wanted).total(), (wanted - had).total()
+        what = f"{more} samples are trained again and {fewer} of {total} are left out"
+        return "resumed-samples", first._replace(evidence=f"{said}{what}")
+    return "resumed-order", first
+
+
+def _passed_over(training: Pass) -> int:
+    """Return how many samples a program took from its loader only to come behind them."""
+    if training.again or training.is_skipped:
+        return 0
+    first = training.is_used.index(True) if True in training.is_used else 0
+    return sum(training.batches[:first])
+
+
+def _name(sample: tuple[Hashable, Hashable]) -> Hashable:
+    return sample[0] if sample[0] is not None else sample[1]
+
+
+def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], list[Hashable]]:
+    """Return the samples of an epoch before a step, and those from it on."""
+    lengths = [after.first_step - before.first_step for before, after in pairwise(passes)]
+    training = passes[epoch]
+    steps = lengths[epoch] if epoch < len(lengths) else next(iter(lengths), len(training.batches))
+    done = round((start - training.first_step) * len(training.batches) / max(steps, 1))
+    names, at = [_name(sample) for sample in training.samples], sum(training.batches[:done])
+    return names[:at], names[at:]
+
+
+def _samples_by_hand(whole: Rank, again: Rank, start: int) -> tuple[str, _Apart] | None:
+    """Compare the first batch, by its content, where no loader brings it."""
+    ours, theirs = _by_step(whole), _by_step(again)
+    wanted, given = ours.get(start), theirs.get(0)
+    if not wanted or not given or wanted == given:
+        return None
+    before = next((step for step, hashes in ours.items() if step < start and hashes == given), None)
+    if before is None:
+        evidence = f"at step {start} other samples enter the model"
+        return "resumed-order", _Apart(start, whole.rank, evidence, [])
+    evidence = f"at step {start} the samples of step {before} enter the model again"
+    return "resumed-samples", _Apart(start, whole.rank, evidence, [])
+
+
+def _by_step(rank: Rank) -> dict[int, list[int]]:
+    found_: dict[int, list[int]] = {}
+    for event in rank.of("forward"):
+        if event["train"]:
+            found_.setdefault(event["step"], []).extend(event.get("hashes") or [])
+    return found_
