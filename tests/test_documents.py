@@ -146,7 +146,8 @@ def test_every_command_of_the_runner_in_a_document_exists_with_its_options() -> 
         of_group = words[0] in ("image", "export") and len(words) > 1 and not words[1].startswith("-")
         command = " ".join(["runner", *words[: 2 if of_group else 1]])
         own = words[: words.index("--")] if "--" in words else words  # what follows is for a script
-        options = {word.partition("=")[0] for word in own if word.startswith("--") and words[0] != "prepare"}
+        options = {word.partition("=")[0] for word in own if word[:2] == "--" and " " not in word}
+        options = options if words[0] != "prepare" else set()
         missing = [option for option in options if option not in help_of(command)]
         assert not missing, f"{name}: runner {' '.join(words)}: no {missing}"
 

@@ -11,8 +11,8 @@ from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.core.values import plain
 from runner.definitions.published import NUMBERS
+from runner.records import checked
 from runner.records.folder import RunFolder
-from runner.report import checked
 from runner.report.compare import compare
 from runner.report.reading import Contents, read_results
 from runner.report.rows import Block

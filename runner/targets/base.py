@@ -2,7 +2,7 @@
 
     Run --spec()--> LaunchSpec --start()--> Handle --lines()--> Line ... --exits--> NodeExit of each node
 
-A target has ten methods: five of `Target`, a class with a frozen dataclass of options, and five of the `Handle` that
+A target has eleven methods: six of `Target`, a class with a frozen dataclass of options, and five of the `Handle` that
 its `start` returns; only tools want `once`. It lives in one file or folder of `runner/targets/` and is named in the
 table of `targets/__init__.py`. It does not parse what the processes print, and it writes only into the raw files of the
 run's folder.

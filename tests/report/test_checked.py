@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.report.checked import FILE, Check, keep
+from runner.records.checked import FILE, Check, keep
 from runner.report.notes import notes
 from runner.report.summarize import summarize
 from runner.tools.pages.files import write_report

@@ -27,7 +27,7 @@ from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Run
 from runner.definitions.program import ALONE
-from runner.report.checked import Check, keep
+from runner.records.checked import Check, keep
 from runner.targets import load
 from runner.tools.check.elsewhere import check_elsewhere
 from runner.tools.check.finding import MISTAKE, Verdict

@@ -36,6 +36,7 @@ def main(folder: str) -> None:
         asked = json.loads((place / "request.json").read_text("utf-8"))
         verdict = carry_out(asked, place / "work", place / "seen", lambda _: None)
         answer = {**verdict.values(), "off": verdict.off, "order": verdict.order}
-        sys.stdout.write(f"{MARK}{json.dumps(answer)}\n")
+        with open(1, "w", encoding="utf-8", closefd=False) as output:
+            output.write(f"{MARK}{json.dumps(answer)}\n")
     finally:
         shutil.rmtree(place, ignore_errors=True)

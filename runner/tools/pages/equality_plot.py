@@ -1,6 +1,6 @@
 """Plot of a check: how far the gradients of several processes are from those of one that has their batches."""
 
-from runner.report.checked import Check
+from runner.records.checked import Check
 from runner.tools.pages import style
 from runner.tools.pages.style import MUTED, Plot
 from runner.tools.pages.subject import Subject

@@ -1,0 +1,47 @@
+"""What `runner check` said of an experiment, kept beside its records."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from runner.records.folder import keep_out_of_git
+from trainkit.files import read_file, write_file
+
+FILE = "checked.json"
+_LARGEST = 100_000
+_Text = Annotated[str, msgspec.Meta(max_length=300)]
+_Number = Annotated[str, msgspec.Meta(pattern=r"^[1-9]\d{0,5}$")]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+
+
+class Check(msgspec.Struct):
+    """A verdict, the hash of the programs that were checked, and the mistakes with their lines.
+
+    `off` says how far the gradient of each of the first steps is from that of one process with the batches of all
+    ranks, relative to it, and `order` how far another order of the ranks leads by itself.
+    """
+
+    verdict: Literal["same", "differs", "unknown"]
+    sources_sha256: _Text
+    mistakes: Annotated[list[_Text], msgspec.Meta(max_length=50)] = []
+    off: Annotated[list[_Share], msgspec.Meta(max_length=10)] = []
+    order: _Share | None = None
+
+
+def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
+    """Keep the newest check of an experiment with so many processes; OSError if it cannot be written."""
+    keep_out_of_git(results)
+    folder = results / experiment
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {**read(folder), str(processes): check}
+    write_file(folder / FILE, msgspec.json.format(msgspec.json.encode(known), indent=2) + b"\n", below=results)
+
+
+def read(folder: Path) -> dict[str, Check]:
+    """Read the checks of an experiment by their number of processes; a file that is no such file has none."""
+    try:
+        checks = msgspec.json.decode(read_file(folder / FILE, _LARGEST, below=folder), type=dict[_Number, Check])
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return checks
