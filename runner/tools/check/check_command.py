@@ -66,7 +66,10 @@ def check(
     ] = False,
     resume_args: Annotated[
         str,
-        typer.Option(metavar="ARGS", help="Further arguments of the second start; {checkpoint}: the last file saved."),
+        typer.Option(
+            metavar="ARGS",
+            help="Further arguments of the second start; {checkpoint}: last file saved; {folder}: its folder.",
+        ),
     ] = "",
     on: On = "local",
     with_: With = None,

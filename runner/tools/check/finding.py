@@ -28,6 +28,7 @@ KINDS = {
     "unsynchronised-buffers": (NOTE, "convert_sync_batchnorm makes the statistics those of the global batch"),
     "not-repeatable": (NOTE, "set a seed before anything is drawn at random"),
     "wrong-loss-print": (NOTE, "average the figure over the ranks before it is printed"),
+    "resumed-fails": (MISTAKE, "mend what it says: a checkpoint that cannot be loaded is none"),
     "resumed-weights": (MISTAKE, "load the checkpoint on every rank before the first step, and all of the model"),
     "resumed-optimizer": (MISTAKE, "save optimizer.state_dict() with the weights, and load it"),
     "resumed-rate": (MISTAKE, "save scheduler.state_dict() with the weights, and load it"),

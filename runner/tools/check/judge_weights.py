@@ -32,7 +32,8 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         verdict.unknown.append("weights: no optimizer made a step on every rank")
         return False
     weights = {key: {rank.steps[key]["weights"] for rank in ranks} for key in shared}
-    apart = next((key for key, values in weights.items() if len(values) > 1 and None not in values), None)
+    differing = [key for key, values in weights.items() if len(values) > 1 and None not in values]  # None: not hashed
+    apart = next(iter(differing), None)
     end_apart = len({event["weights"] for rank in ranks for event in rank.of("weights")}) > 1
     gradients_apart = len({rank.steps[shared[0]]["gradients"] for rank in ranks}) > 1
     if apart is None and not end_apart:
@@ -44,7 +45,7 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         verdict.facts.append(f"weights: equal on every rank, bit by bit, at {seen} of {len(shared)} steps")
         return True
     firsts = {optimizer: key for key in reversed(shared) for _, optimizer in [key]}
-    start_apart = any(len(weights[key]) > 1 for key in firsts.values())
+    start_apart = any(key in differing for key in firsts.values())
     if not start_apart and not end_apart:
         verdict.unknown.append("weights: they differ between steps and are equal at the end: are weights averaged?")
     elif start_apart and not (gradients_apart and end_apart):

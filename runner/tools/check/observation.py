@@ -125,9 +125,11 @@ class Rank:
         """The passes over loaders."""
         passes: dict[int, Pass] = {}
         current: int | None = None
+        over = set[int]()  # passes behind whose end another one has begun: no forward pass is theirs
         for event in self.events:
             kind = event["kind"]
             if kind == "pass":
+                over |= {number for number, found in passes.items() if not found.is_broken}
                 passes[event["number"]] = Pass(
                     event["key"],
                     event["place"],
@@ -150,7 +152,8 @@ class Rank:
                 found.batches.append(len(indices))
                 found.is_used.append(False)
             elif kind == "forward" and event["train"]:
-                for found in {found.key: found for found in passes.values() if found.is_used}.values():
+                last = {found.key: found for found in passes.values() if found.is_used and found.number not in over}
+                for found in last.values():
                     found.again += found.is_used[-1]
                     found.is_used[-1] = True
             elif kind == "pass_end":

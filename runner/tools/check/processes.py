@@ -139,6 +139,7 @@ def put_back(folder: Path) -> None:
     lines = noted.read_text("utf-8").splitlines() if noted.exists() else []
     for path, copy in reversed([*map(json.loads, lines)]):  # what the first rank found counts, so it comes last
         if copy:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(copy, path)
         elif Path(path).is_dir():
             with suppress(OSError):

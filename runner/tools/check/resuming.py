@@ -13,8 +13,8 @@ from runner.tools.check.finding import Verdict, found
 from runner.tools.check.observation import Pass, Place, Rank, read
 from runner.tools.check.processes import put_back, run
 
-CHECKPOINT = "{checkpoint}"
-"""Stands for the last file that was saved, among the arguments of the second start."""
+CHECKPOINT, FOLDER = "{checkpoint}", "{folder}"
+"""They stand for the last file that was saved and for its folder, among the arguments of the second start."""
 _MOST_STEPS = 2000
 _SEED, _OTHER_SEED = "7", "11"
 
@@ -63,7 +63,7 @@ def check_resume(
             verdict.unknown.append(f"two runs of the same program differ from step {step} on by themselves")
             return verdict
         path = next((event["path"] for event in reversed(before[0].events) if event.get("path")), CHECKPOINT)
-        words = [word.replace(CHECKPOINT, path) for word in again]
+        words = [word.replace(CHECKPOINT, path).replace(FOLDER, str(Path(path).parent)) for word in again]
         resumed = replace(program, words=lambda count: [*program.words(count), *words])
         for count in (world, 1):
             say(f"{_processes(count)}, started again")
@@ -85,7 +85,7 @@ def _judge(whole: list[Rank], again: list[Rank], before: Rank, failure: str, cou
     place: Place = (loaded or saved or {"place": []})["place"]
     who, is_same = f"started again with {_processes(count)}", count == len(whole)
     if not again or not again[0].steps:
-        kind = "resumed-steps" if is_same else "resumed-elsewhere"
+        kind = ("resumed-fails" if failure else "resumed-steps") if is_same else "resumed-elsewhere"
         verdict.findings.append(found(kind, f"{who}: {failure or 'it trains no step'}", place))
         return
     if not is_same and any(event["sharded"] for event in whole[0].of("model")):

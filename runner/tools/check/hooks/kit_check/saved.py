@@ -74,7 +74,8 @@ def _audit(event, args):
         with recorder.guarded():
             path = args[1 if event == "os.rename" else 0]
             if recorder.is_here and isinstance(path, (str, os.PathLike)) and (event != "open" or _writes(*args[1:])):
-                _note(os.path.realpath(path))
+                folder = args[-1] if event != "open" else -1  # the descriptor of one, as shutil.rmtree has it
+                _note(os.path.realpath(path if folder == -1 else os.path.join(f"/proc/self/fd/{folder}", path)))
     finally:
         _inside.pop()
 
