@@ -45,7 +45,7 @@ def test_the_page_for_contributors_names_each_method_of_a_target_and_of_its_hand
     methods = [name for kind in (Target, Handle) for name in vars(kind) if name.islower() and name[0] != "_"]
     assert set(named) == set(methods) - {"nodes", "left", "waited_seconds"}
     assert len(named) == 11
-    assert all("ten methods" in " ".join(words.split()) for words in (text, base.__doc__ or ""))
+    assert all("eleven methods" in " ".join(words.split()) for words in (text, base.__doc__ or ""))
 
 
 class Forbidden(dict[str, str]):
