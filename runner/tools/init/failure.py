@@ -38,6 +38,7 @@ _NO_FILE = re.compile(r"FileNotFoundError: .{0,40}No such file or directory: '(.
 _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300})", line (\d{1,9})')
 _TAKES_GPU = re.compile(r"NVIDIA driver|CUDA GPUs are available|not compiled with CUDA|CUDA unavailable")
 _NO_GPU = dict.fromkeys(("no_cuda", "no_accel", "no_gpu", "use_cpu", "cpu"), True)
+_WANDB = re.compile(r"wandb.{0,100}(?:log ?in|api.?key)|api_key not configured", re.IGNORECASE)
 _HELP = (
     (
         re.compile(r"(?i:nccl).{0,200}GPU|no GPUs found|Distributed package doesn't have NCCL"),
@@ -46,7 +47,7 @@ _HELP = (
     (_TAKES_GPU, {"accelerator": "cpu", **_NO_GPU}),
     (re.compile(r"Dataset not found"), {"download": True}),
     (
-        re.compile(r"wandb.{0,100}(?:log ?in|api.?key)|api_key not configured", re.IGNORECASE),
+        _WANDB,
         {**dict.fromkeys(("wandb_log", "use_wandb", "wandb", "with_wandb"), False), "report_to": "none"},
     ),
 )
@@ -88,6 +89,8 @@ def describe(trial: Trial, root: Path, script: str, program: Program, command: s
         way_out = f"it asks for input at {place}, and a run has no terminal: let it take that from an argument"
     elif args := _that_help(lines, program):
         way_out = f"try {command} {args}"
+    elif _WANDB.search(why):
+        way_out = "write WANDB_MODE=offline before the command, and it logs in nowhere"
     elif place and _TAKES_GPU.search(why):
         way_out = f"it takes a GPU at {place}"
     elif path := _beside(why, root, script):

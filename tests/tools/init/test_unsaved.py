@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,8 +97,12 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
             "import torch\ntorch.new_thing()\n",
             " has no torch.new_thing: another version may, or it is a slip",
         ),
+        (
+            "import torch\nraise RuntimeError('wandb: no API key configured')\n",
+            "; write WANDB_MODE=offline before the command",
+        ),
     ],
-    ids=["nccl", "an exception without a text", "its line", "input", "stdin", "a GPU", "another torch"],
+    ids=["nccl", "an exception without a text", "its line", "input", "stdin", "a GPU", "another torch", "wandb"],
 )
 def test_a_script_that_fails_here_is_one_line_with_the_way_out(folder: Project, text: str, says: str) -> None:
     (folder.root / "train.py").write_text(text)
@@ -116,6 +121,18 @@ def test_a_script_that_reads_what_lies_beside_it_is_to_be_called_there(folder: P
     said = done.stderr.splitlines()[-1]
     assert "; 'data/train.txt' is beside the script: call the runner in " in said
     assert said.endswith("/lm")
+
+
+@pytest.mark.slow
+def test_a_module_above_the_script_s_project_is_named_with_the_variable_that_brings_it(folder: Project) -> None:
+    script = folder.root / "projects" / "adder" / "train.py"
+    (folder.root / "mingpt").mkdir()
+    (folder.root / "mingpt" / "__init__.py").write_text("")
+    script.parent.mkdir(parents=True)
+    script.write_text("import torch, mingpt\n" + "loss.backward()\n")
+    done = replace(folder, root=script.parent).runner("run", "train.py")
+    assert done.code == 2
+    assert f": write PYTHONPATH={shlex.quote(str(folder.root))} before the command" in done.stderr
 
 
 TRAINS = "import torch\n\nfor _ in range(3):\n    loss.backward()\n    optimizer.step()\n"
