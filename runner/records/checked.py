@@ -1,7 +1,7 @@
 """What `runner check` said of an experiment, kept beside its records."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -16,7 +16,7 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Check(msgspec.Struct):
-    """A verdict, the hash of the programs that were checked, and the mistakes with their lines.
+    """A verdict, the program with its arguments and the hash of its sources, and the mistakes with their lines.
 
     `off` says how far the gradient of each of the first steps is from that of one process with the batches of all
     ranks, relative to it, and `order` how far another order of the ranks leads by itself.
@@ -24,6 +24,8 @@ class Check(msgspec.Struct):
 
     verdict: Literal["same", "differs", "unknown"]
     sources_sha256: _Text
+    program: _Text = ""
+    args: dict[str, Any] = {}
     mistakes: Annotated[list[_Text], msgspec.Meta(max_length=50)] = []
     off: Annotated[list[_Share], msgspec.Meta(max_length=10)] = []
     order: _Share | None = None

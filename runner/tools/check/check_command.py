@@ -105,8 +105,9 @@ def check(
         _show(verdict, _SAID if again is None else _RESUMED, world)
     if again is None:
         mistakes = [one_line(found.title, 300) for found in verdict.findings if found.level == MISTAKE]
-        code = hash_sources(first.cell.program.sources(first.experiment.root))
-        kept = Check(verdict.word, code, mistakes[:50], verdict.off, verdict.order)
+        program, args = first.cell.program, first.cell.args
+        code = hash_sources(program.sources(first.experiment.root))
+        kept = Check(verdict.word, code, program.name, args, mistakes[:50], verdict.off, verdict.order)
         try:
             keep(results, first.experiment.name, world, kept)
         except OSError as error:
@@ -148,7 +149,7 @@ def request(
 
 def _show(verdict: Verdict, words: dict[str, str], world: int) -> None:
     for fact in verdict.facts:
-        show(f"seen: {fact}")
+        show(one_line(f"seen: {fact}", 400))
     for finding in verdict.findings:
         show(one_line(f"{finding.level}: {finding.title}: {finding.evidence}", 400))
         show(f"  mend: {finding.mend}")

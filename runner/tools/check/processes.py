@@ -133,6 +133,12 @@ def start(job: Job, rank: int, port: int) -> "subprocess.Popen[bytes]":
         )
 
 
+def written(folder: Path) -> set[str]:
+    """Return the files and folders that the program of a run wrote while it trained."""
+    noted = folder / "saved.txt"
+    return {json.loads(line)[0] for line in noted.read_text("utf-8").splitlines()} if noted.exists() else set()
+
+
 def put_back(folder: Path) -> None:
     """Leave the files that a program wrote as they were before, or a next run would go on from its checkpoint."""
     noted = folder / "saved.txt"

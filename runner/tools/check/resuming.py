@@ -11,7 +11,7 @@ from typing import NamedTuple
 from runner.tools.check.checking import Program
 from runner.tools.check.finding import Verdict, found
 from runner.tools.check.observation import Pass, Place, Rank, read
-from runner.tools.check.processes import put_back, run
+from runner.tools.check.processes import put_back, run, written
 
 CHECKPOINT, FOLDER = "{checkpoint}", "{folder}"
 """They stand for the last file that was saved and for its folder, among the arguments of the second start."""
@@ -69,7 +69,7 @@ def check_resume(
             say(f"{_processes(count)}, started again")
             job = resumed.job(count, folder / f"again-{count}", {**settings, "KIT_CHECK_SEED": _OTHER_SEED})
             ended = run(job, seconds)
-            _judge(whole, read(job.folder), before[0], ended.failure, count, verdict)
+            _judge(whole, read(job.folder), before[0], written(folder / "ended"), ended.failure, count, verdict)
     finally:
         put_back(folder / "ended")
     return verdict
@@ -79,9 +79,12 @@ def _processes(count: int) -> str:
     return "one process" if count == 1 else f"{count} processes"
 
 
-def _judge(whole: list[Rank], again: list[Rank], before: Rank, failure: str, count: int, verdict: Verdict) -> None:
-    """Compare a training that was started again with the one that was not ended."""
-    saved, loaded = before.first("saved"), again[0].first("loaded") if again else None
+def _judge(
+    whole: list[Rank], again: list[Rank], before: Rank, files: set[str], failure: str, count: int, verdict: Verdict
+) -> None:
+    """Compare a training that was started again with the one that was not ended, which has written some files."""
+    loads = again[0].of("loaded") if again else iter(())
+    saved, loaded = before.first("saved"), next((event for event in loads if event["path"] in files), None)
     place: Place = (loaded or saved or {"place": []})["place"]
     who, is_same = f"started again with {_processes(count)}", count == len(whole)
     if not again or not again[0].steps:
@@ -95,7 +98,7 @@ def _judge(whole: list[Rank], again: list[Rank], before: Rank, failure: str, cou
     start = next((step for (step, _), event in whole[0].steps.items() if event["weights"] == weights), None)
     if not start and loaded is None:
         how = f'name the arguments of the second start: --resume-args "--resume {CHECKPOINT}"'
-        verdict.unknown.append(f"{who}: it reads nothing that it saved, and trains from the beginning; {how}")
+        verdict.unknown.append(f"{who}: it was not seen to read what it saved, or to go on from it; {how}")
     elif not start:
         evidence = "the first step has weights that the other run never had" if start is None else "it begins again"
         verdict.findings.append(found("resumed-weights", f"{who}: {evidence}", place, step=start))

@@ -111,6 +111,14 @@ def test_no_checkpoint_is_said_and_one_that_is_not_read_is_asked_for(tmp_path: P
     assert none.unknown == ["no checkpoint: in 16 steps none is saved"]
     asked = resumed(tmp_path, NO_NOISE, ('else "last.pt"', 'else "none.pt"'))
     assert any('--resume-args "--resume {checkpoint}"' in why for why in asked.unknown)
+    data = resumed(
+        tmp_path,
+        NO_NOISE,
+        ('else "last.pt"', 'else "none.pt"'),
+        ("first, batches = 0, 0", 'torch.load(__import__("io").BytesIO(DATA)); first, batches = 0, 0'),
+        ("sampler =", 'made = __import__("io").BytesIO(); torch.save(1, made); DATA = made.getvalue()\nsampler ='),
+    )
+    assert data.word == "unknown"
     told = resumed(
         tmp_path,
         NO_NOISE,

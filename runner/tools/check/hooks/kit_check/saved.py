@@ -32,7 +32,11 @@ def of_torch(torch):
 
     @functools.wraps(load)
     def watched_load(*args, **kwargs):
-        recorder.emit("loaded", step=state.steps, place=recorder.place())
+        with recorder.guarded():
+            file = args[0] if args else kwargs.get("f")
+            path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+            path = os.path.realpath(path) if isinstance(path, (str, os.PathLike)) else None
+            recorder.emit("loaded", step=state.steps, path=path, place=recorder.place())
         return load(*args, **kwargs)
 
     torch.save = torch.serialization.save = watched
