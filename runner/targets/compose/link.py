@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import one_line, shown
 from runner.targets.compose import shape
@@ -25,6 +26,8 @@ _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(kbit|mbit|gbit)")
 _UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _SLOWEST, _FASTEST = 64_000, 100 * 10**9
 _SECONDS = 30
+_FREEZES, _AGAIN_SECONDS = 20, 0.2
+"""How often a container is told to stand still: while it starts processes, the engine may give up freezing it."""
 _AT_ONCE = 8
 _WAIT_SECONDS = 0.05
 """How long a packet may wait in the queue before it is dropped."""
@@ -61,13 +64,26 @@ def slow_down(client: DockerClient, project: str, containers: Iterable[Container
     words = words_of(bits_per_second)
     try:
         for container in containers:
-            container.pause()
+            _pause(container)
             paused.append(container)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda container: _shape(client, project, container, words), paused))
     finally:
         for container in paused:
             container.unpause()
+
+
+def _pause(container: Container) -> None:
+    tries = _FREEZES
+    while True:
+        try:
+            container.pause()
+            return
+        except OSError as error:  # the engine's own too; runc leaves trying again to its caller: opencontainers/runc#4388
+            tries -= 1
+            if "unable to freeze" not in str(error) or not tries:
+                raise
+        clock.sleep(_AGAIN_SECONDS)
 
 
 def _shape(client: DockerClient, project: str, container: Container, words: list[str]) -> None:
