@@ -45,7 +45,8 @@ test-slow: $(VENV)/.develop ## the tests that take long and need nothing else
 
 test-torch: $(VENV)/.develop ## the tests that the version of PyTorch matters to: make test-torch TORCH=current
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (slow or $(REAL))" \
-	  $(addprefix tests/,trainkit tools/check tools/init contract targets/test_contract.py) \
+	  $(addprefix tests/,trainkit contract targets/test_contract.py) \
+	  $(addprefix tests/tools/,check/test_corpus.py check/test_observer.py init/test_files.py init/test_layouts.py init/test_trial.py) \
 	  $(addprefix tests/experiments/,test_gpu_check.py test_mnist_programs.py)
 
 test-alone: $(VENV)/.develop ## the tests that disturb others of the same engine, cluster or hosts

@@ -1,5 +1,6 @@
 """Bytes of a run's folder -> Record, Launch, Outcome: a ValueError says what is wrong with them."""
 
+from threading import Lock
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ MOST_VALUES = 2_000_000
 _SMALL = 4_000_000
 _MAPPINGS = ("axes", "args", "definition", "runner", "host", "code", "options")
 _decoder = msgspec.json.Decoder(Record)
+_making = Lock()
 _Kind = TypeVar("_Kind")
 
 
@@ -47,8 +49,10 @@ def read_launch(data: bytes) -> Launch:
 def decode(data: bytes, kind: type[_Kind]) -> _Kind:
     """Decode JSON into a structure."""
     _check_size(data)
+    with _making:  # msgspec 0.22 crashes if two threads meet a type for the first time
+        decoder = msgspec.json.Decoder(kind)
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"no {kind.__name__} of this runner: {one_line(error)}") from None
 

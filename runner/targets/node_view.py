@@ -93,6 +93,10 @@ class Seen(msgspec.Struct):
         return NodeView(node, Seen(self.host, agents, ranks), None if agents or ranks else idle)
 
 
+_decoder = msgspec.json.Decoder(Seen)
+"""Made here, once: msgspec 0.22 crashes if two threads, which each look at a node, meet a type for the first time."""
+
+
 def command_here(mark: str, *, abort: bool) -> list[str]:
     """Return the command that looks at this machine."""
     return [sys.executable, "-I", "-c", script(), *(["--abort"] if abort else []), mark]
@@ -109,7 +113,7 @@ def read(output: bytes) -> Seen:
     for line in reversed(output[-LARGEST:].split(b"\n")):
         if line.startswith(look.MARK.encode()):
             try:
-                return msgspec.json.decode(line[len(look.MARK) :], type=Seen)
+                return _decoder.decode(line[len(look.MARK) :])
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise ValueError(one_line(error)) from None
     said = output.decode("utf-8", "replace").strip().splitlines()

@@ -19,12 +19,12 @@ SOON = pytest.param("local")
 """Target local, in a test that `make test` runs: one way to fail, to hang, to be interrupted and to be killed."""
 
 
-def on(*names: str, alone: tuple[str, ...] = (), soon: bool = False) -> pytest.MarkDecorator:
-    """Run a test on these targets, on some of them while no other test runs, and on local also in `make test`."""
+def on(*names: str, series: tuple[str, ...] = (), soon: bool = False) -> pytest.MarkDecorator:
+    """Run a test on these targets, on local also in `make test`, and on more only in the series of `make faults`."""
     targets = TARGETS | {"local": SOON} if soon else TARGETS
     cases = [
-        pytest.param(*targets[name].values, marks=[*targets[name].marks, *[pytest.mark.alone] * (name in alone)])
-        for name in names
+        pytest.param(*targets[name].values, marks=[*targets[name].marks, *[pytest.mark.series] * (name in series)])
+        for name in (*names, *series)
     ]
     return pytest.mark.parametrize("harness", cases, indirect=True)
 

@@ -18,7 +18,7 @@ ALL_BUT_INDEXED = tuple(name for name in TARGETS if name != "indexed")
 KILLED = "the runner did not record how the run ended: it was killed, or it could not write"
 
 
-@on(*TARGETS, soon=True)
+@on(*ALL_BUT_INDEXED, soon=True)
 def test_a_rank_that_exits_is_named_with_its_node_and_code(harness: Harness) -> None:
     done, record = harness.run("odd-exits", "--layout", "2x1", "--set", "code=3")
     assert done.code == 1
@@ -59,7 +59,7 @@ def test_an_interrupted_run_is_collected(harness: Harness) -> None:
     harness.require_nothing_left(run)
 
 
-@on(*ALL_BUT_INDEXED)
+@on("local", "compose", "pytorchjob", "slurm")
 def test_ctrl_c_before_anything_is_printed_is_recorded_too(harness: Harness) -> None:
     process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
     harness.is_starting(run)
@@ -97,7 +97,7 @@ def test_a_runner_that_is_killed_leaves_nothing_and_its_run_can_be_collected(har
     assert project.record(run) == record
 
 
-@on("local", "compose", "pytorchjob")
+@on("local", "pytorchjob")
 def test_a_program_that_never_stops_printing_is_ended_all_the_same(harness: Harness) -> None:
     process, run = harness.start("odd-says", "--layout", "2x1", "--set", "seconds=100000", "--set", "pause=0.001")
     until(lambda: all(printed(run).count(b'"rank": %d' % rank) > 100 for rank in (0, 1)), 90)

@@ -67,7 +67,7 @@ def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harnes
 
 
 @pytest.mark.fault("a rank is stopped (SIGSTOP)", series=5)
-@on("local", "ssh")
+@on("local", series=("ssh",))
 def test_a_rank_that_somebody_stopped_is_named(harness: Harness, fault: Fault) -> None:
     _, record = hung(harness, "is stopped")
     assert re.search(rf": rank 1 \(node 1\) is stopped by a signal .*; {IN_ALL_REDUCE} for rank 1$", record["reason"])

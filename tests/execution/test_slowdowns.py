@@ -27,7 +27,12 @@ SAYS = {
 @pytest.mark.slow
 @pytest.mark.real_processes
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.fault(FAULTS[kind], series=1)) for kind in KINDS]
+    "kind",
+    [
+        # tests/containers/test_explain.py tries a quota too
+        pytest.param(kind, marks=[pytest.mark.fault(FAULTS[kind], series=1), *[pytest.mark.series] * (kind == "quota")])
+        for kind in KINDS
+    ],
 )
 def test_the_right_rank_and_cause_are_named(kind: str, tmp_path: Path, fault: Fault) -> None:
     if why := why_not(kind):

@@ -35,7 +35,6 @@ from tests.support.processes import end
 RUN_SECONDS = 4.0
 WITHIN_SECONDS = 15
 KILLED = "it was killed, or it could not write"
-ON = ("local", "compose", "pytorchjob", "slurm")
 
 
 def start(harness: Harness, seconds: float = RUN_SECONDS) -> tuple[subprocess.Popen[str], Path]:
@@ -89,19 +88,19 @@ def require_named_in_time(
 
 
 @pytest.mark.fault("a rank is killed (SIGKILL)")
-@on(*ON, alone=("pytorchjob",), soon=True)  # there it takes a good part of the time that is promised
+@on("local", "compose", series=("pytorchjob", "slurm"), soon=True)
 def test_a_rank_that_is_killed_is_named_in_time(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     require_named_in_time(harness, fault, tmp_path, RANK_1, ["rank 1", "SIGKILL"], "rank 1.*(SIGKILL|signal 9)")
 
 
 @pytest.mark.fault("an agent (torchrun) is killed (SIGKILL)")
-@on("local", "compose", "slurm")
+@on("local", "compose", series=("slurm",))
 def test_an_agent_that_is_killed_is_named_in_time(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     require_named_in_time(harness, fault, tmp_path, AGENT_1, ["node 0"], "node 0")
 
 
 @pytest.mark.fault("the runner is killed (SIGKILL)")
-@on(*ON)
+@on("local", series=("compose", "pytorchjob", "slurm"))
 def test_a_runner_that_is_killed_loses_nothing(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     process, run = start(harness, 100)
     seen = witness(harness, run, tmp_path)
@@ -116,7 +115,7 @@ def test_a_runner_that_is_killed_loses_nothing(harness: Harness, fault: Fault, t
 
 
 @pytest.mark.fault("the runner and its watchdog are killed (SIGKILL)")
-@on(*ON)
+@on("local", "compose", "pytorchjob", "slurm")
 def test_what_runner_and_watchdog_leave_is_ended_by_recover(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     process, run = start(harness, 100)
     until(harness.have_begun(run, 2), 90)

@@ -94,12 +94,6 @@ Host *
 """
 
 
-def test_a_run_is_as_ever_whatever_the_users_configuration_asks_for(on_hosts: Project, tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    config.write_text(f"{CONFIGURATION}  Include {ssh_hosts.CONFIG}\n")
-    require_a_run_as_ever(on_hosts, "--with", "hosts=h0,h1", "--with", f"config={config}")
-
-
 @contextmanager
 def login_shell(host: str, shell: Path) -> Iterator[None]:
     """Give root another shell on a host."""
@@ -119,21 +113,6 @@ exec /bin/sh "$@"
 """
 
 
-@pytest.mark.parametrize("name", ["tcsh", "fish", "noisy"])
-def test_a_run_is_as_ever_whatever_the_login_shell_is(on_hosts: Project, fresh: list[str], name: str) -> None:
-    shell = ssh_hosts.own("h1") / "noisy"
-    if name == "noisy":
-        shell.write_text(NOISY)
-        shell.chmod(0o755)
-        shell = Path(ssh_hosts.OWN, "noisy")
-    elif found := shutil.which(name):
-        shell = Path(found)
-    else:
-        pytest.skip(f"there is no {name} here")
-    with login_shell("h1", shell):
-        require_a_run_as_ever(on_hosts, *fresh)
-
-
 SITE = """
 import sys
 sys.stdout.write('hello {"answer": 1}')
@@ -142,14 +121,26 @@ print("a warning", file=sys.stderr)
 """
 
 
-def test_a_python_that_prints_when_it_starts_disturbs_nothing(on_hosts: Project) -> None:
+@pytest.mark.parametrize("name", ["tcsh", "noisy"])
+def test_a_run_is_as_ever_whatever_configuration_shell_and_python_say(
+    on_hosts: Project, tmp_path: Path, name: str
+) -> None:
+    """The user's ssh configuration asks for all that disturbs; the login shell and Python of host h1 print too."""
+    config = tmp_path / "config"
+    config.write_text(f"{CONFIGURATION}  Include {ssh_hosts.CONFIG}\n")
     own = ssh_hosts.own("h1")
+    shell = Path(shutil.which("tcsh") or pytest.fail(".ci/hosts installs tcsh"))
+    if name == "noisy":
+        (own / "noisy").write_text(NOISY)
+        (own / "noisy").chmod(0o755)
+        shell = Path(ssh_hosts.OWN, "noisy")
     line = f'PYTHONPATH={ssh_hosts.OWN}/site exec {{python}} "$@"'
     python = ssh_hosts.with_python("h1", line, others=line)
     (own / "site").mkdir(exist_ok=True)
     (own / "site" / "sitecustomize.py").write_text(SITE)
     try:
-        record = require_a_run_as_ever(on_hosts, *ssh_hosts.WORDS, *python)
+        with login_shell("h1", shell):
+            record = require_a_run_as_ever(on_hosts, "--with", "hosts=h0,h1", "--with", f"config={config}", *python)
     finally:
         shutil.rmtree(own / "site")
     agent = on_hosts.results / "odd-slow" / record["launch"]["id"] / "raw" / "node1-agent.log"

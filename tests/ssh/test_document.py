@@ -52,4 +52,5 @@ def test_a_command_of_the_document_does_what_it_says(as_written: Project, comman
         return
     assert [record["status"] for record in new] == ["completed"]
     assert [node["place"]["host"] for node in new[0]["outcome"]["exits"]] == ["h0", "h1"]
+    assert {rank["facts"]["env"].get("GLOO_SOCKET_IFNAME") for rank in new[0]["ranks"]} == {"eth0"}
     assert new[0]["launch"]["layout"] == words[words.index("--layout") + 1]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -20,25 +19,6 @@ from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0", "--device", "cpu")
-
-
-def test_runs_at_several_layouts_say_on_which_hosts_each_node_ran_and_by_which_interface(
-    on_hosts: Project, tmp_path: Path
-) -> None:
-    words = ("--layout", "1x1,2x1", "--repeat", "1", "--device", "cpu", "--results", tmp_path / "results")
-    done = on_hosts.runner("run", "toy", "--on", "ssh", *ssh_hosts.WORDS, *words)
-    assert done.code == 0, done.snapshot
-    records = [on_hosts.record(path.parent) for path in tmp_path.glob("results/toy/*/run.json")]
-    assert sorted(record["launch"]["layout"] for record in records) == ["1x1", "2x1"]
-    for record in records:
-        assert record["status"] == "completed"
-        nodes = record["outcome"]["exits"]
-        assert [node["place"]["host"] for node in nodes] == list(ssh_hosts.NAMES[: len(nodes)])
-        assert [node["place"]["machine"] for node in nodes] == list(ssh_hosts.NAMES[: len(nodes)])
-        chosen = [rank["facts"]["env"].get("GLOO_SOCKET_IFNAME") for rank in record["ranks"]]
-        assert set(chosen) == ({None} if len(nodes) == 1 else {"eth0"})
-    summary = on_hosts.runner("summarize", tmp_path / "results").stdout
-    assert all(re.search(rf"^\| {layout} .*\| 1 \|", summary, re.MULTILINE) for layout in ("1x1", "2x1")), summary
 
 
 ONCE = "brought once"
@@ -118,18 +98,14 @@ def test_ctrl_c_does_not_wait_for_the_data_that_are_brought(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_what_no_run_has_used_for_30_days_is_removed_from_the_host(run: Callable[..., Any]) -> None:
+def test_artifacts_of_all_hosts_are_kept_and_what_no_run_has_used_for_30_days_is_removed(
+    on_hosts: Project, run: Callable[..., Any]
+) -> None:
     then = time.time() - 31 * 86_400
     left = [ssh_hosts.state("h1") / "cache" / kind / ("0" * 64) for kind in ("programs", "data")]
     for folder in left:
         (folder / "inner").mkdir(parents=True)
         os.utime(folder, (then, then))
-    done, _ = run("odd-slow", "--layout", "2x1", "--set", "seconds=0.5")
-    assert done.code == 0, done.snapshot
-    until(lambda: not any(folder.exists() for folder in left), 10)
-
-
-def test_artifacts_of_all_hosts_are_kept_also_those_of_one_name(on_hosts: Project, run: Callable[..., Any]) -> None:
     done, record = run("odd-writes", "--layout", "2x1")
     assert done.code == 0, done.snapshot
     artifacts = on_hosts.results / "odd-writes" / record["launch"]["id"] / "artifacts"
@@ -142,6 +118,7 @@ def test_artifacts_of_all_hosts_are_kept_also_those_of_one_name(on_hosts: Projec
         "@node1/node.txt": "1",
     }
     assert "host h1: left out, as it is hidden or has an odd name: 'artifacts/.hidden'" in done.stderr
+    until(lambda: not any(folder.exists() for folder in left), 10)
 
 
 def test_a_run_that_was_interrupted_is_resumed_as_one_record_with_two_attempts(

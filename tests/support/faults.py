@@ -8,6 +8,7 @@
 The mark names the fault; its target is `target=`, or the one that `harness` is parametrised with, or `local`. The test
 calls the fixture once it has seen what it looks for. KIT_FAULTS says how often each test is tried: `long` for the long
 series, a number, or `local=5,compose=2`; by default once. `series=20` in the mark is another length of the long series.
+A case that is marked `series` is tried only if KIT_FAULTS asks: another target or test shows the same code.
 Each try, also a failed one, goes as a line of JSON to the file that KIT_FAULTS_FILE names; KIT_FAULTS_LIST names a file
 for the faults and targets of all tests that are collected, also of those that are left out.
 """
@@ -128,7 +129,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if own:
             found.add(own[:2])
         params = getattr(getattr(item, "callspec", None), "params", {})
-        (left if params.get(_TRY, 0) >= (times(*own[1:]) if own else 1) else kept).append(item)
+        most = times(*own[1:]) if own else 1
+        if item.get_closest_marker("series") and not os.environ.get("KIT_FAULTS"):
+            most = 0
+        (left if params.get(_TRY, 0) >= most else kept).append(item)
     if left:
         items[:] = kept
         config.hook.pytest_deselected(items=left)

@@ -29,7 +29,7 @@ _GONE_SECONDS = 30.0
 """How long the engine may take to remove what somebody else has asked for."""
 _AGAIN_SECONDS = 0.3
 _BUSY = (403, 409)
-_LATE_SECONDS = 3.0
+LATE_SECONDS = 5.0
 """How long the engine may take to make what nobody waits for any more."""
 _FOLDER = "com.docker.compose.project.working_dir"
 
@@ -129,20 +129,26 @@ def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
         list(pool.map(lambda container: _stop(container, grace_seconds), containers))
 
 
-def remove_all(client: DockerClient, project: str) -> None:
-    """Remove the containers and networks of a compose project; OSError if the engine refuses one, after all others.
+def remove_all(client: DockerClient, project: str, late_seconds: float) -> None:
+    """Remove the containers and networks of a compose project, also those that the engine makes a little later.
 
-    A watchdog and `runner recover` may do so at the same time: whoever comes second waits for the first.
+    Raises OSError if the engine refuses one, after all others. A watchdog and `runner recover` may do so at the same
+    time: whoever comes second waits for the first. If Compose was ended before it had made all, the engine goes on:
+    `late_seconds` says how long to look again.
     """
-    networks = client.networks.list(filters={"label": f"{LABEL}={project}"})
-    removals = [partial(container.remove, force=True, v=True) for container in of_project(client, project).values()]
-    until = clock.monotonic() + _GONE_SECONDS
-    refused: list[OSError] = []
-    for remove in [*removals, *(network.remove for network in networks)]:
-        try:
-            _remove(remove, until)
-        except OSError as error:
-            refused.append(error)
+    began = clock.monotonic()
+    while True:
+        networks = client.networks.list(filters={"label": f"{LABEL}={project}"})
+        removals = [partial(container.remove, force=True, v=True) for container in of_project(client, project).values()]
+        refused: list[OSError] = []
+        for remove in [*removals, *(network.remove for network in networks)]:
+            try:
+                _remove(remove, began + _GONE_SECONDS)
+            except OSError as error:
+                refused.append(error)
+        if clock.monotonic() >= began + late_seconds:
+            break
+        clock.sleep(_AGAIN_SECONDS)
     if refused:
         raise refused[0]
 
@@ -156,7 +162,7 @@ def made(client: DockerClient, image: str, command: list[str], **options: Any) -
     from docker.errors import APIError  # imported on use
 
     name = f"kit-look-{secrets.token_hex(8)}"  # by which it is found if the engine's answer was not waited for
-    late_seconds = _LATE_SECONDS
+    late_seconds = LATE_SECONDS
     try:
         container = client.containers.create(image, command, name=name, **options)
         late_seconds = 0.0

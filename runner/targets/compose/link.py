@@ -74,16 +74,15 @@ def slow_down(client: DockerClient, project: str, containers: Iterable[Container
 
 
 def _pause(container: Container) -> None:
-    tries = _FREEZES
-    while True:
+    for left in reversed(range(_FREEZES)):
         try:
             container.pause()
-            return
-        except OSError as error:  # the engine's own too; runc leaves trying again to its caller: opencontainers/runc#4388
-            tries -= 1
-            if "unable to freeze" not in str(error) or not tries:
+        except OSError as error:  # the engine's own too; runc leaves trying again to its caller (its issue 4388)
+            if "unable to freeze" not in str(error) or not left:
                 raise
-        clock.sleep(_AGAIN_SECONDS)
+            clock.sleep(_AGAIN_SECONDS)
+        else:
+            return
 
 
 def _shape(client: DockerClient, project: str, container: Container, words: list[str]) -> None:

@@ -25,6 +25,7 @@ from runner.targets.children import end_marked, end_orphans, marks
 from runner.targets.compose import engine
 from runner.targets.compose import image as images
 from runner.targets.compose.containers import (
+    LATE_SECONDS,
     ContainerNode,
     belongs_elsewhere,
     of_project,
@@ -189,8 +190,9 @@ class Compose(Target[ComposeSpec]):
         with engine.asked():
             if belongs_elsewhere(client, project, folder.path / "request"):
                 return
+            late_seconds = 0.0 if of_project(client, project) else LATE_SECONDS
             stop_all(client, project, GRACE_SECONDS)
-            remove_all(client, project)
+            remove_all(client, project, late_seconds)
 
 
 class ComposeHandle(WorkersHandle):
@@ -256,7 +258,7 @@ class ComposeHandle(WorkersHandle):
 
     def _finish(self) -> Iterable[None]:
         try:
-            remove_all(self._client, self._project)
+            remove_all(self._client, self._project, LATE_SECONDS if self._up and self._up.returncode else 0.0)
         except OSError as error:
             self.left = one_line(f"{error}: left behind; docker compose -p {self._project} down")
         return ()
