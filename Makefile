@@ -20,7 +20,7 @@ export TORCH_CPU ?= $(if $(CPU),https://download.pytorch.org/whl/cpu)
 unexport PYTHONDONTWRITEBYTECODE
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-slow test-torch test-alone flaky test-cluster test-hosts test-slurm test-trainer lint bench faults page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: wheel run test check test-real test-slow test-torch test-corpus test-alone flaky test-cluster test-hosts test-slurm test-trainer lint bench faults page gpu-check data kubernetes report mlflow lock golden clean
 
 BEGAN := $(shell date +%s)
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
@@ -42,6 +42,9 @@ test-real: $(VENV)/.develop ## the tests that `make test` leaves out: what takes
 
 test-slow: $(VENV)/.develop ## the tests that take long and need nothing else
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "slow and not ($(REAL))"
+
+test-corpus: $(VENV)/.develop ## every script of the corpus of `runner check`; `make test-slow` tries two of three
+	KIT_CORPUS=whole $(BIN)/python -m pytest $(SIDE_BY_SIDE) --dist load tests/tools/check/test_corpus.py
 
 test-torch: $(VENV)/.develop ## the tests that the version of PyTorch matters to: make test-torch TORCH=current
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (slow or $(REAL))" \

@@ -38,9 +38,6 @@ def test_a_file_is_valid_by_the_schema_of_its_service_and_a_broken_one_is_not(
     assert check(broken, schema).code == 1
 
 
-SLOWER = (1.5, "slower", 1)
-
-
 def scripts() -> dict[str, str]:
     """What compares, as each service's shell gets it."""
     steps = read("github")["jobs"]["compare"]["steps"]
@@ -53,8 +50,10 @@ def says(seconds: float) -> str:
     return OK.replace("1.0 + rank / 4", f"{seconds} + (os.getpid() % 7) / 1000")
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize(("seconds", "verdict", "code"), slow_but([SLOWER], [SLOWER, (0.8, "faster", 0)]))
+@pytest.mark.parametrize(
+    ("name", "seconds", "verdict", "code"),
+    slow_but([("github", 1.5, "slower", 1)], [("github", 1.5, "slower", 1), ("gitlab", 0.8, "faster", 0)]),
+)
 def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
     project: Project, name: str, seconds: float, verdict: str, code: int
 ) -> None:

@@ -10,6 +10,7 @@ import torch
 from experiments.bert import sentences
 from experiments.bert.model_files import of_files
 from tests.experiments.conftest import good
+from tests.support.slow import slow_but
 from trainkit.prepare import sha256_of
 
 Launch = Callable[..., Any]
@@ -72,10 +73,11 @@ def test_splits_of_their_own_make_ranks_remember_each_other_s_tests(launch_bert:
     assert theirs.first("eval_accuracy")["metadata"]["samples"] == 42
 
 
-def test_one_seed_makes_two_runs_alike_to_the_last_bit(launch_bert: Launch, reviews: Path) -> None:
-    # With dropout, in bf16, from a model of one's own, with less work; and a warm-up that leaves nothing behind.
+@pytest.mark.parametrize("precision", slow_but(["fp32"], ["fp32", "bf16"]))
+def test_one_seed_makes_two_runs_alike_to_the_last_bit(launch_bert: Launch, reviews: Path, precision: str) -> None:
+    # With dropout, from a model of one's own, with less work; and a warm-up that leaves nothing behind.
     words = ("--epochs", "1", "--batch-size", "40", "--scaling", "weak", "--lr", "1e-3", "--lr-rule", "linear",
-             "--optimizer", "adamw", "--precision", "bf16", "--model", str(reviews / "dropout"),
+             "--optimizer", "adamw", "--precision", precision, "--model", str(reviews / "dropout"),
              "--last-layer", "first-token", "--vocabulary", "used")  # fmt: skip
     warm, two = launch_bert("bert.ddp", 2, *words), launch_bert("bert.ddp", 2, *words, "--warmup-steps", "0")
     assert good(warm).losses == good(two).losses

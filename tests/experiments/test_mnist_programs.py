@@ -56,7 +56,10 @@ def test_every_sample_counts_once_and_the_loss_is_that_of_one_process(train: Lau
     [
         ("mnist.ddp", 3, ()),
         ("mnist.manual", 3, ()),
-        ("mnist.spawn", None, ("--communication", "local-sgd", "--sync-every", "1", "--balance", "1,1")),
+        pytest.param(
+            *("mnist.spawn", None, ("--communication", "local-sgd", "--sync-every", "1", "--balance", "1,1")),
+            marks=pytest.mark.slow,
+        ),
         ("mnist.data_parallel", None, ()),
     ],
 )

@@ -129,7 +129,7 @@ def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
         list(pool.map(lambda container: _stop(container, grace_seconds), containers))
 
 
-def remove_all(client: DockerClient, project: str, late_seconds: float) -> None:
+def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) -> None:
     """Remove the containers and networks of a compose project, also those that the engine makes a little later.
 
     Raises OSError if the engine refuses one, after all others. A watchdog and `runner recover` may do so at the same

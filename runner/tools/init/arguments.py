@@ -9,6 +9,7 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.core.yaml_reader import scalar
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.args import NAME, RESERVED, unfit
 from runner.definitions.choices import read_change
@@ -151,8 +152,11 @@ def _values(words: deque[str], program: Program, name: str, *, many: bool) -> li
 def _read_value(option: Option, key: str, values: list[str]) -> Any:
     """Return the value that is written as it was: `007`, a text, is no number 7."""
     text = shlex.join(values) if option.many else values[-1]
+    is_text = option.kind == "value" and option.style in (WORDS, JOINED)
+    if is_text and isinstance(number := scalar(text), int) and unfit(number):
+        return text
     _, value = read_change(f"{key}={text}")
-    if option.kind == "value" and option.style in (WORDS, JOINED):
+    if is_text:
         is_same = value is not None and not option.many and option.words(value) == option.words(text)
         return value if is_same else text
     if value is None:

@@ -28,6 +28,7 @@ for epoch in range(3):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize(("call", "kinds"), [("", ["same-order"]), ("loader.sampler.set_epoch(epoch)", [])])
 def test_a_sampler_that_is_to_shuffle_and_is_told_no_epoch_is_noted_if_one_process_repeats_too(
     tmp_path: Path, call: str, kinds: list[str]

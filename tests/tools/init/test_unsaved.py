@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
@@ -201,6 +201,7 @@ LINE = st.lists(
 
 
 @given(LINE)
+@example(["--tag", "9223372036854775808"])  # no number of a record
 def test_a_script_gets_the_words_that_were_typed(line: list[str]) -> None:
     program = Program("train.py", Path("train.py"), Interface("argparse", OPTIONS))
     assert program.argv(of_line(program, line)) == line
