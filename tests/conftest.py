@@ -27,7 +27,17 @@ settings.register_profile("kit", deadline=None)  # a machine that others use too
 settings.load_profile("kit")
 
 ROOT = Path(__file__).resolve().parents[1]
-SLOWEST_FIRST = ("experiments", "fuzz", "contract", "cluster", "containers", "execution", "test_documents.py", "cli")
+SLOWEST_FIRST = (
+    "test_corpus.py",
+    "experiments",
+    "fuzz",
+    "contract",
+    "cluster",
+    "containers",
+    "execution",
+    "test_documents.py",
+    "cli",
+)
 """Below tests/: what a worker of pytest-xdist should begin with, so that none is left with a long file at the end."""
 LONGEST_ID = 1_000
 LEFT_OUT = pytest.StashKey[list[str]]()
@@ -80,7 +90,9 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put slow files first; leave out what needs something that is not there, unless KIT_REQUIRE has it."""
     places = {name: number for number, name in enumerate(SLOWEST_FIRST)}
-    items.sort(key=lambda item: places.get(item.path.relative_to(ROOT / "tests").parts[0], len(places)))
+    items.sort(
+        key=lambda item: min(places.get(part, len(places)) for part in item.path.relative_to(ROOT / "tests").parts)
+    )
     config.stash[LEFT_OUT] = []
     for marker, (what, missing_for) in NEEDS.items():
         need = [item for item in items if item.get_closest_marker(marker)]
