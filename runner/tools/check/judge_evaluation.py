@@ -8,6 +8,13 @@ from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Rank
 
 _OF_A_PART = re.compile(r"\b(rank|shard|local|process|worker|gpu|proc)\b", re.IGNORECASE)
 """Words by which a line says that its figure is that of one rank: `rank 1: accuracy 0.9`."""
+_NO_FIGURE = re.compile(
+    r"\b(?:epoch|step|iter\w{0,8}|batch\w{0,8}|seed|lr)\W{0,3}\d[\d./e-]{0,20}"
+    r"|[^\s]{0,200}\.(?:pth?|ckpt|safetensors|npy|npz|json|csv|txt)\b"
+    r"|\d[\d.,]{0,20}\s?(?:s|secs?|seconds|ms|min|minutes|h|it/s|samples/s)\b",
+    re.IGNORECASE,
+)
+"""What a line says beside the figure of an evaluation: `epoch 3 took 2.1 s`, `saved model_3.pt`."""
 _WHOLE_NUMBER = re.compile(r"(?<![\d.])\d+(?![\d.])")
 """A number without a point: `1` of `[1] accuracy 0.93`."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?")
@@ -83,7 +90,10 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int) -> Finding |
         ):
             return None
     for rank, part in enumerate(parts):
-        said = next((event for event in part.prints if not _OF_A_PART.search(event["text"])), None)
+        if part.reads_back:
+            continue
+        figures = (event for event in part.prints if re.search(r"\d", _NO_FIGURE.sub("", event["text"])))
+        said = next((event for event in figures if not _OF_A_PART.search(event["text"])), None)
         if said and len(part.samples) < size:
             text = said["text"].strip()[:80]
             evidence = f"rank {rank} prints a figure of its own {len(part.samples)} of {size} samples: {text}"

@@ -27,6 +27,10 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         why = "one rank reads them from a loader and hands them to the others"
         verdict.unknown.append(f"samples: {why}, so what each trains on was not seen")
         return
+    if any(found_.is_cut_up for own in ours for found_ in own) and not any(found_.is_cut_up for found_ in theirs):
+        why = "each rank trains on a part of its batches that is changed on the way to the model"
+        verdict.unknown.append(f"samples: {why}, so which it is was not seen")
+        return
     name = naming([theirs], ours)
     if name is None:
         verdict.unknown.append(
@@ -123,7 +127,9 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list
 
 
 def _where(training: Pass, root: Path) -> Place:
-    """Return where the samples are given out: the sampler, where they are cut out for a rank, or the loader."""
+    """Return where the samples are given out: the loop that cuts them out, the sampler, or the loader."""
+    if training.is_skipped:
+        return training.place
     of_loader = training.key != "by hand"
     return training.sampler_place or part_line(root, training.loader, of_loader=of_loader)
 

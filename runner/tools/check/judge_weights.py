@@ -46,8 +46,11 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         return True
     firsts = {optimizer: key for key in reversed(shared) for _, optimizer in [key]}
     start_apart = any(key in differing for key in firsts.values())
-    if not start_apart and not end_apart:
-        verdict.unknown.append("weights: they differ between steps and are equal at the end: are weights averaged?")
+    behind = [key for key in shared[shared.index(apart) :] if key[1] == apart[1]] if apart else []
+    known = (weights[shared[0]], {None})  # a program may begin again with the weights of the start
+    meets_again = any(len(weights[key]) == 1 and weights[key] not in known for key in behind)
+    if not start_apart and (meets_again or not end_apart):
+        verdict.unknown.append("weights: they differ between steps and are equal again later: are weights averaged?")
     elif start_apart and not (gradients_apart and end_apart):
         evidence = "before the first step the weights of the ranks differ"
         verdict.findings.append(found("initial-weights", evidence, place, rank=1, step=0))
@@ -139,7 +142,6 @@ def judge_gradients(
     event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)
     if event is None:
         return
-    place = _loss_place(ranks[0], root)
     drawn = any(True for _ in replay.of("noise"))
     batch_norm = any(event["batch_norm"] for event in ranks[0].of("model"))
     scale, cosine = event["scale"], event["cosine"] or 0.0
@@ -150,11 +152,11 @@ def judge_gradients(
         sideways = math.sqrt(max(0.0, 1 - cosine**2))
         is_scaled = abs(scale - 1) > max(limit, 10 * sideways)  # the scale is nearly all of the difference
     if is_scaled:
-        _scaled(event, ranks, alone, place, root, verdict)
+        _scaled(event, ranks, alone, replay, limit, root, verdict)
     elif drawn:
         verdict.unknown.append("gradients: the model draws random numbers that cannot be taken away, so they differ")
     elif not batch_norm:
-        _uneven(event, ranks, limit, place, verdict)
+        _uneven(event, ranks, limit, _loss_place(ranks[0], root), verdict)
 
 
 def _loss_place(rank: Rank, root: Path) -> Place:
@@ -194,8 +196,15 @@ def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict
     verdict.findings.append(found("uneven-weights", evidence, place, rank=0, step=event["step"]))
 
 
-def _scaled(event: Event, ranks: list[Rank], alone: Rank, place: Place, root: Path, verdict: Verdict) -> None:
-    scale, several, step = event["scale"], len(ranks), event["step"]
+def _scaled(
+    event: Event, ranks: list[Rank], alone: Rank, replay: Rank, limit: float, root: Path, verdict: Verdict
+) -> None:
+    place, scale, several, step = _loss_place(ranks[0], root), event["scale"], len(ranks), event["step"]
+    ways = [path["relative"] for path in replay.of("path")] if not replay.restarts + ranks[0].restarts else []
+    if ways and max(ways) <= limit and {made["name"] for made in ranks[0].of("optimizer")} == {"SGD"}:
+        how = "and the learning rate makes up for it: the weights go the same way"
+        verdict.facts.append(f"the gradient is {scale:.4f} times that of one process, {how}")
+        return
     same_batch = per_step(ranks[0], ranks[0].trainings) == per_step(alone, alone.trainings)
     evidence = (
         f"at step {step} the gradient is {scale:.4f} times that of one process with the batches of all {several} ranks"

@@ -22,7 +22,8 @@ class Pass:
 
     `samples` has (index, content) of each sample in order; one of them may be unknown. `is_whole` says whether they are
     all that the pass would have had. `is_used` says of each batch whether a forward pass came before the next batch,
-    and `again` how many more came.
+    and `again` how many more came. `parts` has the rows of each batch that entered the model, where they were fewer;
+    None if they cannot be told, and then `is_cut_up`.
     """
 
     key: str
@@ -36,6 +37,9 @@ class Pass:
     samples: list[tuple[Hashable, Hashable]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
     is_used: list[bool] = field(default_factory=list)
+    parts: list[set[int] | None] = field(default_factory=list)
+    fed: list[int] = field(default_factory=list)
+    is_cut_up: bool = False
     trains: bool = False
     is_whole: bool = True
     is_broken: bool = True
@@ -43,6 +47,28 @@ class Pass:
     is_skipped: bool = False
     shuffles: bool = False
     number: int = -1
+
+    def feed(self, event: Event) -> None:
+        """Take in a training forward pass behind the last batch."""
+        self.again += self.is_used[-1]
+        self.is_used[-1] = True
+        if event["run"] == self.number and event["rows"] < self.batches[-1]:
+            part = self.parts[-1]
+            taken = event["taken"]
+            self.parts[-1] = None if part is None or taken is None else part | set(taken)
+        self.fed[-1] += event["rows"]
+
+    def leave_out_cut_off(self) -> None:
+        """Leave out the rows of each batch that entered no model: some programs cut the part of a rank out of each."""
+        samples, at, sizes = list[tuple[Hashable, Hashable]](), 0, []
+        for number, part, fed in zip(self.batches, self.parts, self.fed, strict=True):
+            batch = self.samples[at : at + number]
+            at += number
+            self.is_cut_up |= part is None and fed < number
+            samples += [batch[place] for place in sorted(part) if place < number] if part else batch
+            sizes.append(len(part) if part else number)
+        if sizes != self.batches:
+            self.samples, self.batches, self.is_skipped = samples, sizes, True
 
     def leave_out_skipped(self) -> None:
         """Leave out the batches that the program passed over: some give every rank all, of which it trains on its own.
@@ -62,7 +88,10 @@ class Pass:
 
 @dataclass
 class Evaluation:
-    """What one rank evaluated between two training steps, and what it did with it."""
+    """What one rank evaluated between two training steps, and what it did with it.
+
+    `reads_back` says whether it read a file that a rank had written, before it printed: figures may be joined so.
+    """
 
     key: str
     place: Place
@@ -72,6 +101,7 @@ class Evaluation:
     collectives: list[Event] = field(default_factory=list)
     prints: list[Event] = field(default_factory=list)
     is_whole: bool = True
+    reads_back: bool = False
 
     def take(self, event: Event) -> None:
         """Take in what follows upon a forward pass, as far as it belongs to an evaluation."""
@@ -79,6 +109,8 @@ class Evaluation:
             self.counted[event["how"]] += event["rows"]
         elif event["kind"] == "collective" and event["name"] not in ("barrier", "broadcast"):
             self.collectives.append(event)
+        elif event["kind"] == "read_back":
+            self.reads_back |= not self.prints
         elif event["kind"] == "print":
             self.prints.append(event)
 
@@ -151,14 +183,16 @@ class Rank:
                 found.samples += zip(indices, hashes, strict=False)
                 found.batches.append(len(indices))
                 found.is_used.append(False)
+                found.parts.append(set())
+                found.fed.append(0)
             elif kind == "forward" and event["train"]:
                 last = {found.key: found for found in passes.values() if found.is_used and found.number not in over}
                 for found in last.values():
-                    found.again += found.is_used[-1]
-                    found.is_used[-1] = True
+                    found.feed(event)
             elif kind == "pass_end":
                 found = passes[event["number"]]
                 found.is_broken = False
+                found.leave_out_cut_off()
                 found.leave_out_skipped()
                 is_empty = event["cut"] and not event["rest"] and not found.batches
                 if event["rest"] is None or is_empty or (found.is_skipped and event["rest"]):
@@ -168,6 +202,8 @@ class Rank:
                 current = None
             elif kind == "step" and current is not None:
                 passes[current].trains = True
+        for broken in (found for found in passes.values() if found.is_broken):
+            broken.leave_out_cut_off()
         return [found for found in passes.values() if found.samples]
 
     @cached_property

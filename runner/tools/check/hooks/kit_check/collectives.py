@@ -8,7 +8,7 @@ from kit_check.recorder import recorder
 _NAMES = (
     "all_reduce", "reduce", "broadcast", "all_gather", "gather", "all_gather_into_tensor", "reduce_scatter",
     "reduce_scatter_tensor", "barrier", "all_gather_object", "gather_object", "broadcast_object_list", "scatter",
-    "all_to_all", "all_to_all_single",
+    "all_to_all", "all_to_all_single", "send", "recv", "isend", "irecv",
 )  # fmt: skip
 _inside = []
 

@@ -85,8 +85,11 @@ def _before(torch, module, args, kwargs):
     tensors = rows.tensors_in([args, kwargs])
     number = rows.rows_of(tensors)
     fields = {} if state.current is not None and not recorder.is_whole else {"hashes": rows.hashes(tensors, number)}
+    taken = state.current.rows_of(tensors) if trains and state.current is not None else None
     if trains:
         replay.use_batches()
+    if taken is not None:
+        replay.use_rows(state.current.key, state.current.before, taken)
     if trains and state.current is None and recorder.mode != "replay":
         replay.keep_arguments(args, kwargs)
     state.forward_rows = number
@@ -95,6 +98,7 @@ def _before(torch, module, args, kwargs):
         train=trains,
         bare=module in state.wrapped,
         rows=number,
+        taken=taken,
         step=state.steps,
         run=state.current.number if state.current is not None else None,
         loops=_loops() if state.current is None and trains else None,

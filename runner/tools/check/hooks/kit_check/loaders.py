@@ -85,6 +85,7 @@ class Pass:
     def __init__(self, loader, inner):
         self._loader, self._inner = loader, inner
         self._delivered, self._steps, self._began = 0, state.steps, time.monotonic()
+        self.rows, self._tensors = 0, []
         self.number = sum(_passes.values())
         place = _places.get(loader, [])
         self.key = ":".join(map(str, place[0][:2])) if place else type(loader.dataset).__name__
@@ -151,6 +152,18 @@ class Pass:
             self._write(batch)
         return batch
 
+    def rows_of(self, tensors):
+        """Return which rows of the last batch the tensors are that enter a model; None if they are all, or unknown."""
+        for given in tensors:
+            if given.dim() and 0 < len(given) < self.rows:
+                own = rows.hashes([given], len(given))
+                for tensor in self._tensors:
+                    if tensor.dim() and len(tensor) == self.rows and tensor.dtype == given.dtype:
+                        places = {number: at for at, number in enumerate(rows.hashes([tensor], self.rows))}
+                        if all(number in places for number in own):
+                            return [places[number] for number in own]
+        return None
+
     @property
     def trains(self):
         """Whether an optimizer made a step since it began."""
@@ -202,6 +215,7 @@ class Pass:
         if index is not None and not (isinstance(index, list) and None in index):
             indices = _resolved(self._loader.dataset, index)
         number = len(indices) if isinstance(index, list) and indices else rows.rows_of(tensors)
+        self.rows, self._tensors = number, tensors
         recorder.emit(
             "batch",
             run=self.number,

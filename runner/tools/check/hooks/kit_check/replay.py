@@ -20,6 +20,7 @@ _steps = []
 _batches = {}
 _used = {}
 _again = {}
+_rows_used = {}
 _arguments = []
 _targets = []
 _drawn = []
@@ -140,6 +141,13 @@ def keep_batch(key, number, batch, index):
     if _keeps():
         _batches.setdefault(key, {}).setdefault(number, []).append((_copied(batch), index))
         _used[key, number] = [*_used.get((key, number), ()), False]
+        _rows_used.setdefault((key, number), []).append(set())
+
+
+def use_rows(key, number, places):
+    """Note which rows of the last batch of a pass were used: some programs cut the part of a rank out of each batch."""
+    if (key, number) in _rows_used:
+        _rows_used[key, number][-1].update(places)
 
 
 def use_batches():
@@ -153,8 +161,30 @@ def use_batches():
 def _taken(key, number):
     """Return the batches of a pass that were used: all, if some were fetched ahead and used one after another."""
     given, used = _batches[key][number], _used[key, number]
+    given = [_cut(*batch, sorted(places)) if places else batch for batch, places in zip(given, _rows_used[key, number])]
     skips = 1 < sum(used) < len(used) - 1 and not _again.get((key, number))
     return [batch for batch, is_used in zip(given, used) if is_used] if skips else given
+
+
+def _cut(batch, index, places):
+    """Return rows of a batch, with their indices."""
+    number = rows.rows_of(rows.tensors_in(batch))
+    part = [index[at] for at in places] if isinstance(index, list) and len(index) == number else index
+    return _rows_at(batch, number, places), part
+
+
+def _rows_at(value, number, places):
+    if hasattr(value, "detach"):
+        return value[places] if value.dim() and len(value) == number else value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_rows_at(part, number, places) for part in value))
+    if isinstance(value, (list, tuple)):
+        if len(value) == number and not rows.tensors_in(value):
+            return type(value)(value[at] for at in places)
+        return type(value)(_rows_at(part, number, places) for part in value)
+    if hasattr(value, "items"):
+        return {key: _rows_at(part, number, places) for key, part in value.items()}
+    return value
 
 
 def keep_arguments(args, kwargs):

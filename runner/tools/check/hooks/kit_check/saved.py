@@ -17,6 +17,7 @@ _began = time.time()
 _noted = set()
 _KEPT = ("/dev/", "/proc/", "/sys/")
 _inside = []
+_read = {"size": 0, "paths": set()}
 
 
 def of_torch(torch):
@@ -77,11 +78,27 @@ def _audit(event, args):
     try:
         with recorder.guarded():
             path = args[1 if event == "os.rename" else 0]
-            if recorder.is_here and isinstance(path, (str, os.PathLike)) and (event != "open" or _writes(*args[1:])):
+            if not recorder.is_here or not isinstance(path, (str, os.PathLike)):
+                return
+            if event == "open" and not _writes(*args[1:]):
+                path = os.path.realpath(path)
+                if path not in _noted and path in _written():
+                    recorder.emit("read_back", step=state.steps)
+            else:
                 folder = args[-1] if event != "open" else -1  # the descriptor of one, as shutil.rmtree has it
                 _note(os.path.realpath(path if folder == -1 else os.path.join(f"/proc/self/fd/{folder}", path)))
     finally:
         _inside.pop()
+
+
+def _written():
+    """Return the files that the ranks have written; the list is read again only if it has grown."""
+    noted = os.path.join(recorder.folder, "saved.txt")
+    size = os.path.getsize(noted) if os.path.exists(noted) else 0
+    if size != _read["size"]:
+        with open(noted, encoding="utf-8") as file:
+            _read.update(size=size, paths={json.loads(line)[0] for line in file if line.endswith("\n")})
+    return _read["paths"]
 
 
 def _writes(mode, flags):
