@@ -52,7 +52,7 @@ def of_some_processes(
     counts: list[float | None] = []
     for speedup, printed in zip(speedups, column.shares, strict=True):
         share = ratio(speedup, printed)
-        count = math.ceil(share.low - 1e-9) if share and share.high - share.low < max(_WIDEST, 0.02 * share.low) else 0
+        count = math.ceil(share.low - 1e-9) if share and share.high - share.low < _WIDEST else 0
         counts.append(float(count) if share and 1 <= count <= share.high + 1e-9 else None)
     start = -1 if way else source.index
     usual, often = Counter(count for count in counts if count).most_common(1)[0] if any(counts) else (None, 0)
