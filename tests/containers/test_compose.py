@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.containers.engine import built, compose, curve, newest, run, up
 from tests.support.containers import Images, docker, inspected, name_of_its_own
-from tests.support.launches import run_once
+from tests.support.launches import ended, run_once, until
 from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
@@ -128,9 +129,19 @@ def test_two_images_are_compared_as_they_are(project: Project, image: Images, tm
     assert named == {"A": image.cpu, "B": other}
 
 
+def of_checks() -> str:
+    """The containers of checks."""
+    return docker("ps", "--all", "--quiet", "--filter", "name=kit-once").strip()
+
+
 def test_a_check_runs_in_a_container_of_the_image_and_leaves_none(project: Project) -> None:
     done = project.runner("check", "quickstart", "--on", "compose", "--set", "epochs=2", "--json")
     verdict = json.loads(done.stdout)
     assert (done.code, verdict["verdict"], verdict["unknown"]) == (0, "same", []), done.snapshot
     assert any("first gradient against one process" in fact for fact in verdict["facts"])
-    assert not docker("ps", "--all", "--quiet", "--filter", "name=kit-once").strip()
+    assert not of_checks()
+    process = project.start("check", "quickstart", "--on", "compose", "--set", "epochs=2")
+    until(of_checks, 60)
+    process.send_signal(signal.SIGINT)
+    assert ended(process)[0] == 130
+    assert not of_checks()

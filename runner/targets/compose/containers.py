@@ -171,9 +171,14 @@ def made(client: DockerClient, image: str, command: list[str], **options: Any) -
         late_seconds = 0.0
         raise
     finally:
-        now = clock.monotonic()
-        remove = partial(client.api.remove_container, name, force=True, v=True)
-        _remove(remove, now + _GONE_SECONDS, now + late_seconds)
+        remove_named(client, name, late_seconds)
+
+
+def remove_named(client: DockerClient, name: str, late_seconds: float) -> None:
+    """Remove a container that is there, or that the engine makes so much later; docker's errors if it refuses."""
+    now = clock.monotonic()
+    remove = partial(client.api.remove_container, name, force=True, v=True)
+    _remove(remove, now + _GONE_SECONDS, now + late_seconds)
 
 
 def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> None:

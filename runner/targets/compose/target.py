@@ -31,6 +31,7 @@ from runner.targets.compose.containers import (
     of_project,
     project_of,
     remove_all,
+    remove_named,
     stop_all,
 )
 from runner.targets.compose.link import parse_link, slow_down
@@ -165,6 +166,7 @@ class Compose(Target[ComposeSpec]):
         gpus = ["--gpus", "all"] if spec.device == "cuda" else []
         command = ["docker", "run", "--rm", "-i", "--init", "--name", name, *gpus, "--shm-size", self.options.shm_size]
         say(f"container of {image['name']}")
+        late_seconds = LATE_SECONDS
         try:
             done = subprocess.run(
                 [*command, "--memory", self.options.memory, image["id"], "python", *words],
@@ -174,10 +176,12 @@ class Compose(Target[ComposeSpec]):
                 timeout=seconds,
                 check=False,
             )
+            late_seconds = 0.0
         except subprocess.TimeoutExpired:
             raise OSError(errno.ETIMEDOUT, f"no answer in {seconds:g} s") from None
         finally:
-            subprocess.run(["docker", "rm", "-f", name], capture_output=True, check=False)
+            with suppress(OSError):  # the engine's own too
+                remove_named(engine.reach(), name, late_seconds)
         return done.stdout
 
     def cleanup(self, folder: RunFolder) -> None:

@@ -91,13 +91,15 @@ class OpenSsh:
                 command, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
             )
             until, size = clock.monotonic() + seconds, 0
-            with process:
+            try:
                 while process.poll() is None and clock.monotonic() < until and size <= most:
                     with suppress(subprocess.TimeoutExpired):
                         process.wait(_POLL_SECONDS)
                     size = os.fstat(stdout.fileno()).st_size
                 is_late = process.poll() is None
+            finally:
                 process.kill()
+                process.wait()
             if is_late:
                 raise OSError(
                     errno.ETIMEDOUT, "it prints without end" if size > most else f"no answer in {seconds:g} s"

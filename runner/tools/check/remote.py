@@ -1,8 +1,11 @@
 """Carries a check out, here or at the end that is a host or a container: it needs Python, torch and what was sent."""
 
 import json
+import os
+import select
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +35,7 @@ def main(folder: str) -> None:
     if sys.version_info < (3, 10):  # noqa: UP036 - the Python of the host
         sys.exit(f"a check takes Python 3.10 or newer, and {sys.executable} is {sys.version.split()[0]}")
     place = Path(folder)
+    threading.Thread(target=_end_without_reader, args=(place,), daemon=True).start()
     try:
         asked = json.loads((place / "request.json").read_text("utf-8"))
         verdict = carry_out(asked, place / "work", place / "seen", lambda _: None)
@@ -40,3 +44,12 @@ def main(folder: str) -> None:
             output.write(f"{MARK}{json.dumps(answer)}\n")
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _end_without_reader(folder: Path) -> None:
+    """End this process, and with it those that it started, once nobody reads what it prints: who asked has gone."""
+    output = select.poll()
+    output.register(1, 0)  # errors and a hang-up are told without being asked for
+    output.poll()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
