@@ -140,19 +140,20 @@ def test_the_labels_say_what_it_is(project: Project, image: Images) -> None:
     assert {name: said[name] for name in expected} == expected
 
 
-def test_a_changed_program_makes_one_new_layer(image: Images, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("image")
+def test_a_changed_program_makes_one_new_layer(tmp_path: Path) -> None:
     root = copy_project(tmp_path).root
-    with (root / "experiments" / "odd" / "slow.py").open("a") as program:
-        program.write("# changed\n")
-    name = f"{name_of_its_own('changed')}:1"
-    build(root, "cpu", name)
-    try:
-        before = inspected(image.cpu, "{{json .RootFS.Layers}}")
-        after = inspected(name, "{{json .RootFS.Layers}}")
-        assert after[:-1] == before[:-1]
-        assert after[-1] != before[-1]
-    finally:
-        docker("image", "rm", name)
+    names = [f"{name_of_its_own(what)}:1" for what in ("unchanged", "changed")]
+    layers = []
+    for name in names:
+        build(root, "cpu", name)
+        layers.append(inspected(name, "{{json .RootFS.Layers}}"))
+        with (root / "experiments" / "odd" / "slow.py").open("a") as program:
+            program.write("# changed\n")
+    docker("image", "rm", *names)
+    before, after = layers
+    assert after[:-1] == before[:-1]
+    assert after[-1] != before[-1]
 
 
 def test_a_build_from_nothing_under_another_umask_and_where_pip_has_constraints_adds_the_same_files(
