@@ -140,12 +140,12 @@ def test_a_check_runs_on_the_first_host_and_leaves_nothing_there(on_hosts: Proje
     assert done.code == 0, done.snapshot
     verdict = json.loads(done.stdout)
     assert (verdict["verdict"], verdict["unknown"]) == ("same", [])
-    assert "kit-check" not in ssh_hosts.inside(ssh_hosts.NAMES[0], "ls", "/tmp")
+    assert "kit-sent-" not in ssh_hosts.inside(ssh_hosts.NAMES[0], "ls", "/tmp")
 
 
 def test_a_check_that_is_interrupted_leaves_nothing_on_the_host(on_hosts: Project) -> None:
     def is_there() -> bool:
-        return "kit-check" in ssh_hosts.inside(ssh_hosts.NAMES[0], "ls", "/tmp")
+        return "kit-sent-" in ssh_hosts.inside(ssh_hosts.NAMES[0], "ls", "/tmp")
 
     process = on_hosts.start("check", "quickstart", "--on", "ssh", *ssh_hosts.WORDS, "--set", "epochs=2")
     until(is_there, 60)
