@@ -158,10 +158,9 @@ class Pass:
             if given.dim() and 0 < len(given) < self.rows:
                 own = rows.hashes([given], len(given))
                 for tensor in self._tensors:
-                    if tensor.dim() and len(tensor) == self.rows and tensor.dtype == given.dtype:
-                        places = {number: at for at, number in enumerate(rows.hashes([tensor], self.rows))}
-                        if all(number in places for number in own):
-                            return [places[number] for number in own]
+                    is_alike = tensor.dim() and len(tensor) == self.rows and tensor.dtype == given.dtype
+                    if is_alike and (places := rows.found_in(rows.hashes([tensor], self.rows), own)):
+                        return places
         return None
 
     @property

@@ -52,6 +52,19 @@ def hashes(tensors, rows):
     return [] if total is None else (total ^ (total >> 29)).tolist()
 
 
+def found_in(whole, part):
+    """Return where the numbers of a part are in the whole, as a slice, with a stride, or one by one; None if unsure."""
+    size, stride = len(part), len(whole) // len(part)
+    slices = [slice(start, start + size) for start in range(len(whole) - size + 1)]
+    slices += [slice(start, None, stride) for start in range(stride)]
+    fits = {tuple(range(len(whole))[each][:size]) for each in slices if whole[each][:size] == part}
+    if len(fits) == 1:
+        return list(fits.pop())
+    places = {number: at for at, number in enumerate(whole)}
+    is_unsure = fits or len(places) < len(whole) or not all(number in places for number in part)
+    return None if is_unsure else [places[number] for number in part]
+
+
 def fingerprint(tensors):
     """Return one number for tensors of any shapes."""
     total = 0
