@@ -28,8 +28,8 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         verdict.unknown.append(f"samples: {why}, so what each trains on was not seen")
         return
     if any(found_.is_cut_up for own in ours for found_ in own) and not any(found_.is_cut_up for found_ in theirs):
-        why = "each rank trains on a part of its batches that is changed on the way to the model"
-        verdict.unknown.append(f"samples: {why}, so which it is was not seen")
+        why = "its rows are changed before they enter the model, or many are equal"
+        verdict.unknown.append(f"samples: which part of its batches each rank trains on cannot be told: {why}")
         return
     name = naming([theirs], ours)
     if name is None:
