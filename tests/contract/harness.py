@@ -6,16 +6,18 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runner.targets.compose.engine import reach
+from runner.targets.compose.link import pause
 from runner.targets.compose.service import image_of
 from tests.support import ssh_hosts
 from tests.support.cluster import claim_with, kubectl, own_namespace, pods, things
-from tests.support.containers import docker, left_of, running_of
+from tests.support.containers import left_of, running_of
 from tests.support.jobs import jobs_of, limits_memory
 from tests.support.launches import printed, processes_of, run_once, starting, until
 from tests.support.processes import Seen
@@ -146,7 +148,8 @@ class Containers(Harness):
         return super().made(request, project, stack)
 
     def hold_node_1(self, run: Path) -> None:
-        docker("pause", running_of(f"kit-{run.name.lower()}", 2)[1])
+        with closing(reach()) as client:
+            pause(client.containers.get(running_of(f"kit-{run.name.lower()}", 2)[1]))
 
     def left(self, run: Path) -> list[str]:
         return left_of(run)

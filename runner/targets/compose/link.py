@@ -64,7 +64,7 @@ def slow_down(client: DockerClient, project: str, containers: Iterable[Container
     words = words_of(bits_per_second)
     try:
         for container in containers:
-            _pause(container)
+            pause(container)
             paused.append(container)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda container: _shape(client, project, container, words), paused))
@@ -73,7 +73,8 @@ def slow_down(client: DockerClient, project: str, containers: Iterable[Container
             container.unpause()
 
 
-def _pause(container: Container) -> None:
+def pause(container: Container) -> None:
+    """Let a container stand still; OSError if the engine cannot."""
     for left in reversed(range(_FREEZES)):
         try:
             container.pause()
