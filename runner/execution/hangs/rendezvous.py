@@ -38,8 +38,9 @@ def _worlds(heard: Heard) -> Iterator[str]:
 
 def _nodes(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
     missing: dict[str, list[int]] = {}
+    first = next((view.seen.host for view in views if view.node == 0 and view.seen), None)
     for view in views:
-        if view.node not in heard.nodes and (why := _why_not(heard.layout, view)):
+        if view.node not in heard.nodes and (why := _why_not(heard.layout, view, first)):
             missing.setdefault(why, []).append(view.node)
     if missing:
         absent = {node for nodes in missing.values() for node in nodes}
@@ -50,18 +51,18 @@ def _nodes(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
             yield f"node {listed(joined)} has joined"
 
 
-def _why_not(layout: Layout, view: NodeView) -> str | None:
-    """Return why a node has not joined; None if it has."""
+def _why_not(layout: Layout, view: NodeView, first: str | None) -> str | None:
+    """Return why a node has not joined; None if it has. `first` is the host of node 0, if that is known."""
     if view.idle or view.trouble:
         return view.idle or f"it cannot be looked at: {view.trouble}"
     if view.seen is None or view.seen.ranks:
         return None
     if not view.seen.agents:
         return "no torchrun runs there"
-    return _of_agent(layout, view.node, view.seen.agents[0])
+    return _of_agent(layout, view.seen.agents[0], is_beside_node_0=view.seen.host == first)
 
 
-def _of_agent(layout: Layout, node: int, agent: AgentView) -> str | None:
+def _of_agent(layout: Layout, agent: AgentView, *, is_beside_node_0: bool) -> str | None:
     told = agent.told
     where = one_line(f"{told.master}:{told.port}", _LONGEST)
     if agent.state in _STOPPED:
@@ -71,15 +72,16 @@ def _of_agent(layout: Layout, node: int, agent: AgentView) -> str | None:
     if agent.connected or agent.listening:
         return None
     addresses = listed(one_line(address, _LONGEST) for address in agent.addresses)
-    if node and agent.addresses and all(map(is_loopback, agent.addresses)) and agent.trouble == "refused":
+    is_itself = bool(agent.addresses) and all(map(is_loopback, agent.addresses))
+    if is_itself and agent.trouble == "refused" and not is_beside_node_0:
         return f"it looks for node 0 at {where}, which is {addresses}: itself; name node 0's address in the network"
     at = where if addresses in ("", told.master) else f"{where} ({addresses})"
     return {
         "": _STARTING,
         "name": one_line(f"the name of node 0 does not resolve: {told.master}: {agent.words}", _LONGEST),
-        "refused": f"nothing listens at {at}: node 0's torchrun has not started, or that is another machine"
-        if node
-        else f"{_STARTING}, and nothing listens at {at} yet",
+        "refused": f"{_STARTING}, and nothing listens at {at} yet"
+        if is_beside_node_0
+        else f"nothing listens at {at}: node 0's torchrun has not started, or that is another machine",
         "silence": f"{at} does not answer: a firewall drops it, or no machine has that address",
     }.get(agent.trouble, f"{at} cannot be reached: {one_line(agent.words, _LONGEST)}")
 

@@ -91,6 +91,20 @@ def test_a_node_that_has_not_joined_is_named_with_the_reason(why: str, view: Nod
     assert rendezvous.explain(heard(), [HOST, view]) == [f"node 1 has not joined: {why}", "node 0 has joined"]
 
 
+def test_nodes_of_one_machine_that_find_nobody_there_yet_are_starting() -> None:
+    views = [agent(node, master="localhost", addresses=["127.0.0.1"], trouble="refused") for node in (0, 1)]
+    apart = rendezvous.explain(heard(), views)
+    assert "node 1 has not joined: it looks for node 0 at localhost:29500, which is 127.0.0.1: itself" in apart[0]
+    for view in views:
+        assert view.seen
+        view.seen.host = "vm"
+    said = rendezvous.explain(heard(), views)
+    assert said == [
+        "node 0, 1 has not joined: its torchrun is starting, and nothing listens at localhost:29500 (127.0.0.1) yet"
+    ]
+    assert rendezvous.is_only_starting(said)
+
+
 def test_nodes_that_each_made_a_world_of_their_own_are_named_and_one_process_may_start_one() -> None:
     both = heard(TWO, (0, "run_start", {"world_size": 1}), (1, "run_start", {"world_size": 1, "rank": 0}))
     (said,) = rendezvous.explain(both, [])
