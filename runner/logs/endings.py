@@ -23,7 +23,11 @@ _LONGEST_TRACEBACK = 200
 _NUMBER = re.compile(r"\d[\d.,:]*")
 OF_AN_EPOCH = -1
 """The highest epoch before words that name one."""
-_NAMES_AN_EPOCH = re.compile(r"\W{0,3}[Ee]poch\W{0,3}\d")
+_NAMES_AN_EPOCH = re.compile(r"\W{0,3}[Ee]poch\W{0,3}\d(?!\d*: [Ee]arly)")
+_OF_ANOTHER = re.compile(
+    r"\b(?:until|when|once|after|before|if|unless|[Tt]okenizer|[Vv]ocab\w*|[Pp]hase|[Ss]tage)\b[^.]{0,60}[Tt]raining\b"
+)
+"""What was done, or is still to be done, is not the training: `kept until training is complete`."""
 WINDOW = 65_536
 """Bytes at the beginning and at the end of a log."""
 _DATE = re.compile(
@@ -90,7 +94,8 @@ class Ends:
             says = says - {"completed"} if self.failed_containers else says
         for word in says - {"completed"}:
             self.said[word] = Value(word, record.line, one_line(record.text, _TEXT))
-        return self._complete(record, writer, highest) if "completed" in says else None
+        is_end = "completed" in says and not _OF_ANOTHER.search(record.text)
+        return self._complete(record, writer, highest) if is_end else None
 
     def failure(self) -> Value | None:
         """Return the last line that says that the run, or a part of it, failed."""

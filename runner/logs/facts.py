@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isclose
 from typing import Any
 
 from runner.core.text import one_line
@@ -25,7 +26,8 @@ _OPEN_NODES = re.compile(r"--nnode|[\\^`]\s*$")
 """What a command of torchrun has if it does not say how many nodes there are: --nnodes=1:4, or a line that goes on."""
 _ALONE = "--standalone"
 _OF_A_PART = re.compile(
-    r"(?:[Pp]arallel|[Ll]ocal|[Rr]ole|[Nn]ode|[Tt]ensor|[Pp]ipeline|[Dd]ata|[Ee]xpert|[Cc]ontext|\b[TtPpDd][Pp])"
+    r"(?:[Pp]arallel|[Ll]ocal|[Rr]ole|[Nn]ode|[Tt]ensor|[Pp]ipeline|[Dd]ata|[Ee]xpert|[Cc]ontext|[Mm]odel"
+    r"|[Ss]hard|[Gg]roup,?|\b[TtPpDdEeCcSs][Pp])"
     r"[ _-]{1,2}[Ww]orld[ _]?[Ss]ize"
 )
 """A number of processes that is not that of the whole run."""
@@ -125,6 +127,9 @@ class Facts:
     has_more_writers: bool = False
     epoch: float | int | None = None
     """The epoch that was named last."""
+    _rises: bool = True
+    """Whether all figures stand behind bare numbers, none less than the one before, in lines that name no place."""
+    _number: int = -1
 
     def add(self, record: Record) -> None:
         """Take in what a line said."""
@@ -158,6 +163,22 @@ class Facts:
         if record.origin.time and says_more and self.times and self.times[0][0] < record.line:
             self.times[1:] = [(record.line, record.origin.time)]
 
+    def settle(self) -> None:
+        """Take numbers before lines for places, not for ranks, if each stands once and they rise: `[300] loss: 1.9`.
+
+        Beginning with 0 they may be either: nothing is taken then.
+        """
+        counts = [found.count for found in self.evaluations.values()]
+        if not self._rises or len(self.writers) < 2 or self.losses.is_repeated or max(counts, default=1) > 1:
+            return
+        is_place = min(self.writers)[0] > 0
+        self.losses.by_writer = {min(self.writers): self.losses.last()} if is_place and self.losses.by_writer else {}
+        merged: dict[tuple[bool, str, Writer], Evaluations] = {}
+        for (weak, metric, _), found in self.evaluations.items() if is_place else ():
+            key = (weak, metric, min(self.writers))
+            merged.setdefault(key, Evaluations(found.last, found.last, found.last, found.stated_best)).add(found.last)
+        self.evaluations = merged
+
     def add_event(self, event: mlperf.Event, line: int, origin: Origin) -> None:
         """Take in an MLPerf event."""
         record = Record(line, event.key, origin, "mlperf")
@@ -169,6 +190,8 @@ class Facts:
             found += [event] if len(found) < MOST_WRITERS else []
             if event.key == "run_stop" or len(found) == 1:
                 self.run_lines[event.key] = line
+            if event.key == "run_start":
+                self.run_lines["last run_start"] = line
         elif event.key in ("submission_benchmark", "benchmark") and isinstance(event.value, str):
             self.benchmark = event.value
         elif event.key in ("number_of_ranks", "number_of_nodes"):
@@ -260,6 +283,8 @@ class Facts:
             del record.fields["epoch"]
             self._leave_out("a number above 100,000, which is none of an epoch but perhaps of samples", record)
             return
+        if "epochs" not in record.fields and "epochs" in self.facts and epoch + 1 == self.epoch:
+            return  # the same epoch, by a number that counts from 0
         self.epoch = epoch
         self.highest = epoch if self.highest is None else max(self.highest, epoch)
         self.lowest = epoch if self.lowest is None else min(self.lowest, epoch)
@@ -269,6 +294,10 @@ class Facts:
 
     def _training(self, record: Record, writer: Writer) -> None:
         fields = record.fields
+        if fields.keys() & {"train_loss", *METRICS}:
+            names_place = not fields.keys().isdisjoint(("epoch", "step", "done"))
+            self._rises &= record.origin.is_number and not names_place and self._number <= writer[0]
+            self._number = writer[0]
         if "run_loss" in fields:
             self.run_losses.add(writer, self._value(record, "run_loss"))
         if not record.trains:
@@ -296,19 +325,22 @@ class Facts:
         """Take a bar over other data, which follows on that of an epoch, for an evaluation, not for training.
 
         The epoch was done, and this bar counts other data or again. Without an accuracy it is known by its own length,
-        as the next bar of a training may name no epoch.
+        as the next bar of a training may name no epoch. One over the same data again is no evaluation.
         """
         accuracy = fields.pop("pass_accuracy", None)
         before, done, total = self.progress, fields.get("done"), fields.get("total")
         if before is None or before.done is None or done is None or "epoch" in fields or before.epoch != self.epoch:
             return
-        if before.done != before.total or (done, total) == (before.done, before.total):
+        is_again = (done, total) == (before.done, before.total)
+        known = self.losses.by_writer.get(record.origin.writer)
+        is_other = known is not None and not isclose(known.value, fields.get("train_loss", known.value), rel_tol=0.05)
+        if before.done != before.total or (is_again and (not is_other or "val_loss" in fields or self.epoch is None)):
             return
         if accuracy is None and (self.epoch is None or total == before.total):
             return
         fields.pop("train_loss", None)
         self.passed = self.epoch if self.passed is None else self.passed
-        if accuracy is not None and done == total:
+        if accuracy is not None and done == total and not is_again:
             fields.setdefault("accuracy", accuracy)
             record.units.setdefault("accuracy", record.units["pass_accuracy"])
             record.scopes["accuracy"] = record.scopes.get("pass_accuracy", "")

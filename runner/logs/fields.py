@@ -6,6 +6,8 @@ from typing import Any
 
 METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_loss", "wer", "fid", "clip", "score")
 """What an evaluation measures; of several the first one is a log's result."""
+MAY_DIVERGE = {"train_loss", "val_loss", "perplexity"}
+"""What may be nan or infinite: the loss, and what is made of it."""
 LOWER_IS_BETTER = {"perplexity", "val_loss", "wer", "fid"}
 ABOVE_ONE = {"wer"}
 """Fractions that may be above 1."""
@@ -37,7 +39,7 @@ _CHINESE = {"小时": "h", "分钟": "m", "分": "m", "秒": "s"}
 
 
 def value_of(field: str, text: str, unit: str | None) -> Any:
-    """Read the text of a field; None if it is no finite value, which only a loss of the training may be."""
+    """Read the text of a field; None if it is no finite value, which only what follows a loss may be."""
     if field == "container":
         return text
     if field == "backend":
@@ -48,7 +50,7 @@ def value_of(field: str, text: str, unit: str | None) -> Any:
         number: float = (int if field in _WHOLE else float)(text.replace(",", ""))
     except ValueError:
         return None
-    if field in _WHOLE or field == "train_loss" or math.isfinite(number):
+    if field in _WHOLE or field in MAY_DIVERGE or math.isfinite(number):
         return int(number) if field == "epoch" and "." not in text and number.is_integer() else number
     return None
 

@@ -19,16 +19,23 @@ FRAGMENTS = (b"otal ", *b"poch POCH loss Loss LOSS acc Acc ACC ppl PPL erplexity
 """One of these stands in every line that may say something."""
 _NUMBER = re.compile(
     r"(?<![\w.])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3}){1,5}(?![\d,])|\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})"
-    r"(?:[eE][-+]?\d{1,4})?|nan|NaN|inf)(?P<unit>%|[A-Za-z]{0,8})(?![\w.]*\d|\.?\w)"
+    r"(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?|INF))(?P<unit>%|[A-Za-z]{0,8})(?![\w.]*\d|\.?\w)"
 )
-_SEPARATOR = re.compile(r"""["'`*]{0,2}\s{0,40}(?:[:=]{1,2}|\bis\b|\bwas\b)?\s{0,40}["'\[(#<*]{0,3}\s{0,8}$""")
+_SEPARATOR = re.compile(
+    r"""["'`*]{0,2}\s{0,40}(?:[:=]{1,2}|\bis\b|\bwas\b)?\s{0,40}(?:tensor)?["'\[(#<*]{0,3}\s{0,8}$"""
+)
 _NAME = re.compile(r"[A-Za-z][\w@/.-]*(?: [A-Za-z][\w@/.-]*){0,5}$")
 _IN_BRACKETS = re.compile(r"\s?\([A-Za-z/%. ]{0,12}\)$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _TRAIN = frozenset(("train", "training", "tr", "trn"))
-_EVAL = frozenset(("val", "valid", "validation", "vali", "dev", "eval", "evaluation", "test", "testing"))
+_EVAL = frozenset(("val", "valid", "validation", "vali", "validate", "validating", "dev", "eval", "evaluation"))
+_EVAL |= {"evaluate", "evaluating", "test", "testing", "heldout", "holdout", "inference"}
 _SECTION = re.compile(rf"(?<![\w/.-])(?:(?P<train>{'|'.join(_TRAIN)})|{'|'.join(_EVAL)})(?![\w/.-])", re.IGNORECASE)
 """A word that says of which data the numbers after it are."""
+_DATA_LAST = re.compile(
+    rf"[\s,]{{0,4}}(?:\(|\[|\bon )(?:the )?(?:{'|'.join(_EVAL)})(?: set| data)?[\])]?\s{{0,4}}$", re.IGNORECASE
+)
+"""The data of a line, behind all numbers: `Epoch 2: loss 0.58 (val)`."""
 _MEAN = frozenset(("avg", "average", "mean", "ave", "running", "smoothed"))
 _FILLER = frozenset(("epoch", "batch", "step", "iter", "set", "current", "cur", "final", "the", "on", "of", "data"))
 _FILLER |= {"this", "dataset", "overall", "score", "last", "finished", "completed", "starting", "start", "end", "begin"}
@@ -54,12 +61,19 @@ _CODE = re.compile(
 _RATE = re.compile(
     r"^total (?P<what>images|samples|tokens)/s(?:ec(?:ond)?)?[:=] {0,9}(?P<rate>\d{1,12}(?:\.\d{1,9})?)\s*$"
 )
+_AND = ",? ?(?:and )?"
 _WALL = re.compile(
     r"[Tt]otal (?:[Tt]raining |[Tt]rain |[Rr]un(?:ning)? )?(?:[Tt]ime|[Dd]uration|[Tt]raining)[a-z ]{0,24}[:=]?\s{0,4}"
-    r"(?P<wall>(?:\d{1,3} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?(?![\w:])|(?P<hours>\d{1,5}) ?h(?:ours?)? ?"
-    r"(?P<minutes>\d{1,2}) ?m(?:in(?:ute)?s?)?(?: ?(?P<seconds>\d{1,2}(?:\.\d{1,9})?) ?s(?:ec(?:ond)?s?)?)?\b|"
+    r"(?P<wall>(?:\d{1,3} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?(?![\w:])|"
+    rf"(?:(?P<hours>\d{{1,5}}) ?h(?:(?:ou)?rs?)?{_AND})?(?P<minutes>\d{{1,4}}) ?m(?:in(?:ute)?s?)?\b"
+    rf"(?:{_AND}(?P<seconds>\d{{1,2}}(?:\.\d{{1,9}})?) ?s(?:ec(?:ond)?s?)?\b)?|"
     r"(?P<value>\d{1,9}(?:\.\d{1,15})?) ?(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?)\b)"
+    rf"(?!{_AND}\d| ?/|\W{{0,3}}per\b)"
 )
+_OF_A_PART = re.compile(r"\b(?:(?:epoch|step|batch|iteration)(?!e?s)|load|prep|tokeni|compil|warm)", re.IGNORECASE)
+"""What a duration is of that is not that of the whole training."""
+_MOVES = re.compile(r"learning.?rate|\blr\b|\b(?:re)?load|\bresum|\brestor|\bcheckpoint .{0,80}\(epoch", re.IGNORECASE)
+"""What a line is about that names an epoch in which nothing was trained: of a scheduler, or of another run."""
 TRAIN, EVAL = "train", "eval"
 PLACES = frozenset(("epoch", "epochs", "step", "steps", "done", "total", "rank"))
 _PLACES = (("step", "done"), ("steps", "total"))
@@ -117,6 +131,10 @@ def parse(text: str) -> Line | None:
         at = max(at, skip)
         before = figures[-1] if figures else None
         found += figures
+    if {figure.name for figure in found} == {"epoch"} and _MOVES.search(text):
+        return None
+    if _DATA_LAST.search(text, at):
+        found = [figure if figure.of else figure._replace(of=EVAL) for figure in found]
     return None if is_part else _line(found, text)  # a part of an evaluation
 
 
@@ -251,8 +269,13 @@ def wall_of(text: str) -> tuple[float, str] | None:
     found = _WALL.search(text[:LONGEST])
     if found is None:
         return None
-    if found["hours"]:
-        value: float | None = int(found["hours"]) * 3600 + int(found["minutes"]) * 60 + float(found["seconds"] or 0)
+    about = text[: found.start("wall")]
+    if _OF_A_PART.search(about) or (EVAL in sections(about) and "rain" not in about):
+        return None
+    if found["minutes"]:
+        value: float | None = (
+            int(found["hours"] or 0) * 3600 + int(found["minutes"]) * 60 + float(found["seconds"] or 0)
+        )
         return float(value or 0), found["wall"]
     if found["value"]:
         return float(found["value"]) * {"s": 1, "m": 60, "h": 3600}[found["unit"][0]], found["wall"]

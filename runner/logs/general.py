@@ -8,12 +8,13 @@ data or the place in the training.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from runner.logs import figures, origin
 from runner.logs.dialect import GENERAL as NAME
 from runner.logs.facts import Facts
-from runner.logs.fields import METRICS
+from runner.logs.fields import MAY_DIVERGE, METRICS
 from runner.logs.figures import EVAL, PLACES, TRAIN, Figure, Line
 from runner.logs.lines import Block, text_of
 from runner.logs.origin import Origin
@@ -65,6 +66,10 @@ class General:
         self._restart = 0
         self._walls: list[Record] = []
         self._table: Table | None = None
+        self._epoch: Any = None
+        """The epoch that was named last, also by a line that is not believed."""
+        self._evaluating: float | None = None
+        """Where an evaluation was whose lines are in the words of the training."""
         self._evaluations = 0
         self._evaluated: dict[str, int] = {}
         """How many evaluations there were, at the last one of each metric."""
@@ -105,6 +110,12 @@ class General:
 
     def _read_figures(self, record: Record, line: Line, above: str) -> None:
         found = dict(line.figures)
+        if "train_loss" in found and found["train_loss"].of is None:
+            numbers = {
+                name: float(record.text[slice(*found[name][1:3])].replace(",", "")) for name in found if name in PLACES
+            }
+            if self._evaluates(numbers, above):
+                del found["train_loss"]
         found |= _of_data_above(line, above) if line.bare else {}
         if "epochs" in found and "epoch" not in found:
             found = {"epochs": found["epochs"]} if found.keys() == {"epochs"} else found
@@ -112,14 +123,23 @@ class General:
             value = float(record.text[figure.start : figure.end].replace(",", ""))
             if name in PLACES or name in ("correct", "of"):
                 value = int(value)
-            elif value - value != 0 and name != "train_loss":  # nan or infinite
+            elif not isfinite(value) and name not in MAY_DIVERGE:
                 continue
             record.fields[name] = value
             if figure.unit:
                 record.units[name] = figure.unit
+        self._epoch = record.fields.get("epoch", self._epoch)
         record.weak = set(record.fields)
         if record.fields.keys() - {"step", "steps", "done", "total", "rank"}:
             self._take(record, tuple((name, figure.label) for name, figure in sorted(found.items())))
+
+    def _evaluates(self, places: dict[str, float], above: str) -> bool:
+        """Return whether a loss, of which its line does not say the data, stands below the heading of an evaluation."""
+        of, place = _section_above(above), places.get("done", places.get("step", 0))
+        evaluates = of == EVAL and places.get("epoch", self._epoch) == self._epoch
+        evaluates |= of == "" and self._evaluating is not None and 0 < self._evaluating < place  # it goes on
+        self._evaluating = place if evaluates else None
+        return evaluates
 
     def read_rows(self, block: Block, start: int = 0, line: int = 0) -> None:
         """Read the lines of a block as rows, as far as a table goes."""
@@ -208,13 +228,16 @@ def _of_data_above(line: Line, above: str) -> dict[str, Figure]:
     of = _section_above(above)
     if of == EVAL and not line.figures.keys() & {"epoch", "step", "done"}:  # not at a place of the training
         return {"val_loss" if name == "loss" else name: figure for name, figure in line.bare.items()}
-    if of == TRAIN and "loss" in line.bare and not line.figures.keys() & {"val_loss", "train_loss"}:
+    if of in (TRAIN, "") and "loss" in line.bare and not line.figures.keys() & {"val_loss", "train_loss"}:
         return {"train_loss": line.bare["loss"]}
     return {}
 
 
 def _section_above(above: str) -> str | None:
-    """Return what the nearest heading or epoch above a line says of it: train, eval, or None where that is not sure."""
+    """Return what the nearest heading or epoch above a line says of it: train, eval, or None where that is not sure.
+
+    The text is empty where none is near.
+    """
     is_near = True
     for line in reversed(above[-ABOVE:].splitlines()[-_ABOVE:]):
         text = origin.split(line)[1]
@@ -228,7 +251,7 @@ def _section_above(above: str) -> str | None:
         if found and "epoch" in found.figures:
             return TRAIN
         is_near &= has_digits or not text.strip()
-    return TRAIN
+    return ""
 
 
 def _follows(before: Record, record: Record) -> bool:

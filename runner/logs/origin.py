@@ -75,6 +75,8 @@ class Origin(NamedTuple):
     rank: int | None = None
     name: str | None = None
     time: datetime | None = None
+    is_number: bool = False
+    """Whether the rank is a bare number, `[3]` or `3:`, which may count anything else."""
 
     @property
     def writer(self) -> tuple[int, int, str]:
@@ -90,21 +92,22 @@ def split(line: str) -> tuple[Origin, str]:
     """Return the origin of a line, and the line without its prefixes and its indentation."""
     kinds: list[str] = []
     rank = name = time = None
-    at = 0
+    at, is_number = 0, False
     for kind, found in _prefixes(line):
         groups = found.groupdict()
         number = groups.get("rank") or groups.get("rank2")
         if rank is None and number:
             rank = int(number)
+            is_number = kind == "srun" or (kind == "rank" and groups["rank"] is not None)
         own = groups.get("name") or groups.get("name2")
         name = f"{name}/{own}" if name and own else name or own
-        if groups.get("time"):
+        if time is None and groups.get("time"):
             time = time_of(groups["time"], groups.get("zone"))
-        kinds.append(kind)
+        kinds += [kind] if kind not in kinds else []
         at = found.end()
     if not kinds:
         return NOBODY, line.lstrip(_INDENT)
-    return Origin(tuple(kinds), rank, name, time), line[at:].lstrip(_INDENT)
+    return Origin(tuple(kinds), rank, name, time, is_number), line[at:].lstrip(_INDENT)
 
 
 def writer_spans(line: str) -> list[tuple[int, int]]:
@@ -118,18 +121,23 @@ def writer_spans(line: str) -> list[tuple[int, int]]:
 
 
 def _prefixes(line: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield the prefixes of a line in their order; each kind stands there once at most."""
+    """Yield the prefixes of a line in their order; each kind stands there once at most.
+
+    A time stamp stands twice where a logger's follows on that of `docker compose logs --timestamps`.
+    """
     at = len(line) - len(line.lstrip(_INDENT))
     if line[at : at + 1] not in _BEGINS and "|" not in line[:_LONGEST] and not _POD.match(line, at):
         return
-    left = dict(_PREFIXES)
-    while len(_PREFIXES) - len(left) < _MOST and at < _LONGEST:
+    left, seen = dict(_PREFIXES), set[str]()
+    while len(seen) < _MOST and at < _LONGEST:
         matches = ((kind, found) for kind, pattern in left.items() if (found := pattern.match(line, at)))
         kind, found = next(matches, ("", None))
         if found is None:
             return
         yield kind, found
-        del left[kind]
+        if kind in seen or kind != "time":
+            del left[kind]
+        seen.add(kind)
         at = found.end()
 
 

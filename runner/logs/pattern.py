@@ -31,7 +31,7 @@ SECONDS = 5.0
 SECONDS_PER_BYTE = 1e-7
 """Processor time for each byte of a log; all dialects of the kit together take about a tenth of it."""
 SHORTHANDS = {
-    "{number}": r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30}|nan|inf|NaN)(?:[eE][-+]?\d{1,4})?",
+    "{number}": r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30}|nan|NaN|NAN|[iI]nf(?:inity)?|INF)(?:[eE][-+]?\d{1,4})?",
     "{int}": r"\d{1,3}(?:,\d\d\d){1,5}|\d{1,18}",
     "{clock}": r"(?:\d{1,4} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?|"
     r"(?:\d{1,5}h ?)?(?:\d{1,5}m(?:in)? ?)?\d{1,9}(?:\.\d{1,9})?s?",

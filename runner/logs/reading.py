@@ -102,7 +102,9 @@ class _Reader:
         """Return the facts, after the last block."""
         if self._explanation:
             self._explanation.begin(None)
-        return self.general.result() or self._facts
+        facts = self.general.result() or self._facts
+        facts.settle()
+        return facts
 
     def _read(self, candidate: Candidate) -> None:
         """Try the patterns that may match a line."""

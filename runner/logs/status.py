@@ -114,7 +114,9 @@ def _mlperf(facts: Facts) -> Status | None:
     stops = facts.runs.get("run_stop")
     if not stops:
         return None
-    line = facts.run_lines["run_stop"]
+    line, last = facts.run_lines["run_stop"], facts.run_lines.get("last run_start", 0)
+    if last > line:
+        return Status("truncated", last, ("another run_start has no run_stop",))
     words = [stop.metadata.get("status") for stop in stops]
     bad = next((word for word in words if word not in (None, "success")), None)
     if bad is not None:

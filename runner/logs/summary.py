@@ -98,7 +98,8 @@ def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, d
 def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
     unit = mlperf.unit_of(metric, value.value) if value.unit is None else value.unit
     samples = {"samples": value.samples} if value.samples else {}
-    return {"metric": metric, "value": value.value, "unit": unit, "scope": scope, **samples, "line": value.line}
+    found = {"metric": metric, "value": value.value, "unit": unit, "scope": scope, **samples, "line": value.line}
+    return found if math.isfinite(value.value) else found | {"value": None, "scope": f"printed as {value.value}"}
 
 
 def _span(reading: Reading) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """What a line of a log says, and what is kept of values that are said more than once or by more than one process."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -97,12 +98,19 @@ class LastValues:
     """A value that changes as the run goes on: the last one of each writer."""
 
     by_writer: dict[Writer, Value] = field(default_factory=dict)
+    is_repeated: bool = False
+    """Whether a writer said more than one."""
 
     def add(self, writer: Writer, value: Value) -> None:
         """Keep the last value of a writer; of too many, those of the lowest ranks and names."""
+        self.is_repeated |= writer in self.by_writer
         self.by_writer[writer] = value
         if len(self.by_writer) > 2 * MOST_WRITERS:
             self.by_writer = dict(sorted(self.by_writer.items())[:MOST_WRITERS])
+
+    def last(self) -> Value:
+        """Return the last value of any writer."""
+        return max(self.by_writer.values(), key=lambda value: value.line)
 
     def chosen(self) -> Value | None:
         """Return the last value of the lowest rank that says one."""
@@ -127,8 +135,10 @@ class Evaluations:
         self.count += 1
         self.last = value
         self.guessed_units |= {value.unit} if value.is_guessed else set()
-        self.highest = value if value.comparable > self.highest.comparable else self.highest
-        self.lowest = value if value.comparable < self.lowest.comparable else self.lowest
+        if math.isfinite(value.comparable):
+            is_first = not math.isfinite(self.highest.comparable)
+            self.highest = value if is_first or value.comparable > self.highest.comparable else self.highest
+            self.lowest = value if is_first or value.comparable < self.lowest.comparable else self.lowest
 
     def best(self, metric: str) -> Value:
         """Return the best one, which depends on what is measured."""

@@ -111,7 +111,7 @@ def test_a_program_that_never_stops_printing_is_ended_all_the_same(harness: Harn
 
 
 @pytest.mark.fault("a node never joins the rendezvous", series=3)
-@on("local", "compose", "pytorchjob", "ssh", "slurm")
+@on("local", "compose", "ssh", series=("pytorchjob", "slurm"))
 def test_a_node_that_never_starts_is_named_while_the_others_wait_for_it(harness: Harness, fault: Fault) -> None:
     harness.forbid_node_1()
     process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)

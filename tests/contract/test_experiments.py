@@ -1,7 +1,6 @@
-"""What a program needs of its image and network is there: some experiments at their smallest; some are run again."""
+"""An experiment at its smallest runs, and is made again from its record, on this machine and on a cluster."""
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,22 +9,17 @@ from tests.contract.harness import Harness
 from tests.contract.targets import TARGETS
 from tests.experiments import tiny_bert
 from tests.support.projects import Project
-from tests.support.smallest import BERT, SMALLEST
-
-RUN_AGAIN = {
-    "local": ("quickstart", "collectives"),
-    "pytorchjob": ("bert",),
-}
-RUN_ONCE = {"compose": ("script-mnist", "bert-slow-link")}
-"""test_same_records runs MNIST, and tests/containers/test_image.py imports all programs."""
-
+from tests.support.smallest import SMALLEST
 
 CASES = [
-    pytest.param(*TARGETS[target].values, name, again, marks=TARGETS[target].marks)
-    for names, again in ((RUN_ONCE, False), (RUN_AGAIN, True))
-    for target, experiments in names.items()
-    for name in experiments
+    pytest.param(*TARGETS[target].values, name, layout, marks=TARGETS[target].marks)
+    for target, name, layout in (
+        ("local", "quickstart", "1x2"),
+        ("local", "collectives", "2x1"),
+        ("pytorchjob", "bert", "1x2"),
+    )
 ]
+"""test_same_records runs MNIST, and tests/containers/test_image.py imports all programs."""
 
 
 @pytest.fixture
@@ -40,23 +34,18 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bert.make(tmp_path_factory.mktemp("tiny")) / "bert"
 
 
-@pytest.mark.parametrize(("harness", "name", "again"), CASES, indirect=["harness"])
+@pytest.mark.parametrize(("harness", "name", "layout"), CASES, indirect=["harness"])
 def test_an_experiment_runs_and_comes_out_again_from_its_record_bit_for_bit(
-    harness: Harness, name: str, request: pytest.FixtureRequest, tmp_path: Path, *, again: bool
+    harness: Harness, name: str, layout: str, tiny: Path, tmp_path: Path
 ) -> None:
-    small = SMALLEST[name]
     harness.project.forked = True  # nobody looks at the processes
-    with harness.data("bert", request.getfixturevalue("tiny")) if name in BERT else nullcontext([]) as data:
-        done, records = harness.run_all(name, *small.words(small.contained), *data)
+    with harness.data("bert", tiny) as data:
+        done, (record,) = harness.run_all(name, *SMALLEST[name].words(f"layout={layout}"), *data)
         assert done.code == 0, done.snapshot
-        for record in records:
-            assert record["status"] == "completed"
-            assert record["metrics"][record["launch"]["measure"]] > 0
-            assert record["events"]["seen"] == record["events"]["expected"]
-            assert all(node["code"] == 0 for node in record["outcome"]["exits"])
-        if not again:
-            return
-        (record,) = records
+        assert record["status"] == "completed"
+        assert record["metrics"][record["launch"]["measure"]] > 0
+        assert record["events"]["seen"] == record["events"]["expected"]
+        assert all(node["code"] == 0 for node in record["outcome"]["exits"])
         run = harness.project.results / name / record["launch"]["id"]
         words = ["reproduce", run, *harness.words, *data, "--results", tmp_path / "again", "--json"]
         done = harness.project.runner(*words)

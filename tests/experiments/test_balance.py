@@ -81,6 +81,7 @@ def test_a_slow_rank_is_found_in_the_training_if_there_was_no_warm_up(slowed: Ca
     assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 1438
 
 
+@pytest.mark.slow
 def test_a_run_that_followed_the_clock_says_what_repeats_it_bit_for_bit(measured: Ended, train: Launch) -> None:
     [event] = measured.all("repeat_with")
     again = train("mnist.ddp", 2, *SMALL, "--balance", event["value"]["balance"])

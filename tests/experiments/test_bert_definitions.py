@@ -8,17 +8,14 @@ import pytest
 
 from tests.experiments.conftest import start
 from tests.experiments.test_definitions import need, run
-from tests.support.slow import slow_but
 from tests.support.smallest import BERT
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data" / "bert"
 
 
-LEAK = ("bert-leak", 2)
-
-
-@pytest.mark.parametrize(("name", "programs"), slow_but([LEAK], [("bert", 1), ("bert-slow-link", 1), LEAK]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "programs"), [("bert", 1), ("bert-slow-link", 1), ("bert-leak", 2)])
 def test_a_definition_of_bert_trains(name: str, programs: int, reviews: Path, tmp_path: Path) -> None:
     layout = BERT[name].layouts
     changes = [*BERT[name].changes, f"data_dir={reviews}"]

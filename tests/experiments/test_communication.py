@@ -96,6 +96,7 @@ def test_powersgd_is_exact_where_its_rank_suffices(train: Launch) -> None:
     same(ddp, exact)
 
 
+@pytest.mark.slow
 def test_averaging_after_every_step_of_plain_sgd_is_ddp_and_now_and_then_is_not(train: Launch) -> None:
     ddp = train("mnist.ddp", 3, *SGD)
     same(ddp, train("mnist.ddp", 3, *SGD, "--communication", "local-sgd", "--sync-every", "1"))

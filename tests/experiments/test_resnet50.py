@@ -37,6 +37,7 @@ def test_a_model_in_halves_learns_what_the_whole_one_does(plain: Launch, program
     assert (start["devices"], start["device"], whole.first("run_start")["metadata"]["devices"]) == (2, "cpu", 1)
 
 
+@pytest.mark.slow
 def test_micro_batches_change_what_batch_norm_sees_and_the_event_says_so(plain: Launch) -> None:
     torch.manual_seed(1)
     model, images = build_resnet50(1), torch.randn(4, 3, 32, 32)

@@ -41,6 +41,54 @@ def test_names_beside_numbers_are_read_in_any_order_and_form(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "loss", "evaluation"),
+    [
+        (["[1] train_loss: 0.9 val_loss: 0.8", "[2] train_loss: 0.7 val_loss: 0.6"], 0.7, 0.6),
+        (["[0] train_loss: 0.9", "[1] train_loss: 0.7"], None, None),
+        (["epoch 1 loss 0.9", "Validating", "epoch 1 loss 0.8", "epoch 2 loss 0.7", "Validating", "epoch 2 loss 0.6"],
+         0.7, None),
+        (["epoch 1 loss 0.9", "Validate epoch 1 loss 0.8", "epoch 2 loss 0.7", "Validate epoch 2 loss 0.6"], 0.7, 0.6),
+        (["Eval begin...", "step 10/30 - loss: 0.9", "step 20/30 - loss: 0.7", "step 30/30 - loss: 0.6"], None, None),
+        (["epoch 1 train_loss 0.9 val_loss 0.8", "epoch 2 train_loss -nan val_loss NAN"], None, None),
+    ],
+)  # fmt: skip
+def test_figures_of_evaluations_and_places_are_told_from_those_of_the_training(
+    lines: list[str], loss: float | None, evaluation: float | None
+) -> None:
+    assert figures(*lines)[1:] == (loss, evaluation)
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("Total training time: 1h 2m 3s", 3723),
+        ("Total training time: 5 min 30 sec", 330),
+        ("Training time: 12.5 s (0.2 min)", 12.5),
+        ("Training time: 12.5 s/epoch", None),
+        ("Total time taken for evaluation: 12.5 s", None),
+        ("Epoch: [1] Total time: 0:03:12", None),
+    ],
+)
+def test_a_duration_is_that_of_the_whole_training_or_none(line: str, seconds: float | None) -> None:
+    found = read(*epochs("epoch {e} train_loss {l}"), line)["wall_time_s"]
+    assert (found and found["value"]) == seconds
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (["Epoch 3: early stopping"], "completed"),
+        (["Tokenizer training complete.", "RuntimeError: no"], "failed"),
+        (["Checkpoints are kept until training is complete."], "truncated"),
+        (["MeanAbsoluteError: tensor(0.1)", "Training complete."], "completed"),
+        (["[1]+  Exit 1    nvidia-smi dmon", "Training complete."], "completed"),
+    ],
+)
+def test_words_of_an_end_are_those_of_this_training(lines: list[str], status: str) -> None:
+    assert read(*epochs("Epoch {e}/9 train_loss {l}"), *lines)["status"] == status
+
+
+@pytest.mark.parametrize(
     ("head", "row"),
     [
         ("epoch\ttrain_loss\tvalid_loss\taccuracy", "{e}\t{l}\t0.5\t{v}"),

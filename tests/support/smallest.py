@@ -1,4 +1,4 @@
-"""Every experiment of this project at its smallest: one table for this machine, containers and pods."""
+"""Every experiment of this project at its smallest."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,13 @@ class Smallest:
 
     layouts: str
     """The layouts that this machine runs: with one process and with several."""
-    contained: tuple[str, ...]
-    """The one or two cells that containers and pods run, as `--only` names them."""
     changes: tuple[str, ...]
     """Arguments of the programs, as `--set` names them."""
     only: tuple[str, ...] = ()
     """Further words of `--only` on this machine."""
 
-    def words(self, cells: tuple[str, ...]) -> list[str]:
-        """The words of the command that choose these cells and the small arguments."""
+    def words(self, *cells: str) -> list[str]:
+        """The words of the command that choose these cells, as `--only` names them, and the small arguments."""
         return [
             *(word for cell in cells for word in ("--only", cell)),
             *(word for change in self.changes for word in ("--set", change)),
@@ -25,41 +23,31 @@ class Smallest:
 
 
 _DIGITS = ("dataset=digits", "epochs=1", "peak_milliseconds=20")
+_RESNET50 = ("batch_size=4", "image_size=32", "batches=1", "warmup_batches=0", "peak_milliseconds=0")
+_BERT = ("epochs=1", "peak_milliseconds=20")
 IMAGES = {
-    "quickstart": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
-    "mnist": Smallest("1x1,2+3", ("layout=1x2",), _DIGITS),
-    "mnist-backends": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
-    "mnist-communication": Smallest(
-        "1x1,1x2", ("layout=1x2", "communication=powersgd"), _DIGITS, ("communication=ddp,powersgd",)
-    ),
-    "mnist-balance": Smallest("1x1,2x1", ("layout=2x1", "balance=measured"), _DIGITS),
-    "mnist-cpu": Smallest("1x1,1x2", ("layout=1x2",), _DIGITS),
-    "mnist-strategies": Smallest("1x1,1x2", ("program=mnist.single,mnist.manual",), _DIGITS),
+    "quickstart": Smallest("1x1,1x2", _DIGITS),
+    "mnist": Smallest("1x1,2+3", _DIGITS),
+    "mnist-backends": Smallest("1x1,1x2", _DIGITS),
+    "mnist-communication": Smallest("1x1,1x2", _DIGITS, ("communication=ddp,powersgd",)),
+    "mnist-balance": Smallest("1x1,2x1", _DIGITS),
+    "mnist-cpu": Smallest("1x1,1x2", _DIGITS),
+    "mnist-strategies": Smallest("1x1,1x2", _DIGITS),
 }
 """Experiments that train on images: the digits take their place."""
 OTHERS = {
-    "collectives": Smallest("1x2,2x1", ("layout=2x1",), ("max_bytes=4096", "rounds=1", "calls=2")),
-    "network": Smallest("2x1", ("layout=2x1",), ("round_trips=9", "messages=2", "message_bytes=65536")),
-    "resnet50": Smallest(
-        "1x1",
-        ("program=resnet50.pipelined", "micro_batches=2"),
-        ("batch_size=4", "image_size=32", "batches=1", "warmup_batches=0", "peak_milliseconds=0"),
-        ("program=resnet50.split,resnet50.pipelined", "micro_batches=1,2"),
-    ),
-    "script-mnist": Smallest("1x1,1x2", ("layout=1x2",), ("epochs=2",)),
-    "script-tutorial": Smallest("1x1", ("layout=1x2",), ()),
-    "toy": Smallest("2x1,2+3", ("layout=2x1",), ("steps=5",)),
+    "collectives": Smallest("1x2,2x1", ("max_bytes=4096", "rounds=1", "calls=2")),
+    "network": Smallest("2x1", ("round_trips=9", "messages=2", "message_bytes=65536")),
+    "resnet50": Smallest("1x1", _RESNET50, ("program=resnet50.split,resnet50.pipelined", "micro_batches=1,2")),
+    "script-mnist": Smallest("1x1,1x2", ("epochs=2",)),
+    "script-tutorial": Smallest("1x1", ()),
+    "toy": Smallest("2x1,2+3", ("steps=5",)),
 }
 """Experiments that need no data."""
 BERT = {
-    "bert": Smallest("2x2", ("layout=1x2",), ("epochs=1", "peak_milliseconds=20")),
-    "bert-slow-link": Smallest(
-        "2x1",
-        ("layout=2x1", "communication=powersgd"),
-        ("epochs=1", "peak_milliseconds=20"),
-        ("communication=powersgd",),
-    ),
-    "bert-leak": Smallest("1x2", ("layout=1x2", "program=bert.split_per_rank"), ("epochs=1",)),
+    "bert": Smallest("2x2", _BERT),
+    "bert-slow-link": Smallest("2x1", _BERT, ("communication=powersgd",)),
+    "bert-leak": Smallest("1x2", ("epochs=1",)),
 }
 """Experiments that need the sentences and the model of tests/experiments/tiny_bert.py."""
 SMALLEST = IMAGES | OTHERS | BERT

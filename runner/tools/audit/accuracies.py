@@ -25,8 +25,13 @@ _PAIR = r"(?P<k>\d[\d,]*)\s*(?:/|of|out of|中|／)\s*(?P<n>\d[\d,]*)"
 _SHARE = r"(?P<share>\d{1,3}(?:[.,]\d+)?)\s*%"
 _IN_CELL = (
     re.compile(rf"{_SHARE}\s*[(\[]\s*{_PAIR}\s*[)\]]", re.IGNORECASE),
-    re.compile(rf"(?<![\d.,/]){_PAIR}\s*(?:=|≈|[(\[])\s*{_SHARE}", re.IGNORECASE),
+    re.compile(rf"(?<![\d.,/]){_PAIR}\s*(?:=|≈|(?P<open>[(\[]))\s*{_SHARE}(?(open)\s*[)\]])", re.IGNORECASE),
 )
+_NO_COUNT = re.compile(
+    r"(?:epochs?|steps?|iter\w*|checkpoints?|ckpt|ranks?|layers?|rounds?|folds?|stages?|days?|pages?|parts?|shards?)\W*$",
+    re.IGNORECASE,
+)
+"""What stands before `45/90 (76.1%)` where that is a place, not a share."""
 _COUNTED = re.compile(rf"^{_SHARE}\s*\(\s*(?P<k>\d[\d,]*)\s*\)$")
 _THING = r"(?:samples?|images?|sentences?|examples?|instances?|reviews?|questions?|documents?|pictures?|条|张|个|份|例)"
 _TESTED = r"(?:test|validation|eval(?:uation)?|dev|测试|验证)"
@@ -37,7 +42,7 @@ _SAID = (
     re.compile(
         rf"(?:测试集|验证集|测试样本|测试数据)\D{{0,8}}?(\d[\d,]*)\s*(?={_THING}|，|。|）|\)|,|$)", re.IGNORECASE
     ),
-    re.compile(r"(?<![A-Za-z])n\s*=\s*(\d[\d,]*)", re.IGNORECASE),
+    re.compile(r"(?<![A-Za-z])n\s*=\s*(\d[\d,]*)(?![\d,]*\s*(?:runs|seeds|trials|folds|repe))", re.IGNORECASE),
     re.compile(rf"\bof (?:the )?(\d[\d,]*) (?:\w+ )?{_THING}", re.IGNORECASE),
 )
 
@@ -56,26 +61,46 @@ def check_shares(place: Place, text: str) -> list[Finding]:
     return [_of_counts(place, *share) for share in _shares_in(text)]
 
 
-def check_padding(
-    first: tuple[Place, Quantity], second: tuple[Place, Quantity], unit: float, processes: int
-) -> tuple[Finding, Finding] | None:
-    """Check whether the second of two accuracies counts samples twice, which pad the last shard."""
-    totals = _padded_totals(first[1], second[1], unit, processes)
-    if totals is None:
-        return None
-    total, larger = totals
-    twice = f"{larger - total} of {total} samples counted twice by {processes} processes"
-    note = f"no k / {total} gives it; it is {_fits(second[1], larger, unit)} / {larger}: {twice}"
+def check_padding(accuracies: Sequence[tuple[Place, Quantity, int]], unit: float) -> list[Finding]:
+    """Check whether some accuracies, each of a number of processes, count samples twice, which pad the last shard.
+
+    All are of N samples then, or of N made divisible by the processes. That needs digits enough: two accuracies without
+    such a bond make a pair by chance in about 1 of 1,000 cases.
+    """
+    widths = sorted((value.high - value.low) / unit for _, value, _ in accuracies)
+    if len(widths) < 2 or widths[0] <= 0 or widths[-1] > _SHARP or not any(count == 1 for _, _, count in accuracies):
+        return []
+    most = int(min(20_000, (0.003 / (widths[-1] * widths[-2])) ** (1 / 3)))
+    for total in range(2, most + 1):
+        if all(_samples(value, total, count, unit) for _, value, count in accuracies):
+            is_plain = all(_fits(value, total, unit) is not None for _, value, _ in accuracies)
+            return [] if is_plain else _counted_twice(accuracies, unit, total)
+    return []
+
+
+def _samples(printed: Quantity, total: int, processes: int, unit: float) -> int | None:
+    """Return how many samples an accuracy is of: all, all made divisible by the processes, or None if it is neither."""
+    padded = -(-total // processes) * processes
+    return next((number for number in (total, padded) if _fits(printed, number, unit) is not None), None)
+
+
+def _counted_twice(accuracies: Sequence[tuple[Place, Quantity, int]], unit: float, total: int) -> list[Finding]:
     found = []
-    for (place, value), got, words in ((first, CONSISTENT, ""), (second, INCONSISTENT, note)):
+    for place, value, processes in accuracies:
         _, computed, count = _of_total(value, total, unit)
-        found.append(finding(place, value, computed, got, f"{count} / {total}", words, _DIGITS))
-    return found[0], found[1]
+        samples = _samples(value, total, processes, unit) or total
+        twice = f"{samples - total} of {total} samples counted twice by {processes} processes"
+        note = f"no k / {total} gives it; it is {_fits(value, samples, unit)} / {samples}: {twice}"
+        grade, words = (CONSISTENT, "") if samples == total else (INCONSISTENT, note)
+        found.append(finding(place, value, computed, grade, f"{count} / {total}", words, _DIGITS))
+    return found
 
 
 def _in_cells(column: Column, file: str) -> Iterator[Finding]:
     """Check cells that hold both: `98.7% (1053 of 1067)`."""
     total = 0
+    if _NO_COUNT.search(plain(column.heading)):
+        return
     for row, cell in enumerate(column.cells):
         for share in _shares_in(cell.text, total):
             total = share.total
@@ -105,11 +130,9 @@ def _column(column: Column, context: Context, table: Table, file: str) -> list[F
             if total and count and count.number <= total
         ]
     if own:
-        return _whole(column, rows, own, file, sure=True)
-    for words, sure in ((column.heading, True), (table.near, False)):
-        tries = [
-            _whole(column, rows, [total] * len(column.values), file, sure=sure) for total in _said_totals(words)[:4]
-        ]
+        return _whole(column, rows, own, file)
+    for words, most in ((column.heading, 1.0), (table.near, 0.5)):
+        tries = [_whole(column, rows, [total] * len(column.values), file, most) for total in _said_totals(words)[:4]]
         best = min(filter(None, tries), key=lambda found: sum(checked.wrong for checked in found), default=None)
         if best:
             return best
@@ -117,9 +140,12 @@ def _column(column: Column, context: Context, table: Table, file: str) -> list[F
 
 
 def _whole(
-    column: Column, rows: list[tuple[int, Quantity]], totals: Sequence[float | None], file: str, *, sure: bool
+    column: Column, rows: list[tuple[int, Quantity]], totals: Sequence[float | None], file: str, most: float = 0.0
 ) -> list[Finding]:
-    """Check that every accuracy is a whole number of its samples."""
+    """Check that every accuracy is a whole number of its samples.
+
+    Where the samples are not those of a column, some have to fit: `most` wrong ones for each that does.
+    """
     result = []
     for row, value in rows:
         total = totals[row]
@@ -132,25 +158,15 @@ def _whole(
     wrong = sum(checked.grade == INCONSISTENT for checked in result)
     right = len(result) - wrong
     # If none fits, the numbers are means, or of other samples.
-    enough = right >= wrong or len(result) <= 2 if sure else right >= max(1, 2 * wrong)
+    enough = right and wrong <= most * right if most else right >= wrong or len(result) <= 2
     return result if enough else []
 
 
 def _padded(column: Column, rows: list[tuple[int, Quantity]], context: Context, file: str) -> list[Finding]:
-    """Look for accuracies that count samples twice; the first row is of one process."""
-    counts = context.processes.first
-    result: dict[int, Finding] = {}
-    for row, value in rows if counts else ():
-        for base, first in rows:
-            pair = counts[base] == 1 and check_padding(
-                (cell_of(file, column, base), first),
-                (cell_of(file, column, row), value),
-                column.unit,
-                int(counts[row] or 0),
-            )
-            if pair:
-                result[base], result[row] = pair
-    return [result[row] for row in sorted(result)]
+    """Look for accuracies that count samples twice: one number of samples has to explain the whole column."""
+    counts = context.processes.first or [None] * len(column.values)
+    known = [(cell_of(file, column, row), value, int(counts[row] or 0)) for row, value in rows if counts[row]]
+    return check_padding(known, column.unit)
 
 
 class _Share(NamedTuple):
@@ -169,7 +185,7 @@ def _shares_in(text: str, total: int = 0) -> list[_Share]:
     result = []
     for found, of in pairs:
         share, count = read(found["share"].replace(",", ".") + "%"), _whole_number(found["k"])
-        if share and 0 <= count <= of <= _LARGEST and of:
+        if share and 0 <= count <= of <= _LARGEST and of and not _NO_COUNT.search(text[: found.start()]):
             result.append(_Share(share, count, of))
     return result
 
@@ -204,23 +220,3 @@ def _fits(printed: Quantity, total: int, unit: float) -> int | None:
     low, high = printed.low / unit * total, printed.high / unit * total
     count = math.ceil(low - 1e-9 * total)
     return count if 0 <= count <= min(total, high + 1e-9 * total) else None
-
-
-def _padded_totals(first: Quantity, second: Quantity, unit: float, processes: int) -> tuple[int, int] | None:
-    """Return N and N' if the second share counts samples twice: N' is N made divisible by the processes.
-
-    That needs digits enough: two accuracies without such a bond make a pair by chance in about 1 of 1,000 cases.
-    """
-    width = [(accuracy.high - accuracy.low) / unit for accuracy in (first, second)]
-    if min(width) <= 0 or max(width) > _SHARP or processes < 2:
-        return None
-    most = int(min(20_000, (0.003 / (width[0] * width[1])) ** (1 / 3)))
-    for total in range(2, most + 1):
-        if _fits(first, total, unit) is None:
-            continue
-        if _fits(second, total, unit) is not None:
-            return None
-        larger = -(-total // processes) * processes
-        if larger != total and _fits(second, larger, unit) is not None:
-            return total, larger
-    return None

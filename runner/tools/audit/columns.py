@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from statistics import median
 
 from runner.core.text import one_line
 from runner.tools.audit.quantities import Quantity, devices, is_missing, plain, read_cell
@@ -122,6 +123,8 @@ def _column(index: int, heading: str, cells: tuple[Cell, ...], values: list[Quan
     kinds = Counter(value.kind for value in values if value)
     usual = kinds.most_common(1)[0][0] or (kind if kind in ("percent", "factor") else "")
     role = _by_cells(role, usual)
+    if role in DERIVED and usual in ("factor", "percent"):  # `1.25x` among percentages is another thing
+        values = [None if value and value.kind not in ("", usual) else value for value in values]
     if role in (Role.TIME, Role.RATE):
         if kind in ("time", "rate"):  # a number without a unit has that of the heading
             values = [
@@ -133,7 +136,7 @@ def _column(index: int, heading: str, cells: tuple[Cell, ...], values: list[Quan
         values = _coarse(values)
     percent = usual == "percent"
     if role in (Role.EFFICIENCY, Role.ACCURACY) and not percent:
-        percent = max(value.number for value in values if value) > (2.5 if role is Role.EFFICIENCY else 1)
+        percent = median(value.number for value in values if value) > (2.5 if role is Role.EFFICIENCY else 1)
     return Column(index, heading, role, cells, tuple(values), percent, is_explicit(heading))
 
 
@@ -182,8 +185,9 @@ def _settle_n(column: Column, columns: list[Column]) -> Column:
     if column.role is not Role.TOTAL or plain(column.heading).strip("# ").lower() not in ("n", "total"):
         return column
     large = min((value.number for value in column.values if value), default=0) >= 50
-    tested = any(source.role in (Role.ACCURACY, Role.CORRECT) for source in columns)
-    if tested and large:
+    is_one = len({value.number for value in column.values if value}) == 1
+    roles = {source.role for source in columns}
+    if large and (Role.CORRECT in roles or (Role.ACCURACY in roles and is_one)):
         return column
     return replace(column, role=Role.OTHER if any(source.role is Role.COUNT for source in columns) else Role.COUNT)
 

@@ -9,7 +9,7 @@ from runner.tools.audit.columns import DERIVED, Column, columns_of, locales, tur
 from runner.tools.audit.findings import MEASURED, Audit, Finding, Unchecked, cell_of, finding
 from runner.tools.audit.formats import read_page
 from runner.tools.audit.formulas import Context, context_of
-from runner.tools.audit.means import Graded, grade_mean, mean_rows
+from runner.tools.audit.means import OPEN, Graded, grade_mean, mean_rows
 from runner.tools.audit.prose import check_prose
 from runner.tools.audit.quantities import Quantity, is_missing, plain
 from runner.tools.audit.readings import Reading, Verdict, choose
@@ -99,7 +99,9 @@ class _Check:
         if mine is None or mine.role is not column.role:
             return None
         verdict = choose(ratios.readings(mine, context_of(columns)), mine.values, mine.ones)
-        return (verdict, len(before.rows)) if verdict and not verdict.reason else None
+        if verdict is None or verdict.reason or (self._table.near.strip() and INCONSISTENT in verdict.grades):
+            return None  # a text between the two may name another baseline
+        return verdict, len(before.rows)
 
     def _report(self, column: Column, verdict: Verdict | None, shift: int, reason: str) -> None:
         """Add what was found for each number of a column, or why it could not be checked."""
@@ -139,7 +141,8 @@ class _Check:
         value = usual.values[row] if usual else None
         if usual and value and (found is None or found[0] == INCONSISTENT):
             own = graded(quantity, value)
-            found = (own, value, usual.formula(row)) if found is None or own != INCONSISTENT else found
+            if own != INCONSISTENT or (found is None and self._means[row] not in OPEN):
+                found = own, value, usual.formula(row)
         if found:
             self._add(column, row, quantity, found, "")
         else:

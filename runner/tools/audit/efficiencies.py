@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from runner.tools.audit.columns import Column
 from runner.tools.audit.counts import Counts
-from runner.tools.audit.formulas import Context, Formula, ratios_beside, ratios_over, word
+from runner.tools.audit.formulas import Context, Formula, ratios_beside, ratios_over, says_processes, word
 from runner.tools.audit.groups import Comparison
 from runner.tools.audit.readings import IN_ROWS, LOOSE, Reading
 from runner.tools.audit.roles import Role, assumed
@@ -32,7 +32,7 @@ def from_speedups(column: Column, context: Context) -> Iterator[Reading]:
                 formula = _share(source, counts, first, "100 * " if column.percent else "")
                 rank = 2 * place + (first != 1)
                 yield Reading(values, formula, rank, certain=certain, same=source.ones, source=source.index)
-    for source in sources:
+    for source in () if says_processes(context) else sources:
         yield from of_some_processes(column, source, source.shares)
 
 

@@ -34,6 +34,11 @@ class Context:
         return [column for column in self.columns if column.role in roles]
 
 
+def says_processes(context: Context) -> bool:
+    """Return whether a column counts processes by a word, not only by `n`, which may be the size of a problem."""
+    return any(column.role is Role.COUNT and len(plain(column.heading).strip("# ")) > 1 for column in context.columns)
+
+
 def context_of(columns: Sequence[Column]) -> Context:
     """Return the columns of a table with its processes and with what else may scale the work of its rows."""
     weights = [

@@ -17,6 +17,14 @@ _KINDS = (
     ("harmonic mean", re.compile(r"harm(?:onic)?\.?[- ]?(?:mean|average)|\bh-?mean\b|调和平均", re.IGNORECASE)),
     ("median", re.compile(r"^\W*median\b|\bmedian\W*$|中位", re.IGNORECASE)),
     ("mean", re.compile(r"^\W*(?:arith\w*\W*)?(?:mean|average|avg)\b|\b(?:mean|average|avg)\W*$|平均", re.IGNORECASE)),
+    (
+        "spread",
+        re.compile(
+            r"^\W*(?:std\.?|std\.? ?dev\w*|st(?:andar)?d\.? deviation|sd|σ|stdev|var(?:iance)?|min(?:imum)?"
+            r"|max(?:imum)?|range|p\d\d|best|worst)\W*$",
+            re.IGNORECASE,
+        ),
+    ),
     ("total", re.compile(r"^\W*(?:total|sum|overall|all|summary|合计|总计)\W*$", re.IGNORECASE)),
 )
 Graded = tuple[str, Span, str]
@@ -29,6 +37,8 @@ _MEANS: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": lambda numbers: sum(numbers) / len(numbers),
 }
 _STATED = ("geometric mean", "harmonic mean", "median")
+OPEN = ("mean", "spread")
+"""Kinds of rows whose own times need not give their number: a mean of ratios is no ratio of means."""
 
 
 def mean_rows(columns: Sequence[Column]) -> dict[int, str]:
@@ -51,6 +61,8 @@ def grade_mean(
 
     Every kind of mean may confirm it; only one whose kind is stated is called wrong.
     """
+    if kinds[row] == "spread":
+        return None
     others = [other for other in range(len(column.values)) if other not in kinds]
     above = max((other for other in kinds if other < row), default=-1)
     below = min((other for other in kinds if other > row), default=len(column.values))
@@ -74,8 +86,8 @@ def _candidates(column: Column, rows: Sequence[int], kind: str, bases: Sequence[
         return
     for name in sorted(_MEANS, key=lambda name: name != kind):
         mean = _MEANS[name]
-        ends = [mean([getattr(value, end) for value in values]) for end in ("low", "value", "high")]
-        yield Span(*ends), f"{name} of {len(values)} rows"
+        low, middle, high = (mean([getattr(value, end) for value in values]) for end in ("low", "value", "high"))
+        yield Span(low, middle, high), f"{name} of {len(values)} rows"
     sums = [(base, _sum(base, rows)) for base in bases]
     for first, above in sums:
         for second, below in sums:

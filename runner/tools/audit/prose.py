@@ -15,7 +15,7 @@ from runner.tools.audit.spans import FLIPS, INCONSISTENT, TRUNCATED, Span, grade
 from runner.tools.audit.tables import Page, Passage
 
 _UNIT = r"(?:秒钟?|毫秒|分钟|小时|seconds?|secs?|minutes?|mins?|hours?|hrs?|ms|s|h)"
-_TIME = re.compile(rf"(?<![\w.,/-])(\d[\d,]*(?:\.\d+)?)\s*({_UNIT})(?![A-Za-z/0-9])")
+_TIME = re.compile(rf"(?<![A-Za-z0-9_.,/-])(\d[\d,]*(?:\.\d+)?)\s*({_UNIT})(?![A-Za-z/0-9])")
 _NUMBER = r"(\d{1,4}(?:\.\d+)?)"
 _FACTORS = (
     re.compile(rf"(?:提高|提升|加速|加快|提速|快)了?\s*(?:约|大约|近|将近)?\s*{_NUMBER}\s*倍"),
@@ -29,6 +29,14 @@ _PROCESSES = re.compile(
     r"(\d{1,4})\s*(?:张|块|卡|个\s*(?:GPU|进程)|-?\s*(?:gpus?|processes|ranks|workers)\b)", re.IGNORECASE
 )
 _FROM_TO = re.compile(r"\bfrom\b.*\bto\b|从.*(?:到|降|减)|由.*(?:到|降)")
+_OTHER_BASE = re.compile(
+    r"\b(?:than|over|compared|versus|vs|relative to)\b(?!.{0,20}\b(?:one|single|1)\b)"
+    r"|\b(?:further|another|additional|on top|whole|kernel)\b",
+    re.IGNORECASE,
+)
+"""What says that a speed-up is against something that is not the baseline of the others."""
+_FARTHEST = 5.0
+"""By how much a claim may miss the ratio of two times: beyond that they are of other things."""
 _SENTENCE = re.compile(r"(?<=[。！？!?；;])\s*|(?<=[.])\s+(?=[A-Z\u4e00-\u9fff])")
 _MOST = 20_000
 MOST_COMPARED = 200
@@ -119,9 +127,15 @@ class _Claim:
     grade: str
     formula: str
 
+    @property
+    def miss(self) -> float:
+        """The claimed speed-up over the one that follows."""
+        return self.factor.value / self.computed.middle
+
 
 def _speedups(said: list[_Sentence], audit: Audit) -> list[Finding]:
     pool = _first([sentence for sentence in said if len(sentence.times) == 1 and not sentence.factor], "times", audit)
+    claiming = [sentence for sentence in said if len(sentence.times) == 1 and sentence.factor][:MOST_COMPARED]
     claims: list[_Claim] = []
     open_: list[_Sentence] = []
     for sentence in _first([sentence for sentence in said if sentence.factor], "speed-ups", audit):
@@ -132,19 +146,22 @@ def _speedups(said: list[_Sentence], audit: Audit) -> list[Finding]:
             if within and (within.grade != INCONSISTENT or _FROM_TO.search(sentence.text)):
                 claims.append(within)
         elif len(sentence.times) == 1:
-            tries = [_claim(sentence, base.times[0], sentence.times[0], base) for base in pool]
+            # The times of other claims may excuse one, too.
+            wanted = sentence.factor.value * sentence.times[0][0].value if sentence.factor else 0.0
+            near = [base for base in (*pool, *claiming) if 0.3 * wanted < base.times[0][0].value < 3 * wanted]
+            tries = [_claim(sentence, base.times[0], sentence.times[0], base) for base in near if base is not sentence]
             fitting = [claim for claim in tries if claim and claim.grade != INCONSISTENT]
             if fitting:
                 claims.append(min(fitting, key=_distance))
             else:
                 open_.append(sentence)
-    bases = {id(claim.base): claim.base for claim in claims if claim.base}
-    uses = Counter(id(claim.base) for claim in claims if claim.base)
+    bases = {id(claim.base): claim.base for claim in claims if claim.base and not claim.base.factor}
+    uses = Counter(id(claim.base) for claim in claims if claim.base and not claim.base.factor)
     usual = bases[uses.most_common(1)[0][0]] if uses else None  # of equally many the first one
     for sentence in open_:
-        base = usual or (pool[0] if len(pool) == 1 and pool[0].line < sentence.line else None)
+        base = usual or (pool[0] if len(pool) == 1 and said.index(pool[0]) < said.index(sentence) else None)
         wrong = _claim(sentence, base.times[0], sentence.times[0], base) if base else None
-        if wrong:
+        if wrong and not _OTHER_BASE.search(sentence.text) and 1 / _FARTHEST < wrong.miss < _FARTHEST:
             claims.append(wrong)
         else:
             audit.skip(sentence.line, "speed-up", "no time in the text that it follows from")
@@ -226,9 +243,7 @@ def _padded(known: list[_Sentence], file: str) -> list[Finding]:
     for first, second in [*pairwise(known), *((known[0], sentence) for sentence in known[2:])]:
         if first.accuracy is None or second.accuracy is None:
             continue
-        earlier = _place(file, "accuracy", first), first.accuracy
-        later = _place(file, "accuracy", second), second.accuracy
-        pair = check_padding(earlier, later, 100.0, second.processes)
-        for found in pair or ():
-            result[found.line] = found
+        earlier = _place(file, "accuracy", first), first.accuracy, 1
+        later = _place(file, "accuracy", second), second.accuracy, second.processes or 1
+        result |= {found.line: found for found in check_padding([earlier, later], 100.0)}
     return list(result.values())

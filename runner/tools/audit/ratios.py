@@ -8,7 +8,17 @@ from runner.tools.audit.certain import is_certain, is_pair, is_scaling, named_pa
 from runner.tools.audit.columns import Column, added, comparable, measured, numbers, of_another_role
 from runner.tools.audit.counts import Counts
 from runner.tools.audit.efficiencies import from_speedups, of_rounded, of_some_processes, of_the_ideal
-from runner.tools.audit.formulas import Context, Formula, Shape, changes, ratios_beside, ratios_over, shapes, word
+from runner.tools.audit.formulas import (
+    Context,
+    Formula,
+    Shape,
+    changes,
+    ratios_beside,
+    ratios_over,
+    says_processes,
+    shapes,
+    word,
+)
 from runner.tools.audit.groups import Comparison, Groups, comparisons, groupings
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import FAR, IN_ROWS, LOOSE, Reading, stab
@@ -61,7 +71,7 @@ def _further(
         compared = [(base, way) for way in ways for base in bases]
         for base, way in compared:
             yield from of_rounded(column, base, way, context)
-        for base, way in compared:
+        for base, way in () if says_processes(context) else compared:
             yield from of_some_processes(column, base, ratios_over(base, way.bases), way)
 
 

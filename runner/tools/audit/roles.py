@@ -43,7 +43,8 @@ slow-down   slow[- _]?down|relative (?:run)?time|normali[sz]ed (?:run)?time|time
 speed-up    speed[- _]?ups?(?![a-z])|加速比|加速倍|加速效果|提速比|beschleunigung|acc[ée]l[ée]ration|\bsu\b
 speed-up    scal(?:ing|e) factor|scale[- ]up|relative (?:speed|perf|through)|rel\. (?:speed|perf)|acceleration\b
 speed-up    相对速度|倍数|ускорен|aceleraci
-change      faster|improve|提升|提高|提速|降低|减少|缩短|节省|reduction|reduced|saving|\bgains?\b|increase|overhead
+change      faster(?![- ]?r-?cnn|\s?transformer)|improve|提升|提高|提速|降低|减少|缩短|节省
+change      reduction|reduced|saving|\bgains?\b|increase|overhead
 change      \bdelta\b|δ|\bdiff(?!ers?\b|ering|ered)|变化|加速(?!卡|器)|\bchange|vs\.?[ ]
 time        \btime[- ]to[- ]|\btta\b|\bttt\b
 accuracy    accura|genauigkeit|\bacc\b|acc[@_. ]|_acc\b|准确率|正确率|准确度|精度|top[- ]?[15]\b|error rate|错误率

@@ -22,18 +22,28 @@ class Span:
     low: float
     middle: float
     high: float
+    cut: tuple[float, float] | None = None
+    """Its ends if the last digits of the numbers that it follows from were cut off, not rounded."""
+
+    @property
+    def ends(self) -> tuple[float, float, float, float]:
+        """The ends of the interval, and those with digits cut off."""
+        return self.low, self.high, *(self.cut or (self.low, self.high))
 
     def times(self, factor: float) -> Span:
         """Return it times a positive number."""
-        return Span(self.low * factor, self.middle * factor, self.high * factor)
+        low, high, least, most = (end * factor for end in self.ends)
+        return Span(low, self.middle * factor, high, (least, most))
 
     def plus(self, number: float) -> Span:
         """Return it plus a number."""
-        return Span(self.low + number, self.middle + number, self.high + number)
+        low, high, least, most = (end + number for end in self.ends)
+        return Span(low, self.middle + number, high, (least, most))
 
     def inverse(self) -> Span:
         """Return one divided by it."""
-        return Span(1 / self.high, 1 / self.middle, 1 / self.low)
+        low, high, least, most = (1 / end for end in self.ends)
+        return Span(high, 1 / self.middle, low, (most, least))
 
 
 def exact(value: float) -> Span:
@@ -53,21 +63,23 @@ def span(quantity: Quantity) -> Span | None:
     low = quantity.low if quantity.low > 0 else quantity.value * 1e-3
     # A mean of ratios differs from the ratio of the means by the square of the relative deviation.
     wide = 1 + quantity.spread**2
-    return Span(low / wide, quantity.value, quantity.high * wide)
+    cut = quantity.value / wide, (quantity.value + quantity.step) * wide
+    return Span(low / wide, quantity.value, quantity.high * wide, cut)
 
 
 def ratio(above: Span | None, below: Span | None) -> Span | None:
     """Divide two intervals."""
     if above is None or below is None or below.low <= 0:
         return None
-    return Span(above.low / below.high, above.middle / below.middle, above.high / below.low)
+    return product(above, below.inverse())
 
 
 def product(first: Span | None, second: Span | None) -> Span | None:
     """Multiply two intervals of positive numbers."""
     if first is None or second is None:
         return None
-    return Span(first.low * second.low, first.middle * second.middle, first.high * second.high)
+    low, high, least, most = (one * other for one, other in zip(first.ends, second.ends, strict=True))
+    return Span(low, first.middle * second.middle, high, (least, most))
 
 
 def scaled(ratios: Sequence[Span | None], factors: Sequence[float | None] | float) -> Ratios:
@@ -94,7 +106,7 @@ def plus(ratios: Ratios, number: float) -> Ratios:
 
 def negative(ratios: Ratios) -> Ratios:
     """Return each with the other sign."""
-    return [Span(-span.high, -span.middle, -span.low) if span else None for span in ratios]
+    return [span and Span(-span.high, -span.middle, -span.low, (-span.ends[3], -span.ends[2])) for span in ratios]
 
 
 def difference(above: Quantity | None, below: Quantity | None) -> Span | None:
@@ -103,12 +115,15 @@ def difference(above: Quantity | None, below: Quantity | None) -> Span | None:
         return None
     if above.step + below.step > abs(above.value - below.value) / 2:
         return None
-    ends = above.low - below.high, above.value - below.value, above.high - below.low
-    return Span(*(end / above.scale for end in ends))
+    low, middle, high = above.low - below.high, above.value - below.value, above.high - below.low
+    return Span(low / above.scale, middle / above.scale, high / above.scale)
 
 
 def grade(printed: Quantity, computed: Span) -> str:
-    """Grade a printed number by whether the interval of its rounding, or of its truncation, meets the computed one."""
+    """Grade a printed number by whether the interval of its rounding, or of its truncation, meets the computed one.
+
+    It may also follow, rounded, from numbers whose last digits were cut off: 157.55 printed as 157.
+    """
     slack = (_FLOAT32 if printed.digits >= _LONG else _EXACT) * max(abs(computed.low), abs(computed.high), 1e-300)
     low, high = computed.low - slack, computed.high + slack
     if printed.low <= high and low <= printed.high:
@@ -116,6 +131,7 @@ def grade(printed: Quantity, computed: Span) -> str:
     # Truncated: the digits after the last printed one were cut off, towards zero.
     away = math.copysign(printed.step, printed.value)
     first, last = sorted((printed.value, printed.value + away))
-    if first <= high and low < last:
+    _, _, least, most = computed.ends
+    if (first <= high and low < last) or (printed.low <= most + slack and least - slack <= printed.high):
         return TRUNCATED
     return INCONSISTENT

@@ -94,6 +94,17 @@ RIGHT = {
         "GPUs | time | speedup; **A100** | |; 1 | 100 s | 1.00; 2 | 52 s | 1.92; **V100** | |; "
         "1 | 180 s | 1.00; 2 | 92 s | 1.96"
     ),
+    "a row of deviations": (
+        "Model | Before (s) | After (s) | Speedup; a | 120 | 60 | 2.00; b | 90 | 50 | 1.80; c | 80 | 50 | 1.60; "
+        "Std. dev. | 33.8 | 26.6 | 0.20; Average (all 20) | 97 | 53 | 1.75"
+    ),
+    "a factor among percentages": (
+        "Step | Old (s) | New (s) | Improvement; a | 5.12 | 4.10 | 1.25x; b | 9.0 | 6.1 | 32%; c | 8.1 | 4.5 | 44%"
+    ),
+    "places with a share behind them": "Checkpoint | Note; 45/90 (76.1%) | a; 60/90 (77.0%) | b",
+    "seeds with digits enough": (
+        "GPUs | Accuracy; 1 | 97.4312%; 1 | 97.5188%; 1 | 97.4701%; 2 | 97.4439%; 2 | 97.5002%; 4 | 97.4876%"
+    ),
     "an efficiency of an ideal speed-up": "GPUs | Ideal speedup | Efficiency; 1 | 1 | 100%; 2 | 2 | 91%; 4 | 4 | 83%",
 }
 
@@ -106,6 +117,13 @@ def test_a_right_number_of_another_reading_is_not_called_wrong(lines: str) -> No
 WRONG = {
     "named columns": "GPUs | img/s, TF32 | img/s, AMP | Speedup (TF32 - AMP); 1 | 1055.78 | 3410.52 | !2.18",
     "two rows": "GPUs | Throughput (img/s) | Speedup; 1 | 388 | 1.00; 4 | 1478 | !2.81",
+    "a whole number of processes beside the one that is said": (
+        "Cores | Time | Speedup | Efficiency; 1 | 180 s | 1.0x | 100%; 2 | 95 s | 1.9x | 95%; 4 | 50 s | 3.6x | 90%; "
+        "8 | 25 s | 7.2x | 90%; 10 | 18 s | 10.0x | !90%"
+    ),
+    "a percentage among shares": (
+        "GPUs | Speedup | Efficiency; 1 | 1.00 | 1.00; 2 | 1.90 | !95; 4 | 3.40 | 0.85; 8 | 5.44 | 0.68"
+    ),
     "before and after": "Query | Before (s) | After (s) | Speedup; a | 120 | 84 | 1.43; b | 95 | 61 | !1.96",
     "serial and parallel": "Cores | Serial (s) | Parallel (s) | Speedup; 2 | 100 | 52 | 1.92; 4 | 100 | 27 | !4.7",
     "precision": "GPUs | BF16 img/s | BF16 speedup; 1 | 512 | 1.00; 2 | 1003 | 1.96; 4 | 1950 | !3.18",
