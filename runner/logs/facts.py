@@ -127,6 +127,8 @@ class Facts:
     has_more_writers: bool = False
     epoch: float | int | None = None
     """The epoch that was named last."""
+    _trained: dict[Writer, tuple[float | int, int]] = field(default_factory=dict)
+    """The last epoch of the training of each writer, and its line."""
     _rises: bool = True
     """Whether all figures stand behind bare numbers, none less than the one before, in lines that name no place."""
     _number: int = -1
@@ -146,7 +148,7 @@ class Facts:
         self.containers.add(record)
         self._scalars(record)
         if "epoch" in fields:
-            self._add_epoch(record)
+            self._add_epoch(record, writer)
         if fields.keys() & {"pass_accuracy", "train_loss"}:
             self._take_pass(fields, record)
         self._training(record, writer)
@@ -277,7 +279,7 @@ class Facts:
             if name in fields:
                 self.facts.setdefault(name, Fact()).add(self._value(record, name))
 
-    def _add_epoch(self, record: Record) -> None:
+    def _add_epoch(self, record: Record, writer: Writer) -> None:
         epoch = record.fields["epoch"]
         if epoch > MOST_EPOCHS:
             del record.fields["epoch"]
@@ -285,12 +287,31 @@ class Facts:
             return
         if "epochs" not in record.fields and "epochs" in self.facts and epoch + 1 == self.epoch:
             return  # the same epoch, by a number that counts from 0
+        if record.fields.keys() & {"train_loss", "epochs"}:
+            last, line = self._trained.get(writer, (epoch, 0))
+            if self.lowest is not None and epoch <= self.lowest and epoch < last and line < record.line:
+                self._begin_again(record)
+            if line < record.line and (line or len(self._trained) < MOST_WRITERS):
+                self._trained[writer] = epoch, record.line
         self.epoch = epoch
         self.highest = epoch if self.highest is None else max(self.highest, epoch)
         self.lowest = epoch if self.lowest is None else min(self.lowest, epoch)
         seen = self.epochs["epoch" in record.weak]
         if len(seen) < MOST_EPOCHS:
             seen.setdefault(epoch, record.line)
+
+    def _begin_again(self, record: Record) -> None:
+        """Forget how the training before ended and what it came to: another one begins in the same log."""
+        self._leave_out("what stands before it, for a training begins again here", record)
+        self.highest = self.lowest = self.progress = self.stated_best = None
+        self.epochs, self.evaluations, self._trained = {False: {}, True: {}}, {}, {}
+        self.walls, self.throughputs, self.run_losses = (
+            {False: LastValues(), True: LastValues()},
+            LastValues(),
+            LastValues(),
+        )
+        self.ends.completed.clear()
+        self.ends.walls = Fact()
 
     def _training(self, record: Record, writer: Writer) -> None:
         fields = record.fields

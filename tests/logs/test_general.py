@@ -88,6 +88,12 @@ def test_words_of_an_end_are_those_of_this_training(lines: list[str], status: st
     assert read(*epochs("Epoch {e}/9 train_loss {l}"), *lines)["status"] == status
 
 
+def test_of_two_trainings_in_one_log_the_second_counts() -> None:
+    log = read(*epochs("Epoch {e}/3, Loss: {l}"), "Training complete.", "Epoch 1/3, Loss: 0.9")
+    assert (log["status"], log["epochs_seen"]) == ("truncated", [1])
+    assert "a training begins again here" in log["notes"][0]
+
+
 @pytest.mark.parametrize(
     ("head", "row"),
     [

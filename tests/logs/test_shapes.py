@@ -126,7 +126,7 @@ def read(data: bytes, *, block: int = 1 << 18, dense: int = 20, ends: int = 4, p
 
 
 @given(st.integers(0, 1 << 64), st.integers(0, 60), st.sampled_from([70, 400, 3_000, 1 << 18]))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_log_says_what_it_says_line_by_line(seed: int, count: int, block: int) -> None:
     data = log(seed, count)
     dense, ends = (0, 1_000)[seed % 2], (1, 4)[seed // 2 % 2]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
@@ -200,6 +200,7 @@ LINE = st.lists(
 ).map(lambda parts: [word for words in parts for word in words])
 
 
+@settings(max_examples=50)
 @given(LINE)
 @example(["--tag", "9223372036854775808"])  # no number of a record
 def test_a_script_gets_the_words_that_were_typed(line: list[str]) -> None:
