@@ -36,7 +36,7 @@ def memory_of(record: Record) -> list[float]:
 
 def machines_of(record: Record) -> list[Machine]:
     """Return the machines of a run, each once; one of which nothing is known has neither id nor name."""
-    here, found = _here(record.launch), set()
+    here, found = facts_here(record.launch), set()
     for facts, place in _nodes(record):
         # The host of a container is its own name, and no machine's.
         host = facts.get("host") if record.launch.image is None else None
@@ -61,7 +61,7 @@ def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 def _told(record: Record, name: str) -> list[Any]:
     """Return what nodes say of themselves, and the runner if it is on the same machine; None for one that does not."""
     found = [_own(facts, name, record.launch.device) for facts, _ in _nodes(record)]
-    here = _own(_here(record.launch), name, "")
+    here = _own(facts_here(record.launch), name, "")
     return found if here is None else [here, *(value for value in found if value is not None)]
 
 
@@ -72,7 +72,7 @@ def _own(facts: Mapping[str, Any], name: str, device: str) -> Any:
     return facts.get("device_name") if value is None and name == "cpu" and device == "cpu" else value
 
 
-def _here(launch: Launch) -> dict[str, Any]:
+def facts_here(launch: Launch) -> dict[str, Any]:
     """Return the facts of the machine of the runner, if it is that of the run."""
     return launch.host if launch.target in _ON_THE_RUNNERS_MACHINE else {}
 

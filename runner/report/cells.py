@@ -8,6 +8,7 @@ _FOUR_DIGITS = 1_000
 """From here on, whole seconds say enough."""
 _LONG = 1e7
 _TWO_DIGITS = 0.1
+_MOST_DECIMALS = 4
 _TWICE = 2.0
 
 
@@ -16,6 +17,9 @@ def estimate(found: Estimate | None, least: int = 0) -> str:
     if found is None:
         return ""
     digits = max(least, _digits(found.value))
+    ends = [end for end in (found.low, found.high) if end is not None]
+    while digits < _MOST_DECIMALS and any(end != 1 and round(end, digits) == 1 for end in ends):
+        digits += 1  # 1.00 is no end of an interval that excludes 1
     return _with_ends(found, lambda value: _fixed(value, digits))
 
 

@@ -72,8 +72,8 @@ def _no_baseline(run: RunSummary, elsewhere: CellRuns | None) -> str:
     """Return what keeps a cell without a baseline from one that there is."""
     differ = settings_differ([run, elsewhere.first]) if elsewhere else []
     if not differ:
-        return "no one-process run on the same hardware to compare with"
-    return f"no one-process run like it: {'; '.join(differ)}"
+        return "no complete run of its baseline to compare with"
+    return f"no run of its baseline like it: {'; '.join(differ)}"
 
 
 def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
@@ -110,6 +110,8 @@ def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str |
     """Look for anything but the layout and the axes that differs between two of the runs: name it, and both values."""
     ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
     found = [what for name, what in same_differs(runs) if name not in ignored]
+    if "args" not in may_differ:
+        found += own_args_differ(runs)
     return "; ".join([*found, *filter(None, [memory_differs(runs)])]) or None
 
 
@@ -121,6 +123,16 @@ def same_differs(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
     names = dict.fromkeys(name for run in runs for name in run.same)
     found = ((name, two_values(name, [run.same.get(name, "") for run in runs])) for name in names)
     return [(name, what) for name, what in found if what]
+
+
+def own_args_differ(runs: Sequence[RunSummary]) -> list[str]:
+    """Return which arguments of one program alone differ between its runs, each with two values."""
+    found = []
+    for program in dict.fromkeys(run.program for run in runs):
+        own = [run.own_args for run in runs if run.program == program]
+        names = dict.fromkeys(name for args in own for name in args)
+        found += [two_values(name, [str(by_value(args.get(name, "none"))) for args in own]) for name in names]
+    return [what for what in found if what]
 
 
 def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
@@ -151,11 +163,13 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
     """Compare all of the work under strong scaling, and that of one process under weak scaling.
 
     Weak runs of a fixed data set train on the same samples in all; their batch per process is what has to be equal.
-    How many samples a run trained on is known of both cells or of neither, and is the same in all runs of a cell.
+    How many samples a run trained on is known of both cells, and is the same in all runs of a cell.
     """
     runs = [*cell.complete, *base.complete]
     if runs[0].scaling == "strong":
         return total_work_differs(runs)
+    if not any(run.trained_samples for run in runs):
+        return "weak scaling, and the work of each run is not counted"
     sides = [[f"{run.trained_samples:,}" for run in side.complete] for side in (cell, base)]
     return (
         two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])

@@ -14,12 +14,14 @@ from runner.core.values import by_value
 from runner.report.claims import not_shown, refusal
 from runner.report.order import Series, in_order, in_turn
 from runner.report.rows import Block, CellRuns, Row, cell_runs
-from runner.report.run_summary import RunSummary
+from runner.report.run_summary import UNKNOWN_HARDWARE, RunSummary
 from runner.report.statistics import DEFAULT, Confidence, Estimate, holm, welch
 from runner.report.target_axes import at_layout
 
 BlockKey = tuple[str, str, str, str, str, bytes, str, tuple[str, ...]]
 """What all runs of a block share, by which blocks are sorted: experiment, target, hardware, and what they do."""
+_OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds", "span_seconds")
+"""Measures that grow with what was trained."""
 _encoder = msgspec.json.Encoder(order="deterministic")
 _WHOLE = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
 """What every float has in JSON that is a whole number."""
@@ -34,6 +36,10 @@ def compare(
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
+    for key in [key for key in groups if key[2] == UNKNOWN_HARDWARE]:  # a run that failed before its ranks named it
+        alike = [other for other in groups if other != key and (*other[:2], *other[3:]) == (*key[:2], *key[3:])]
+        for cell, runs_of_it in groups.pop(key).items() if len(alike) == 1 else ():
+            groups[alike[0]][cell] += runs_of_it
     blocks = [[cell_runs(own, confidence) for own in cells.values()] for _, cells in sorted(groups.items())]
 
     @cache
@@ -129,8 +135,11 @@ def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
     Where the work is the same (strong scaling, or epochs over one data set) these are the times. Where it grows with
     the processes, their ratio is the scaled speed-up, and over p it is T1/Tp, the efficiency of weak scaling. The work
     is counted in trained samples; a weak program that does not report them is assumed to do as much in every process.
+    Times of anything but training are compared as they are.
     """
     counted = all(run.trained_samples for run in (*cell.complete, *base.complete))
+    if base.first.measure not in _OF_TRAINING:
+        return [run.seconds for run in cell.complete if run.seconds]
 
     def work(run: RunSummary) -> int:
         return run.trained_samples if counted else run.processes if run.scaling == "weak" else 1

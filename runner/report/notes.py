@@ -73,7 +73,7 @@ def granted(block: Block) -> list[str]:
             said = taken_for_granted(runs)
             machines = count_machines(runs)
             if machines > max(Layout.parse(side.first.layout).nodes for side in (row, row.baseline)):
-                said.append(f"made on {machines} machines of one kind, the baseline included")
+                said.append(f"made on {machines} machines of one kind, or starts of fewer, the baseline included")
             for what in said:
                 found.setdefault(what, []).append(row.first.cell)
     return [f"{what}: {'; '.join(cells)}" for what, cells in found.items()]

@@ -76,7 +76,7 @@ def in_order(
     runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
     widened = widening(*([series.place(run) for run in side] for side in runs), paired=paired)
     if widened > MOST_WIDENED:
-        return difference, f"{_not_in_turn(a, b, series)}; {way_out}"
+        return replace(difference, widened=widened), f"{_not_in_turn(a, b, series)}; {way_out}"
     return replace(difference, widened=widened), None
 
 

@@ -11,17 +11,20 @@ from runner.core.text import listed, one_line
 from runner.core.values import plain, positive, text, whole
 from runner.records import utilization
 from runner.records.checks import Doubts, check_metrics
-from runner.records.machine_facts import kind_of, machines_of, memory_of
+from runner.records.machine_facts import facts_here, kind_of, machines_of, memory_of
 from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
 from runner.records.schema import Launch, Record
 from runner.report.disturbance import disturbances, is_load_known
+from runner.report.explain.times import times_of
 from runner.report.explain.verdict import notes_of
 from runner.report.target_axes import target_axes
 
 # Where the data lies differs between machines and says nothing of the work; what it holds is compared by its hash.
 PLACES = ("data_dir",)
 MOST_CORES = 1_000_000
+UNKNOWN_HARDWARE = "unknown"
+"""The hardware of a run on other machines whose processes did not come so far as to name it."""
 _LONGEST_NAME = 200
 _LONGEST_IDENTITY = 1_000
 _LARGEST_COUNT = 10**15
@@ -41,7 +44,8 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
 
     `machines` are those that it was made on, `memory` the least and the most that one of them has, `learned` the first
-    and the last value of each figure that says what was learned.
+    and the last value of each figure that says what was learned. `own_args` are the arguments of its program alone.
+    `exchange_share` is the part of its epochs in which a rank waited for an exchange or for another rank.
 
     `id` is what all copies of its record share and no other run has; it is empty if that is not known.
     `option_axes` are the kinds of the axes that its target's options are.
@@ -61,6 +65,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     option_axes: dict[str, str] = {}
     program: str
     args: dict[str, Any]
+    own_args: dict[str, Any] = {}
     scaling: str
     measure: str
     device: str
@@ -81,6 +86,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     bytes_moved: float | None = None
     mfu: float | None = None
     input_share: float | None = None
+    exchange_share: float | None = None
     torch: str
     same: dict[str, str]
     by_hand: bool = False
@@ -159,10 +165,8 @@ def _setting(record: Record, layout: Layout, facts: list[dict[str, Any]], doubts
     launch = record.launch
     axes, args = _mapping(launch.axes, "axes", doubts), _mapping(launch.args, "args", doubts)
     models = sorted({_name(fact["device_name"]) for fact in facts if fact.get("device_name")})
-    # Of the runner's own machine, unless a scheduler chose another one for the job.
-    is_elsewhere = any("job" in end.place for end in (record.outcome.exits if record.outcome else []))
-    own = facts[0].get("machine_cores") if facts and is_elsewhere else None
-    cores = _count(doubts, "cores", own or launch.host.get("cores"), most=MOST_CORES)
+    told = facts_here(launch).get("cores") or (facts[0].get("machine_cores") if facts else None)
+    cores = _count(doubts, "cores", told, most=MOST_CORES)
     hardware = listed(models or [_device_from_outside(record)], " + ")
     own_axes = target_axes(launch, layout)
     return {
@@ -171,7 +175,7 @@ def _setting(record: Record, layout: Layout, facts: list[dict[str, Any]], doubts
         "axes": axes | own_axes,
         "option_axes": {name: launch.option_axes[name] for name in own_axes},
         "program": _name(launch.program),
-        "args": _compared(args, launch),
+        **_compared(args, launch),
         "scaling": _name(launch.scaling),
         "measure": _name(launch.measure),
         "device": _name(launch.device),
@@ -193,6 +197,7 @@ def _measured(record: Record, metrics: dict[str, float]) -> dict[str, Any]:
         "bytes_moved": metrics.get("bytes_moved_per_step"),
         "mfu": _share(metrics, "flops_per_second", "peak_flops_per_second"),
         "input_share": _share(metrics, "input_seconds", "train_seconds"),
+        "exchange_share": times.mean("communication", "straggler") if (times := times_of(record)) else None,
         "load": {name: value for name, value in load.items() if value is not None},
         "load_known": is_load_known(record),
         "disturbed": disturbances(record),
@@ -268,11 +273,15 @@ def _mapping(values: dict[str, Any], name: str, doubts: Doubts) -> dict[str, Any
 
 
 def _compared(args: dict[str, Any], launch: Launch) -> dict[str, Any]:
-    """Return the args that tell blocks apart: neither places, nor axes, nor what belongs to one program alone."""
+    """Return the args that tell blocks apart, and beside them those of one program alone; no places and no axes."""
     by_program = launch.definition.get("program_args")
-    own = [keys for keys in by_program.values() if isinstance(keys, dict)] if isinstance(by_program, dict) else []
-    left_out = {*PLACES, *launch.axes, *(key for keys in own for key in keys)}
-    return {key: value for key, value in args.items() if key not in left_out}
+    programs = [keys for keys in by_program.values() if isinstance(keys, dict)] if isinstance(by_program, dict) else []
+    own = {key for keys in programs for key in keys}
+    told = {key: value for key, value in args.items() if key not in {*PLACES, *launch.axes}}
+    return {
+        "args": {key: value for key, value in told.items() if key not in own},
+        "own_args": {key: value for key, value in told.items() if key in own},
+    }
 
 
 def _share(metrics: dict[str, float], part: str, whole_: str) -> float | None:
@@ -308,10 +317,10 @@ def _device_from_outside(record: Record) -> str:
     places = [end.place for end in record.outcome.exits] if record.outcome else []
     if machines := {_name(place["machine"]) for place in places if place.get("machine")}:
         return f"machine {listed(sorted(machines))}"
-    gpus = launch.host.get("gpus")
+    gpus = facts_here(launch).get("gpus")
     if launch.device == "cuda" and isinstance(gpus, list) and gpus:
         return _name(gpus[0])
-    return _name(launch.host.get("cpu", "unknown"))
+    return _name(facts_here(launch).get("cpu", UNKNOWN_HARDWARE))
 
 
 def _values(facts: Iterable[dict[str, Any]], field: str, between: str = ", ") -> str:

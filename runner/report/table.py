@@ -59,7 +59,7 @@ def _common(block: Block) -> list[str]:
     """Return what all rows share, and the values of what may differ between them."""
     run = block.first
     summary = block.definition.get("summary", "")
-    measured = [row.complete[0] for row in block.rows if row.complete] or [run]
+    measured = [each for row in block.rows for each in row.complete] or [run]
     args = " ".join(f"{key}={value}" for key, value in run.args.items() if key not in ("scaling", "device"))
     about = [f"target {run.target}", f"{run.scaling} scaling"]
     if batches := {row.first.global_batch_size for row in block.rows} - {0}:

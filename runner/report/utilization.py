@@ -1,5 +1,7 @@
 """What part of the devices' peak a row used (MFU), and what limits it, as far as the figures say."""
 
+import re
+
 from runner.core.layout import Layout
 from runner.report.cells import processes
 from runner.report.rows import Block, Row
@@ -7,14 +9,17 @@ from runner.report.rows import Block, Row
 INPUT_SHARE = 0.25
 """Part of the training that waits for batches, from which on the input is named."""
 LOST_SHARE = 0.2
-"""Part of the baseline's utilization that more processes than its own lose, from which on communication is named."""
+"""Part of the baseline's utilization that more processes than its own lose, from which on the cause is named."""
 BUSY = 0.5
 """Part of the peak from which on the computing is named."""
 
 
 def limit(row: Row) -> str | None:
-    """Return `input`, `communication` or `compute`, or None where the figures support none of them."""
-    return _words(row).partition(",")[0] or None
+    """Return `input`, `communication`, `slower computing` or `compute`, or None where no figure supports any.
+
+    Without the time of each rank it is either of the two in the middle.
+    """
+    return re.split("[,:]", _words(row))[0] or None
 
 
 def _words(row: Row) -> str:
@@ -31,7 +36,14 @@ def _words(row: Row) -> str:
     fewer = row.baseline.first.processes if row.baseline else row.first.processes
     before = row.baseline.mean("mfu") if row.baseline else None
     if row.first.processes > fewer and before and _devices_of_their_own(row) and mfu <= (1 - LOST_SHARE) * before:
-        return f"communication, or waiting for each other: MFU {mfu:.0%}, {before:.0%} with {processes(fewer)}"
+        exchange = row.mean("exchange_share")
+        if exchange is None:
+            cause = "communication or slower computing"
+        elif exchange >= (before - mfu) / before / 2:
+            cause = f"communication, or waiting for each other, {exchange:.0%} of the training"
+        else:
+            cause = f"slower computing, and communication for {exchange:.0%} of the training"
+        return f"{cause}: MFU {mfu:.0%}, {before:.0%} with {processes(fewer)}"
     return f"compute, MFU {mfu:.0%}" if mfu >= BUSY else ""
 
 

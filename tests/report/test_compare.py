@@ -84,7 +84,7 @@ REFUSED = {
     "a failed run there": ([*base(), run(None, status="timed_out")], pair(), "1 of 4 runs of 1x1 not complete"),
     "no time": (base(), [*pair(), run(None, "1x2", 2)], "1 of 4 runs of 1x2 not complete"),
     "no complete run": (base(), pair([None] * 3, status="failed"), "no complete run"),
-    "no baseline": ([], pair(), "no one-process run on the same hardware to compare with"),
+    "no baseline": ([], pair(), "no complete run of its baseline to compare with"),
     "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
     "times of whole seconds": (base([10.0] * 3), pair([9.0] * 3), NO_SPREAD),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
@@ -141,7 +141,7 @@ def test_runs_made_in_another_way_are_not_compared_and_what_differs_is_named(cha
     blocks = compare(base() + pair(**changes))
     assert len(blocks) == 2
     (claimed,) = [found.claimed for table in blocks for found in table.rows if found.first.layout == "1x2"]
-    assert claimed == f"no one-process run like it: {why}"
+    assert claimed == f"no run of its baseline like it: {why}"
 
 
 def test_numbers_that_are_written_in_two_ways_are_one_argument_and_one_axis() -> None:
@@ -157,7 +157,7 @@ def test_a_baseline_of_another_experiment_or_folder_is_none() -> None:
     for changes in ({"experiment": "other", "hardware": "B"}, {"path": "elsewhere/run", "hardware": "B"}):
         blocks = compare(base(ONE[:1], **changes) + pair())
         (claimed,) = [found.claimed for table in blocks for found in table.rows if found.first.layout == "1x2"]
-        assert claimed == "no one-process run on the same hardware to compare with"
+        assert claimed == "no complete run of its baseline to compare with"
 
 
 def test_a_declared_baseline_is_used() -> None:
@@ -198,7 +198,25 @@ def test_weak_scaling_of_work_that_is_not_counted_has_the_efficiency_t1_over_tp(
     weak: dict[str, Any] = {"scaling": "weak", "trained_samples": 0, "global_batch_size": 0}
     found = row(base([10.0, 10.1, 9.9], **weak) + pair([12.5, 12.6, 12.4], **weak))
     assert value(found.efficiency) == pytest.approx(0.8, rel=1e-3)
-    assert found.claimed is True
+    assert found.claimed == "weak scaling, and the work of each run is not counted"
+
+
+def test_times_of_anything_but_training_are_not_scaled_with_the_work() -> None:
+    weak: dict[str, Any] = {"scaling": "weak", "measure": "eval_seconds", "global_batch_size": 8}
+    found = row(base([1.0, 1.01, 1.02], **weak) + pair([1.0, 1.01, 1.02], **weak, trained_samples=2_000))
+    assert value(found.speedup) == pytest.approx(1.0)
+
+
+def test_repeats_with_other_arguments_of_their_program_are_no_repeats() -> None:
+    overlap: dict[str, Any] = {"own_args": {"overlap": 1}}
+    runs = base(**overlap) + changed(pair(**overlap), own_args={"overlap": 2})
+    assert row(runs).claimed == "overlap differs: 1 and 2"
+    assert row(base(**overlap) + pair(**overlap)).claimed is True
+
+
+def test_a_run_that_failed_before_its_hardware_was_known_is_a_repeat_of_its_cell() -> None:
+    failed = run(None, "1x2", 2, status="failed", hardware="unknown")
+    assert row([*base(), *pair(), failed]).claimed == "1 of 4 runs of 1x2 not complete"
 
 
 def test_every_run_that_is_not_complete_has_a_note() -> None:

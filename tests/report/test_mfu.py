@@ -24,8 +24,10 @@ def block(alone: dict[str, Any], two: dict[str, Any]) -> Block:
     ("alone", "two", "words"),
     [
         ({"mfu": 0.6}, {"mfu": 0.55}, ["compute", "compute"]),
-        ({"mfu": 0.6}, {"mfu": 0.4}, ["compute", "communication"]),
-        ({"mfu": 0.3}, {"mfu": 0.2}, [None, "communication"]),
+        ({"mfu": 0.6}, {"mfu": 0.4}, ["compute", "communication or slower computing"]),
+        ({"mfu": 0.6}, {"mfu": 0.4, "exchange_share": 0.3}, ["compute", "communication"]),
+        ({"mfu": 0.6}, {"mfu": 0.4, "exchange_share": 0.1}, ["compute", "slower computing"]),
+        ({"mfu": 0.3}, {"mfu": 0.2}, [None, "communication or slower computing"]),
         ({"mfu": 0.6}, {"mfu": 0.4, "cores": 1}, ["compute", None]),
         ({"mfu": 0.6}, {"mfu": 0.4, "disturbed": ["other processes took 1.2 of 2 cores"]}, ["compute", None]),
         ({}, {"mfu": 0.4}, [None, None]),
@@ -46,7 +48,7 @@ def test_what_limits_follows_from_the_figures_or_is_not_said(
 def test_communication_is_named_over_a_baseline_of_fewer_processes_and_the_note_says_how_many() -> None:
     runs = [run(6.0, "1x2", 2, mfu=0.6), run(3.0, "1x4", 4, mfu=0.4)]
     (over_two,) = compare(runs, lambda _: {"baseline": {"layout": "1x2"}})
-    assert [limit(row) for row in over_two.rows] == ["compute", "communication"]
+    assert [limit(row) for row in over_two.rows] == ["compute", "communication or slower computing"]
     assert any("MFU 40%, 60% with 2 processes" in note for note in notes(over_two))
     ways = [run(6.0, "1x2", 2, mfu=0.6, axes={"way": "a"}), run(6.0, "1x2", 2, mfu=0.4, axes={"way": "b"})]
     (as_many,) = compare(ways, lambda _: {"baseline": {"layout": "1x2", "way": "a"}})

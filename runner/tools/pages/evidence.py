@@ -4,6 +4,7 @@ The baseline is the smallest cell that completed, because a model may not fit in
 ideal one is the ratio of processes.
 """
 
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from runner.core.errors import RequestError, did_you_mean
@@ -231,9 +232,10 @@ def _findings(block: Block, steps: list[Row], reader: DetailReader) -> list[str]
 def _how_far(others: list[Row]) -> list[str]:
     """Return up to which cell the efficiency is enough, by the low end of its interval; without one none is shown."""
     known = [(step, step.efficiency) for step in others if step.efficiency]
-    enough = [(step, efficiency) for step, efficiency in known if (efficiency.low or 0.0) >= ENOUGH]
+    upwards = sorted(known, key=lambda found: found[0].first.processes)
+    enough = list(takewhile(lambda found: found[0].claimed is True and (found[1].low or 0.0) >= ENOUGH, upwards))
     if enough:
-        widest, efficiency = max(enough, key=lambda found: found[0].first.processes)
+        widest, efficiency = enough[-1]
         faster = page_ratio(widest.speedup.value) if widest.speedup else ""
         base = widest.baseline.first.cell if widest.baseline else ""
         from_ = f"{widest.confidence} interval from {efficiency.low:.0%}"

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from runner.report.cells import page_seconds
-from runner.report.claims import disturbed
+from runner.report.claims import disturbed, learned_differs
 from runner.report.rows import Row
 from runner.tools.pages import style
 from runner.tools.pages.details import Details
@@ -122,11 +122,11 @@ def _after_epochs(drawn: Drawn, kind: str, label: str) -> str:
         row.first.cell for row, details in drawn if any(value is None for _, _, value in details.curves.get(label, []))
     ]
     gap = f" Where the line of {listing(broken)} breaks, the value is no number." if broken else ""
-    found = [value for _, (_, _, value) in ends if value is not None]
-    same = ""
-    if len(found) > 1:
-        near = max(found) - min(found) <= (0.005 if kind == "accuracy" else 0.02 * max(map(abs, found)))
-        same = " The cells learn the same." if near else " The cells do not come to the same value."
+    compared = [row for row, _ in ends if row.baseline and row.baseline.first is not row.first]
+    differ = next(filter(None, (learned_differs(row, row.baseline) for row in compared if row.baseline)), None)
+    same = f" The cells do not learn the same: {differ}." if differ else " The cells learn the same."
+    if not compared or any(value is None for _, (_, _, value) in ends):
+        same = ""
     what = "test accuracy" if kind == "accuracy" else f"the {label}"
     return f"{when}, {what} is: {', '.join(last)}.{same}{gap}"
 

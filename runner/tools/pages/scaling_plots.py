@@ -176,7 +176,7 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
     left_out = len(subject.measured) - len(bars)
     more = f" {left_out} more cells are in the table." if left_out else ""
     compared = subject.block.first.measure == "train_seconds" and timed == "train"
-    what = "Only training is compared; the rest does not shrink with more processes." if compared else ""
+    what = "Only training is compared." if compared else ""
     return f"{'; '.join(words)}. {what}{more}".strip()
 
 
@@ -262,7 +262,7 @@ def _conclusion(rows: list[Row], best: Row) -> str:
     ideal = best.first.processes / base.first.processes
     words += f", and this may be claimed; ideal is {ideal:g}" if ideal > 1 else ", and this may be claimed"
     rest = len(others) - len(claimed)
-    more = f" Of the other {rest}, none may be claimed; the table says why." if rest else ""
+    more = f" {rest} further may not be claimed; the table says why." if rest else ""
     return f"{words}.{more}"
 
 
