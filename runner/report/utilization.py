@@ -42,7 +42,7 @@ def _words(row: Row) -> str:
         elif exchange >= (before - mfu) / before / 2:
             cause = f"communication, or waiting for each other, {exchange:.0%} of the training"
         else:
-            cause = f"slower computing, and communication for {exchange:.0%} of the training"
+            cause = f"slower computing, communication {exchange:.0%}"
         return f"{cause}: MFU {mfu:.0%}, {before:.0%} with {processes(fewer)}"
     return f"compute, MFU {mfu:.0%}" if mfu >= BUSY else ""
 
