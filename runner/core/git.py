@@ -195,6 +195,16 @@ def find(folder: Path) -> Repository | None:
     return Repository(folder, Path(top), prefix, commit if is_commit(commit) else None, settings, *places, form)
 
 
+def folder_in(top: Path, prefix: str) -> Path:
+    """Return the folder of a checkout that a project is; GitError if it is not there, or behind a link."""
+    folder = top
+    for part in Path(prefix).parts:
+        folder /= part
+        if folder.is_symlink() or not folder.is_dir():
+            raise GitError(f"has no folder {one_line(prefix)}, or one behind a link")
+    return folder
+
+
 def is_commit(word: str) -> bool:
     """Return whether a word is a full hash of a commit, and so no option of git."""
     return _COMMIT.fullmatch(word) is not None

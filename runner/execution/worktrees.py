@@ -28,13 +28,13 @@ class Worktrees:
         self.made += 1
         try:
             with self._interrupts.raising():
-                prefix = self._check_out(path, commit)
+                project = git.folder_in(path, self._check_out(path, commit))
         except KeyboardInterrupt:
             raise Interrupted from None
         except git.GitError as error:
             raise RequestError(f"{commit}: cannot be checked out to {path}: {error}") from None
-        self._show_data(path / prefix)
-        return path / prefix
+        self._show_data(project)
+        return project
 
     def _check_out(self, path: Path, commit: str) -> str:
         repository = git.find(self._root)
@@ -52,7 +52,9 @@ class Worktrees:
     def _show_data(self, project: Path) -> None:
         """Link the data that was prepared in the checkout, so that it need not be prepared again."""
         with suppress(OSError):
-            if (project / DATA).is_symlink() and not (project / DATA).exists():
+            if (project / DATA).is_symlink():
+                if (project / DATA).exists():
+                    return  # it shows data of its own, into which nothing is written
                 (project / DATA).unlink()
             for entry in (self._root / DATA).iterdir():
                 if not (project / DATA / entry.name).exists():

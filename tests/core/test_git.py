@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.core import git as core_git
+from runner.core.errors import RequestError
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import worktrees
 from runner.records.repository import describe_repository
@@ -235,3 +236,24 @@ def test_an_index_that_is_a_link_is_not_followed(root: Path, tmp_path: Path) -> 
     assert found is not None
     with pytest.raises(core_git.GitError, match="git cannot be asked: "), replace(found, folder=root).view():
         pass
+
+
+def test_a_project_behind_a_link_is_not_followed(tmp_path: Path) -> None:
+    victim, root = tmp_path / "victim", tmp_path / "repository" / "sub"
+    (victim / "data").mkdir(parents=True)
+    root.mkdir(parents=True)
+    (root / "runner.toml").touch()
+    git(root.parent, "init", "-q")
+    commit_all(root.parent)
+    shutil.rmtree(root)
+    root.symlink_to(victim)
+    commit_all(root.parent)
+    commit = git(root.parent, "rev-parse", "HEAD").strip()
+    root.unlink()
+    root.mkdir()
+    (tmp_path / "scratch").mkdir()
+    found, why = Sources(root).check_out({"commit": commit}, tmp_path / "scratch", None)
+    assert (found, why) == (None, "has no folder sub/, or one behind a link")
+    with worktrees(root, Interrupts()) as trees, pytest.raises(RequestError, match="one behind a link"):
+        trees.add(commit)
+    assert list(victim.iterdir()) == [victim / "data"]

@@ -36,7 +36,7 @@ def doctor(
     --listen asks for it; then the doctors of other machines, started with --peers, also learn this one's versions and
     clock.
     """
-    from runner.core.errors import Interrupted
+    from runner.core.errors import Interrupted, RequestError
     from runner.core.yaml_writer import to_json
     from runner.definitions.settings import settings_of
     from runner.execution import signals
@@ -48,7 +48,10 @@ def doctor(
     _check_device(device)
     if listen:
         _listen(listen, port, results)
-    options = load(on, options_of(on, with_)).options
+    words = options_of(on, with_)
+    if any(word.startswith("config=") for word in words if word not in (with_ or [])):
+        raise RequestError("config: a file that the project names may start programs; give it by --with config=FILE")
+    options = load(on, words).options
     image = settings_of(project_root_or_here()).image
     request = Request(on, options, device, results, parse(peers, port) if peers else [], port, image)
     with signals.taken() as interrupts:

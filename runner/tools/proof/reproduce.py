@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 from runner import targets
 from runner.core import git
 from runner.core.errors import KitError, RequestError, RunError
+from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.definitions.plan import Plan
@@ -68,6 +69,10 @@ def require_whole(path: Path, *, anyway: bool) -> Record:
             "" if record is None else "; --anyway runs it all the same"
         )
         raise RunError(msg)
+    try:
+        Layout.parse(record.launch.layout)
+    except ValueError as error:
+        raise RunError(f"{one_line(path)}: no level: {one_line(error)}") from None
     return record
 
 

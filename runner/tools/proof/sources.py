@@ -78,8 +78,9 @@ class Sources:
             with suppress(OSError):
                 found.add(hashlib.sha256(files.read_file(self.root / name, LARGEST_LOCK)).hexdigest())
             with suppress(git.GitError), self._view_of(commit) as (repository, view):
-                lock = view.ask("cat-file", "blob", f"{commit}:{repository.prefix}{name}")
-                found.add(hashlib.sha256(lock).hexdigest())
+                place = f"{commit}:{repository.prefix}{name}"
+                if int(view.ask("cat-file", "-s", place)) <= LARGEST_LOCK:
+                    found.add(hashlib.sha256(view.ask("cat-file", "blob", place)).hexdigest())
         return found
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
@@ -95,9 +96,12 @@ class Sources:
         except git.GitError as error:
             return None, str(error)
         why = None if diff is None else apply_changes(folder, diff, settings=repository.settings)
-        if why or not (folder / repository.prefix).is_dir():
-            return None, why or f"has no folder {one_line(repository.prefix)}"
-        return folder / repository.prefix, git.unfiltered(left) if left else ""
+        if why:
+            return None, why
+        try:
+            return git.folder_in(folder, repository.prefix), git.unfiltered(left) if left else ""
+        except git.GitError as error:
+            return None, str(error)
 
     def lacks(self, commit: str) -> list[str]:
         """Name what the commit does not hold of the project's folder."""

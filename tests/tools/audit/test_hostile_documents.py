@@ -98,6 +98,13 @@ def test_sentences_are_compared_up_to_a_number_and_a_note_says_where_that_ends()
         assert reason in [str(number) for number in audit.unchecked]
 
 
+@pytest.mark.parametrize("piece", ["<!--", "<a ", '<td title="', "<![CDATA[ >", "</a ", "<!DOCTYPE x ["])
+def test_a_page_of_what_never_ends_is_read_in_time_that_grows_with_it(piece: str) -> None:
+    begin = time.process_time()
+    FORMATS["html"](piece * (1_000_000 // len(piece)), "page")
+    assert time.process_time() - begin < patient(8)
+
+
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
