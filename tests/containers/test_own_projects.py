@@ -100,8 +100,10 @@ def own(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert done.code == 0, done.snapshot
     made.define("train", "spirals.train")
     made.define("saves", "saves.py")
+    remove = ["docker", "image", "rm", "--force", IMAGE]
+    subprocess.run(remove, capture_output=True, check=False)  # that of tests that were cut off
     yield made
-    subprocess.run(["docker", "image", "rm", IMAGE], capture_output=True, check=False)
+    subprocess.run(remove, capture_output=True, check=False)
 
 
 def test_a_package_runs_in_an_image_of_its_own(own: Own) -> None:
