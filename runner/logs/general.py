@@ -70,6 +70,8 @@ class General:
         """The epoch that was named last, also by a line that is not believed."""
         self._evaluating: float | None = None
         """Where an evaluation was whose lines are in the words of the training."""
+        self._trained = 0.0
+        """Where the training was in its epoch, or in all; what goes on from there is training."""
         self._evaluations = 0
         self._evaluated: dict[str, int] = {}
         """How many evaluations there were, at the last one of each metric."""
@@ -136,9 +138,10 @@ class General:
     def _evaluates(self, places: dict[str, float], above: str) -> bool:
         """Return whether a loss, of which its line does not say the data, stands below the heading of an evaluation."""
         of, place = _section_above(above), places.get("done", places.get("step", 0))
-        evaluates = of == EVAL and places.get("epoch", self._epoch) == self._epoch
+        evaluates = of == EVAL and places.get("epoch", self._epoch) == self._epoch and not 0 < self._trained < place
         evaluates |= of == "" and self._evaluating is not None and 0 < self._evaluating < place  # it goes on
         self._evaluating = place if evaluates else None
+        self._trained = self._trained if evaluates else place
         return evaluates
 
     def read_rows(self, block: Block, start: int = 0, line: int = 0) -> None:

@@ -49,6 +49,7 @@ def test_names_beside_numbers_are_read_in_any_order_and_form(line: str) -> None:
          0.7, None),
         (["epoch 1 loss 0.9", "Validate epoch 1 loss 0.8", "epoch 2 loss 0.7", "Validate epoch 2 loss 0.6"], 0.7, 0.6),
         (["Eval begin...", "step 10/30 - loss: 0.9", "step 20/30 - loss: 0.7", "step 30/30 - loss: 0.6"], None, None),
+        (["step 10 loss 0.9", "step 20 loss 0.8", "Evaluate", "step 30 loss 0.7", "step 40 loss 0.6"], 0.6, None),
         (["epoch 1 train_loss 0.9 val_loss 0.8", "epoch 2 train_loss -nan val_loss NAN"], None, None),
     ],
 )  # fmt: skip
