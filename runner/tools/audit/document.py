@@ -1,5 +1,6 @@
 """A whole document, checked: its tables, each column that follows from others number by number, and its text."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,13 @@ from runner.tools.audit.spans import grade as graded
 from runner.tools.audit.tables import MOST_ROWS, Page, Table
 
 _NO_SOURCE = "nothing that it follows from"
+# "Speed-ups exclude the 40 s of start-up", "加速比不含启动时间"
+_LEAVES_OUT = re.compile(
+    r"(?:speed-?ups?|efficienc\w+|scaling)[^.|]{0,60}"
+    r"\b(?:exclud\w+|d(?:o|oes|id) not (?:count|include)|leaves? out|net of)\b"
+    r"|(?:加速|效率)[^。|]{0,20}(?:不含|不包括|扣除|除去)",
+    re.IGNORECASE,
+)
 
 
 def audit_file(path: Path, stdin: BinaryIO | None = None, format_: str = "") -> Audit:
@@ -65,7 +73,7 @@ class _Check:
         self._columns = columns_of(table, comma=comma)
         self._context = context_of(self._columns)
         self._means = mean_rows(self._columns)
-        self._borrowed: list[tuple[Finding, str]] = []
+        self._borrowed: list[tuple[Finding, str, set[int]]] = []
         for column in self._columns:
             if column.known():
                 self._column(column)
@@ -125,6 +133,9 @@ class _Check:
             why = verdict.reason if verdict and column.role in DERIVED else ""
             self._skip(column, row, why or reason)
             return
+        if grade == INCONSISTENT and column.role in DERIVED and _LEAVES_OUT.search(self._table.near):
+            self._skip(column, row, "the text says that it leaves out a part of what was measured")
+            return
         if grade == INCONSISTENT:
             limits = [1.0] if shift else _limits(column, row, reading, self._context)
             across = any(_other_side(quantity, value, limit) for limit in limits)
@@ -132,7 +143,9 @@ class _Check:
         self._add(column, row, quantity, (grade, value, reading.formula(row + shift)), reading.note)
         if reading.source >= 0 and self.audit.findings[-1].wrong:
             source = next(other for other in self._columns if other.index == reading.source)
-            self._borrowed.append((self.audit.findings[-1], source.name))
+            base = reading.bases[row] if reading.bases and not shift else None
+            rows = {row + 1, row + 1 if base is None else base + 1}
+            self._borrowed.append((self.audit.findings[-1], source.name, rows))
 
     def _mean(self, column: Column, row: int, quantity: Quantity, verdict: Verdict | None) -> None:
         """Grade a row of means by the other rows, or by its own times as any row."""
@@ -159,10 +172,10 @@ class _Check:
         self.audit.unchecked.append(Unchecked(**vars(cell_of(self.audit.file, column, row)), reason=reason))
 
     def _drop_what_follows_from_wrong_numbers(self) -> None:
-        """Take back that an efficiency is wrong where the speed-up that it was computed from is."""
+        """Take back that a number is wrong where the speed-up, or a throughput, that it was computed from is."""
         wrong = {(checked.column, checked.row) for checked in self.audit.findings if checked.wrong}
-        for found, source in self._borrowed:
-            if (source, found.row) in wrong:
+        for found, source, rows in self._borrowed:
+            if any((source, row) in wrong for row in rows):
                 self.audit.findings.remove(found)
                 reason = f"it follows from {source}, which is wrong in this row"
                 place = found.file, found.line, found.column, found.row, found.text

@@ -92,6 +92,7 @@ def _over(column: Column, base: Column, way: Comparison, context: Context, *, su
             same=way.same,
             bases=way.bases,
             note=shape.note,
+            source=base.index if base.role is Role.RATE else -1,
         )
 
 

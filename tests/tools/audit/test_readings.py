@@ -245,3 +245,17 @@ def test_a_speed_up_may_be_that_of_times_added_up() -> None:
 def test_a_change_in_percent_is_not_called_wrong_as_a_difference_of_times() -> None:
     rows = ("a | 6,027ms | 6,033ms | +0.1%", "b | 4,078ms | 4,070ms | -0.9%")
     assert (0.1, "inconsistent") not in wrong(table("Build | Before | After | Delta", *rows))
+
+
+def test_a_slip_in_a_throughput_accuses_no_speed_up_beside_it() -> None:
+    rows = "1 | 64 | 178 | 360 | 1.00; 2 | 64 | 184 | 969 | 1.93; 4 | 48 | 152 | 1263 | 3.51; 8 | 32 | 118 | 2169 | 6"
+    text = table("GPUs | Batch per GPU | Step time (ms) | Images/s | Speedup", *rows.split("; "))
+    assert wrong(text) == [(969, "inconsistent")]
+    assert wrong(text.replace("969", "696").replace("1.93", "2.93")) == [(2.93, "flips")]
+
+
+@pytest.mark.parametrize("words", ["Speed-ups exclude the 40 s of start-up.", "加速比不含启动时间 40 秒。"])
+def test_a_speed_up_that_leaves_out_what_its_times_hold_is_not_accused(words: str) -> None:
+    text = table("GPUs | Total time (s) | Speed-up", "1 | 540 | 1.00", "2 | 293 | 1.98", "4 | 169 | 3.88")
+    assert len(wrong(text)) == 2
+    assert not wrong(f"{words}\n\n{text}")
