@@ -168,6 +168,11 @@ def test_the_total_time_is_read_in_any_unit(line: str, seconds: float) -> None:
     assert read(*epochs("epoch {e} loss {l}"), line)["wall_time_s"]["value"] == seconds
 
 
+@pytest.mark.parametrize(("behind", "value"), [("(val)", 0.61), (" (test)", 0.61), ("[eval]", 0.61), (" (train)", 0.5)])
+def test_a_loss_with_its_data_behind_it_is_of_these(behind: str, value: float) -> None:
+    assert read(*epochs("Epoch {e}, Loss: {l}"), f"Epoch 3, Loss: 0.5{behind}")["last_train_loss"]["value"] == value
+
+
 def test_nothing_is_read_beside_the_training_that_a_dialect_reads() -> None:
     mnist = "Train Epoch: {e} [640/60000 (1%)]\tLoss: {l}"
     log = read(*epochs("epoch {e} loss 7.{e} val_acc 0.9"), *epochs(mnist), *epochs("epoch {e} loss 7.{e} val_acc 0.9"))
