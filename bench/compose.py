@@ -6,9 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.timing import in_turn, print_added, tool
+from bench.timing import ROOT, in_turn, print_added, tool
 
-ROOT = Path(__file__).resolve().parent.parent
 PAIRS = 5
 GOAL = 3.0
 WORDS = ["quickstart", "--only", "layout=1x2", "--repeat", "1", "--set", "epochs=10", "--device", "cpu"]

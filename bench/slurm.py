@@ -7,9 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.timing import in_turn, print_added, tool
+from bench.timing import ROOT, in_turn, print_added, tool
 
-ROOT = Path(__file__).resolve().parent.parent
 PAIRS = 5
 GOAL = 2.0
 LONGEST_SECONDS = 120.0
