@@ -9,7 +9,6 @@ and all of them together. The goal is 2.2 in fp32, and 4 where the device comput
 On a CPU the time is this process's own, so that other work on the machine takes none of it.
 """
 
-import math
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -18,12 +17,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import geometric_mean as mean
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from experiments.bert import data, split_per_rank
 from experiments.bert.arguments import DATA, bert_parser
 from experiments.bert.data import Batches, add_less_work, load
@@ -56,10 +55,7 @@ STAGES = {
     "used words": Stage(SHORTEST),
 }
 """By what a stage adds; "Adam by blocks" is what the programs do by default."""
-HALF = {
-    "default, bf16": Stage({"precision": "bf16"}),
-    "all, bf16": Stage({**SHORTEST, "precision": "bf16"}),
-}
+HALF = {"default, bf16": Stage({"precision": "bf16"}), "all, bf16": Stage({**SHORTEST, "precision": "bf16"})}
 
 
 def main(words: Sequence[str] = ()) -> None:
@@ -162,11 +158,6 @@ def sentences_per_second(
             trained += len(labels)
     run.synchronise()
     return trained * threads / (clock() - began)
-
-
-def mean(values: list[float]) -> float:
-    """Return the geometric mean, which suits speeds and ratios."""
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,3 @@ def bare_seconds(tensor: torch.Tensor) -> float:
     for _ in range(CALLS):
         dist.all_reduce(tensor)
     return (time.perf_counter() - began) / CALLS
-
-
-if __name__ == "__main__":
-    main()

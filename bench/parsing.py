@@ -24,13 +24,13 @@ def main() -> None:
     mixed = b"".join(line + b"step %d: loss 0.123\n" % number for number, line in enumerate(events))
     broken = b"".join(line + (b":::MLLOG {torn\n" if number % 150 == 0 else b"") for number, line in enumerate(events))
     typer = typer_cost().cpu_seconds
-    rates = {name: _rate(data) for name, data in _named(clean, mixed, broken).items()}
+    logs = {"events alone": clean, "with foreign lines": mixed, "with broken lines": broken}
+    rates = {name: _rate(data) for name, data in logs.items()}
     shown = ", ".join(f"{name} {rate:.0f} MB/s ({rate * typer:.0f})" for name, rate in rates.items())
     print(
         f"parsing: {shown} (goal: {GOAL} MB/s and more; in parentheses MB in the time of import typer, "
         f"{typer:.3f} s of CPU), best of {ROUNDS}"
     )
-
     _foreign()
 
 
@@ -82,10 +82,6 @@ def _trainer(number: int, dice: random.Random) -> bytes:
         dice.random() * 1e-4,
         number / 500,
     )
-
-
-def _named(clean: bytes, mixed: bytes, broken: bytes) -> dict[str, bytes]:
-    return {"events alone": clean, "with foreign lines": mixed, "with broken lines": broken}
 
 
 def _rate(data: bytes) -> float:

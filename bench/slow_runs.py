@@ -4,7 +4,6 @@ import itertools
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -217,15 +216,3 @@ def two_hosts(rate: str) -> Iterator[list[str]]:
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-def main() -> None:
-    """Make one run of a kind in a folder, for a look at its record: `python -m bench.slow_runs KIND FOLDER`."""
-    kind, folder = sys.argv[1:]
-    Path(folder).mkdir()
-    for finding in found_in(KINDS[kind](Path(folder))):
-        print(finding)
-
-
-if __name__ == "__main__":
-    main()

@@ -30,7 +30,8 @@ def main() -> None:
             results = Path(folder, "results")
             write_records(results, count)
             typers, ours, memory = zip(*(_pair(results) for _ in range(PAIRS)), strict=True)
-            page = _report(results)
+            words = ["report", str(results), "-o", str(results.with_name("report.html"))]
+            page = cost([sys.executable, "-m", "runner", *words])
         print(
             f"summary: {count:,} records in times of import typer: {in_typers(median(ours), median(typers))}, "
             f"{max(memory):.0f} MB (goal: {seconds} CPU s, {megabytes} MB), medians of {PAIRS} pairs"
@@ -48,11 +49,6 @@ def _pair(results: Path) -> tuple[Cost, Cost, float]:
     return typer, ours, int(peak.read_text().split()[1]) / 1024
 
 
-def _report(results: Path) -> Cost:
-    """Return what a page of all these records takes."""
-    return cost([sys.executable, "-m", "runner", "report", str(results), "-o", str(results.with_name("report.html"))])
-
-
 def write_records(results: Path, count: int) -> None:
     """Make records as a lab would have them: cells of three repeats, some hundred experiments, real sizes."""
     for number in range(count):
@@ -67,14 +63,7 @@ def write_records(results: Path, count: int) -> None:
 def _record(name: str, layout: str, number: int) -> Record:
     processes = int(layout[0]) * int(layout[2])
     seconds = 100 / processes * (1 + number % 7 / 100)
-    facts = {
-        "device_name": "A GPU",
-        "torch": "2.3.1",
-        "python": "3.11.7",
-        "nccl": "2.20.5",
-        "threads": 1,
-        "devices": 1,
-    }
+    facts = {"device_name": "A GPU", "torch": "2.3.1", "python": "3.11.7", "nccl": "2.20.5", "threads": 1, "devices": 1}
     axes = {"backend": "nccl", "variant": number // 12 % 10}
     launch = Launch(
         schema=SCHEMA,
@@ -91,11 +80,7 @@ def _record(name: str, layout: str, number: int) -> Record:
         measure="train_seconds",
         device="cuda",
         timeout_seconds=1800,
-        definition={
-            "name": name,
-            "summary": "A question",
-            "matrix": {"layout": ["1x1", "1x2", "1x4", "2x4"]},
-        },
+        definition={"name": name, "summary": "A question", "matrix": {"layout": ["1x1", "1x2", "1x4", "2x4"]}},
         definition_sha256=f"{name:0>64}",
         argv=[["torchrun", "-m", "experiments.mnist.ddp", "--epochs", "15"]],
         started=f"2026-11-21T00:00:{number % 60:02}+00:00",
@@ -114,13 +99,7 @@ def _record(name: str, layout: str, number: int) -> Record:
         metrics={"train_seconds": seconds, "final_accuracy": 0.99, "best_accuracy": 0.991},
         facts={"eval_samples": 10_000, "global_batch_size": 512, "data_sha256": "0" * 64},
         epochs=[
-            {
-                "epoch_num": epoch,
-                "train_seconds": seconds / 15,
-                "trained_samples": 60_000,
-                "steps": 118,
-                "loss": 0.1,
-            }
+            {"epoch_num": epoch, "train_seconds": seconds / 15, "trained_samples": 60_000, "steps": 118, "loss": 0.1}
             for epoch in range(1, 16)
         ],
         events={"seen": 60 * processes, "expected": 60 * processes, "malformed": 0},

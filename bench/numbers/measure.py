@@ -57,9 +57,9 @@ class Difference:
     last: float
 
 
-def train(change: Change, epochs: int, seed: int = 1) -> Curve:
+def train(change: Change, epochs: int) -> Curve:
     """Run one training to its end; SystemExit with its last words if it fails."""
-    args = {**ARGS, "epochs": str(epochs), "seed": str(seed), "threads": "1", "peak-milliseconds": "0", **change.args}
+    args = {**ARGS, "epochs": str(epochs), "seed": "1", "threads": "1", "peak-milliseconds": "0", **change.args}
     words = [word for key, value in args.items() for word in (f"--{key}", value)]
     with tempfile.TemporaryDirectory() as folder:
         launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(change.processes)]

@@ -61,7 +61,7 @@ class Kept(Report):
         """Keep the accuracy of the last epoch, and report as always."""
         super().finish(model)
         ended.update(accuracy=self.accuracies[-1], samples=len(self.data.test), rank=self.run.rank)
-        ended.update(parameters=self.run.require_equal_parameters(model), threads=torch.get_num_threads())
+        ended.update(parameters=self.run.require_equal_parameters(model))
 
 
 def build_contiguous(args: Namespace, run: Run) -> nn.Module:
