@@ -4,7 +4,7 @@ import argparse
 from importlib import import_module
 
 PARTS = (
-    *("startup", "parsing", "summary", "loader", "load", "marks", "collectives", "bert", "efficiency", "overhead"),
+    *("startup", "parsing", "summary", "load", "marks", "collectives", "bert", "efficiency", "overhead"),
     *("first-step", "compose", "ssh", "slurm", "nodes"),
 )
 

@@ -29,11 +29,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from bench.loader import load
+from experiments.mnist import data
 from experiments.mnist.arguments import DATA, mnist_parser
-from experiments.mnist.data import Batches
 from experiments.mnist.training import build_model, build_optimizer
 from trainkit.communication.gradients import OneMachine
+from trainkit.errors import Refusal
 from trainkit.run import Run, make_repeatable
 
 BATCH, STEPS, GOAL = 512, 4, 0.9
@@ -82,7 +82,7 @@ def of_rank(words: Sequence[str]) -> None:
 def prepared(args: Namespace, run: Run) -> dict[str, Callable[[], None]]:
     """Return what each turn repeats: `STEPS` steps of a model of its own."""
     own = [dist.new_group([rank]) for rank in range(run.world_size)][run.rank]
-    batches = list(islice(Batches(load(args, run), args, run, BATCH * run.world_size).epoch(1), STEPS))
+    batches = list(islice(data.Batches(load(args, run), args, run, BATCH * run.world_size).epoch(1), STEPS))
 
     def trained(wrapped: Callable[[nn.Module], nn.Module]) -> Callable[[], None]:
         bare = build_model(args, run)
@@ -101,6 +101,17 @@ def prepared(args: Namespace, run: Run) -> dict[str, Callable[[], None]]:
     for name, view in EXCHANGING.items():
         turns[name] = trained(partial(DistributedDataParallel, gradient_as_bucket_view=view))
     return {**turns, SHARED: trained(lambda bare: OneMachine(run, bare).model)}
+
+
+def load(args: Namespace, run: Run) -> data.Samples:
+    """Return MNIST's training set or, if it is not there, noise of the same shapes."""
+    try:
+        return data.load(args, run).train
+    except Refusal as refusal:
+        print(f"synthetic images of MNIST's shapes are used: {refusal}")
+        count, side = data.COUNTS["mnist"][0], data.SIDE
+        pixels = torch.randint(256, (count, side, side), dtype=torch.uint8)
+        return data.Samples(pixels, torch.randint(10, (count,)), *data.NORMALISE["mnist"])
 
 
 def milliseconds(steps: Callable[[], None], *, idle: bool) -> tuple[float, float]:
