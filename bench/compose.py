@@ -3,13 +3,13 @@
 import os
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
-from bench.timing import ROOT, in_turn, print_added, tool
+from bench.timing import in_turn, print_added, timed, tool
 
 PAIRS = 5
 GOAL = 3.0
+OWNER = {"KIT_UID": str(os.getuid()), "KIT_GID": str(os.getgid())}
 WORDS = ["quickstart", "--only", "layout=1x2", "--repeat", "1", "--set", "epochs=10", "--device", "cpu"]
 
 
@@ -26,7 +26,7 @@ def main() -> None:
 
 def run(results: Path) -> tuple[float, Path]:
     """Time the runner; return the seconds and the compose file that it kept."""
-    seconds = timed([tool("runner"), "run", *WORDS, "--on", "compose", "--results", str(results)])
+    seconds = timed([tool("runner"), "run", *WORDS, "--on", "compose", "--results", str(results)], **OWNER)
     (kept,) = results.glob("*/*/request/compose.yaml")
     return seconds, kept
 
@@ -35,14 +35,6 @@ def up(file: Path) -> float:
     """Time `up`; then take the containers away, outside of the clock."""
     (file.parents[1] / "raw" / "node0").mkdir(exist_ok=True)  # the run took it away, empty
     words = ["docker", "compose", "-f", str(file), "-p", "kit-bench"]
-    seconds = timed([*words, "up"])
-    timed([*words, "down"])
+    seconds = timed([*words, "up"], **OWNER)
+    timed([*words, "down"], **OWNER)
     return seconds
-
-
-def timed(words: list[str]) -> float:
-    """Run a command to its end."""
-    owner = {"KIT_UID": str(os.getuid()), "KIT_GID": str(os.getgid())}
-    began = time.monotonic()
-    subprocess.run(words, cwd=ROOT, env={**os.environ, **owner}, capture_output=True, check=True)
-    return time.monotonic() - began

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.timing import ROOT, in_turn, print_added, tool
+from bench.timing import ROOT, in_turn, print_added, timed, tool
 
 PAIRS = 5
 GOAL = 2.0
@@ -31,19 +31,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         pairs = in_turn(
-            lambda: by_runner(Path(folder, "results")),
+            lambda: timed([tool("runner"), "run", *WORDS, "--on", "slurm", "--results", f"{folder}/results"]),
             lambda: by_hand(Path(tempfile.mkdtemp(dir=folder), "done")),
             PAIRS,
         )
     print_added("slurm", "a batch job with plain torchrun on two nodes", pairs, GOAL)
-
-
-def by_runner(results: Path) -> float:
-    """Time the runner."""
-    began = time.monotonic()
-    words = [tool("runner"), "run", *WORDS, "--on", "slurm", "--results", str(results)]
-    subprocess.run(words, cwd=ROOT, capture_output=True, check=True)
-    return time.monotonic() - began
 
 
 def by_hand(done: Path) -> float:

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.timing import ROOT, in_turn, print_added, tool
+from bench.timing import ROOT, in_turn, print_added, timed, tool
 
 PAIRS = 5
 GOAL = 2.0
@@ -33,9 +33,7 @@ def main() -> None:
 def by_runner(config: str, results: Path) -> float:
     """Time the runner."""
     places = ["--with", f"hosts={','.join(HOSTS)}", "--with", f"config={config}", "--results", str(results)]
-    began = time.monotonic()
-    subprocess.run([tool("runner"), "run", *WORDS, "--on", "ssh", *places], cwd=ROOT, capture_output=True, check=True)
-    return time.monotonic() - began
+    return timed([tool("runner"), "run", *WORDS, "--on", "ssh", *places])
 
 
 def by_hand(config: str) -> float:

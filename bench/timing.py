@@ -101,6 +101,13 @@ def in_turn(
     return pairs
 
 
+def timed(words: list[str], **variables: str) -> float:
+    """Run a command to its end, with further environment variables; return the seconds."""
+    began = time.monotonic()
+    subprocess.run(words, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, check=True)
+    return time.monotonic() - began
+
+
 def print_added(target: str, bare: str, pairs: list[tuple[float, float]], goal: float) -> None:
     """Print how many seconds the runner adds to what it is compared with: the median, and each pair's."""
     added = [ours - plain for ours, plain in pairs]

@@ -16,8 +16,6 @@ _LONGEST_NAME = 100
 _RANDOM_LENGTH = 20
 _RANDOM_LETTERS = 12
 _HEADER = r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-
-
 _FORMS = tuple(
     (hints, re.compile(pattern))
     for hints, pattern in (

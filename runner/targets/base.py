@@ -13,6 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -23,10 +24,11 @@ from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
-from runner.targets.node_view import NodeView, at_once
+from runner.targets.node_view import NodeView
 
 SIGNALLED = 128
 """What the init of a container adds to the number of a signal that ended its process."""
+_MOST_AT_ONCE = 16
 
 
 class Line(NamedTuple):
@@ -202,7 +204,8 @@ class Handle(ABC):
         """
         idle = {view.node: view for view in self.idle()}
         running = [node for node in self.nodes if node.number not in idle]
-        seen = at_once(lambda node: node.look(abort=abort), running)
+        with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+            seen = list(pool.map(lambda node: node.look(abort=abort), running))
         return sorted([*seen, *idle.values()], key=lambda view: view.node)
 
     @abstractmethod

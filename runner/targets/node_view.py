@@ -5,22 +5,17 @@ from __future__ import annotations
 import base64
 import sys
 import zlib
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from runner.core.text import one_line
 from runner.targets import look
 
-_Node = TypeVar("_Node")
 SECONDS = 12.0
 """How long a look may take, with the start of whatever carries it."""
 LARGEST = 4_000_000
-MOST_AT_ONCE = 16
 _FIRST_PYTHON = 'p=$(command -v python3 || command -v python) || exit 127; exec "$p" -I -c "$0" "$@"'
 _UNPACKED = "import base64, zlib; exec(zlib.decompress(base64.b64decode('{}')))"
 """A pod gets its command in the address of a request, which should be short."""
@@ -126,12 +121,6 @@ def view(node: int, output: bytes) -> NodeView:
         return NodeView(node, read(output))
     except ValueError as error:
         return NodeView(node, trouble=str(error))
-
-
-def at_once(look: Callable[[_Node], NodeView], nodes: Iterable[_Node]) -> list[NodeView]:
-    """Look at many nodes, some at the same time."""
-    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-        return list(pool.map(look, nodes))
 
 
 def script() -> str:

@@ -1,6 +1,6 @@
 """A node of a layout in torchrun's words: the same command on every node, all else in its environment."""
 
-from itertools import accumulate
+from itertools import count, islice
 
 from runner.core.layout import Layout
 from runner.definitions.plan import Cell
@@ -65,8 +65,5 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
 
 def device_ids(layout: Layout, devices: int) -> list[list[str]]:
     """Give each node GPUs of its own on a machine that all of them share; `devices` are the GPUs of each process."""
-    ends = list(accumulate(processes * devices for processes in layout.processes))
-    return [
-        [str(number) for number in range(end - processes * devices, end)]
-        for end, processes in zip(ends, layout.processes, strict=True)
-    ]
+    ids = map(str, count())
+    return [list(islice(ids, processes * devices)) for processes in layout.processes]

@@ -6,6 +6,7 @@ A digest is only ever read from an engine that holds the image.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.core.errors import RequestError
@@ -15,8 +16,6 @@ from runner.targets.compose.engine import find_image
 from trainkit import files
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from docker import DockerClient
 
 LOCK = "containers/image.lock"

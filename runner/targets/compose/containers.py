@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,8 +19,6 @@ from runner.targets.base import SIGNALLED, FollowedNode, exit_of
 from runner.targets.node_view import NodeView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from docker import DockerClient
     from docker.models.containers import Container
 

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ from runner.core.text import one_line
 from runner.targets.compose.containers import made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from docker import DockerClient
     from docker.models.images import Image
 

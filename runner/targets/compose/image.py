@@ -9,13 +9,16 @@ import io
 import os
 import subprocess
 import tarfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from runner.core import git
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.definitions.settings import DOCKERFILE
+from runner.definitions.plan import Run
+from runner.definitions.settings import DOCKERFILE, Settings
 from runner.records.repository import describe_repository
 from runner.targets.compose import engine
 from runner.targets.compose.base_images import LOCK as BASE_LOCK
@@ -26,14 +29,8 @@ from trainkit.files import is_file, open_file, read_file
 from trainkit.sources import LIBRARY, read_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
     from docker import DockerClient
     from docker.models.images import Image
-
-    from runner.definitions.plan import Run
-    from runner.definitions.settings import Settings
 
 LOCK = "requirements/runtime.lock"
 LARGEST_LOCK = 10_000_000
@@ -183,10 +180,7 @@ def _files(
     with made(client, image, ["/nothing"], network_mode="none") as container:
         try:
             # Only the stream may hold the chunks: closing it ends the connection.
-            with (
-                _Stream(container.get_archive(WORKSPACE)[0]) as stream,
-                tarfile.open(fileobj=stream, mode="r|") as tar,
-            ):
+            with _Stream(container.get_archive(WORKSPACE)[0]) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
                 yield regular(tar)
         except tarfile.TarError as error:
             raise RequestError(one_line(f"the files of image {image} cannot be read: {error}")) from None

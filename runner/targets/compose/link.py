@@ -6,6 +6,7 @@ A short-lived container in the network namespace of each node's makes the queue;
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from runner.targets.compose import shape
 from runner.targets.compose.containers import LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from docker import DockerClient
     from docker.models.containers import Container
 

@@ -125,14 +125,7 @@ class Compose(Target[ComposeSpec]):
             )
             for number, node in enumerate(nodes)
         }
-        return ComposeSpec(
-            nodes,
-            root,
-            run.device,
-            asdict(self.options),
-            run=run,
-            services=services,
-        )
+        return ComposeSpec(nodes, root, run.device, asdict(self.options), run=run, services=services)
 
     def preflight(self, spec: ComposeSpec) -> None:
         """Look for an engine on this machine, for Compose and, on cuda, for the engine's GPU driver."""

@@ -62,11 +62,7 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]
         "metadata": metadata(run, name),
         "spec": {
             "nprocPerNode": str(processes[0]),
-            "runPolicy": {
-                "cleanPodPolicy": cleaned,
-                **deadline(options),
-                "ttlSecondsAfterFinished": KEPT_SECONDS,
-            },
+            "runPolicy": {"cleanPodPolicy": cleaned, **deadline(options), "ttlSecondsAfterFinished": KEPT_SECONDS},
             "pytorchReplicaSpecs": replicas,
         },
     }
