@@ -12,8 +12,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -32,19 +30,23 @@ def main() -> None:
     reasons: dict[str, str] = {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     stopped = False
-    with busy_loops(args.busy):
-        try:
-            for number in range(1, args.times + 1):
-                began = time.monotonic()
-                outcomes = one_round(args.words)
-                failures = {test: reason for test, reason in outcomes.items() if reason is not None}
-                tried.update(outcomes.keys())
-                failed.update(failures.keys())
-                reasons.update(failures)
-                seconds = time.monotonic() - began
-                print(f"round {number}: {len(failures)} of {len(outcomes)} tests failed, {seconds:.0f} s", flush=True)
-        except KeyboardInterrupt:
-            stopped = True
+    loops = [subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) for _ in range(args.busy)]
+    try:
+        for number in range(1, args.times + 1):
+            began = time.monotonic()
+            outcomes = one_round(args.words)
+            failures = {test: reason for test, reason in outcomes.items() if reason is not None}
+            tried.update(outcomes.keys())
+            failed.update(failures.keys())
+            reasons.update(failures)
+            seconds = time.monotonic() - began
+            print(f"round {number}: {len(failures)} of {len(outcomes)} tests failed, {seconds:.0f} s", flush=True)
+    except KeyboardInterrupt:
+        stopped = True
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
     for test, count in failed.most_common():
         print(f"{count} of {tried[test]}  {test}\n    {reasons[test]}")
     print(f"{len(failed)} of {len(tried)} tests failed at least once")
@@ -73,18 +75,6 @@ def one_round(words: list[str]) -> dict[str, str | None]:
     if code and not any(outcomes.values()):
         outcomes["pytest"] = f"it ended with {code}, and no test failed"
     return outcomes
-
-
-@contextmanager
-def busy_loops(count: int) -> Iterator[None]:
-    """Keep so many processes busy."""
-    loops = [subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 if __name__ == "__main__":

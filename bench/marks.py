@@ -11,9 +11,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
 
 from bench.timing import in_turn, interval
+from experiments.mnist.model import MODELS
+from trainkit import distributed
+from trainkit.ddp_time import find_ddp
+from trainkit.epochs import Totals
+from trainkit.run import make_repeatable
 from trainkit.time_use import TimeUse
 
 PAIRS = 60
@@ -25,14 +33,6 @@ GOAL = 1.0
 
 def main() -> None:
     """Print what the marks add to a step and to an epoch, and how much of a step of MNIST's usual model that is."""
-    import torch  # seconds
-    from torch import nn
-
-    from experiments.mnist.model import MODELS
-    from trainkit import distributed
-    from trainkit.ddp_time import find_ddp
-    from trainkit.run import make_repeatable
-
     device = torch.device("cpu")
     make_repeatable(device, 1)
     distributed.join_process_group("gloo", distributed.Place(), device)
@@ -61,12 +61,6 @@ def main() -> None:
 
 def _steps(model: Any, batch: tuple[Tensor, Tensor], steps: int, use: TimeUse | None = None) -> Callable[[], None]:
     """Return what trains some steps by DDP in one process, with marks if there is where to put them."""
-    import torch
-    from torch.nn.functional import cross_entropy
-    from torch.nn.parallel import DistributedDataParallel
-
-    from trainkit.epochs import Totals
-
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(ddp.parameters())
 
