@@ -28,6 +28,8 @@ from runner.targets.node_view import NodeView
 
 SIGNALLED = 128
 """What the init of a container adds to the number of a signal that ended its process."""
+BEYOND_SECONDS = 600
+"""A cluster itself ends a job so long after the run's own time-out: for a runner that is killed."""
 _MOST_AT_ONCE = 16
 
 

@@ -157,7 +157,7 @@ def _compose(file: Rendered, bases: dict[str, str], settings: Settings) -> str:
             binds={f"{WORKSPACE}/results": "../results", f"{WORKSPACE}/{data}": "../data"},
             gpus=gpus,
             nodes=layout.nodes,
-            build=build(file.device, "..", bases, settings.dockerfile),
+            build=build(file.device, bases, settings.dockerfile),
         )
     short = re.sub(r"[^a-z0-9-]+", "-", settings.image.rpartition("/")[2]).strip("-") or "kit"
     document: dict[str, Any] = {"name": f"{short}-{file.name}", "services": services}

@@ -33,12 +33,7 @@ class Tail:
         self._folder = folder
         self._path: Path | None = None
         self._offset = 0
-        self._lines = BoundedLines()
-
-    @property
-    def cut(self) -> int:
-        """How many lines were longer than what is looked at."""
-        return self._lines.cut
+        self.lines = BoundedLines()
 
     def read(self, *, to_end: bool = False) -> Iterator[Line | None]:
         """Yield the whole lines that are new, with None between blocks; with `to_end`, the unfinished last line too."""
@@ -55,10 +50,10 @@ class Tail:
             file.seek(self._offset)
             while self._offset < size and (block := file.read(min(BLOCK_BYTES, size - self._offset))):
                 self._offset += len(block)
-                yield from self._as_lines(self._lines.feed(block))
+                yield from self._as_lines(self.lines.feed(block))
                 yield None
         if to_end:
-            yield from self._as_lines(self._lines.finish())
+            yield from self._as_lines(self.lines.finish())
 
     def _as_lines(self, texts: list[bytes]) -> Iterator[Line]:
         return (Line(self.node, self.local_rank, text) for text in texts if text)
@@ -85,8 +80,8 @@ class WorkersHandle(Handle):
         yield from self._finish()
         for tail in self._tails:
             yield from tail.read(to_end=True)
-            if tail.cut:
-                yield Note(cut_note(f"process {tail.local_rank} of node {tail.node}", tail.cut))
+            if tail.lines.cut:
+                yield Note(cut_note(f"process {tail.local_rank} of node {tail.node}", tail.lines.cut))
         if self.left:
             yield Note(self.left)
 

@@ -79,13 +79,13 @@ def service(
     }
 
 
-def build(device: str, context: str, bases: dict[str, str], dockerfile: str = DOCKERFILE) -> dict[str, Any]:
+def build(device: str, bases: dict[str, str], dockerfile: str) -> dict[str, Any]:
     """Describe how the image of a device is made from the project's folder and a base image."""
     base = BASES[device]
     args = {base: f"${{{base}:-{bases[base]}}}"}
     args |= {name: f"${{{name}:-}}" for name in ([REVISION, "TORCH_CPU"] if device == "cpu" else [REVISION])}
     file = {} if dockerfile == DOCKERFILE else {"dockerfile": literal(dockerfile)}
-    return {"context": context, **file, "target": STAGES[device], "args": args}
+    return {"context": "..", **file, "target": STAGES[device], "args": args}
 
 
 def literal(text: str) -> str:

@@ -8,7 +8,7 @@ from runner.core.layout import Layout
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
-from runner.targets.base import LaunchSpec, Target
+from runner.targets.base import BEYOND_SECONDS, LaunchSpec, Target
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
 from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, name_of, pod_templates
@@ -16,8 +16,6 @@ from runner.targets.kubernetes.lifecycle import JobHandle, end_remains
 from runner.targets.kubernetes.pod_spec import Options, PodOptions
 from runner.targets.torchrun import node_specs
 
-_BEYOND_SECONDS = 600
-"""The cluster ends a job so long after the run's own time-out: for a runner that is killed."""
 _HEADER = """One run as it was started. Again: kubectl create -n {namespace} -f job.yaml"""
 
 
@@ -54,7 +52,7 @@ class Kubernetes(Target[KubernetesSpec]):
 
     def spec(self, run: Run) -> KubernetesSpec:
         """Build the job of a run; RequestError for quantities and layouts that it cannot have."""
-        deadline = round(run.experiment.timeout_seconds) + _BEYOND_SECONDS
+        deadline = round(run.experiment.timeout_seconds) + BEYOND_SECONDS
         pod_options = PodOptions(**asdict(self.options), deadline_seconds=deadline)
         pod_options.check()
         spec = KubernetesSpec(

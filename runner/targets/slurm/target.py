@@ -10,14 +10,12 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
-from runner.targets.base import LaunchSpec, Target, option
+from runner.targets.base import BEYOND_SECONDS, LaunchSpec, Target, option
 from runner.targets.slurm import commands
 from runner.targets.slurm.handle import SlurmHandle
 from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
 from runner.targets.torchrun import node_specs
 
-_BEYOND_SECONDS = 600
-"""Slurm ends a job so long after the run's own time-out: for a runner that is killed."""
 _TIME = re.compile(r"\d{1,6}(:\d{2}){0,2}|\d{1,4}-\d{1,2}(:\d{2}){0,2}")
 _DIRECTIVES = ("partition", "account", "qos", "constraint", "reservation", "nodelist", "exclude", "mem")
 
@@ -81,7 +79,7 @@ class Slurm(Target[SlurmSpec]):
                 raise RequestError(
                     f"--with {name}={getattr(options, name)}: it has a quote or a backslash, which sbatch cannot read"
                 )
-        minutes = math.ceil((run.experiment.timeout_seconds + _BEYOND_SECONDS) / 60)
+        minutes = math.ceil((run.experiment.timeout_seconds + BEYOND_SECONDS) / 60)
         chosen = {name: getattr(options, name) for name in _DIRECTIVES if getattr(options, name)}
         directives = tuple({"time": options.time or str(minutes), **chosen}.items())
         python = options.python or ("python3" if options.container else "")
