@@ -15,8 +15,6 @@ from runner.cli.commands import FURTHER, MAIN, load, summaries
 from runner.cli.exit import ended_by_signals, explain, leave
 from runner.cli.lines import show, show_document
 
-_PANELS = {"Commands": MAIN, "Further commands": FURTHER}
-
 
 class _Commands(TyperGroup):
     """The commands by their names and summaries; one that is called is imported then."""
@@ -41,7 +39,7 @@ class _Commands(TyperGroup):
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Show what most people need, and then the rest."""
-        for title, table in _PANELS.items():
+        for title, table in (("Commands", MAIN), ("Further commands", FURTHER)):
             with formatter.section(title):
                 formatter.write_dl(list(summaries(table).items()))
 

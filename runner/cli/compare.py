@@ -22,13 +22,14 @@ from runner.cli.options import (
     project_root_or_here,
 )
 from runner.core.errors import RequestError
-from runner.execution.compare import Choices, Kind
+from runner.execution import signals
+from runner.execution.compare import Choices, Kind, kind_of, run_in_turn, version_of
+from runner.execution.worktrees import worktrees
 from runner.report.run_summary import RunSummary
-from runner.report.two_sides import Verdict
+from runner.report.two_sides import Verdict, exit_code, judge
 
 REPEATS = 6
 """Three times ABBA."""
-_LARGEST_DETECT = 1.0
 _FOR_VERSIONS = "is for versions that are run; two folders of results are compared as they are"
 _SIDE = "A folder of results; or a commit, branch or tag, `.` for the uncommitted project, a .yaml file, or an image."
 
@@ -56,9 +57,6 @@ def compare(
     Two folders of results are compared as they are. Anything else is run first, A and B in turn. Exit code 0: no
     difference of the size asked for, or B is faster; 1: B is slower, or a run that was made failed; 4: undecided.
     """
-    from runner.execution.compare import kind_of
-    from runner.report.two_sides import exit_code, judge
-
     if json and markdown:
         raise RequestError("--json and --markdown: choose one of them")
     share = _share(detect)
@@ -110,7 +108,7 @@ def _share(text: str) -> float:
         value = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
     except ValueError:
         value = 0.0
-    if not 0 < value <= _LARGEST_DETECT:
+    if not 0 < value <= 1:
         raise RequestError(f"--detect {text}: write a difference between 0% and 100%, for example 5%")
     return value
 
@@ -136,9 +134,6 @@ def _run(
 ) -> tuple[tuple[str, str], tuple[list[RunSummary], list[RunSummary]]]:
     """Run both sides in turn; a signal ends that, and the worktrees are removed all the same."""
     from runner.cli.terminal import Screen
-    from runner.execution import signals
-    from runner.execution.compare import run_in_turn, version_of
-    from runner.execution.worktrees import worktrees
 
     with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts) as trees:
         a, b = (version_of(word, kind, choices, root, trees) for word, kind in zip(words, kinds, strict=True))

@@ -6,12 +6,11 @@ from runner.cli.columns import show_rows
 from runner.cli.lines import say
 from runner.cli.options import project_root, show_project
 from runner.core.errors import RequestError
+from runner.definitions import experiment as definition
 
 
 def list_() -> None:
     """Show the experiments."""
-    from runner.definitions import experiment as definition
-
     root = project_root()
     rows: list[tuple[str, ...]] = []
     broken: list[RequestError] = []

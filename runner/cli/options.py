@@ -1,6 +1,7 @@
 """The words that several commands take, and what they stand for."""
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -9,15 +10,14 @@ import typer
 from runner.cli.lines import say
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.definitions.experiment import Experiment
-from runner.definitions.plan import Plan
+from runner.definitions import experiment as definition
+from runner.definitions.plan import Plan, make_plan
+from runner.definitions.settings import find_project, nearest, settings_of
 
 
 def complete_experiment(begun: str) -> list[str]:
     """Complete an experiment's name."""
-    from runner.definitions.experiment import files
-
-    return [path.stem for path in files(project_root_or_here()) if path.stem.startswith(begun)]
+    return [path.stem for path in definition.files(project_root_or_here()) if path.stem.startswith(begun)]
 
 
 def complete_target(begun: str) -> list[str]:
@@ -71,17 +71,12 @@ def plan_of(
     device: str,
 ) -> Plan:
     """Make the plan that the words ask for."""
-    from runner.definitions.plan import make_plan
-
     chosen = device_of(device)
     return make_plan(experiment_of(name), device=chosen, layouts=layouts, only=only, changes=change, repeat=repeat)
 
 
-def experiment_of(name: str) -> Experiment:
+def experiment_of(name: str) -> definition.Experiment:
     """Load an experiment."""
-    from runner.definitions import experiment as definition
-    from runner.definitions.settings import nearest
-
     if nearest(here()) is None and not name.endswith((".yaml", ".yml")):
         meant = did_you_mean(f"{name}.py", sorted(path.name for path in here().glob("*.py")))
         raise RequestError(
@@ -102,10 +97,9 @@ def is_script(word: str) -> bool:
 
 def device_of(word: str) -> str:
     """Choose a device."""
-    from runner.definitions.experiment import DEVICES
     from runner.records.provenance import gpus
 
-    known = ("auto", *DEVICES)
+    known = ("auto", *definition.DEVICES)
     if word not in known:
         raise RequestError(f"--device {word}: unknown{did_you_mean(word, known)}")
     if word == "auto":
@@ -115,32 +109,23 @@ def device_of(word: str) -> str:
 
 def show_project() -> None:
     """Print which project this is, and by which file."""
-    from runner.definitions.settings import find_project
-
     settings = find_project(here())
     say(f"project {settings.root} ({settings.source.name if settings.source else 'no settings'})")
 
 
 def project_root() -> Path:
     """Return the project's folder."""
-    from runner.definitions.settings import find_project
-
     return find_project(here()).root
 
 
 def project_root_or_here() -> Path:
     """Return the project's folder; the current one if it is in no project."""
-    from runner.definitions.settings import nearest
-
     found = nearest(here())
     return found.root if found else here()
 
 
 def options_of(target: str, words: list[str] | None) -> list[str]:
     """Return the `name=value` words for a target: those of the command line, then those of the project's settings."""
-    from dataclasses import fields
-
-    from runner.definitions.settings import settings_of
     from runner.targets import find
 
     given = list(words or [])

@@ -9,7 +9,8 @@ import typer
 from runner.cli.columns import show_rows
 from runner.cli.options import project_root
 from runner.core.errors import Interrupted
-from runner.execution.signals import Interrupts
+from runner.definitions import data as of_families
+from runner.execution import signals
 
 _SECONDS_TO_END = 10
 SETTINGS = {"allow_interspersed_args": False}
@@ -28,21 +29,17 @@ def prepare(
 
     It is checked to the last byte. No run ever downloads anything.
     """
-    from runner.definitions import data as of_families
-
     root = project_root()
     if data is None:
         rows: list[tuple[str, ...]] = [(name, f"runner prepare {name} --help") for name in of_families.families(root)]
         show_rows(rows)
         return
     command = of_families.prepare_command(root, data, words or [])
-    from runner.execution import signals
-
     with signals.taken() as interrupts:
         raise typer.Exit(_run(command, of_families.environment(root), interrupts))
 
 
-def _run(command: list[str], environment: dict[str, str], interrupts: Interrupts) -> int:
+def _run(command: list[str], environment: dict[str, str], interrupts: signals.Interrupts) -> int:
     """Run a program that has our terminal; Ctrl-C ends it, and then us."""
     with subprocess.Popen(command, env=environment) as process:
         try:

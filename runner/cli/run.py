@@ -23,8 +23,9 @@ from runner.cli.options import (
     options_of,
     plan_of,
 )
+from runner.core.capabilities import capability
 from runner.core.errors import RequestError, RunError
-from runner.definitions.plan import Plan
+from runner.definitions.plan import Plan, make_plan
 from runner.records.schema import Record
 
 _WHAT = "A name that `runner list` shows, a .yaml file, or a training script: train.py, whose args come after `--`."
@@ -100,9 +101,6 @@ def _plan_of_script(
     start: bool,
 ) -> Plan:
     """Plan the runs of a script that has no definition."""
-    from runner.core.capabilities import capability
-    from runner.definitions.plan import make_plan
-
     scripts = capability("script")
     if scripts is None:
         raise RequestError(f"{script}: this kit lacks runner/tools/init, which runs scripts without a definition")

@@ -10,7 +10,7 @@ from runner.cli.lines import say, show_document
 from runner.core.capabilities import capability
 from runner.core.errors import RequestError
 from runner.report.rows import Block
-from runner.report.table import Table
+from runner.report.table import Table, to_table
 
 
 def summarize(
@@ -51,7 +51,6 @@ def summarize(
         show_document(document(form, blocks, predicted))
         return
     from runner.cli.terminal import print_table
-    from runner.report.table import to_table
 
     for table in (*map(to_table, blocks), *predicted):
         print_table(table)

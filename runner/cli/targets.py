@@ -1,5 +1,6 @@
 """`runner targets`."""
 
+from dataclasses import fields
 from typing import Annotated, Optional, get_type_hints
 
 import typer
@@ -19,8 +20,6 @@ def targets(
 
     An option is given to `runner run` as --with name=value.
     """
-    from dataclasses import fields
-
     from runner.targets import TARGETS, find
     from runner.targets.base import is_required, type_name
 
