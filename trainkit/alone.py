@@ -11,7 +11,6 @@ program that calls torchrun itself would take the port that is taken.
 
 import os
 import sys
-from collections.abc import Mapping
 
 OF_A_PROCESS = frozenset(
     [
@@ -22,18 +21,14 @@ OF_A_PROCESS = frozenset(
 )
 
 
-def without_place(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what torchrun says of a process."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name not in OF_A_PROCESS and not name.startswith(("TORCHELASTIC_", "PET_"))
-    }
-
-
 def main() -> None:
     """Become the program: the same process, so that torchrun sees its exit code and its signals."""
-    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], without_place(os.environ))  # noqa: S606
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in OF_A_PROCESS and not name.startswith(("TORCHELASTIC_", "PET_"))
+    }
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], own)  # noqa: S606
 
 
 if __name__ == "__main__":

@@ -46,7 +46,6 @@ _DECOMPRESSORS: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ": lzma.LZMAFile,
 }
-_USTAR = slice(257, 262)
 
 
 class Budget:
@@ -144,7 +143,7 @@ def _members(source: Path) -> Iterator[Member]:
         file.seek(0)
         with _reading(f"{source}: a damaged archive"):
             decompress = next((kind for magic, kind in _DECOMPRESSORS.items() if head.startswith(magic)), None)
-            if decompress or head[_USTAR] == b"ustar":
+            if decompress or head[257:262] == b"ustar":
                 yield from _tar_members(decompress(file) if decompress else file, budget)
             elif head.startswith(b"PK"):
                 yield from _zip_members(file, budget)

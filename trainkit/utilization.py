@@ -75,18 +75,13 @@ def machine_sampler() -> Sample | None:
         rates = {f"{name}_bytes_per_second": round((moved[name] - state["moved"][name]) / seconds) for name in moved}
         state.update(time=now, moved=moved)
         memory = psutil.virtual_memory()
-        used = {**_processors(psutil), "memory_bytes": memory.total - memory.available}
+        times = psutil.cpu_times_percent()._asdict()  # since the last call
+        idle, served = times["idle"] + times.get("iowait", 0.0), times.get("irq", 0.0) + times.get("softirq", 0.0)
+        shares = {"cpu_percent": round(max(0.0, 100 - idle), 1), "interrupts_percent": round(served, 1)}
+        used = {**shares, "memory_bytes": memory.total - memory.available}
         return {**used, **rates, **({"cpu_throttled_percent": throttled(seconds)} if throttled else {})}
 
     return sample
-
-
-def _processors(psutil: Any) -> dict[str, float]:
-    """Return how much of the time since the last call the processors worked, and served interrupts, in percent."""
-    times = psutil.cpu_times_percent()._asdict()
-    served = times.get("irq", 0.0) + times.get("softirq", 0.0)
-    idle = times["idle"] + times.get("iowait", 0.0)
-    return {"cpu_percent": round(max(0.0, 100 - idle), 1), "interrupts_percent": round(served, 1)}
 
 
 def own_sampler(own: OwnProcesses) -> Sample | None:

@@ -16,7 +16,6 @@ from trainkit.prepare import start
 NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 _LONGEST_HEADER = 16
 LARGEST_BYTES = 60_000 * 28 * 28 + _LONGEST_HEADER
-_DIGITS = Path(__file__).parent / "digits"
 
 
 def main() -> None:
@@ -25,7 +24,7 @@ def main() -> None:
     parser.add_argument("--dataset", default="mnist")
     parser.add_argument("--data-dir", type=Path, default=data_folder(__file__))
     args, _ = parser.parse_known_args()
-    folder = _DIGITS if args.dataset == "digits" else args.data_dir / args.dataset
+    folder = Path(__file__).parent / "digits" if args.dataset == "digits" else args.data_dir / args.dataset
     digest = hashlib.sha256()
     try:
         for name in NAMES:

@@ -7,7 +7,6 @@ from argparse import Namespace
 from trainkit.arguments import Parser, add_peak, add_seed, at_least, program_parser
 from trainkit.errors import Refusal
 
-TWO = 2
 SHRINKS = 32
 """How many times smaller ResNet's last feature map is than the image, by side."""
 
@@ -41,9 +40,9 @@ def require_sense(args: Namespace) -> None:
     if args.micro_batches > args.batch_size:
         raise Refusal(f"--micro-batches {args.micro_batches}: a batch has {args.batch_size} images only")
     smallest = args.batch_size // args.micro_batches
-    if smallest * math.ceil(args.image_size / SHRINKS) ** 2 < TWO:
+    if smallest * math.ceil(args.image_size / SHRINKS) ** 2 < 2:
         raise Refusal("BatchNorm needs two values a channel: fewer micro-batches, a larger batch or larger images")
     if args.profile and not args.artifacts:
         raise Refusal("--profile writes a trace: name its folder with --artifacts")
-    if getattr(args, "devices", TWO) != TWO:
+    if getattr(args, "devices", 2) != 2:
         raise Refusal(f"--devices {args.devices}: the model is cut in two")

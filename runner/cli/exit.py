@@ -23,7 +23,6 @@ _OF_TARGETS = ("memory", "shm-size", "job", "image", "namespace", "context", "cp
 """Options of targets, which are given as --with name=value."""
 _OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
 """What may be wrong with a path that somebody names, and is no defect of ours."""
-_LONGEST_PATH = 500
 AT_ONCE_SECONDS = 1.0
 """A signal that comes so long after the first one ends the command at once; some senders send two together."""
 
@@ -85,7 +84,7 @@ def explain(error: BaseException) -> int:
         _drop(sys.stdout)
         error = RequestError(f"the output could not be written: {error.strerror}")
     if isinstance(error, OSError) and error.errno in _OF_A_PATH and error.filename is not None:
-        error = RequestError(f"{one_line(error.filename, _LONGEST_PATH)}: {error.strerror}")
+        error = RequestError(f"{one_line(error.filename, 500)}: {error.strerror}")
     if isinstance(error, KitError):
         for line in str(error).splitlines():
             say(f"error: {line}")

@@ -12,7 +12,6 @@ from runner.core.errors import Interrupted
 from runner.definitions import data as of_families
 from runner.execution import signals
 
-_SECONDS_TO_END = 10
 SETTINGS = {"allow_interspersed_args": False}
 """All words after the name are for the family's own program, `--help` too."""
 
@@ -53,7 +52,7 @@ def _run(command: list[str], environment: dict[str, str], interrupts: signals.In
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Wait for the end of a program that has got our Ctrl-C too; one that has not, or stays, is ended."""
-    for seconds, end in ((1, process.terminate), (_SECONDS_TO_END, process.kill)):
+    for seconds, end in ((1, process.terminate), (10, process.kill)):
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
             return

@@ -25,7 +25,6 @@ from runner.report.fit import fit
 from runner.report.statistics import decimals
 from runner.report.table import Grid, Table
 
-_REFRESH = 4
 _PLAIN_SECONDS = 10.0
 _LONGEST = 500
 _WARNING = "magenta"
@@ -49,9 +48,7 @@ class Screen:
         self._progress: Progress | None = None
         self._earlier_seconds: list[float] = []
         self._said = 0.0
-        self._live = Live(
-            console=self._console, refresh_per_second=_REFRESH, transient=True, get_renderable=self._render
-        )
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True, get_renderable=self._render)
 
     def __enter__(self) -> "Screen":  # noqa: PYI034 - Self is Python 3.11's
         if self._console.is_terminal:
@@ -76,20 +73,18 @@ class Screen:
     def event(self, event: Event) -> None:
         """Take in an event of the run in progress."""
         if self._progress is not None and self._progress.take(event):
-            self._show_progress()
+            self._show(self._progress)
 
     def printed(self, line: bytes) -> None:
         """Take in a line of the run in progress that is no event."""
         if self._progress is not None and self._progress.take_printed(line):
-            self._show_progress()
+            self._show(self._progress)
 
-    def _show_progress(self) -> None:
+    def _show(self, progress: Progress) -> None:
         """Print it into a pipe or a log file now and then; a terminal is drawn again by itself."""
-        if self._console.is_terminal or self._progress is None:
-            return
-        if clock.monotonic() - self._said >= _PLAIN_SECONDS:
+        if not self._console.is_terminal and clock.monotonic() - self._said >= _PLAIN_SECONDS:
             self._said = clock.monotonic()
-            self.note(f"  {self._progress.line()}")
+            self.note(f"  {progress.line()}")
 
     def stopping(self, why: str) -> None:
         """Print that a run is being ended, which may take some seconds."""

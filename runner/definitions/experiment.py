@@ -71,17 +71,13 @@ def files(root: Path) -> list[Path]:
     found: list[Path] = []
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            found += _of_family(Path(entry.path))
+            try:
+                found += [path for path in Path(entry.path).iterdir() if path.name.endswith(".yaml")]
+            except OSError:
+                found.append(Path(entry.path))
         elif entry.name.endswith(".yaml") or (entry.is_symlink() and entry.is_dir()):
             found.append(Path(entry.path))
     return sorted(found, key=lambda path: path.stem)
-
-
-def _of_family(folder: Path) -> list[Path]:
-    try:
-        return [path for path in folder.iterdir() if path.name.endswith(".yaml")]
-    except OSError:
-        return [folder]
 
 
 def find(name: str, root: Path) -> Path:

@@ -1,7 +1,5 @@
 """Programs: where they are, and how their command line is written."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,7 +78,7 @@ class Program:
         if value is not None and (wrong := option.refuses(value)):
             raise RequestError(f"{option.spelling} of program {self.name} is {wrong}, not {shown(value)}")
 
-    def of_subcommand(self, args: dict[str, Any]) -> Program:
+    def of_subcommand(self, args: dict[str, Any]) -> "Program":
         """Return the program with only the options of the subcommand that args name."""
         return replace(self, interface=self.interface.of_subcommand(args))
 

@@ -23,7 +23,6 @@ DOCKERFILE = "Dockerfile"
 """The file that images are built from, unless the settings name another one."""
 OWN_FILE = "runner.toml"
 SHARED_FILE = "pyproject.toml"
-_TABLE = ("tool", "runner")
 LARGEST_BYTES = 1_000_000
 MOST_FILES = 2_000
 """How many files the patterns of `code` may match."""
@@ -113,7 +112,7 @@ def _read(folder: Path) -> Settings | None:
         document = _parse(shared)
         tool = document.values.get("tool")
         if isinstance(tool, dict) and "runner" in tool:
-            return _settings(folder, shared, document, _TABLE)
+            return _settings(folder, shared, document, ("tool", "runner"))
     return None
 
 

@@ -24,7 +24,6 @@ _BEST = "best_accuracy"
 _ALL_PERCENT = 100 + 1e-6
 _OPEN_NODES = re.compile(r"--nnode|[\\^`]\s*$")
 """What a command of torchrun has if it does not say how many nodes there are: --nnodes=1:4, or a line that goes on."""
-_ALONE = "--standalone"
 _OF_A_PART = re.compile(
     r"(?:[Pp]arallel|[Ll]ocal|[Rr]ole|[Nn]ode|[Tt]ensor|[Pp]ipeline|[Dd]ata|[Ee]xpert|[Cc]ontext|[Mm]odel"
     r"|[Ss]hard|[Gg]roup,?|\b[TtPpDdEeCcSs][Pp])"
@@ -268,7 +267,7 @@ class Facts:
         if "world_size" in fields and _OF_A_PART.search(record.text):
             del fields["world_size"]
         if "nproc" in fields and "world_size" not in fields:
-            is_open = "nnodes" not in fields and _OPEN_NODES.search(record.text) and _ALONE not in record.text
+            is_open = "nnodes" not in fields and _OPEN_NODES.search(record.text) and "--standalone" not in record.text
             if not is_open:
                 fields["world_size"] = fields["nproc"] * fields.get("nnodes", 1)
                 record.weak.add("world_size")

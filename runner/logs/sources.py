@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.text import one_line
 from runner.logs.dialect import Dialect, built_in, load
 from runner.logs.explanation import Explanation
@@ -54,7 +54,7 @@ def of_path(
         try:
             yield summary(str(path), read_log(path, dialects, explanation))
         except (OSError, ValueError) as error:
-            raise RequestError(f"{one_line(path)}: cannot be read: {_why(error)}") from None
+            raise RequestError(f"{one_line(path)}: cannot be read: {one_line(reason_of(error))}") from None
         return
     for number, (file, why) in enumerate(_below(path)):
         name = os.path.relpath(file, path)
@@ -67,11 +67,7 @@ def of_path(
         try:
             yield summary(name, read_log(file, dialects))
         except (OSError, ValueError, RequestError) as error:
-            yield unread(name, f"not read: {_why(error)}")
-
-
-def _why(error: Exception) -> str:
-    return one_line(getattr(error, "strerror", None) or error)
+            yield unread(name, f"not read: {reason_of(error)}")
 
 
 def _below(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -81,7 +77,7 @@ def _below(folder: Path) -> Iterator[tuple[Path, str]]:
     def failures() -> Iterator[tuple[Path, str]]:
         while failed:
             error = failed.pop(0)
-            yield Path(error.filename or folder), _why(error)
+            yield Path(error.filename or folder), reason_of(error)
 
     for place, folders, names in os.walk(folder, onerror=failed.append):
         yield from failures()

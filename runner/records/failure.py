@@ -4,8 +4,6 @@ When one rank dies, the others fail moments later because it is gone, and torchr
 may name any of them. So a rank whose last words are about a lost peer is taken for a victim where another is not.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from pathlib import Path
@@ -67,7 +65,7 @@ def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
     return Failure(held.rank if held else None, node, last_lines=lines[:MOST_STUCK_LINES], cause=cause, hint=hint)
 
 
-def _first(logs: LastLines, raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
+def _first(logs: "LastLines", raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
     """Return who failed first."""
     failed = [node for node in outcome.exits if node.code != 0 or node.signal] if outcome else []
     if not failed:
@@ -96,7 +94,7 @@ def _first(logs: LastLines, raw: RawFiles, outcome: Outcome | None, ranks: list[
     return Failure(None, launcher.node, launcher.code, launcher.signal, _shown(logs.launcher(launcher.node)))
 
 
-def _innocence(child: Child, words: list[str], aborted: set[int]) -> int:
+def _innocence(child: "Child", words: list[str], aborted: set[int]) -> int:
     """Return how likely a rank is only a victim: 1 if its last words are of a lost peer, 2 if it also ended in order.
 
     One that died by a signal or in silence is none.
@@ -105,7 +103,7 @@ def _innocence(child: Child, words: list[str], aborted: set[int]) -> int:
     return is_victim + (is_victim and child.rank in aborted)
 
 
-def _explain(failure: Failure, logs: LastLines, outcome: Outcome, ranks: list[RankFacts]) -> None:
+def _explain(failure: Failure, logs: "LastLines", outcome: Outcome, ranks: list[RankFacts]) -> None:
     """Fill in the cause and the hint: from outside to inside, from what is surest to what is least."""
     # What a launcher printed may name a rank of a node that reported no end.
     node = next((ended for ended in outcome.exits if ended.node == failure.node), NodeExit(failure.node))
@@ -122,7 +120,7 @@ def _explain(failure: Failure, logs: LastLines, outcome: Outcome, ranks: list[Ra
     failure.hint = hints.find(said, [] if silent else printed, ended)
 
 
-def _statements(failure: Failure, logs: LastLines, ranks: list[RankFacts]) -> tuple[list[Statement], list[str]]:
+def _statements(failure: Failure, logs: "LastLines", ranks: list[RankFacts]) -> tuple[list[Statement], list[str]]:
     """Return what the error file, the last event and the last lines say of a failure, and all of the last lines."""
     rank = failure.rank
     if rank is None:

@@ -54,8 +54,11 @@ class NodeFiles:
         path = self._place(name)
         if at != self._sizes.get(name, 0) or (name not in self._sizes and len(self._sizes) >= MOST_FILES):
             raise ValueError(f"{name}: this piece of it was not to come")
-        with suppress(FileExistsError):
-            self._make(path.parent)
+        above = [place for place in path.parents if place.is_relative_to(self._folder.path)]
+        for place in reversed(above):  # none of them through a link
+            with suppress(FileExistsError):
+                place.mkdir()
+            require_folder(place)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         if at == 0:  # of an earlier connection, or attempt
             flags |= os.O_TRUNC
@@ -74,14 +77,6 @@ class NodeFiles:
             inner = Path(name).relative_to("artifacts")
             return (_of_node(self._folder, self._node) if self._node else self._folder.path / "artifacts") / inner
         raise ValueError(f"{name!r} is no file of a run")
-
-    def _make(self, folder: Path) -> None:
-        """Make the folders above a file, none of them through a link."""
-        above = [place for place in folder.parents if place.is_relative_to(self._folder.path)]
-        for place in [*reversed(above), folder]:
-            with suppress(FileExistsError):
-                place.mkdir()
-            require_folder(place)
 
 
 def settle(folder: RunFolder, nodes: int) -> None:

@@ -31,7 +31,6 @@ class RawFiles:
         self.exits: dict[int, Path] = {}
         self.bytes = 0
         self.last_written = 0.0
-        self._raw = str(raw)
         self._files = 0
         if raw.is_symlink():
             self.left_out.append("raw: it is a link, and links are not followed")

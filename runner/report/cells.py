@@ -7,9 +7,7 @@ from runner.report.statistics import Estimate, decimals
 _FOUR_DIGITS = 1_000
 """From here on, whole seconds say enough."""
 _LONG = 1e7
-_TWO_DIGITS = 0.1
 _MOST_DECIMALS = 4
-_TWICE = 2.0
 
 
 def estimate(found: Estimate | None, least: int = 0) -> str:
@@ -33,7 +31,7 @@ def interval(found: Estimate) -> str:
     if found.low is None or found.high is None:
         return value
     factor = max(found.high / found.value, 1.0)
-    if factor > _TWICE:
+    if factor > 2:
         return f"{value} x/÷ {factor:.2g}"
     return f"{value} ±{share(factor - 1)}"
 
@@ -45,7 +43,7 @@ def seconds(value: float) -> str:
 
 def share(value: float) -> str:
     """Write a part of the whole as a percentage of two digits."""
-    return f"{value:.0%}" if value >= _TWO_DIGITS else f"{value:.1%}"
+    return f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
 
 
 def processes(number: int) -> str:

@@ -10,7 +10,6 @@ from runner.report.columns import CLAIMED, DISPENSABLE, SHORT
 from runner.report.table import Grid
 
 _LONGEST_INLINE = len("the baseline")
-_FEWEST_DOTS = 2
 _DOTTED_NAME = re.compile(r"[^\W\d]\w*\.[^\W\d]\w*")
 
 
@@ -81,7 +80,7 @@ def _without_common_prefixes(form: Fitted) -> Fitted:
     for place in range(len(head)):
         words = {line[place] for line in lines}
         prefixes = {word.partition(".")[0] for word in words if word.isascii()}
-        if len(words) < _FEWEST_DOTS or len(prefixes) != 1 or not all(map(_DOTTED_NAME.fullmatch, words)):
+        if len(words) < 2 or len(prefixes) != 1 or not all(map(_DOTTED_NAME.fullmatch, words)):
             continue
         [prefix] = prefixes
         head[place] = [*head[place], f"{prefix}."]

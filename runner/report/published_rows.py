@@ -25,11 +25,15 @@ def published_grid(block: Block) -> tuple[str, list[str], list[list[str]]]:
     for row in rows:
         computed, printed, losses = row.get("computed_speedup"), row.get("speedup"), row.get("val_loss")
         cells = [str(row.get(key, "")) for key in ("layout", *axes, "hardware")]
-        cells.append(_seconds(row, measure, named=len(times) > 1))
+        time = _time(row, measure)
+        what = f" {time.removesuffix('_seconds').replace('_', ' ')}" if len(times) > 1 else ""
+        cells.append(f"{row[time]:g}{what}" if time else "")
         cells.append(f"{computed:.2f}" if computed else "")
         cells.append(f"{printed:g}" if printed else "")
         cells.append(f"{computed / row['devices']:.0%}" if computed and row.get("devices") else "")
-        cells.append(_accuracy(row, named=not best))
+        accuracy = row.get("accuracy") or row.get("best_accuracy")
+        of_which = " best" if not best and "accuracy" not in row else ""
+        cells.append(f"{accuracy:.2%}{of_which}" if accuracy else "")
         cells.append(f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} epochs" if losses else "")
         lines.append(cells)
     return f"published: {block.definition['published']['source']}", head, lines
@@ -50,16 +54,3 @@ def published_notes(block: Block) -> list[str]:
 def _time(row: dict[str, Any], measure: str) -> str:
     """Name the time that a row shows: the one that is compared, else another."""
     return next((key for key in (measure, *TIMES) if key in TIMES and row.get(key)), "")
-
-
-def _seconds(row: dict[str, Any], measure: str, *, named: bool) -> str:
-    time = _time(row, measure)
-    if not time:
-        return ""
-    what = time.removesuffix("_seconds").replace("_", " ")
-    return f"{row[time]:g}" + (f" {what}" if named else "")
-
-
-def _accuracy(row: dict[str, Any], *, named: bool) -> str:
-    accuracy = row.get("accuracy") or row.get("best_accuracy")
-    return f"{accuracy:.2%}" + (" best" if named and "accuracy" not in row else "") if accuracy else ""

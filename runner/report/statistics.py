@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
-_LITTLE = 0.1
 _LARGEST_EXPONENT = 700.0
 _EQUAL = 1e-12
 """Logarithms that are nearer to one another are those of one time, and what floats make of it."""
@@ -237,4 +236,4 @@ def _variance(values: list[float]) -> float | None:
 
 def decimals(seconds: float) -> int:
     """Return how many decimals say enough: two, or three significant ones of less than a tenth of a second."""
-    return 2 - math.floor(math.log10(seconds)) if 0 < seconds < _LITTLE else 2
+    return 2 - math.floor(math.log10(seconds)) if 0 < seconds < 0.1 else 2

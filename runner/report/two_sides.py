@@ -27,13 +27,10 @@ from runner.report.order import Series, in_order
 from runner.report.repeats import FEWEST, repeats_to_find
 from runner.report.rows import CellRuns, cell_runs
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import DEFAULT, Confidence, Difference, Estimate, holm, paired, welch
+from runner.report.statistics import Difference, Estimate, holm, paired, welch
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
 SAME_RUNS = "A and B are the same runs"
-REGRESSION = 1
-UNDECIDED = 4
-"""Exit codes of `runner compare`."""
 VERSIONS = ("code", "lock file", "image", "torch", "NCCL", "Python")
 """What versions may differ in: it is what is compared."""
 CHOICES = (*VERSIONS, "program", "args", "threads per process")
@@ -93,14 +90,14 @@ def exit_code(verdicts: list[Verdict]) -> int:
     A cell that is new in B is not open.
     """
     if any(verdict.verdict == SLOWER and not verdict.small for verdict in verdicts):
-        return REGRESSION
-    return UNDECIDED if any(not verdict.decided and verdict.a is not None for verdict in verdicts) else 0
+        return 1
+    return 4 if any(not verdict.decided and verdict.a is not None for verdict in verdicts) else 0
 
 
-def judge(a: list[RunSummary], b: list[RunSummary], detect: float, confidence: Confidence = DEFAULT) -> list[Verdict]:
+def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdict]:
     """Compare the runs of two sides, cell by cell; `detect` is the difference asked for: 0.05 is 5% more time."""
     series = Series([*a, *b])
-    measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b, confidence))]
+    measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b))]
     tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]
     adjusted = iter(holm([1.0 if p is None else p for p in tested]))
     tests = sum(difference is not None for _, _, difference in measured)
@@ -181,14 +178,14 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
     )
 
 
-def _matched(a: list[RunSummary], b: list[RunSummary], confidence: Confidence) -> list[Pair]:
+def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Pair]:
     """Find for each cell of one side that of the other.
 
     First those that agree in everything; then, of what is left, those with the same layout and axes, if each side has
     one of them: what differs between the two is said later. One experiment is compared with one of another name.
     """
     one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
-    sides = [_by_place(side, confidence, named=not one_each) for side in (a, b)]
+    sides = [_by_place(side, named=not one_each) for side in (a, b)]
     found = []
     for place in sorted({*sides[0], *sides[1]}):
         ours, theirs = (side.get(place, {}) for side in sides)
@@ -225,16 +222,11 @@ def _common(a: CellRuns, b: CellRuns) -> set[str]:
     return {run.id for run in a.runs if run.id} & {run.id for run in b.runs}
 
 
-def _by_place(
-    runs: list[RunSummary], confidence: Confidence, *, named: bool
-) -> dict[tuple[str, int, str, bytes], dict[Any, CellRuns]]:
+def _by_place(runs: list[RunSummary], *, named: bool) -> dict[tuple[str, int, str, bytes], dict[Any, CellRuns]]:
     """Sort the runs of a side by their cell, and those of a cell by where they were made and what they were told."""
     groups: dict[Any, dict[Any, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         place = (run.experiment if named else "", run.processes, run.layout, key_of(run.axes))
         setting = (run.target, run.hardware, run.scaling, run.measure, run.program, key_of(run.args))
         groups[place][setting].append(run)
-    return {
-        place: {setting: cell_runs(own, confidence) for setting, own in settings.items()}
-        for place, settings in groups.items()
-    }
+    return {place: {setting: cell_runs(own) for setting, own in settings.items()} for place, settings in groups.items()}

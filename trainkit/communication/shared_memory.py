@@ -85,7 +85,10 @@ def _shared(size: int, *, first: bool) -> mmap.mmap:
     owner, number, token = told.tolist()
     memory = None
     with suppress(OSError):
-        memory = _opened(owner, number, token, size)
+        path = Path(f"/proc/{owner}/fd/{number}")
+        if _name(token) in str(path.readlink()):  # or it is another process of that number, on this machine
+            with path.open("r+b", buffering=0) as file:
+                memory = mmap.mmap(file.fileno(), size)
     [seen] = total(memory is not None)  # all ranks have opened it now, or failed
     if made >= 0:
         os.close(made)
@@ -95,18 +98,6 @@ def _shared(size: int, *, first: bool) -> mmap.mmap:
             " for it: it is for those of one machine or container, on Linux: choose ddp"
         )
     return memory
-
-
-def _opened(owner: int, number: int, token: int, size: int) -> mmap.mmap:
-    """Map what a process has open; OSError if this machine has no such process, or another one of that number."""
-    path = Path(f"/proc/{owner}/fd/{number}")
-    if _name(token) not in str(path.readlink()):
-        raise FileNotFoundError(path)
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        return mmap.mmap(descriptor, size)
-    finally:
-        os.close(descriptor)
 
 
 def _name(token: int) -> str:

@@ -1,7 +1,5 @@
 """What a program takes: one argument, and all of them together."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -156,7 +154,7 @@ class Interface:
         """Return whether it reads its command line by hand, so that nothing says which arguments it takes."""
         return self.is_open and self.kind in ("plain", "yaml")
 
-    def of_subcommand(self, args: dict[str, Any]) -> Interface:
+    def of_subcommand(self, args: dict[str, Any]) -> "Interface":
         """Return what it takes with the subcommand that args name: nothing that only the others take."""
         named = [key for key, option in self.options.items() if option.depth == 1]
         chosen = {str(args[key]) for key in named if args.get(key) is not None}
