@@ -5,22 +5,9 @@ from typing import Annotated, Optional
 
 import typer
 
+from runner.cli import options
 from runner.cli.columns import show_rows
 from runner.cli.lines import say, show, show_document
-from runner.cli.options import (
-    Change,
-    Device,
-    Layouts,
-    On,
-    Only,
-    Repeat,
-    Results,
-    With,
-    complete_experiment,
-    device_of,
-    options_of,
-    project_root_or_here,
-)
 from runner.core.errors import RequestError
 from runner.execution import signals
 from runner.execution.compare import Choices, Kind, kind_of, run_in_turn, version_of
@@ -38,16 +25,17 @@ def compare(
     a: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
     b: Annotated[str, typer.Argument(metavar="B", help="As A: the version that may be a regression.")],
     experiment: Annotated[
-        Optional[str], typer.Option(help="What is run, or read of the results.", autocompletion=complete_experiment)
+        Optional[str],
+        typer.Option(help="What is run, or read of the results.", autocompletion=options.complete_experiment),
     ] = None,
-    on: On = "local",
-    only: Only = None,
-    layout: Layouts = None,
-    change: Change = None,
-    repeat: Repeat = None,
-    device: Device = "auto",
-    results: Results = Path("results"),
-    with_: With = None,
+    on: options.On = "local",
+    only: options.Only = None,
+    layout: options.Layouts = None,
+    change: options.Change = None,
+    repeat: options.Repeat = None,
+    device: options.Device = "auto",
+    results: options.Results = Path("results"),
+    with_: options.With = None,
     detect: Annotated[str, typer.Option(metavar="PERCENT", help="The difference that is asked for.")] = "5%",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a comment.")] = False,
@@ -60,7 +48,7 @@ def compare(
     if json and markdown:
         raise RequestError("--json and --markdown: choose one of them")
     share = _share(detect)
-    root = project_root_or_here()
+    root = options.project_root_or_here()
     kinds = [kind_of(word, root, on) for word in (a, b)]
     failed = False
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
@@ -73,9 +61,8 @@ def compare(
             f"{a} is {kinds[0].value}, {b} is {kinds[1].value}: compare two folders of results, or two versions to run"
         )
     else:
-        choices = Choices(
-            experiment, on, options_of(on, with_), device_of(device), layout, only, change, repeat or REPEATS
-        )
+        words, chosen = options.options_of(on, with_), options.device_of(device)
+        choices = Choices(experiment, on, words, chosen, layout, only, change, repeat or REPEATS)
         labels, sides = _run((a, b), kinds, choices, root, results)
         failed = any(run.status != "completed" for side in sides for run in side)
     verdicts = judge(*sides, share)

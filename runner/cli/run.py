@@ -6,23 +6,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from runner.cli import options
 from runner.cli.lines import show_document
-from runner.cli.options import (
-    Change,
-    Device,
-    Layouts,
-    On,
-    Only,
-    Repeat,
-    Results,
-    With,
-    complete_experiment,
-    device_of,
-    here,
-    is_script,
-    options_of,
-    plan_of,
-)
 from runner.core.capabilities import capability
 from runner.core.errors import RequestError, RunError
 from runner.definitions.plan import Plan, make_plan
@@ -32,19 +17,21 @@ _WHAT = "A name that `runner list` shows, a .yaml file, or a training script: tr
 
 
 def run(
-    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help=_WHAT, autocompletion=complete_experiment)],
+    experiment: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT", help=_WHAT, autocompletion=options.complete_experiment)
+    ],
     arguments: Annotated[
         Optional[list[str]],
         typer.Argument(metavar="-- ARGS", help="The arguments of a script, as on its own command line."),
     ] = None,
-    on: On = "local",
-    only: Only = None,
-    layout: Layouts = None,
-    change: Change = None,
-    repeat: Repeat = None,
-    device: Device = "auto",
-    results: Results = Path("results"),
-    with_: With = None,
+    on: options.On = "local",
+    only: options.Only = None,
+    layout: options.Layouts = None,
+    change: options.Change = None,
+    repeat: options.Repeat = None,
+    device: options.Device = "auto",
+    results: options.Results = Path("results"),
+    with_: options.With = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the launch specs; start nothing.")] = False,
 ) -> None:
     """Run an experiment, or a script, and keep a record of it.
@@ -53,15 +40,15 @@ def run(
     """
     from runner import targets
 
-    words = options_of(on, with_)
+    words = options.options_of(on, with_)
     target = targets.load(on, words)
-    without_definition = is_script(experiment)
+    without_definition = options.is_script(experiment)
     if without_definition:
         made = _plan_of_script(experiment, arguments or [], layout, only, change, repeat, device, start=not dry_run)
     elif arguments:
         raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
     else:
-        made = plan_of(experiment, layout, only, change, repeat, device)
+        made = options.plan_of(experiment, layout, only, change, repeat, device)
     if dry_run:
         for planned in made.runs:
             show_document(target.spec(planned).text())
@@ -75,7 +62,7 @@ def run(
     from runner.execution.run import execute
 
     with signals.taken() as interrupts, Screen() as screen:
-        if (root := made.runs[0].experiment.root) != here():
+        if (root := made.runs[0].experiment.root) != options.here():
             screen.note(f"project {root}")
         for name, skip in made.skipped:
             screen.note(f"left out: {name}: {skip.why}")
@@ -104,8 +91,8 @@ def _plan_of_script(
     scripts = capability("script")
     if scripts is None:
         raise RequestError(f"{script}: this kit lacks runner/tools/init, which runs scripts without a definition")
-    chosen = device_of(device)
-    experiment = scripts.experiment_of(here(), script, line, changes or [], layouts or [], chosen, start=start)
+    chosen = options.device_of(device)
+    experiment = scripts.experiment_of(options.here(), script, line, changes or [], layouts or [], chosen, start=start)
     return make_plan(experiment, device=chosen, layouts=layouts, only=only, repeat=repeat)
 
 

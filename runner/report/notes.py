@@ -1,7 +1,8 @@
 """Block -> what a reader of its table has to know: the notes below it."""
 
 from runner.core.layout import Layout
-from runner.report.checked import checked_notes
+from runner.core.text import one_line
+from runner.records.checked import Check
 from runner.report.claims import taken_for_granted
 from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
@@ -19,7 +20,7 @@ _WEAK = (
 def notes(block: Block) -> list[str]:
     """Return the notes of a block, those about single rows first."""
     found = [note for row in block.rows for note in _of_row(row)]
-    found += checked_notes(block)
+    found += _checked(block)
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
@@ -61,6 +62,25 @@ def _of_row(row: Row) -> list[str]:
         found.append(f"{name}: started by hand, so no runner supervised it: {by_hand} of {len(row.runs)} runs")
     if row.first.device == "cpu" and 0 < row.first.cores < row.first.processes:
         found.append(f"{name}: {row.first.processes} processes share {row.first.cores} cores")
+    return found
+
+
+def _checked(block: Block) -> list[str]:
+    """Say of each row with several processes whether `runner check` found that they train what one trains."""
+    checks: dict[str, Check] = block.definition.get("checked", {})
+    found = []
+    for row in block.rows:
+        check = checks.get(str(row.first.processes))
+        if check is None or check.program != row.first.program:
+            continue
+        said = {"same": "same training", "differs": f"another training than one process: {'; '.join(check.mistakes)}"}
+        what = said.get(check.verdict, "whether it is the same training could not be seen")
+        if check.sources_sha256 not in row.first.same["code"].split():
+            what = f"{what}, but with other code than that of these runs"
+        own = {**row.first.args, **row.first.axes}
+        if others := [f"{key}={value}" for key, value in check.args.items() if key in own and own[key] != value]:
+            what = f"{what}; it was checked with {' '.join(others)}"
+        found.append(one_line(f"{row.first.cell}: checked: {what}", 1000))
     return found
 
 

@@ -12,15 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.core.text import one_line
-from runner.report.claims import (
-    differing,
-    disturbed,
-    learned_differs,
-    not_complete,
-    same_differs,
-    settings_differ,
-    total_work_differs,
-)
+from runner.report import claims
 from runner.report.compare import key_of
 from runner.report.machines import machine_decides
 from runner.report.order import Series, in_order
@@ -140,18 +132,18 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
         if run.doubts:
             return f"doubtful: {run.doubts[0]} ({run.path})"
     sides = [("A", a), ("B", b)]
-    if why := not_complete(sides):
+    if why := claims.not_complete(sides):
         return why
     for name, side in sides:
-        if wrong := differing(list(side.complete)):
+        if wrong := claims.differing(list(side.complete)):
             return f"within {name}: {wrong}"
     return (
-        "; ".join(settings_differ(runs, may_differ))
-        or differing(runs, may_differ)
+        "; ".join(claims.settings_differ(runs, may_differ))
+        or claims.differing(runs, may_differ)
         or machine_decides(b, a, ("B", "A"))
-        or total_work_differs(runs)
-        or learned_differs(b, a)
-        or (None if made else disturbed(runs))
+        or claims.total_work_differs(runs)
+        or claims.learned_differs(b, a)
+        or (None if made else claims.disturbed(runs))
     )
 
 
@@ -174,7 +166,7 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
         small=small,
         decided=shown or small,
         proposed=repeats_to_find(difference, effect, tests=tests),
-        differs=(*settings_differ(runs), *(what for _, what in same_differs(runs))),
+        differs=(*claims.settings_differ(runs), *(what for _, what in claims.same_differs(runs))),
     )
 
 
