@@ -30,7 +30,7 @@ def find_ddp(time_use: TimeUse) -> Callable[[], None]:
         model = getattr(module, "_orig_mod", module)  # what torch.compile has wrapped
         if isinstance(model, DistributedDataParallel) and id(model) not in known:
             known.add(id(model))
-            _watch(model, time_use)
+            _Watch(model, time_use)
         if left[0] <= 0 or model is not module:
             handle.remove()
 
@@ -38,26 +38,21 @@ def find_ddp(time_use: TimeUse) -> Callable[[], None]:
     return handle.remove
 
 
-def _watch(ddp: DistributedDataParallel, time_use: TimeUse) -> None:
-    """Mark the exchanges of a model: that of the gradients, and that of the buffers before each forward pass."""
-    watch = _Watch(ddp, time_use)
-    trained = [parameter for parameter in ddp.parameters() if parameter.requires_grad]
-    # Which parameters a pass uses is known beforehand only if it has to be all of them.
-    for parameter in trained if ddp.find_unused_parameters else trained[:1]:
-        parameter.register_post_accumulate_grad_hook(_Hook(watch.in_backward))
-    ddp.register_forward_pre_hook(_Hook(watch.before_forward))
-    if ddp.broadcast_buffers and next(ddp.buffers(), None) is not None:
-        ddp.register_forward_pre_hook(_Hook(watch.before_buffers))
-        ddp.module.register_forward_pre_hook(_Hook(watch.after_buffers))
-
-
 class _Watch:
-    """What is marked of one model."""
+    """Marks the exchanges of a model: that of the gradients, and that of the buffers before each forward pass."""
 
     def __init__(self, ddp: DistributedDataParallel, time_use: TimeUse) -> None:
         self._ddp = ddp
         self._time_use = time_use
         self._asked = False
+        trained = [parameter for parameter in ddp.parameters() if parameter.requires_grad]
+        # Which parameters a pass uses is known beforehand only if it has to be all of them.
+        for parameter in trained if ddp.find_unused_parameters else trained[:1]:
+            parameter.register_post_accumulate_grad_hook(_Hook(self.in_backward))
+        ddp.register_forward_pre_hook(_Hook(self.before_forward))
+        if ddp.broadcast_buffers and next(ddp.buffers(), None) is not None:
+            ddp.register_forward_pre_hook(_Hook(self.before_buffers))
+            ddp.module.register_forward_pre_hook(_Hook(self.after_buffers))
 
     def in_backward(self, _: Tensor) -> None:
         """Ask for a call at the end of this backward pass, before DDP asks for its own."""

@@ -14,7 +14,9 @@ _BOOT, _MEMORY, _CPUS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/mem
 def describe() -> dict[str, Any]:
     """Describe the machine: which one it is, and of what kind."""
     kernel = platform.platform().partition("-with-")[0]  # without the C library, which is a container's own
-    return {"machine": machine(), "cpu": cpu_model(), "memory_bytes": _memory_bytes(), "kernel": kernel}
+    words = _read(_MEMORY).partition("MemTotal:")[2].split(maxsplit=1)  # for example `MemTotal:   24684084 kB`
+    memory = int(words[0]) * 1024 if words else None
+    return {"machine": machine(), "cpu": cpu_model(), "memory_bytes": memory, "kernel": kernel}
 
 
 def machine() -> str | None:
@@ -32,11 +34,6 @@ def usable_cores(own: Path = OWN_CGROUPS, cgroups: Path = CGROUPS) -> float:
     """Return how many cores this process may use, by its affinity and by the quotas of its cgroups."""
     cores: float = min(len(os.sched_getaffinity(0)), round(quota_cores(cgroups, own) or math.inf, 2))
     return int(cores) if cores == int(cores) else cores
-
-
-def _memory_bytes() -> int | None:
-    words = _read(_MEMORY).partition("MemTotal:")[2].split(maxsplit=1)  # for example `MemTotal:   24684084 kB`
-    return int(words[0]) * 1024 if words else None
 
 
 def _read(path: Path) -> str:

@@ -48,7 +48,8 @@ def sizes(most: int) -> list[int]:
 def measure_all_reduce(run: Run, most: int) -> dict[str, float]:
     """Time all_reduce for each size and report it; return the figures of the slowest rank."""
     stats: dict[str, float] = {}
-    share = 1 / ranks_of_this_machine(run)
+    here = int(hashlib.sha256((machine() or f"node {run.place.node_rank}").encode()).hexdigest()[:15], 16)
+    share = 1 / distributed.gathered([here]).count([here])  # of the ranks on this machine, also in other containers
     for size in sizes(most):
         seconds, busy, calls = time_all_reduce(run, torch.float32, size, share)
         row = {"seconds": seconds, "processor_seconds": busy}
@@ -62,12 +63,6 @@ def measure_all_reduce(run: Run, most: int) -> dict[str, float]:
     except RuntimeError:  # a backend that cannot
         return stats
     return stats | {f"half_all_reduce_{size}_seconds": seconds, f"half_all_reduce_{size}_processor_seconds": busy}
-
-
-def ranks_of_this_machine(run: Run) -> int:
-    """Return how many ranks are on this machine, also in other containers."""
-    own = int(hashlib.sha256((machine() or f"node {run.place.node_rank}").encode()).hexdigest()[:15], 16)
-    return distributed.gathered([own]).count([own])
 
 
 def time_all_reduce(run: Run, dtype: torch.dtype, size: int, share: float) -> tuple[float, float, int]:
@@ -124,7 +119,12 @@ def measure_neighbours(run: Run, node_of: dict[int, int]) -> dict[str, float]:
     """
     if run.device.type != "cpu":
         return {}
-    loads = {"compute": _product(), "memory": _addition()}
+    factors, product = [torch.ones(PRODUCT, PRODUCT) for _ in range(2)], torch.empty(PRODUCT, PRODUCT)
+    terms, added = [torch.ones(VECTOR) for _ in range(2)], torch.empty(VECTOR)
+    loads: dict[str, Callable[[], Tensor]] = {
+        "compute": lambda: torch.mm(factors[0], factors[1], out=product),
+        "memory": lambda: torch.add(terms[0], terms[1], out=added),
+    }
     firsts = sorted({node: rank for rank, node in sorted(node_of.items(), reverse=True)}.values())
     alone = {name: [0.0] * len(firsts) for name in loads}
     for place, rank in enumerate(firsts):
@@ -172,18 +172,6 @@ def _stretch(load: Callable[[], Tensor], calls: int) -> tuple[float, float]:
     seconds = time.perf_counter() - began
     computed = (time.process_time() - busy) / torch.get_num_threads() + held_back() - held
     return seconds, max(1e-9, min(seconds, computed))
-
-
-def _product() -> Callable[[], Tensor]:
-    factors = [torch.ones(PRODUCT, PRODUCT) for _ in range(2)]
-    result = torch.empty(PRODUCT, PRODUCT)
-    return lambda: torch.mm(factors[0], factors[1], out=result)
-
-
-def _addition() -> Callable[[], Tensor]:
-    terms = [torch.ones(VECTOR) for _ in range(2)]
-    result = torch.empty(VECTOR)
-    return lambda: torch.add(terms[0], terms[1], out=result)
 
 
 def _cast() -> Callable[[], Tensor]:

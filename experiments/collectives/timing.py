@@ -31,18 +31,13 @@ class Timing:
 def time_calls(run: Run, call: Callable[[], object], size: int, rounds: int, most_calls: int) -> Timing:
     """Time a call that moves `size` bytes, at most so many times a round; every rank has to make it."""
     *_, last = [time_round(run, call, 1) for _ in range(WARM_UP_CALLS)]
-    calls = calls_of_round(size, largest([last])[0], most_calls)
+    by_time = min(SHORT_CALLS, int(SHORT_SECONDS / max(largest([last])[0], 1e-9)))
+    calls = max(1, min(most_calls, max(ROUND_BYTES // max(size, 1), by_time)))
     seconds = torch.tensor([time_round(run, call, calls) for _ in range(rounds)], dtype=torch.float64)
     seconds = seconds.to(device_of_messages()) / calls
     SENT.append(seconds)
     dist.all_reduce(seconds, op=dist.ReduceOp.MAX)  # a call is done when the last rank is
     return Timing(seconds.mean().item(), seconds.min().item(), calls * rounds)
-
-
-def calls_of_round(size: int, seconds: float, most_calls: int) -> int:
-    """Return how often a round repeats a call that moves `size` bytes in so many seconds."""
-    by_time = min(SHORT_CALLS, int(SHORT_SECONDS / max(seconds, 1e-9)))
-    return max(1, min(most_calls, max(ROUND_BYTES // max(size, 1), by_time)))
 
 
 def time_round(run: Run, call: Callable[[], object], calls: int) -> float:

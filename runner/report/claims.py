@@ -109,10 +109,13 @@ def disturbed(runs: Iterable[RunSummary]) -> str | None:
 def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str | None:
     """Look for anything but the layout and the axes that differs between two of the runs: name it, and both values."""
     ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
-    found = [what for name, what in same_differs(runs) if name not in ignored]
-    if "args" not in may_differ:
-        found += own_args_differ(runs)
-    return "; ".join([*found, *filter(None, [memory_differs(runs)])]) or None
+    found: list[str | None] = [what for name, what in same_differs(runs) if name not in ignored]
+    # The arguments of one program alone are compared between its own runs.
+    for program in dict.fromkeys(run.program for run in runs) if "args" not in may_differ else ():
+        own = [run.own_args for run in runs if run.program == program]
+        names = dict.fromkeys(name for args in own for name in args)
+        found += [two_values(name, [str(by_value(args.get(name, "none"))) for args in own]) for name in names]
+    return "; ".join(filter(None, [*found, memory_differs(runs)])) or None
 
 
 def same_differs(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
@@ -123,16 +126,6 @@ def same_differs(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
     names = dict.fromkeys(name for run in runs for name in run.same)
     found = ((name, two_values(name, [run.same.get(name, "") for run in runs])) for name in names)
     return [(name, what) for name, what in found if what]
-
-
-def own_args_differ(runs: Sequence[RunSummary]) -> list[str]:
-    """Return which arguments of one program alone differ between its runs, each with two values."""
-    found = []
-    for program in dict.fromkeys(run.program for run in runs):
-        own = [run.own_args for run in runs if run.program == program]
-        names = dict.fromkeys(name for args in own for name in args)
-        found += [two_values(name, [str(by_value(args.get(name, "none"))) for args in own]) for name in names]
-    return [what for what in found if what]
 
 
 def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
