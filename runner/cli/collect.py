@@ -26,8 +26,7 @@ def collect(
     with_: With = None,
     json: Annotated[bool, typer.Option("--json", help="Print each log as one JSON object in one line.")] = False,
     explain: Annotated[
-        bool,
-        typer.Option("--explain", help="Show which lines of a log were read, and by what."),
+        bool, typer.Option("--explain", help="Show which lines of a log were read, and by what.")
     ] = False,
     dialect: Annotated[
         Optional[list[Path]],

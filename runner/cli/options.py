@@ -36,8 +36,7 @@ Name = Annotated[
     ),
 ]
 On = Annotated[
-    str,
-    typer.Option(metavar="TARGET", help="Where; `runner targets` lists them.", autocompletion=complete_target),
+    str, typer.Option(metavar="TARGET", help="Where; `runner targets` lists them.", autocompletion=complete_target)
 ]
 Only = Annotated[
     Optional[list[str]], typer.Option(metavar="AXIS=VALUE", help="Only these cells; may be given several times.")

@@ -9,9 +9,7 @@ from runner.cli.options import project_root
 from runner.core.errors import RequestError
 
 
-def render(
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; report what differs.")] = False,
-) -> None:
+def render(check: Annotated[bool, typer.Option("--check", help="Write nothing; report what differs.")] = False) -> None:
     """Render compose/, k8s/, slurm/ and the bases of the Dockerfile."""
     from runner.targets.committed_files import differing, write
 

@@ -126,11 +126,7 @@ def _positive(value: object) -> int:
 
 
 def _cell(
-    experiment: Experiment,
-    point: dict[str, Any],
-    changed: dict[str, Any],
-    device: str,
-    programs: dict[str, Program],
+    experiment: Experiment, point: dict[str, Any], changed: dict[str, Any], device: str, programs: dict[str, Program]
 ) -> Cell:
     """Resolve a point of the matrix; what the definition declares is passed to a program that takes it."""
     program = programs[point.get("program", experiment.program)]

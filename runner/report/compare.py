@@ -84,11 +84,7 @@ def _place(run: RunSummary, changes: dict[str, Any]) -> tuple[str, bytes]:
 
 
 def over_baseline(
-    cell: CellRuns,
-    base: CellRuns | None,
-    series: Series,
-    definition: dict[str, Any],
-    elsewhere: CellRuns | None = None,
+    cell: CellRuns, base: CellRuns | None, series: Series, definition: dict[str, Any], elsewhere: CellRuns | None = None
 ) -> Row:
     """Compare a cell with its baseline, which may be itself; it may be claimed unless more than its figures forbids it.
 

@@ -36,7 +36,7 @@ _LEFT_OUT = re.compile(
     r"|NCCL_DEBUG.*|.*_(?:LOGS?|LOG_\w+|STACKTRACES|DUMP\w*|VERSION)|NCCL_.*WARN\w*"  # what is printed
     r"|.*_(?:SOCKET_IFNAME|COMM_ID|HOSTID|ADDR|PORT)"  # interfaces and addresses, for example NCCL_SOCKET_IFNAME
     r"|.*_(?:\w*FILE|DIR|PATH|HOME)"  # places
-    r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU",  # torchrun's own, which changes with its version; the image's
+    r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU"  # torchrun's own, which changes with its version; the image's
 )
 
 
