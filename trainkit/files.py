@@ -8,7 +8,7 @@ which of these it met.
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -136,7 +136,9 @@ def _folder(path: Path, below: Path | None) -> Iterator[int]:
     base = below if below is not None else path.parent
     descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for part in _parts(path, base)[:-1]:
+        text, begin = str(path), f"{base}/"
+        parts = text[len(begin) :].split("/") if text.startswith(begin) else [*path.relative_to(base).parts]
+        for part in parts[:-1]:
             if part == os.pardir:
                 raise _error(errno.EINVAL, "it leads out of its folder", path)
             deeper = _step(part, descriptor, path)
@@ -145,11 +147,6 @@ def _folder(path: Path, below: Path | None) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _parts(path: Path, base: Path) -> Sequence[str]:
-    text, begin = str(path), f"{base}/"
-    return text[len(begin) :].split("/") if text.startswith(begin) else path.relative_to(base).parts
 
 
 def _step(part: str, folder: int, path: Path) -> int:

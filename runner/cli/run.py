@@ -68,10 +68,8 @@ def run(
             screen.note(f"left out: {name}: {skip.why}")
         records = execute(made, target, words, results, screen, interrupts)
         done = sum(record.status == "completed" for record in records)
-        went = _where_the_time_went(records)
-        screen.note(
-            f"{done} of {len(made.runs)} runs completed{went}; next: runner summarize {shlex.quote(str(results))}"
-        )
+        said = f"{done} of {len(made.runs)} runs completed{_where_the_time_went(records)}"
+        screen.note(f"{said}; next: runner summarize {shlex.quote(str(results))}")
     if done < len(records):
         raise typer.Exit(RunError.exit_code)
 

@@ -1,5 +1,6 @@
 """`runner summarize`."""
 
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -27,8 +28,6 @@ def summarize(
 
     Time, speed-up and efficiency with their intervals, accuracy, what may be claimed, and the published figures.
     """
-    import gc
-
     from runner.report.formats import FOR_SCRIPTS, FORMS, document
     from runner.report.reading import read_results
     from runner.report.summarize import compared

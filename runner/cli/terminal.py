@@ -20,6 +20,7 @@ from runner.core.text import escaped, one_line
 from runner.core.values import number
 from runner.definitions.plan import Run
 from runner.records.events import Event
+from runner.records.hints import hints
 from runner.records.schema import Failure, Record
 from runner.report.fit import fit
 from runner.report.statistics import decimals
@@ -88,9 +89,8 @@ class Screen:
 
     def stopping(self, why: str) -> None:
         """Print that a run is being ended, which may take some seconds."""
-        what = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}.get(
-            why, "that did not work"
-        )
+        words = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}
+        what = words.get(why, "that did not work")
         self.note(f"{what}: ending the processes and collecting what was printed ...", _WARNING)
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
@@ -136,8 +136,6 @@ def _failure_card(record: Record) -> Iterator[str]:
     stuck = record.outcome.stuck if record.outcome else None
     if failure is None or not (record.status in ("failed", "killed") or (stuck and record.status == "timed_out")):
         return
-    from runner.records.hints import hints
-
     if not stuck or failure.rank is not None:
         yield _TITLE.format("first", _who(record, failure))
     if failure.cause:

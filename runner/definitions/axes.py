@@ -72,15 +72,14 @@ def read_matrix(document: Document) -> dict[str, list[Any]]:
     """Return the axes of a matrix that was checked, layouts in canonical form; refuse values that stand twice."""
     matrix = dict(document.values["matrix"])
     for axis, values in matrix.items():
-        points, seen = [], set()
+        points: dict[object, Any] = {}
         for index, value in enumerate(values):
             point = str(Layout.parse(value)) if axis == "layout" else value
             same = (type(point), identity(point))
-            if same in seen:
+            if same in points:
                 document.fail(f"{axis} {point} stands twice", "matrix", axis, index)
-            seen.add(same)
-            points.append(point)
-        matrix[axis] = points
+            points[same] = point
+        matrix[axis] = list(points.values())
     if wrong := too_many(matrix):
         document.fail(wrong, "matrix")
     return matrix

@@ -273,10 +273,8 @@ def wall_of(text: str) -> tuple[float, str] | None:
     if _OF_A_PART.search(about) or (EVAL in sections(about) and "rain" not in about):
         return None
     if found["minutes"]:
-        value: float | None = (
-            int(found["hours"] or 0) * 3600 + int(found["minutes"]) * 60 + float(found["seconds"] or 0)
-        )
-        return float(value or 0), found["wall"]
+        minutes = int(found["hours"] or 0) * 60 + int(found["minutes"])
+        return minutes * 60 + float(found["seconds"] or 0), found["wall"]
     if found["value"]:
         return float(found["value"]) * {"s": 1, "m": 60, "h": 3600}[found["unit"][0]], found["wall"]
     value = seconds(found["wall"], "clock")

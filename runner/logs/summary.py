@@ -104,7 +104,7 @@ def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
 
 def _span(reading: Reading) -> dict[str, Any] | None:
     """Return the time between the first and the last time stamp that say something about the run."""
-    facts = reading.facts
+    facts, dates = reading.facts, reading.dates
     starts, stops = facts.runs.get("run_start", []), facts.runs.get("run_stop", [])
     if starts or stops:
         first = [event.time_ms for event in starts if event.time_ms is not None]
@@ -116,16 +116,13 @@ def _span(reading: Reading) -> dict[str, Any] | None:
     if len(facts.times) > 1:
         (line, begin), (last_line, end) = facts.times
         kind = "from timestamps, first loss line to the last line that says something"
-        text = f"{begin:%H:%M:%S} -> {end:%H:%M:%S}"
-        return _times((end - begin).total_seconds(), kind, [line, last_line], text)
-    if reading.dates and reading.dates[0].line < reading.dates[-1].line:
-        first_date, last_date = reading.dates
-        if first_date.zone != last_date.zone:  # nobody knows how far they are apart
-            return None
-        seconds = (last_date.moment - first_date.moment).total_seconds()
-        text = f"{first_date.moment:%H:%M:%S} -> {last_date.moment:%H:%M:%S}"
-        return _times(seconds, "job script dates", [first_date.line, last_date.line], text)
-    return None
+    elif dates and dates[0].line < dates[-1].line and dates[0].zone == dates[-1].zone:  # else nobody knows the time
+        (begin, line, _), (end, last_line, _) = dates
+        kind = "job script dates"
+    else:
+        return None
+    text = f"{begin:%H:%M:%S} -> {end:%H:%M:%S}"
+    return _times((end - begin).total_seconds(), kind, [line, last_line], text)
 
 
 def _times(seconds: float, kind: str, lines: list[int], text: str = "") -> dict[str, Any] | None:

@@ -128,14 +128,13 @@ def read(text: bytes) -> Manifest:
     manifest, size = Manifest(), 0
     for line in body.split(b"\n"):
         if found := _FILE.fullmatch(line):
-            manifest.entries[_unescape(found[3]) if found[1] else os.fsdecode(found[3])] = Entry(
-                found[2].decode(), size
-            )
+            name = _unescape(found[3]) if found[1] else os.fsdecode(found[3])
+            manifest.entries[name] = Entry(found[2].decode(), size)
         elif sized := _SIZE.fullmatch(line):
             size = int(sized[1])
         elif line.startswith(_LEFT_OUT):
-            name, _, why = line.removeprefix(_LEFT_OUT).rpartition(b": ")
-            manifest.left_out[_unescape(name)] = one_line(why.decode("utf-8", "replace"), 100)
+            path, _, why = line.removeprefix(_LEFT_OUT).rpartition(b": ")
+            manifest.left_out[_unescape(path)] = one_line(why.decode("utf-8", "replace"), 100)
         elif line.startswith(b"# ") and line != _FIRST:
             manifest.said.append(one_line(line[2:].decode("utf-8", "replace"), 200))
     return manifest

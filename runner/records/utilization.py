@@ -53,7 +53,12 @@ class NodeLoad:
 
     def take(self, event: Event) -> None:
         """Take in one look."""
-        figures = {name: (value, 1, value) for name, value in self._measured(event)}
+        figures: dict[str, tuple[float, int, float]] = {}
+        for name, told in event.metadata.items():
+            value, has_room = number(told), name in self._names or len(self._names) < MOST_FIGURES
+            if value is not None and has_room and _MEASURED.fullmatch(name):
+                self._names.add(name)
+                figures[name] = (value, 1, value)
         self.looks += 1
         self._first = min(self._first, event.time_ms)
         self._held.append(_Look(event.time_ms, figures))
@@ -87,16 +92,6 @@ class NodeLoad:
                 **{name: [_mean(*part.figures.get(name, (0.0, 0, 0.0))) for part in parts] for name in names},
             },
         }
-
-    def _measured(self, event: Event) -> list[tuple[str, float]]:
-        found = []
-        for name, value in event.metadata.items():
-            if (fitting := number(value)) is not None and _MEASURED.fullmatch(name):
-                if name not in self._names and len(self._names) >= MOST_FIGURES:
-                    continue
-                self._names.add(name)
-                found.append((name, fitting))
-        return found
 
 
 def mean(nodes: list[dict[str, Any]], name: str) -> float | None:

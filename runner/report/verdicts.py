@@ -48,9 +48,8 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     if tested > 1:
         found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")
     found += [f"between A and B: {what}" for what in dict.fromkeys(what for cell in verdicts for what in cell.differs)]
-    found += [
-        note for cell in verdicts for name, side in (("A", cell.a), ("B", cell.b)) for note in _runs(cell, name, side)
-    ]
+    for cell in verdicts:
+        found += [*_runs(cell, "A", cell.a), *_runs(cell, "B", cell.b)]
     for cell in verdicts:
         if cell.ratio and cell.ratio.low is not None:
             needed = f"over {MOST:,}" if cell.proposed is None else f"{cell.proposed:,}"

@@ -69,9 +69,8 @@ class PlainDdp(OverDdp):
     def stepped(self) -> None:
         """Count the gradients, which are exchanged in a few buckets."""
         super().stepped()
-        self.traffic.reduced_bytes += sum(
-            parameter.nbytes for parameter in self.model.parameters() if parameter.requires_grad
-        )
+        trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+        self.traffic.reduced_bytes += sum(parameter.nbytes for parameter in trained)
 
     def report(self) -> None:
         """Report the mean bytes of a step."""
