@@ -199,7 +199,7 @@ def fingerprint(tensors: Sequence[Tensor]) -> str:
     return digest.hexdigest()
 
 
-def wait_for_neighbours(place: Place, seconds: float = 30) -> None:
+def wait_for_neighbours(place: Place) -> None:
     """Wait until all processes of this node are about to leave, or until time is up.
 
     torchrun ends a node's other processes as soon as one fails: what they still have to print would be lost. They
@@ -208,7 +208,7 @@ def wait_for_neighbours(place: Place, seconds: float = 30) -> None:
     if "TORCHELASTIC_RUN_ID" not in os.environ or place.local_world_size == 1:
         return  # no torchrun started this process, so none will end it
     name = f"\0leaving-{os.getppid()}"
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + 30
     # An error means that time is up, or that the others are gone. This process has printed everything.
     with ExitStack() as held, socket.socket(socket.AF_UNIX) as own, suppress(OSError):
         if place.local_rank == 0:

@@ -1,10 +1,9 @@
 """Who gets which sample: the one sharding rule of all programs.
 
-Each epoch has one order of all samples, drawn from (seed, epoch) and so the same on every rank.
-The global batch k is ``order[k * B : (k + 1) * B]``; the last one may be short and is kept. Each
-rank takes a contiguous, near-equal slice of every global batch. So an epoch sees each sample
-exactly once at any number of processes: nothing is padded, repeated or dropped (torch's
-`DistributedSampler` repeats samples until the count divides by the number of processes).
+Each epoch has one order of all samples, drawn from (seed, epoch) and so the same on every rank. The global batch k is
+``order[k * B : (k + 1) * B]``; the last one may be short and is kept. Each rank takes a contiguous, near-equal slice of
+every global batch. So an epoch sees each sample exactly once at any number of processes: nothing is padded, repeated or
+dropped (torch's `DistributedSampler` repeats samples until the count divides by the number of processes).
 
 With shares (`trainkit.balance`) the slices are as long as the shares say; which samples a global batch has, and in
 which order, does not depend on them.

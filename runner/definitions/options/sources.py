@@ -158,7 +158,9 @@ def read_code(root: Path, path: Path, search: tuple[Path, ...] = ()) -> Code:
         sources.append(parse(file, text))
         for node in sources[-1].part.imports:
             found = _imported(root, path, file, node, search)
-            outside.update(set() if found else _modules(node))
+            if not found and not (isinstance(node, ast.ImportFrom) and node.level):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                outside |= {name.partition(".")[0] for name in names} - sys.stdlib_module_names
             library.update(dict.fromkeys(other for other in found if other.parent.name == LIBRARY))
             new = [other for other in found if other.parent.name != LIBRARY and other not in seen]
             seen.update(new)
@@ -202,13 +204,6 @@ def _files(places: list[Path], modules: list[str]) -> list[Path]:
         files = [file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py")]
         found += [file for file in files if file.is_file()][:1]
     return found
-
-
-def _modules(node: ast.Import | ast.ImportFrom) -> set[str]:
-    if isinstance(node, ast.ImportFrom) and node.level:
-        return set()
-    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
 
 
 def unreadable(path: Path, error: Exception) -> RequestError:
