@@ -11,7 +11,7 @@ from runner.tools.check.judge_evaluation import judge_evaluation, judge_prints
 from runner.tools.check.judge_samples import judge_samples
 from runner.tools.check.judge_weights import judge_gradients, judge_randomness, judge_weights
 from runner.tools.check.observation import Rank, read
-from runner.tools.check.processes import Ended, Job, run_side_by_side
+from runner.tools.check.processes import Job, run_side_by_side
 
 _SEED_ALONE, _SEED = "20240501", "7"
 
@@ -40,11 +40,11 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
     """Say whether `world` processes train what one trains; files go to `folder`, and each run may take `seconds`."""
     runs = _Runs(program, seconds, folder, say)
     verdict = Verdict()
-    ended, seen = runs.run("alone", 1, "one process", KIT_CHECK_SEED=_SEED_ALONE)
-    alone = _trained(seen, ended, "one process", verdict)
+    failure, seen = runs.run("alone", 1, "one process", KIT_CHECK_SEED=_SEED_ALONE)
+    alone = _trained(seen, failure, "one process", verdict)
     caps = json.dumps(_caps(alone) if alone else {})
-    ended, ranks = runs.run("ranks", world, f"{world} processes", KIT_CHECK_CAPS=caps, **_limit(alone))
-    first = _trained(ranks, ended, f"{world} processes", verdict)
+    failure, ranks = runs.run("ranks", world, f"{world} processes", KIT_CHECK_CAPS=caps, **_limit(alone))
+    first = _trained(ranks, failure, f"{world} processes", verdict)
     if alone is None or first is None:
         return verdict
     if alone.world > 1:
@@ -83,11 +83,11 @@ class _Runs:
     folder: Path
     say: Callable[[str], None]
 
-    def run(self, name: str, world: int, what: str, **settings: str) -> tuple[Ended, list[Rank]]:
-        """Run the program once, and read what was seen."""
+    def run(self, name: str, world: int, what: str, **settings: str) -> tuple[str, list[Rank]]:
+        """Run the program once; say why it failed, and read what was seen."""
         self.say(what)
-        (ended,) = run_side_by_side([self._job(name, world, settings)], self.seconds)
-        return ended, read(self.folder / name)
+        (failure,) = run_side_by_side([self._job(name, world, settings)], self.seconds)
+        return failure, read(self.folder / name)
 
     def replay(self, alone: Rank, ranks: list[Rank]) -> tuple[Rank | None, Rank | None, str]:
         """Run one process with the batches of all ranks, in their order and in the other, and say why that failed.
@@ -105,21 +105,21 @@ class _Runs:
         jobs = [self._job("replay", 1, settings), self._job("order", 1, {"KIT_CHECK_REVERSED": "1", **settings})]
         # A program that chooses its port itself has the same one in both.
         groups = [[job] for job in jobs] if self.program.alone else [jobs]
-        ended, *_ = (ended for group in groups for ended in run_side_by_side(group, self.seconds))
-        if ended.failure and not self.program.alone:
+        failure, *_ = (failure for group in groups for failure in run_side_by_side(group, self.seconds))
+        if failure and not self.program.alone:
             rmtree(jobs[0].folder)
-            (ended,) = run_side_by_side(jobs[:1], self.seconds)
+            (failure,) = run_side_by_side(jobs[:1], self.seconds)
         replay, order = (next(iter(read(self.folder / name)), None) for name in ("replay", "order"))
-        return replay, order, ended.failure
+        return replay, order, failure
 
     def _job(self, name: str, world: int, settings: dict[str, str]) -> Job:
         return self.program.job(world, self.folder / name, {"KIT_CHECK_SEED": _SEED, **settings})
 
 
-def _trained(ranks: list[Rank], ended: Ended, who: str, verdict: Verdict) -> Rank | None:
+def _trained(ranks: list[Rank], failure: str, who: str, verdict: Verdict) -> Rank | None:
     """Return the first rank; None if the run failed or trained nothing, which is told to the verdict."""
-    if ended.failure:
-        verdict.unknown.append(f"{who}: {ended.failure}")
+    if failure:
+        verdict.unknown.append(f"{who}: {failure}")
         return None
     if not ranks or not any(rank.steps for rank in ranks):
         verdict.unknown.append(f"{who}: no optimizer of torch made a step")

@@ -39,21 +39,19 @@ def check_elsewhere(
         if not mark:
             last = [line for line in head.splitlines() if line.strip()][-1:]
             raise RequestError(one_line(f"target {target.name}: the check did not end: {''.join(last)}", 500))
-        return msgspec.json.decode(answer.strip(), type=_Answer).verdict()
+        return Verdict(*msgspec.structs.astuple(msgspec.json.decode(answer.strip(), type=_Answer)))
     except (OSError, msgspec.DecodeError) as error:
         raise RequestError(one_line(f"target {target.name}: {reason_of(error)}", 500)) from None
 
 
 class _Answer(msgspec.Struct):
-    findings: list[dict[str, Any]]
+    """A `Verdict` of which nothing may be missing."""
+
+    findings: list[Finding]
     unknown: list[str]
     facts: list[str]
     off: list[float]
     order: float | None
-
-    def verdict(self) -> Verdict:
-        findings = [msgspec.convert({k: v for k, v in each.items() if k != "mend"}, Finding) for each in self.findings]
-        return Verdict(findings, self.unknown, self.facts, self.off, self.order)
 
 
 def _archive(run: Run, request: dict[str, Any]) -> bytes:

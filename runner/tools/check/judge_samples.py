@@ -48,22 +48,15 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
             f"{distinct} of them different"
         )
     one, all_ = theirs[0].batches[0], sum(passes[0].batches[0] for passes in ours)
-    if per_step(alone, theirs) * 1.01 < _per_step_of(ranks, ours):
-        verdict.findings.append(
-            found(
-                "global-batch", f"a step has {all_} samples on {len(ranks)} processes, {one} on one", ours[0][0].loader
-            )
-        )
+    if per_step(alone, theirs) * 1.01 < sum(map(per_step, ranks, ours)):
+        evidence = f"a step has {all_} samples on {len(ranks)} processes, {one} on one"
+        verdict.findings.append(found("global-batch", evidence, ours[0][0].loader))
 
 
 def per_step(rank: Rank, passes: list[Pass]) -> float:
     """Return the samples of an optimizer's step: batches times backward passes in each."""
     backwards = [event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0]
     return passes[0].batches[0] * max(1, backwards[0] if backwards else 1)
-
-
-def _per_step_of(ranks: list[Rank], passes: list[list[Pass]]) -> float:
-    return sum(per_step(rank, own) for rank, own in zip(ranks, passes, strict=True))
 
 
 def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
@@ -89,10 +82,6 @@ def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
     if is_noisy or any(sample[1] is None for passes in ours for found_ in passes for sample in found_.samples):
         return None
     return lambda sample: ("content", sample[1])
-
-
-def _counts(passes: list[list[Pass]], epoch: int, name: Name) -> Counter[Hashable]:
-    return Counter(name(sample) for own in passes if epoch < len(own) for sample in own[epoch].samples)
 
 
 def _allowed(ours: list[list[Pass]]) -> int:
@@ -139,13 +128,11 @@ def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path)
         if not all(own[epoch].is_whole for own in [theirs, *ours]):
             continue
         alone = len({name(sample) for sample in theirs[epoch].samples})
-        union = len(_counts(ours, epoch, name))
+        union = len({name(sample) for own in ours for sample in own[epoch].samples})
         if alone - union > max(_allowed(ours), 0.02 * alone):
             training = ours[0][epoch]
             place = _where(training, root)
-            if training.is_skipped:
-                place = training.place
-            elif training.key == "by hand" or training.is_broken:
+            if not training.is_skipped and (training.key == "by hand" or training.is_broken):
                 work = work_line(root, training.place)
                 place = place if work == training.place and not training.is_broken else work
             evidence = f"in epoch {epoch + 1} the ranks train on {union} different samples, one process on {alone}"
@@ -165,12 +152,12 @@ def _same_order(
         return None
     set_epoch = ranks[0].first("set_epoch")
     place = set_epoch["place"] if set_epoch else epoch_loop(root, training.place)
-    evidence = f"each of {len(ours[0])} epochs has the samples in the same order; "
-    if _is_constant(theirs, name):
-        evidence += "so they have with one process, as the sampler shuffles only what set_epoch tells it"
-        return replace(found("same-order", evidence, place, epoch=2, step=training.first_step), level=NOTE)
-    evidence += "with one process the order changes"
-    return found("same-order", evidence, place, epoch=2, step=training.first_step)
+    is_same = _is_constant(theirs, name)
+    why = "so they have with one process, as the sampler shuffles only what set_epoch tells it"
+    why = why if is_same else "with one process the order changes"
+    evidence = f"each of {len(ours[0])} epochs has the samples in the same order; {why}"
+    finding = found("same-order", evidence, place, epoch=2, step=training.first_step)
+    return replace(finding, level=NOTE) if is_same else finding
 
 
 def _is_constant(passes: list[Pass], name: Name) -> bool:
@@ -187,10 +174,8 @@ def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
     if before[0] / before[1] > 0.5 * after[0] / after[1]:
         return None  # it evaluates what it trains on with one process too
     own = max((_leaked([rank]) or (0, 1))[0] for rank in ranks)
-    place = differing_draw(ranks)
-    evaluation = next(iter(evaluation for rank in ranks for evaluation in rank.evaluations), None)
-    if place is None:
-        place = evaluation.place if evaluation else []
+    places = (evaluation.place for rank in ranks for evaluation in rank.evaluations)
+    place = differing_draw(ranks) or next(places, [])
     evidence = (
         f"{after[0]} of the {after[1]} samples that are evaluated are trained on by some rank, {own} by the same one; "
         f"with one process {before[0]}"
@@ -220,7 +205,7 @@ def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
 
 
 def differing_draw(ranks: list[Rank]) -> Place | None:
-    """Return the first line that draws something else at random on another rank."""
+    """Return the first line that draws something else at random on another rank, or in another run."""
     draws = [[event for event in rank.of("draw") if event["name"] != "torch.randperm"] for rank in ranks]
     for same in zip(*draws, strict=False):
         if len({event["number"] for event in same}) > 1 and len({str(event["place"][0]) for event in same}) == 1:

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from runner.tools.check.finding import Verdict, found
-from runner.tools.check.judge_samples import per_step
+from runner.tools.check.judge_samples import differing_draw, per_step
 from runner.tools.check.observation import Event, Place, Rank
 from runner.tools.check.source_lines import calls_backward, divides, loss_line
 
@@ -252,13 +252,8 @@ def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
     shared = [step for step in states[0] if all(step in other for other in states)]
     seed = ranks[0].first("seed")
     if len(ranks) > 1 and shared and len({other[shared[0]] for other in states}) == 1:
-        verdict.findings.append(
-            found(
-                "same-noise",
-                "dropout and other noise draw the same numbers on every rank",
-                seed["place"] if seed else [],
-            )
-        )
+        evidence = "dropout and other noise draw the same numbers on every rank"
+        verdict.findings.append(found("same-noise", evidence, seed["place"] if seed else []))
     model = ranks[0].first("model")
     buffers = [{event["step"]: event["number"] for event in rank.of("buffers")} for rank in ranks]
     if model and model["batch_norm"] and any(other != buffers[0] for other in buffers):
@@ -268,18 +263,9 @@ def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
         verdict.findings.append(found("unsynchronised-buffers", evidence, place))
     first, other = alone.first("step"), ranks[0].first("step")
     seeded = any(event["name"] == "torch" for event in alone.of("seed"))
-    drawn = _first_draw(alone, ranks[0])
+    drawn = differing_draw([alone, ranks[0]])
     if drawn is None and first and other and first["weights"] != other["weights"] and not seeded:
         drawn = model["place"] if model else []
     if drawn is not None:
         evidence = "with another seed of the process something else is drawn: the program sets none before"
         verdict.findings.append(found("not-repeatable", evidence, drawn))
-
-
-def _first_draw(alone: Rank, other: Rank) -> Place | None:
-    draws = [[event for event in rank.of("draw") if event["name"] != "torch.randperm"] for rank in (alone, other)]
-    for first, second in zip(*draws, strict=False):
-        if first["place"][0] == second["place"][0] and first["number"] != second["number"]:
-            place: Place = first["place"]
-            return place
-    return None

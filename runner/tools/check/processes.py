@@ -83,24 +83,14 @@ def _world(rank: int, world: int, port: int) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a job ended: why it failed, or nothing, and the seconds that it took."""
-
-    failure: str
-    seconds: float
-
-
-def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[Ended]:
-    """Run jobs at the same time; every process has ended when this returns or raises."""
-    if not jobs:
-        return []
+def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[str]:
+    """Run jobs at the same time, and say why each failed; every process has ended when this returns or raises."""
     with ThreadPoolExecutor(len(jobs)) as pool:
         return list(pool.map(lambda job: run(job, seconds), jobs))
 
 
-def run(job: Job, seconds: float) -> Ended:
-    """Run a job to its end, for so many seconds at most."""
+def run(job: Job, seconds: float) -> str:
+    """Run a job to its end, for so many seconds at most; return why it failed, or nothing."""
     job.folder.mkdir(parents=True, exist_ok=True)
     port, began = free_port(), clock.monotonic()
     started: list[subprocess.Popen[bytes]] = []
@@ -115,10 +105,10 @@ def run(job: Job, seconds: float) -> Ended:
             process.wait()
         if "KIT_CHECK_KILL" not in job.settings:
             put_back(job.folder)
-    return Ended(failure, clock.monotonic() - began)
+    return failure
 
 
-def start(job: Job, rank: int, port: int) -> "subprocess.Popen[bytes]":
+def start(job: Job, rank: int, port: int) -> subprocess.Popen[bytes]:
     """Start one process of a job; it leads a session of its own."""
     with (job.folder / f"output-{rank}.txt").open("wb") as output:
         return subprocess.Popen(

@@ -37,14 +37,14 @@ def check_resume(
     settings = {"KIT_CHECK_STEPS": str(_MOST_STEPS), **program.settings, "KIT_CHECK_STEPS_HARD": "1"}
     settings |= {"KIT_CHECK_SEED": _SEED, "KIT_CHECK_WHOLE": "1"}
     say(f"{_processes(world)}, to the end")
-    ended = run(program.job(world, folder / "whole", settings), seconds)
+    failure = run(program.job(world, folder / "whole", settings), seconds)
     whole = read(folder / "whole")
     saves = sorted(event["step"] for rank in whole for event in rank.of("saved"))
     steps = 1 + max((step for rank in whole for step, _ in rank.steps), default=-1)
     first = next((step for step in saves if 0 < step < steps), None)
-    if ended.failure:
-        way = "; --steps N ends each run earlier" if "in time" in ended.failure else ""
-        verdict.unknown.append(f"{_processes(world)}: {ended.failure}{way}")
+    if failure:
+        way = "; --steps N ends each run earlier" if "in time" in failure else ""
+        verdict.unknown.append(f"{_processes(world)}: {failure}{way}")
     elif not steps:
         verdict.unknown.append(f"{_processes(world)}: no optimizer of torch made a step")
     elif first is None:
@@ -68,8 +68,8 @@ def check_resume(
         for count in (world, 1):
             say(f"{_processes(count)}, started again")
             job = resumed.job(count, folder / f"again-{count}", {**settings, "KIT_CHECK_SEED": _OTHER_SEED})
-            ended = run(job, seconds)
-            _judge(whole, read(job.folder), before[0], written(folder / "ended"), ended.failure, count, verdict)
+            failure = run(job, seconds)
+            _judge(whole, read(job.folder), before[0], written(folder / "ended"), failure, count, verdict)
     finally:
         put_back(folder / "ended")
     return verdict

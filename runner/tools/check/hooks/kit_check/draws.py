@@ -46,10 +46,6 @@ def _result(_, result):
     return list(first[:50]) if isinstance(first, (list, tuple)) else first
 
 
-def _state(_, generator):
-    return generator.bit_generator.state
-
-
 def _seeding(function, name):
     @functools.wraps(function)
     def seed(*args, **kwargs):
@@ -76,7 +72,7 @@ def of_numpy(numpy):
     module.shuffle = _draw(module.shuffle, "numpy.random.shuffle", _argument)
     module.permutation = _draw(module.permutation, "numpy.random.permutation", _result)
     module.choice = _draw(module.choice, "numpy.random.choice", _result)
-    module.default_rng = _draw(module.default_rng, "numpy.random.default_rng", _state)
+    module.default_rng = _draw(module.default_rng, "numpy.random.default_rng", lambda _, made: made.bit_generator.state)
     module.seed = _seeding(module.seed, "numpy")
 
 
@@ -108,12 +104,7 @@ def _folds(function):
 def of_datasets(module):
     """Put the hooks on the split of Hugging Face datasets."""
     kind = module.Dataset
-
-    def first(_, result):
-        part = result["train"]
-        return part[:20]
-
-    kind.train_test_split = _draw(kind.train_test_split, "train_test_split", first)
+    kind.train_test_split = _draw(kind.train_test_split, "train_test_split", lambda _, result: result["train"][:20])
 
 
 def of_torch(torch):

@@ -17,14 +17,6 @@ _born = {}
 _known = {}
 
 
-def _forget(key, _):
-    _born.pop(key, None)
-
-
-def _is_constructor(frame):
-    return frame.f_code.co_name == "__init__"
-
-
 def of_torch(torch):
     """Put the hooks on modules and losses."""
     from torch.nn.parallel import DistributedDataParallel
@@ -35,9 +27,8 @@ def of_torch(torch):
     def __init__(self, *args, **kwargs):
         with recorder.guarded():
             if recorder.is_here and id(self) not in _born:
-                place = recorder.place(_is_constructor)
-                forget = functools.partial(_forget, id(self))
-                _born[id(self)] = (weakref.ref(self, forget), place)
+                forget = functools.partial(_born.pop, id(self))  # the dead reference is the default
+                _born[id(self)] = (weakref.ref(self, forget), recorder.place(of_made=True))
         make(self, *args, **kwargs)
 
     def __call__(self, *args, **kwargs):

@@ -33,12 +33,8 @@ def of_torch(torch):
     iterator = module._BaseDataLoaderIter
     for kind in (DataLoader, DistributedSampler):
         kind.__init__ = _placed(kind.__init__)
-    iterate, take, reset, set_epoch = (
-        DataLoader.__iter__,
-        iterator._next_index,
-        iterator._reset,
-        DistributedSampler.set_epoch,
-    )
+    iterate, take, reset = DataLoader.__iter__, iterator._next_index, iterator._reset
+    set_epoch = DistributedSampler.set_epoch
 
     def _next_index(self):
         index = take(self)

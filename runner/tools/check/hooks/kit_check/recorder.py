@@ -114,12 +114,16 @@ class Recorder:
         """Return a line of the program, its file below the root."""
         return [os.path.relpath(os.path.abspath(file), self.root), number, function]
 
-    def place(self, skip=None):
-        """Return the program's lines that lead here, the innermost first: [file, line, function]."""
+    def place(self, of_made=False):
+        """Return the program's lines that lead here, the innermost first: [file, line, function].
+
+        Of what is being made, the constructors of its own class are left out.
+        """
         found, frame = [], sys._getframe(1)
         while frame is not None and len(found) < _MOST_FRAMES:
-            if self.is_own(frame.f_code.co_filename) and not (skip and not found and skip(frame)):
-                found.append(self.line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+            code = frame.f_code
+            if self.is_own(code.co_filename) and not (of_made and not found and code.co_name == "__init__"):
+                found.append(self.line(code.co_filename, frame.f_lineno, code.co_name))
             frame = frame.f_back
         return found
 

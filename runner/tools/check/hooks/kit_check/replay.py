@@ -90,12 +90,10 @@ def _without_noise(torch):
 
 def _while_training(function, value):
     def drawn(first, *args, **kwargs):
-        if state.depth:
-            import torch
+        import torch
 
-            return (
-                torch.full_like(first, value) if isinstance(first, torch.Tensor) else function(first, *args, **kwargs)
-            )
+        if state.depth and isinstance(first, torch.Tensor):
+            return torch.full_like(first, value)
         return function(first, *args, **kwargs)
 
     return drawn
@@ -254,8 +252,7 @@ def load_weights(torch):
         return
     _loaded = True
     parameters, kept = state.parameters(), _ranks[0]["weights"]
-    same = len(parameters) == len(kept) and all(p.shape == k.shape for p, k in zip(parameters, kept))
-    if not same:
+    if len(parameters) != len(kept) or any(p.shape != k.shape for p, k in zip(parameters, kept)):
         recorder.emit("replay", fault="the model of one process has other parameters")
         return
     changed = 0

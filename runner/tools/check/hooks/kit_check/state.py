@@ -6,6 +6,11 @@ KEPT_STEPS = 4
 """Optimizer steps of which gradients and batches are kept."""
 
 
+def parameters_of(optimizer):
+    """Return the parameters of an optimizer, in the order of its groups."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
 class State:
     """The training of this process as far as it was seen."""
 
@@ -19,14 +24,7 @@ class State:
 
     def parameters(self):
         """Return the parameters of all optimizers, each once, in the order of the optimizers."""
-        found, seen = [], set()
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if id(parameter) not in seen:
-                        seen.add(id(parameter))
-                        found.append(parameter)
-        return found
+        return list({id(p): p for optimizer in self.optimizers for p in parameters_of(optimizer)}.values())
 
 
 state = State()

@@ -7,7 +7,7 @@ import time
 
 from kit_check import draws, forward, replay, rows
 from kit_check.recorder import recorder
-from kit_check.state import KEPT_STEPS, state
+from kit_check.state import KEPT_STEPS, parameters_of, state
 
 _most = int(os.environ.get("KIT_CHECK_STEPS") or 0)
 _killed_at = int(os.environ.get("KIT_CHECK_KILL") or -1)
@@ -24,12 +24,8 @@ def of_torch(torch):
     from torch.optim import optimizer as module
 
     kind = module.Optimizer
-    make, clear, backward, clear_module = (
-        kind.__init__,
-        kind.zero_grad,
-        torch.autograd.backward,
-        torch.nn.Module.zero_grad,
-    )
+    make, clear, backward = kind.__init__, kind.zero_grad, torch.autograd.backward
+    clear_module = torch.nn.Module.zero_grad
 
     @functools.wraps(make)
     def __init__(self, *args, **kwargs):
@@ -37,13 +33,12 @@ def of_torch(torch):
         with recorder.guarded():
             if recorder.is_here:
                 state.optimizers.append(self)
-                recorder.emit("optimizer", name=type(self).__name__, place=recorder.place(_is_constructor))
+                recorder.emit("optimizer", name=type(self).__name__, place=recorder.place(of_made=True))
 
     @functools.wraps(clear)
     def zero_grad(self, *args, **kwargs):
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                _local.pop(id(parameter), None)
+        for parameter in parameters_of(self):
+            _local.pop(id(parameter), None)
         return clear(self, *args, **kwargs)
 
     @functools.wraps(clear_module)
@@ -76,10 +71,6 @@ def of_torch(torch):
     recorder.at_exit += [_last, replay.save, replay.path]
 
 
-def _is_constructor(frame):
-    return frame.f_code.co_name == "__init__"
-
-
 def watch_gradients():
     """Watch the gradient of every parameter as this process computes it, before it is averaged."""
     if state.steps >= KEPT_STEPS or state.is_sharded:
@@ -95,10 +86,6 @@ def _add(key, gradient):
         _local[key] = _local[key] + part if key in _local else part
 
 
-def _parameters(optimizer):
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
 def _is_inner(optimizer):
     """Whether another optimizer makes its step by this one, such as ZeroRedundancyOptimizer by that of its shard."""
     return bool(_stepping) and _stepping[0] is not optimizer
@@ -110,7 +97,7 @@ def _before_step(optimizer, args, kwargs):
             return
         _stepping[:] = [optimizer]
         _clock["began"] = _clock["began"] or time.monotonic()
-        parameters = _parameters(optimizer)
+        parameters = parameters_of(optimizer)
         if not state.steps and recorder.mode != "replay":
             replay.keep_weights()
         if state.steps == _killed_at:
@@ -135,7 +122,7 @@ def _before_step(optimizer, args, kwargs):
         _clock["backwards"] = 0
         closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
         if not callable(closure):
-            _keep(optimizer, parameters)
+            _keep(parameters)
 
 
 def _after_step(optimizer, args, kwargs):
@@ -145,7 +132,7 @@ def _after_step(optimizer, args, kwargs):
         _stepping.clear()
         closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
         if callable(closure):
-            _keep(optimizer, _parameters(optimizer))
+            _keep(parameters_of(optimizer))
         state.steps += 1
         if state.steps == KEPT_STEPS:
             for handle in _handles.values():
@@ -162,7 +149,7 @@ def _after_step(optimizer, args, kwargs):
         recorder.leave()
 
 
-def _keep(optimizer, parameters):
+def _keep(parameters):
     if state.steps >= KEPT_STEPS or state.is_sharded:
         return
     order = {id(parameter): at for at, parameter in enumerate(state.parameters())}
@@ -193,6 +180,5 @@ def _fingerprint(tensors):
 
 
 def _last():
-    if not state.optimizers:
-        return
-    recorder.emit("weights", step=state.steps, weights=rows.fingerprint(state.parameters()), place=[])
+    if state.optimizers:
+        recorder.emit("weights", step=state.steps, weights=rows.fingerprint(state.parameters()), place=[])
