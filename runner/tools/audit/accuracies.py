@@ -136,7 +136,10 @@ def _column(column: Column, context: Context, table: Table, file: str) -> list[F
         best = min(filter(None, tries), key=lambda found: sum(checked.wrong for checked in found), default=None)
         if best:
             return best
-    return _padded(column, rows, context, file)
+    # One number of samples may explain the whole column, if some accuracies count samples twice.
+    counts = context.processes.first or [None] * len(column.values)
+    known = [(cell_of(file, column, row), value, int(counts[row] or 0)) for row, value in rows if counts[row]]
+    return check_padding(known, column.unit)
 
 
 def _whole(
@@ -160,13 +163,6 @@ def _whole(
     # If none fits, the numbers are means, or of other samples.
     enough = right and wrong <= most * right if most else right >= wrong or len(result) <= 2
     return result if enough else []
-
-
-def _padded(column: Column, rows: list[tuple[int, Quantity]], context: Context, file: str) -> list[Finding]:
-    """Look for accuracies that count samples twice: one number of samples has to explain the whole column."""
-    counts = context.processes.first or [None] * len(column.values)
-    known = [(cell_of(file, column, row), value, int(counts[row] or 0)) for row, value in rows if counts[row]]
-    return check_padding(known, column.unit)
 
 
 class _Share(NamedTuple):

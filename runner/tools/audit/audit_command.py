@@ -11,7 +11,7 @@ import typer
 
 from runner.cli.lines import show, show_document
 from runner.core.errors import RequestError
-from runner.tools.audit.findings import Audit, Finding, Unchecked
+from runner.tools.audit.findings import GRADES, MEASURED, Audit, Finding, Unchecked
 
 EXIT_WRONG = 1
 _MOST_REASONS = 5
@@ -76,8 +76,6 @@ def line_of(finding: Finding) -> str:
 
 def show_summary(audited: Audit) -> None:
     """Print how many numbers were checked and why the others were not."""
-    from runner.tools.audit.findings import GRADES, MEASURED
-
     found = Counter(finding.grade for finding in audited.findings)
     counts = ", ".join(f"{found[grade]} {grade}" for grade in GRADES if found[grade])
     tables = f"{audited.tables} table{'' if audited.tables == 1 else 's'}"

@@ -15,7 +15,7 @@ from runner.tools.audit.prose import check_prose
 from runner.tools.audit.quantities import Quantity, is_missing, plain
 from runner.tools.audit.readings import Reading, Verdict, choose
 from runner.tools.audit.roles import Role, role_of
-from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span
+from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED
 from runner.tools.audit.spans import grade as graded
 from runner.tools.audit.tables import MOST_ROWS, Page, Table
 
@@ -80,7 +80,11 @@ class _Check:
             else:
                 self._report(replace(column, role=role_of(column.heading)), None, 0, _NO_SOURCE)
         self._drop_what_follows_from_wrong_numbers()
-        self._accuracies()
+        found = accuracies.check(table, self._columns, self._context, file)
+        cells = {(checked.line, checked.column, checked.text) for checked in found}
+        kept = [number for number in self.audit.unchecked if (number.line, number.column, number.text) not in cells]
+        self.audit.unchecked = kept
+        self.audit.findings += found
 
     def _column(self, column: Column) -> None:
         """Choose the reading of a column, as one of this table or as one that continues the table before."""
@@ -138,7 +142,7 @@ class _Check:
             return
         if grade == INCONSISTENT:
             limits = [1.0] if shift else _limits(column, row, reading, self._context)
-            across = any(_other_side(quantity, value, limit) for limit in limits)
+            across = any(quantity.low > limit > value.high or quantity.high < limit < value.low for limit in limits)
             grade = FLIPS if across or (not shift and _best_changes(column, row, quantity, reading)) else INCONSISTENT
         self._add(column, row, quantity, (grade, value, reading.formula(row + shift)), reading.note)
         if reading.source >= 0 and self.audit.findings[-1].wrong:
@@ -181,13 +185,6 @@ class _Check:
                 place = found.file, found.line, found.column, found.row, found.text
                 self.audit.unchecked.append(Unchecked(*place, reason=reason))
 
-    def _accuracies(self) -> None:
-        found = accuracies.check(self._table, self._columns, self._context, self.audit.file)
-        cells = {(checked.line, checked.column, checked.text) for checked in found}
-        kept = [number for number in self.audit.unchecked if (number.line, number.column, number.text) not in cells]
-        self.audit.unchecked = kept
-        self.audit.findings += found
-
 
 def _limits(column: Column, row: int, reading: Reading, context: Context) -> list[float]:
     """Return the numbers that part one conclusion from another, for example faster from slower."""
@@ -204,11 +201,6 @@ def _limits(column: Column, row: int, reading: Reading, context: Context) -> lis
         own, count = counts[base] if base is not None else 1.0, counts[row]
         limits += [count / own] if count and own else []
     return limits
-
-
-def _other_side(quantity: Quantity, value: Span, limit: float) -> bool:
-    """Return whether a limit lies between what is printed and what follows."""
-    return quantity.low > limit > value.high or quantity.high < limit < value.low
 
 
 def _best_changes(column: Column, row: int, printed: Quantity, reading: Reading) -> bool:

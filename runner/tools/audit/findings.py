@@ -1,6 +1,6 @@
 """A checked number, one that was not checked, and what is found in a whole document."""
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from runner.core.text import one_line
 from runner.tools.audit.columns import LONGEST, Column
@@ -82,12 +82,4 @@ def finding(
 ) -> Finding:
     """Make a finding, with what follows in the unit that is printed."""
     low, middle, high = (float(f"{end / printed.scale:.{digits}g}") for end in (value.low, value.middle, value.high))
-    return Finding(
-        **vars(place),
-        printed=printed.number,
-        computed=middle,
-        interval=(low, high),
-        grade=grade,
-        formula=formula,
-        note=note,
-    )
+    return Finding(*astuple(place), printed.number, middle, (low, high), grade, formula, note)

@@ -31,17 +31,13 @@ class _Grid:
 
 def read_html(text: str, file: str, first_line: int = 1) -> Page:
     """Read all tables of a page, nested ones too; whatever is not closed or not opened is taken as it stands."""
-    reader = _Reader(file, first_line)
-    reader.feed(_closed(text))
-    reader.close()
-    return reader.end()
-
-
-def _closed(text: str) -> str:
-    """Return a page in which nothing begins that does not end: Python's parser looks for each end again and again."""
+    # Nothing may begin that does not end: Python's parser looks for each end again and again.
     text = text[: text.rfind(">") + 1].replace("<![", "&lt;![")
     end = text.rfind("-->") + 3 if "-->" in text else 0
-    return text[:end] + text[end:].replace("<!--", "&lt;!--")
+    reader = _Reader(file, first_line)
+    reader.feed(text[:end] + text[end:].replace("<!--", "&lt;!--"))
+    reader.close()
+    return reader.end()
 
 
 class _Reader(HTMLParser):

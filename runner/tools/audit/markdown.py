@@ -1,17 +1,13 @@
 """Markdown as tables and passages: pipe tables, HTML tables, cells apart by tabs, and tables drawn in text."""
 
-from __future__ import annotations
-
 import re
 from itertools import groupby
-from typing import TYPE_CHECKING
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from runner.tools.audit.html import read_html
 from runner.tools.audit.tables import LONGEST_CELL, Cell, Page, Passage, Table, make_table
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
 
 _FENCE = re.compile(r"\s{0,12}(?:>\s?)*(?:[-*+]\s+)?(`{3,}|~{3,})")
 _TEX = re.compile(r"\$\s*(?:\\(?:times|approx|sim|pm)\s*)?|\\(?:times|text\w*|mathbf)\b|~~")
@@ -26,8 +22,6 @@ _RULE = re.compile(r"[\s+|:=_\-─━┄┈═│┃┌┐└┘├┤┬┴┼�
 
 def read_markdown(text: str, file: str) -> Page:
     """Read a document. Blocks of code are no text; tables drawn in them are read."""
-    from markdown_it import MarkdownIt
-
     lines = [line[:_LONGEST_LINE] for line in text.splitlines()]
     page = Page(file)
     _take_html(lines, page)
@@ -38,14 +32,16 @@ def read_markdown(text: str, file: str) -> Page:
     texts: list[tuple[int, Table]] = []
     for place, token in enumerate(parsed):
         if token.type == "table_open" and token.map:
-            table = _table(parsed[place:], inline, _before(page))
+            heading = next((passage.text for passage in reversed(page.passages) if passage.heading), "")
+            near = " ".join([heading, *(passage.text for passage in page.passages[-3:])])
+            table = _table(parsed[place:], inline, near)
             texts += [(token.map[0], table)] if table else []
         elif token.type == "inline" and token.map and parsed[place - 1].type in ("paragraph_open", "heading_open"):
-            heading = parsed[place - 1].type == "heading_open"
+            is_heading = parsed[place - 1].type == "heading_open"
             for offset, line in enumerate(token.content.split("\n")):
                 words = visible(line, inline)
                 if words:
-                    page.passages.append(Passage(words, token.map[0] + offset + 1, heading))
+                    page.passages.append(Passage(words, token.map[0] + offset + 1, is_heading))
         elif token.type in ("fence", "code_block") and token.map:
             first = token.map[0] + (2 if token.type == "fence" else 1)
             drawn = _drawn([(first + row, line) for row, line in enumerate(token.content.splitlines())])
@@ -79,12 +75,6 @@ def _table(tokens: list[Token], inline: MarkdownIt, near: str) -> Table | None:
         elif token.type == "inline":
             rows[-1].append(Cell(visible(token.content[: 4 * LONGEST_CELL], inline), line))
     return make_table(rows, 1, near) if rows else None
-
-
-def _before(page: Page) -> str:
-    """Return the text just above a table: its heading and the last lines."""
-    heading = next((passage.text for passage in reversed(page.passages) if passage.heading), "")
-    return " ".join([heading, *(passage.text for passage in page.passages[-3:])])
 
 
 def _code(lines: list[str]) -> list[bool]:
@@ -148,8 +138,7 @@ def _drawn(lines: list[tuple[int, str]]) -> list[Table]:
                 rows.append((number, line))
             continue
         table = _lined(rows) if len(rows) > 1 and len(_DRAWN.findall(rows[0][1])) > 1 else _spaced(rows)
-        if table:
-            tables.append(table)
+        tables += [table] if table else []
         rows = []
     return tables
 

@@ -88,11 +88,8 @@ def _sentences(page: Page) -> Iterator[_Sentence]:
             hardware = hardware | named if titled else named or hardware
             counts = _PROCESSES.findall(words)
             processes = int(counts[-1]) if counts else processes
-            times = []
-            for found in _TIME.finditer(words):
-                time = read(f"{found[1]} {found[2]}")
-                if time and time.kind == "time" and time.value > 0:
-                    times.append((time, found[1]))
+            stated = [(read(f"{found[1]} {found[2]}"), found[1]) for found in _TIME.finditer(words)]
+            times = [(time, digits) for time, digits in stated if time and time.kind == "time" and time.value > 0]
             factor = next(filter(None, (pattern.search(words) for pattern in _FACTORS)), None)
             accuracy = _ACCURACY.search(words)
             value = read(factor[1]) if factor else None

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +77,9 @@ class Pass:
         """
         if self.again or not 1 < sum(self.is_used) < len(self.batches) - 1:
             return
-        samples, at = list[tuple[Hashable, Hashable]](), 0
-        for number, is_used in zip(self.batches, self.is_used, strict=True):
-            samples += self.samples[at : at + number] if is_used else []
-            at += number
-        self.samples = samples
-        self.batches = [number for number, is_used in zip(self.batches, self.is_used, strict=True) if is_used]
+        used = [is_used for is_used, number in zip(self.is_used, self.batches, strict=True) for _ in range(number)]
+        self.samples = [*compress(self.samples, used)]
+        self.batches = [*compress(self.batches, self.is_used)]
         self.is_skipped = True
 
 
@@ -214,7 +211,6 @@ class Rank:
         seen = [event for event in forwards if event["hashes"] and event["step"] >= began]
         epochs: dict[Any, Pass] = {}
         counter = _epoch_counter(seen)
-        is_cut = any(self.of("cut"))
         for event in seen:
             key = event["loops"].get(counter) if counter else 0
             found = epochs.setdefault(
@@ -224,7 +220,7 @@ class Rank:
             found.samples += [(None, number) for number in event["hashes"]]
             found.batches.append(event["rows"])
         passes = list(epochs.values())
-        if passes and is_cut:
+        if passes and any(self.of("cut")):
             passes[-1].is_whole = False
         return passes
 

@@ -7,6 +7,7 @@ import typer
 
 from runner.cli.lines import say, show_document
 from runner.cli.options import Device, On, Results, With, options_of, project_root_or_here
+from runner.core.errors import Interrupted, RequestError, did_you_mean
 from runner.targets.torchrun import MASTER_PORT
 from runner.tools.doctor.finding import Finding
 
@@ -36,7 +37,6 @@ def doctor(
     --listen asks for it; then the doctors of other machines, started with --peers, also learn this one's versions and
     clock.
     """
-    from runner.core.errors import Interrupted, RequestError
     from runner.core.yaml_writer import to_json
     from runner.definitions.settings import settings_of
     from runner.execution import signals
@@ -45,7 +45,9 @@ def doctor(
     from runner.tools.doctor.finding import WRONG
     from runner.tools.doctor.peers import parse
 
-    _check_device(device)
+    known = ("auto", "cpu", "cuda")
+    if device not in known:
+        raise RequestError(f"--device {device}: unknown{did_you_mean(device, known)}")
     if listen:
         _listen(listen, port, results)
     words = options_of(on, with_)
@@ -67,19 +69,10 @@ def doctor(
     raise typer.Exit(1 if any(finding.state == WRONG for finding in findings) else 0)
 
 
-def _check_device(device: str) -> None:
-    from runner.core.errors import RequestError, did_you_mean
-
-    known = ("auto", "cpu", "cuda")
-    if device not in known:
-        raise RequestError(f"--device {device}: unknown{did_you_mean(device, known)}")
-
-
 def _listen(address: str, port: int, results: Path) -> None:
     """Answer the doctors of other machines until Ctrl-C."""
     from contextlib import closing
 
-    from runner.core.errors import Interrupted
     from runner.execution import signals
     from runner.tools.doctor import answer, inside
 

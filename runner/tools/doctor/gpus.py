@@ -133,16 +133,11 @@ def _pair(pynvml: Any, handles: list[Any], a: int, b: int) -> dict[str, Any]:
     for name, way in (("direct", pynvml.NVML_P2P_CAPS_INDEX_READ), ("nvlink", pynvml.NVML_P2P_CAPS_INDEX_NVLINK)):
         with suppress(pynvml.NVMLError):
             able[name] = pynvml.nvmlDeviceGetP2PStatus(first, second, way) == pynvml.NVML_P2P_STATUS_OK
-    nvlinks = _active(pynvml, first) if able.get("nvlink") else 0
-    return {"a": a, "b": b, "direct": able.get("direct", False), "nvlinks": nvlinks}
-
-
-def _active(pynvml: Any, handle: Any) -> int:
-    count = 0
-    for link in range(_MOST_LINKS):
+    nvlinks = 0
+    for link in range(_MOST_LINKS) if able.get("nvlink") else ():
         with suppress(pynvml.NVMLError):
-            count += bool(pynvml.nvmlDeviceGetNvLinkState(handle, link))
-    return count
+            nvlinks += bool(pynvml.nvmlDeviceGetNvLinkState(first, link))
+    return {"a": a, "b": b, "direct": able.get("direct", False), "nvlinks": nvlinks}
 
 
 def _text(name: Any) -> str:

@@ -14,8 +14,7 @@ SHM_GOOD = 512 * _MIB
 MEMORY_LEAST, MEMORY_GOOD = 256 * _MIB, _GIB
 DISK_LEAST, DISK_GOOD = 16 * _MIB, _GIB
 IMAGE_LEAST, IMAGE_GOOD = 256 * _MIB, 2 * _GIB
-FILES_LEAST = 256
-FILES_GOOD = 1024
+FILES_LEAST, FILES_GOOD = 256, 1024
 """Open files that Linux allows by default; a worker of a data loader takes some dozens."""
 TORCH = "pip install 'distributed-experiment-kit[torch]'"
 

@@ -70,11 +70,13 @@ def _check_answer(peer: Peer, here: dict[str, Any]) -> list[Finding]:
     if not peer.answer:
         return []
     offset, within = peer.answer["offset_seconds"], peer.answer["within_seconds"]
-    seen = f"its clock is {_seconds(abs(offset))} {'ahead of' if offset > 0 else 'behind'} this machine's"
-    if abs(offset) - within <= SKEW_GOOD:
+    skew = abs(offset)
+    amount = f"{skew * 1000:.0f} ms" if skew < 1 else f"{skew:,.1f} s"
+    seen = f"its clock is {amount} {'ahead of' if offset > 0 else 'behind'} this machine's"
+    if skew - within <= SKEW_GOOD:
         clock = ok("clock", peer.name, seen)
     else:
-        make = wrong if abs(offset) - within > SKEW_MOST else warning
+        make = wrong if skew - within > SKEW_MOST else warning
         clock = make("clock", peer.name, seen, "on both: timedatectl set-ntp true, or chronyc makestep")
     return [clock, *check_difference(here, peer.answer["facts"], peer.name, together=True)]
 
@@ -112,10 +114,6 @@ def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[F
         else:
             found.append(ok("interface", where, f"{variable}={value} chooses {listed(chosen)}"))
     return found
-
-
-def _seconds(value: float) -> str:
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:,.1f} s"
 
 
 def chosen_by(variable: str, value: str, names: list[str]) -> list[str]:

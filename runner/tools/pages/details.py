@@ -112,8 +112,7 @@ def _provenance(record: Record) -> dict[str, str]:
     launch = record.launch
     facts = [rank.facts for rank in record.ranks if rank.facts]
     commit, dirty = launch.code.get("commit"), launch.code.get("dirty")
-    unknown = ", changes unknown" if launch.code.get("git") else ""
-    changes = " with uncommitted changes" if dirty else unknown
+    changes = " with uncommitted changes" if dirty else ", changes unknown" if launch.code.get("git") else ""
     image = launch.image or {}
     pulled = {end.place["digest"] for end in record.outcome.exits if "digest" in end.place} if record.outcome else set()
     found = {
@@ -145,11 +144,7 @@ def _curves(record: Record) -> dict[str, list[tuple[int, float | None, float | N
     ends = accumulate(positive(row.get("train_seconds")) or 0.0 for row in epochs)
     clock = {row["epoch_num"]: end or None for row, end in zip(epochs, ends, strict=True)}
     tests = [row for row in record.evaluations if whole(row.get("epoch_num")) is not None]
-    sources = (
-        ("training loss", epochs, "loss"),
-        ("test loss", tests, "loss"),
-        ("accuracy", tests, "accuracy"),
-    )
+    sources = (("training loss", epochs, "loss"), ("test loss", tests, "loss"), ("accuracy", tests, "accuracy"))
     found = {}
     for label, rows, key in sources:
         curve = [(row["epoch_num"], clock.get(row["epoch_num"]), number(row.get(key))) for row in rows if key in row]
@@ -167,7 +162,8 @@ def _load(nodes: list[dict[str, Any]]) -> dict[str, Curve]:
         if not isinstance(points, dict) or not isinstance(seconds, list):
             continue
         for key, values in points.items():
-            if (figure := _figure_of(str(key))) and isinstance(values, list):
+            known = (figure for figure, names in utilization.FIGURES.items() if re.fullmatch(names, str(key)))
+            if (figure := next(known, None)) and isinstance(values, list):
                 for second, value in zip(seconds, values, strict=False):
                     at, found = number(second, 0.0), number(value, 0.0)
                     if at is not None and found is not None:
@@ -196,13 +192,8 @@ def _message(event: Event) -> tuple[str, float, float] | None:
     return (one_line(event.value, _LONGEST), size, rate) if size and rate else None
 
 
-def thinned(values: list[Any], most: int = MOST_POINTS) -> list[Any]:
-    """Return at most so many values: every second, third, ... of them, and the last."""
-    step = -(-len(values) // most) or 1
+def thinned(values: list[Any]) -> list[Any]:
+    """Return at most `MOST_POINTS` values: every second, third, ... of them, and the last."""
+    step = -(-len(values) // MOST_POINTS) or 1
     kept = values[::step]
-    return kept if (len(values) - 1) % step == 0 or not values else [*kept[: most - 1], values[-1]]
-
-
-def _figure_of(name: str) -> str | None:
-    """Return the figure that a node reports under this name; None if it is none of the `utilization.FIGURES`."""
-    return next((figure for figure, names in utilization.FIGURES.items() if re.fullmatch(names, name)), None)
+    return kept if (len(values) - 1) % step == 0 or not values else [*kept[: MOST_POINTS - 1], values[-1]]

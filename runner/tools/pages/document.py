@@ -1,23 +1,22 @@
 """Selection -> the page: sections are laid out one after the other, until it has as many bytes as it may have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from runner import __version__
 from runner.core.text import one_line
 from runner.report.cells import page_seconds
 from runner.report.rows import Block
+from runner.report.statistics import DEFAULT
 from runner.tools.pages import style
 from runner.tools.pages.details import DetailReader
 from runner.tools.pages.section import Section, Size, draw, section_of
 from runner.tools.pages.select import HERE, Selection
 from runner.tools.pages.style import Plot
 from runner.tools.pages.subject import Subject
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 MOST_BYTES = 980_000
 """Bytes of a page."""
@@ -83,13 +82,10 @@ def _whole(
     title: str,
     unread: int,
 ) -> Page:
-    from markupsafe import Markup  # Jinja2's
-
     others = selection.left_out + [f"{section.title}: {section.runs:,} runs" for section in left_out]
     told = [*([] if style.can_draw() else [style.NO_PLOTS]), *selection.notes]
-    notes = [*told]
-    if unread:
-        notes.append(f"{unread:,} records were not read for their provenance: they are too large, or broken")
+    why = f"{unread:,} records were not read for their provenance: they are too large, or broken"
+    notes = [*told, why] if unread else told
     sections = [section for section, _ in shown]
     template = environment.get_template("report.html.j2")
     html = template.render(
@@ -102,7 +98,7 @@ def _whole(
         more_others=max(0, len(others) - _MOST_NAMED),
         notes=notes[:_MOST_NOTES],
         more_notes=max(0, len(notes) - _MOST_NOTES),
-        confidence=selection.confidence,
+        confidence=DEFAULT,
         version=__version__,
     )
     return Page(html, [plot for section in sections for plot in section.plots], told)
@@ -130,17 +126,11 @@ def plot_prefix(place: int, experiment: str) -> str:
 
 def environment_of_html() -> Environment:
     """Return the templates of pages; each text is escaped for HTML, and made one printable line first."""
-    return environment_of_templates(
-        lambda value: one_line(value) if isinstance(value, str) else value,
-        autoescape=True,
-    )
+    return environment_of_templates(lambda value: one_line(value) if isinstance(value, str) else value, autoescape=True)
 
 
 def environment_of_templates(write: Callable[[Any], Any], **settings: Any) -> Environment:
     """Return the templates; every value but markup of our own is written by a function."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # an extra
-    from markupsafe import Markup
-
     return Environment(  # noqa: S701 - what escapes is among the settings, or `write` does
         loader=PackageLoader("runner.tools.pages"),
         undefined=StrictUndefined,
@@ -152,8 +142,6 @@ def environment_of_templates(write: Callable[[Any], Any], **settings: Any) -> En
 
 
 def _render(environment: Environment, section: Section) -> bytes:
-    from markupsafe import Markup
-
     plots = [(plot, Markup(style.inline(plot, plot.name))) for plot in section.plots]  # noqa: S704 - matplotlib escapes
     template = environment.get_template("section.html.j2")
     return template.render(section=section, plots=plots, seconds=page_seconds).encode()

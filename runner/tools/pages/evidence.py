@@ -7,6 +7,8 @@ ideal one is the ratio of processes.
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.report.cells import page_ratio, page_seconds, processes
@@ -85,12 +87,13 @@ def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence,
         figure = draw_speed_up(lines, [])
     caption = _caption(lines, block)
     name = f"{plot_prefix(0, block.first.experiment)}-evidence"
+    bases = [_base(step, block) for step in shown if step.is_baseline]
     evidence = Evidence(
         title=f"Scaling of {block.first.experiment}",
         question=str(block.definition.get("summary", "")),
         scaling=_SCALING.get(block.first.scaling, f"Scaling: {block.first.scaling}."),
         facts=_facts(Subject(block, reader, name)),
-        baseline=_baseline(shown, block),
+        baseline=f"Smallest feasible baseline{'' if len(bases) == 1 else 's, one for each line'}: {'. '.join(bases)}.",
         **_table(block, shown, reader),
         findings=_findings(block, shown, reader),
         caption=caption,
@@ -102,16 +105,12 @@ def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence,
 
 def as_html(evidence: Evidence, svg: str) -> str:
     """Lay the page out."""
-    from markupsafe import Markup  # Jinja2's
-
     template = environment_of_html().get_template("evidence.html.j2")
     return template.render(evidence=evidence, svg=Markup(svg))  # noqa: S704 - matplotlib escapes
 
 
 def as_tex(evidence: Evidence, picture: str) -> str:
     """Write the page as a LaTeX document that shows a picture beside it."""
-    from markupsafe import Markup
-
     own = Markup(picture)  # noqa: S704 - a name of letters, digits and hyphens
     environment = environment_of_templates(
         tex,
@@ -168,23 +167,14 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
 
 
 def _caption(lines: Lines, block: Block) -> str:
-    has_one_base = len(lines.bases) == 1
-    over = (
-        f"over {processes(min(lines.bases))}"
-        if has_one_base
-        else "over each line's baseline, times the processes of that"
-    )
+    over = "each line's baseline, times the processes of that"
+    over = processes(min(lines.bases)) if len(lines.bases) == 1 else over
     more = not_drawn(lines.left_out, "line")
-    return f"Speed-up {over}, with {block.confidence} intervals, beside the ideal line.{more}"
-
-
-def _baseline(steps: list[Row], block: Block) -> str:
-    """Name the smallest complete cell of each line: what the speed-ups and efficiencies are over."""
-    bases = [_base(step, block) for step in steps if step.is_baseline]
-    return f"Smallest feasible baseline{'' if len(bases) == 1 else 's, one for each line'}: {'. '.join(bases)}."
+    return f"Speed-up over {over}, with {block.confidence} intervals, beside the ideal line.{more}"
 
 
 def _base(base: Row, block: Block) -> str:
+    """Name the smallest complete cell of a line: what its speed-ups and efficiencies are over."""
     seconds = f"{page_seconds(base.seconds.value)} s" if base.seconds else ""
     of_line = [row.first for row in block.rows if line_of(row) == line_of(base) and not row.complete]
     smaller = [run.cell for run in of_line if run.processes < base.first.processes]

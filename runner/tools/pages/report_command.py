@@ -42,14 +42,9 @@ def report(
                 f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
             )
     for written in (output, *([plots / "plot"] if plots else [])):
-        _require_outside_runs(written)
+        for folder in written.absolute().parents:
+            if (folder / "run.json").exists():  # nothing is added to a run that has ended
+                raise RequestError(f"{written}: it lies in the folder of a run, {folder}: name another place")
     write = write_evidence if evidence else write_report
     for line in write(folders, output, experiment=experiment, plots=plots):
         say(line)
-
-
-def _require_outside_runs(path: Path) -> None:
-    """Refuse to write into the folder of a run: nothing is added to a run that has ended."""
-    for folder in path.absolute().parents:
-        if (folder / "run.json").exists():
-            raise RequestError(f"{path}: it lies in the folder of a run, {folder}: name another place")

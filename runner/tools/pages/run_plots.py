@@ -38,8 +38,7 @@ def curves(subject: Subject) -> list[Plot | Gap]:
     if all(len(curve) == 1 for _, details in drawn for curve in details.curves.values()):
         return [Gap("Loss and accuracy", "the runs have one epoch, so there is no curve")]
     found: list[Plot | Gap] = []
-    kinds = (("loss", ("training loss", "test loss")), ("accuracy", ("accuracy",)))
-    for kind, labels in kinds:
+    for kind, labels in (("loss", ("training loss", "test loss")), ("accuracy", ("accuracy",))):
         if any(label in details.curves for _, details in drawn for label in labels):
             found += [_curve(subject, drawn, kind, labels, over) for over in ("epochs", "seconds")]
     return found
@@ -61,13 +60,7 @@ def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], o
             percent = 100 if kind == "accuracy" else 1
             # What is missing is a gap.
             y = [math.nan if value is None else value * percent for at, value in points if at is not None]
-            axes.plot(
-                x,
-                y,
-                label=style.name(row.first.cell) + what,
-                markevery=max(1, len(x) // 10),
-                **look,
-            )
+            axes.plot(x, y, label=style.name(row.first.cell) + what, markevery=max(1, len(x) // 10), **look)
             values += [value for value in y if not math.isnan(value)]
     title = f"{kind.capitalize()} over {over}"
     if not values:
@@ -170,17 +163,11 @@ def bandwidth(subject: Subject) -> list[Plot | Gap]:
         if not messages:
             found.append(Gap(title, "what the run printed of single sizes is not there, too large, or cannot be read"))
             continue
-        chosen = [name for name in details.rates if name in messages] or list(messages)
-        chosen = chosen[: style.MOST_SERIES]
+        chosen = ([name for name in details.rates if name in messages] or list(messages))[: style.MOST_SERIES]
         figure, axes = style.axes()
         for place, name in enumerate(chosen):
-            sizes = messages[name]
-            axes.plot(
-                [size for size, _ in sizes],
-                [rate / 1e9 for _, rate in sizes],
-                label=style.name(name),
-                **style.series(place),
-            )
+            sizes, rates = zip(*messages[name], strict=True)
+            axes.plot(sizes, [rate / 1e9 for rate in rates], label=style.name(name), **style.series(place))
         style.logarithmic(axes, "x", 2, _bytes)
         style.logarithmic(axes, "y", 10)
         axes.set_xlabel("size of a message")
@@ -228,14 +215,8 @@ def _load(subject: Subject, drawn: Drawn, name: str) -> Plot:
         if points := details.load.get(name):
             values = [(value or 0.0) * factor for _, value in points]
             highest.append((max(values), row.first.cell))
-            every = max(1, len(points) // 10)
-            axes.plot(
-                [at for at, _ in points],
-                values,
-                label=style.name(row.first.cell),
-                markevery=every,
-                **style.series(number),
-            )
+            look = {"markevery": max(1, len(points) // 10), **style.series(number)}
+            axes.plot([at for at, _ in points], values, label=style.name(row.first.cell), **look)
     axes.set_ylim(0, 105 if name.endswith("_percent") else 1.15 * max(highest)[0] or 1.0)
     axes.set_xlabel("seconds since the first event of the run")
     axes.set_ylabel(label)

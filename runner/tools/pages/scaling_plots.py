@@ -112,9 +112,8 @@ def _what_is_lost(worst: Row) -> str:
     estimate, base = worst.efficiency, worst.baseline
     if estimate is None or base is None:
         return ""
-    between = ""
-    if estimate.low and estimate.high:
-        between = f" ({worst.confidence}: {estimate.low:.0%} to {estimate.high:.0%})"
+    has_ends = estimate.low and estimate.high
+    between = f" ({worst.confidence}: {estimate.low:.0%} to {estimate.high:.0%})" if has_ends else ""
     verdict = "Nearly all of each process is used" if estimate.value >= _FULL else f"{1 - estimate.value:.0%} is lost"
     serial = worst.serial_fraction
     as_if = f", as if {serial:.0%} of the work were serial" if serial is not None and 0 < serial <= 1 else ""
@@ -204,12 +203,10 @@ def _by_cell(shown: list[Row]) -> Figure:
     """Draw the speed-up of each cell as a point with its interval, one line a cell."""
     figure, axes = style.axes(1.0 + 0.28 * len(shown))
     for place, row in enumerate(shown):
-        estimate = row.speedup
-        if estimate is None:
+        if row.speedup is None:
             continue
-        value, below, above = _bar(estimate)
-        number = 0 if row.claimed is True else 1
-        look = {**style.series(number), "linestyle": "none"}
+        value, below, above = _bar(row.speedup)
+        look = {**style.series(0 if row.claimed is True else 1), "linestyle": "none"}
         axes.errorbar(
             [value], [place], xerr=[[below], [above]], ecolor=look["color"], elinewidth=1.2, capsize=3, **look
         )

@@ -138,8 +138,7 @@ def _claim(row: Row) -> str:
     """Return a sentence of what may be claimed."""
     if row.speedup is None or row.baseline is None:
         return row.first.cell
-    estimate = row.speedup
-    between = ""
+    estimate, between = row.speedup, ""
     if estimate.low is not None and estimate.high is not None:
         between = f", {row.confidence} interval {page_ratio(estimate.low)} to {page_ratio(estimate.high)}"
     n = f"n = {len(row.complete)} and {len(row.baseline.complete)}"
@@ -160,17 +159,13 @@ def _published(subject: Subject) -> dict[str, Any]:
             f"{line['computed_speedup']:.2f}" if line.get("computed_speedup") else "",
             f"{line['speedup']:g}" if line.get("speedup") else "",
             next((f"{line[key]:.2%}{best}" for key, best in _ACCURACIES if line.get(key)), ""),
-            _curve(line.get("val_loss")),
+            f"{loss[0]:.3g} to {loss[-1]:.3g} in {len(loss)} epochs" if (loss := line.get("val_loss")) else "",
         ]
         for line in subject.published
     ]
     names = ["hardware", "layout", *axes, "seconds", "speed-up by its own times", "speed-up as printed"]
     head, lines = without_empty([*names, "accuracy", "test loss"], lines)
     return {"published_head": head, "published": lines}
-
-
-def _curve(values: list[float] | None) -> str:
-    return f"{values[0]:.3g} to {values[-1]:.3g} in {len(values)} epochs" if values else ""
 
 
 _TIMES = ("total_seconds", "train_seconds", "round_trip_seconds")

@@ -10,7 +10,6 @@ from runner.report.compare import BlockKey, block_key
 from runner.report.reading import read_results
 from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import DEFAULT, Confidence
 from runner.report.summarize import NO_RUNS, blocks_of, require_experiment
 
 MOST_BLOCKS = 30
@@ -26,10 +25,9 @@ class Selection(NamedTuple):
     left_out: list[str]
     runs: int
     notes: list[str]
-    confidence: Confidence
 
 
-def select(folders: list[Path], experiment: str | None = None, confidence: Confidence = DEFAULT) -> Selection:
+def select(folders: list[Path], experiment: str | None = None) -> Selection:
     """Read results folders and compare the runs of the newest blocks; RequestError if a folder is not there."""
     runs, notes = _read(folders)
     if experiment is not None:
@@ -49,7 +47,7 @@ def select(folders: list[Path], experiment: str | None = None, confidence: Confi
         else:
             left_out[key[0]].append(len(own))
     others = [f"{name}: {len(counts):,} tables, {sum(counts):,} runs" for name, counts in sorted(left_out.items())]
-    return Selection(blocks_of(HERE, shown, confidence), others, len(runs), notes, confidence)
+    return Selection(blocks_of(HERE, shown), others, len(runs), notes)
 
 
 def _read(folders: list[Path]) -> tuple[list[RunSummary], list[str]]:

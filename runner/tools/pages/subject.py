@@ -40,9 +40,10 @@ class Subject:
         read = [(row, self.reader(typical_run(row))) for row in rows]
         return [(row, details) for row, details in read if details is not None]
 
-    def which(self, drawn: int, most: int = style.MOST_SERIES) -> str:
+    def which(self, drawn: int) -> str:
         """Return which runs were drawn, where it is not all."""
-        cells = f"{drawn} of {len(self.measured)} cells are drawn. " if len(self.measured) > most else ""
+        is_part = len(self.measured) > style.MOST_SERIES
+        cells = f"{drawn} of {len(self.measured)} cells are drawn. " if is_part else ""
         repeated = any(len(row.complete) > 1 for row in self.measured)
         return cells + ("Each line is the run of median time of its cell." if repeated else "")
 

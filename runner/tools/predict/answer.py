@@ -109,13 +109,8 @@ def _beside(expected: Expected, start: Start, moved: float) -> Line:
     if not own or not alone:
         return Line(expected, moved=(moved, None))
     first, more = ([run.seconds / run.trained_samples for run in side if run.seconds] for side in (alone, own))
-    return Line(
-        expected,
-        welch(first, more).estimate(),
-        len(own),
-        any(run.disturbed for run in (*alone, *own)),
-        (moved, own[-1].bytes_moved),
-    )
+    disturbed = any(run.disturbed for run in (*alone, *own))
+    return Line(expected, welch(first, more).estimate(), len(own), disturbed, (moved, own[-1].bytes_moved))
 
 
 def to_plain(prediction: Answer) -> dict[str, Any]:

@@ -52,16 +52,16 @@ def base_of(pairs: list[tuple[RunSummary, Record]], assumed_bytes: float | None)
     if not timed:
         return "its one-process runs do not report their steps: only programs whose epochs count them are predicted"
     run, record, _ = timed[-1]
-    profiles = [profile for _, record, _ in timed if (profile := _profile(record))]
+    told = [record.facts.get(PROFILE) for _, record, _ in timed]
+    profiles = [each for each in told if isinstance(each, dict) and positive(each.get("gradient_bytes")) is not None]
     last = profiles[-1] if profiles else {}
     size = assumed_bytes or positive(last.get("gradient_bytes"))
     if size is None:
         return "its one-process runs do not report the bytes of their gradients: add --assume gradients=90MB"
-    has_parts = any(positive(profile.get("seconds")) is not None for profile in profiles)
-    lacks = [] if has_parts else ["the parts of a step: forward and backward are taken to be 30% and 60% of it"]
+    shares = [_shares(profile) for profile in profiles if positive(profile.get("seconds")) is not None]
+    lacks = [] if shares else ["the parts of a step: forward and backward are taken to be 30% and 60% of it"]
     noisy = any(run.disturbed for run, _, _ in timed)
     lacks += [f"a step of one process without {DISTURBED}"] if noisy else []
-    shares = [_shares(profile) for profile in profiles if positive(profile.get("seconds")) is not None]
     inputs = _inputs([value for _, _, value in timed], shares, DISTURBED_SPREAD if noisy else 0.0)
     step = _step(run, last, size, len(record.epochs))
     facts = record.ranks[0].facts if record.ranks else {}
@@ -97,12 +97,6 @@ def _inputs(seconds: list[float], shares: list[tuple[float, float, float]], nois
     )
 
 
-def _profile(record: Record) -> dict[str, Any]:
-    """Return what a run reports of its step, if it can be."""
-    told = record.facts.get(PROFILE)
-    return told if isinstance(told, dict) and positive(told.get("gradient_bytes")) is not None else {}
-
-
 def _shares(profile: dict[str, Any]) -> tuple[float, float, float]:
     """Return the parts of a step: what does not shrink with the batch, forward, and backward.
 
@@ -124,14 +118,14 @@ def _shares(profile: dict[str, Any]) -> tuple[float, float, float]:
 
 def _step(run: RunSummary, profile: dict[str, Any], size: float, epochs: int) -> Step:
     """Check what a profile lists; without it buckets fill evenly."""
-    listed = _rows(profile.get("buckets"), 3)
+    listed = _rows(profile.get("buckets"))
     buckets = [Bucket(bytes_, min(1.0, ready), max(1, int(calls))) for bytes_, ready, calls in listed if bytes_]
     if not buckets or abs(sum(bucket.size for bucket in buckets) / size - 1) > 0.01:  # they are torn
         count = min(_MOST_LISTED, max(1, round(size / _BUCKET)))
         buckets = [Bucket(size / count, (place + 1) / count) for place in range(count)]
     # Bytes that are assumed are those of another model, with as many more matrices of the same shapes.
     more = size / (positive(profile.get("gradient_bytes")) or size)
-    matrices = [Matrix(int(a), int(b), int(many) * more) for a, b, many in _rows(profile.get("matrices"), 3)]
+    matrices = [Matrix(int(a), int(b), int(many) * more) for a, b, many in _rows(profile.get("matrices"))]
     by_itself = "ddp" in profile and profile["ddp"] is False and not run.axes.get("communication")
     return Step(
         samples=run.global_batch_size,
@@ -146,11 +140,8 @@ def _step(run: RunSummary, profile: dict[str, Any], size: float, epochs: int) ->
     )
 
 
-def _rows(value: object, length: int) -> list[list[float]]:
-    """Check a list of rows of numbers; those that are none are left out."""
+def _rows(value: object) -> list[list[float]]:
+    """Check a list of rows of three numbers; those that are none are left out."""
     rows = value[:_MOST_LISTED] if isinstance(value, list) else []
-    return [
-        row
-        for row in rows
-        if isinstance(row, list) and len(row) == length and all(number(value, 0.0) is not None for value in row)
-    ]
+    rows = [row for row in rows if isinstance(row, list) and len(row) == 3]
+    return [row for row in rows if all(number(value, 0.0) is not None for value in row)]

@@ -72,9 +72,8 @@ def expect(base: Base, setting: Setting, layout: Layout, communication: Communic
     if ranks > 1 and setting.place.network is None:
         return Expected(layout, communication, None, lacks=(NETWORK,))
     if setting.place.strong and 0 < base.step.samples < ranks:
-        return Expected(
-            layout, communication, None, lacks=(f"a batch of {base.step.samples} is too small for {ranks} processes",)
-        )
+        why = f"a batch of {base.step.samples} is too small for {ranks} processes"
+        return Expected(layout, communication, None, lacks=(why,))
     cell = Cell(base.step, setting.place, communication)
     chosen = None if ranks == 1 else communication
     return Expected(layout, chosen, estimate(cell, setting.inputs), cell.parts(setting.inputs.central()), setting.lacks)

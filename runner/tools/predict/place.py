@@ -39,11 +39,6 @@ class Measured:
             counts[self.machine_of[node] if node < len(self.machine_of) else node] += processes
         return max(counts.values())
 
-    @property
-    def one_machine(self) -> bool:
-        """Whether its nodes are one machine."""
-        return len(set(self.machine_of)) == 1
-
     def values(self, name: str) -> list[float]:
         """Return a figure of each run that has it."""
         return [value for metrics in self.metrics if (value := positive(metrics.get(name))) is not None]
@@ -85,8 +80,8 @@ def setting_of(layout: Layout, base: Base, measured: list[Measured], assumed: As
         return Setting(Place(layout, strong, 0.0, None), base.inputs)
     at = _nearest(layout, measured)
     network, inputs, lacks = _network(layout, base, at, assumed)
-    # Who asks for a link wants machines of their own.
-    together = at is not None and layout.nodes > 1 and at.one_machine and not assumed.has_link
+    # Nodes may be one machine, but who asks for a link wants machines of their own.
+    together = at is not None and layout.nodes > 1 and len(set(at.machine_of)) == 1 and not assumed.has_link
     on_machine = layout.world_size if together else max(layout.processes)
     inputs, more = _neighbours(layout, on_machine, base, inputs, at)
     if at and any(run.disturbed for run in at.runs):
@@ -99,10 +94,9 @@ def setting_of(layout: Layout, base: Base, measured: list[Measured], assumed: As
 
 def _less_certain(inputs: Inputs) -> Inputs:
     """Widen the figures that other work on the machine changes."""
-    wider = {}
-    for name in ("slower", "node", "waiting", "latency", "transfer", "processor", "memory", "cast"):
-        figure: Figure = getattr(inputs, name)
-        wider[name] = replace(figure, spread=math.hypot(figure.spread, DISTURBED_SPREAD))
+    names = ("slower", "node", "waiting", "latency", "transfer", "processor", "memory", "cast")
+    figures: dict[str, Figure] = {name: getattr(inputs, name) for name in names}
+    wider = {name: replace(each, spread=math.hypot(each.spread, DISTURBED_SPREAD)) for name, each in figures.items()}
     return replace(inputs, **wider)
 
 
@@ -210,16 +204,9 @@ def _neighbours(
     node = at.values("node_slowdown") if at and at.layout == layout else []
     if len(set(layout.processes)) > 1 and not node:
         lacks = (*lacks, f"how unlike the nodes of {layout} are: taken to be alike")
-    return (
-        replace(
-            inputs,
-            slower=slower,
-            waiting=Figure(known * more, 0.7),
-            # Something that came in between makes one node look slow, and none look fast: the least counts.
-            node=Figure(min(node), 0.04) if node else Figure(1.0, 0.0 if layout.nodes == 1 else 0.03),
-        ),
-        lacks,
-    )
+    # Something that came in between makes one node look slow, and none look fast: the least counts.
+    slowest = Figure(min(node), 0.04) if node else Figure(1.0, 0.0 if layout.nodes == 1 else 0.03)
+    return replace(inputs, slower=slower, waiting=Figure(known * more, 0.7), node=slowest), lacks
 
 
 def _scaled(slowdown: float, measured_at: int, on_machine: int, base: Base) -> float:

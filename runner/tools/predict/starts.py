@@ -131,10 +131,8 @@ class Reader:
                 # A link may be one of the options that the target was given: the newest ones count.
                 pairs += [pair for pair in read if pair[1].launch.options == read[-1][1].launch.options]
             if pairs:
-                newest = max(
-                    (run for run, _ in pairs),
-                    key=lambda run: (Layout.parse(run.layout).nodes > 1, run.started, run.path),
-                )
+                runs = (run for run, _ in pairs)
+                newest = max(runs, key=lambda run: (Layout.parse(run.layout).nodes > 1, run.started, run.path))
                 place = place_of(newest) if wanted.place is None else wanted.place
                 there = [pair for pair in pairs if pair[0].target == newest.target]
                 return [pair for pair in there if place_of(pair[0]) == place_at(place, pair[0], self._kinds)], place
