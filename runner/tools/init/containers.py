@@ -107,8 +107,12 @@ def _containers(settings: Settings, experiment: Experiment) -> tuple[Additions, 
     The files start the experiment unless another one is named. Returns what is added, and what the project's settings
     have to say besides.
     """
-    root, notes = settings.root, list[str]()
-    chosen = replace(settings, image=settings.image or image_name(root), dockerfile=_dockerfile(settings, notes))
+    root, notes, changes = settings.root, list[str](), list[Change]()
+    chosen = replace(settings, image=settings.image or image_name(root))
+    # A Dockerfile of the project's own is for something else.
+    if not settings.image and settings.dockerfile == DOCKERFILE and os.path.lexists(root / DOCKERFILE):
+        notes.append(f"{DOCKERFILE} is there and stays as it is: runs get an image of their own, from {BESIDE}")
+        chosen = replace(chosen, dockerfile=BESIDE)
     experiment = replace(experiment, settings=chosen)
     bases = read_lock(root) if os.path.lexists(root / LOCK) else BASES
     listing = read_listing(root) if os.path.lexists(root / LISTING) else _listing(root, experiment, notes)
@@ -127,7 +131,11 @@ def _containers(settings: Settings, experiment: Experiment) -> tuple[Additions, 
     if not os.path.lexists(root / LISTING):
         wanted[LISTING] = to_yaml(_plain(listing), _LISTING_ABOUT)
     wanted[f"{FOLDER}/{wheel_name()}"] = make_wheel()
-    changes = [Change(root / path, None, text) for path, text in wanted.items() if _is_new(root, path, text, notes)]
+    for path, text in wanted.items():
+        if not os.path.lexists(root / path):
+            changes.append(Change(root / path, None, text))
+        elif not _is(root / path, text):
+            notes.append(f"{one_line(path)} is there and stays as it is")
     folders = [root / name for name in ("results", "data") if not (root / name).is_dir()]
     given = {"image": chosen.image, "dockerfile": chosen.dockerfile}
     new = {key: value for key, value in given.items() if value != getattr(settings, key)}
@@ -137,14 +145,6 @@ def _containers(settings: Settings, experiment: Experiment) -> tuple[Additions, 
 def image_name(root: Path) -> str:
     """Make the name of a project's image from that of its folder."""
     return slug(root.resolve().name)[:100] or "project"
-
-
-def _dockerfile(settings: Settings, notes: list[str]) -> str:
-    """Choose the file that the image is built from; one of the project's own is for something else."""
-    if settings.image or settings.dockerfile != DOCKERFILE or not os.path.lexists(settings.root / DOCKERFILE):
-        return settings.dockerfile
-    notes.append(f"{DOCKERFILE} is there and stays as it is: runs get an image of their own, from {BESIDE}")
-    return BESIDE
 
 
 def _of_builder(settings: Settings, experiment: Experiment, bases: dict[str, str], notes: list[str]) -> dict[str, str]:
@@ -236,15 +236,6 @@ def _plain(listing: Listing) -> dict[str, Any]:
         "compose": {"experiment": listing.compose[0].experiment, "files": compose},
         "kubernetes": {"default": listing.default, "files": kubernetes},
     }
-
-
-def _is_new(root: Path, name: str, text: str | bytes, notes: list[str]) -> bool:
-    """Return whether there is no such file; one that differs is noted."""
-    if not os.path.lexists(root / name):
-        return True
-    if not _is(root / name, text):
-        notes.append(f"{one_line(name)} is there and stays as it is")
-    return False
 
 
 def _is(path: Path, text: str | bytes) -> bool:

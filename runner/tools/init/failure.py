@@ -46,10 +46,7 @@ _HELP = (
     ),
     (_TAKES_GPU, {"accelerator": "cpu", **_NO_GPU}),
     (re.compile(r"Dataset not found"), {"download": True}),
-    (
-        _WANDB,
-        {**dict.fromkeys(("wandb_log", "use_wandb", "wandb", "with_wandb"), False), "report_to": "none"},
-    ),
+    (_WANDB, {**dict.fromkeys(("wandb_log", "use_wandb", "wandb", "with_wandb"), False), "report_to": "none"}),
 )
 """What a script says whose default cannot run here, and arguments that help: the first that it has is named."""
 _ASKS = re.compile(r"\binput\(|\bstdin\b|\bgetpass\b|\bPrompt\b")

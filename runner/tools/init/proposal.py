@@ -215,20 +215,15 @@ def _definitions(root: Path, git: Repository, path: tuple[str, ...]) -> str:
         if not taken and not of_root.ignores(f"{name}/{name}.yaml"):
             return name
         ignored += [] if taken else [name]
-    raise RequestError(_nowhere(of_root, ignored))
-
-
-def _nowhere(git: Repository, ignored: list[str]) -> str:
-    """Return why none of the folders can hold definitions, and the way out; git ignores what would be in some."""
     held = [name for name in _FOLDERS if name not in ignored]
     why = [f"{' and '.join(held)} hold{'s' * (len(held) == 1)} other things"] if held else []
     why += [f"git ignores {' and '.join(f'{name}/*.yaml' for name in ignored)}"] if ignored else []
     # What is in an ignored folder cannot be taken out again; what is ignored by its name can.
-    found = next((name for name in ignored if not git.ignores(f"{name}/{name}")), None)
-    way_out = f'say definitions = "FOLDER" in {one_line(git.folder / OWN_FILE)}'
+    found = next((name for name in ignored if not of_root.ignores(f"{name}/{name}")), None)
+    way_out = f'say definitions = "FOLDER" in {one_line(root / OWN_FILE)}'
     if found is not None:
-        way_out = f"add the line !/{found}/*.yaml to {one_line(git.folder / '.gitignore')}"
-    return f"{', and '.join(why)}: {way_out}"
+        way_out = f"add the line !/{found}/*.yaml to {one_line(root / '.gitignore')}"
+    raise RequestError(f"{', and '.join(why)}: {way_out}")
 
 
 def _only_definitions(folder: Path) -> bool:

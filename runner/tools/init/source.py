@@ -104,7 +104,9 @@ def read(path: Path) -> Source | None:
         elif isinstance(node, ast.Attribute) and dotted(node) == "sys.stdin":
             signs.add(Sign.STDIN)
         elif isinstance(node, ast.FunctionDef):
-            signs |= {sign for decorator in node.decorator_list for sign in _of_decorator(decorator)}
+            names = [dotted(mark.func if isinstance(mark, ast.Call) else mark) for mark in node.decorator_list]
+            if any(name == "hydra.main" or name.rpartition(".")[2] == "command" for name in names):
+                signs.add(Sign.ARGUMENTS)
     guarded = any(isinstance(node, ast.If) and _is_guard(node.test) for node in tree.body)
     works = any(map(_is_work, tree.body)) or _ends_with_own_call(tree.body)
     return Source(tuple(imports), frozenset(signs), guarded, works, devices)
@@ -146,12 +148,6 @@ def _of_call(call: ast.Call) -> Iterator[str]:
         yield Sign.DEEPSPEED
     elif method == "running" and (not is_method or owner == "trainkit"):
         yield Sign.EVENTS
-
-
-def _of_decorator(node: ast.expr) -> Iterator[str]:
-    name = dotted(node.func if isinstance(node, ast.Call) else node)
-    if name == "hydra.main" or name.rpartition(".")[2] == "command":
-        yield Sign.ARGUMENTS
 
 
 def _devices(call: ast.Call) -> str | None:

@@ -19,10 +19,10 @@ class Traits:
     why_layout: str
     scaling: str
     why_scaling: str
-    cpu_alone: bool = False
+    cpu_alone: bool
     """On a CPU it only trains in one process."""
-    events: bool = False
-    spawns: bool = False
+    events: bool
+    spawns: bool
     """It starts the processes of its own process group."""
 
 
@@ -31,12 +31,10 @@ def traits(modules: Modules) -> Traits:
     signs = modules.signs
     lightning = bool(set(modules.frameworks) & _LIGHTNING) and bool(signs & {Sign.TRAINER, Sign.FIT})
     parallel, why_layout = _layout(modules, signs, lightning=lightning)
-    scaling, why_scaling = _scaling(modules, signs, lightning=lightning, parallel=parallel)
     return Traits(
-        parallel=parallel,
-        why_layout=why_layout,
-        scaling=scaling,
-        why_scaling=why_scaling,
+        parallel,
+        why_layout,
+        *_scaling(modules, signs, lightning=lightning, parallel=parallel),
         cpu_alone=parallel and lightning and _devices(modules) in (None, "'auto'", "-1", "'-1'"),
         events=Sign.EVENTS in signs,
         spawns={Sign.SPAWN, Sign.GROUP} <= signs or _launches(modules, signs),

@@ -47,7 +47,9 @@ def find(root: Path, repository: Repository) -> Tree:
         else:
             tree.cut = True
     if listed is not None:
-        tree.unread = sorted({*_unread(root, listed[0]), *listed[1]})
+        folders = {name.rpartition("/")[0] for name in listed[0] if "/" in name}
+        closed = {name for name in folders if (root / name).is_dir() and not os.access(root / name, os.R_OK | os.X_OK)}
+        tree.unread = sorted({*closed, *listed[1]})
     return tree
 
 
@@ -88,9 +90,3 @@ def _walked(root: Path, tree: Tree) -> Iterator[str]:
                 yield below + entry.name
             elif not _is_foreign(entry.name) and below.count("/") < DEEPEST:
                 pending.append(f"{below}{entry.name}/")
-
-
-def _unread(root: Path, listed: list[str]) -> set[str]:
-    """Name the folders of a list that this user may not look into."""
-    folders = {name.rpartition("/")[0] for name in listed if "/" in name}
-    return {name for name in folders if (root / name).is_dir() and not os.access(root / name, os.R_OK | os.X_OK)}

@@ -18,6 +18,8 @@ from trainkit.files import is_file, read_file
 
 NAME = "distributed-experiment-kit"
 PACKAGES = ("runner", "trainkit")
+_STEM = f"{NAME.replace('-', '_')}-{runner.__version__}"
+_INFO = f"{_STEM}.dist-info"
 LARGEST_BYTES = 5_000_000
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644 << 16
@@ -25,7 +27,7 @@ _MODE = 0o100644 << 16
 
 def wheel_name() -> str:
     """Return the name of the wheel's file."""
-    return f"{_stem()}-py3-none-any.whl"
+    return f"{_STEM}-py3-none-any.whl"
 
 
 def make_wheel() -> bytes:
@@ -34,13 +36,12 @@ def make_wheel() -> bytes:
     project = read_toml(home / "pyproject.toml").get("project", {})
     # The kit runs from its own repository, installed or not; or from an installation.
     files = _of_checkout(home, project) if project.get("name") == NAME else _of_installation()
-    info = f"{_stem()}.dist-info"
-    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: runner init\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{_INFO}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: runner init\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     rows = []
     for path, data in sorted(files.items()):
         sha256 = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         rows.append(f"{path},sha256={sha256},{len(data)}\n")
-    files[f"{info}/RECORD"] = "".join([*rows, f"{info}/RECORD,,\n"]).encode()
+    files[f"{_INFO}/RECORD"] = "".join([*rows, f"{_INFO}/RECORD,,\n"]).encode()
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in sorted(files.items(), key=lambda entry: (".dist-info/" in entry[0], entry[0])):
@@ -50,19 +51,14 @@ def make_wheel() -> bytes:
     return written.getvalue()
 
 
-def _stem() -> str:
-    return f"{NAME.replace('-', '_')}-{runner.__version__}"
-
-
 def _of_checkout(home: Path, project: dict[str, Any]) -> dict[str, bytes]:
     paths = [path for package in PACKAGES for path in (home / package).rglob("*") if _is_part(path.relative_to(home))]
     files = {path.relative_to(home).as_posix(): read_file(path, LARGEST_BYTES) for path in paths if is_file(path)}
-    info = f"{_stem()}.dist-info"
     scripts = "".join(f"{name} = {place}\n" for name, place in project.get("scripts", {}).items())
-    files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
-    files[f"{info}/METADATA"] = _metadata(project).encode()
+    files[f"{_INFO}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
+    files[f"{_INFO}/METADATA"] = _metadata(project).encode()
     if is_file(home / "LICENSE"):
-        files[f"{info}/licenses/LICENSE"] = read_file(home / "LICENSE", LARGEST_BYTES)
+        files[f"{_INFO}/licenses/LICENSE"] = read_file(home / "LICENSE", LARGEST_BYTES)
     return files
 
 
@@ -80,8 +76,7 @@ def _of_installation() -> dict[str, bytes]:
         installed = metadata.distribution(NAME)
     except metadata.PackageNotFoundError:
         installed = None
-    info = f"{_stem()}.dist-info"
-    kept = (f"{info}/METADATA", f"{info}/entry_points.txt")
+    kept = (f"{_INFO}/METADATA", f"{_INFO}/entry_points.txt")
     names = [path for path in (installed.files or [] if installed else []) if _is_part(path)]
     wanted = [path for path in names if path.parts[0] in PACKAGES or str(path) in kept or "licenses" in path.parts]
     files = {path.as_posix(): read_file(Path(str(path.locate())), LARGEST_BYTES) for path in wanted}

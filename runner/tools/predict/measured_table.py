@@ -45,6 +45,7 @@ def _table(start: Start, place: dict[str, str]) -> Table | None:
         line for layout, choice in cells for line in answer(start, start.base, [layout], [choice], Assumed()).lines
     ]
     known = [line for line in lines if line.measured is not None and line.expected.speedup is not None]
+    known = [line for line in known if line.expected.layout.world_size > 1]
     if not known:
         return None
     head, rows = HEAD, [_cells(line) for line in known]

@@ -85,8 +85,8 @@ class Bundle:
                 )
             if record.status == "running":
                 self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
-                continue
-            found.append((path, record))
+            else:
+                found.append((path, record))
         if not found:
             raise RequestError(f"{one_line(self.results)}: no run in it has ended")
         is_here = any(self.sources.has(program) for program in {record.launch.program for _, record in found})
@@ -96,9 +96,9 @@ class Bundle:
             name = f"{RESULTS}/{record.launch.experiment}/{record.launch.id}"
             if name in self.records or Path(name).parts != (RESULTS, record.launch.experiment, record.launch.id):
                 self.left_out.append(f"{one_line(path)}: its name is that of another run, or none")
-                continue
-            self._copy_run(path, name, mask, record)
-            self.records[name] = RunFolder(self.folder / name).read()
+            else:
+                self._copy_run(path, name, mask, record)
+                self.records[name] = RunFolder(self.folder / name).read()
 
     def _copy_run(self, path: Path, name: str, mask: Mask, record: Record) -> None:
         """Copy a run with what is private masked; its manifest follows, and says so."""
@@ -109,17 +109,15 @@ class Bundle:
         for file in regular:
             if is_artifact(file):
                 gone.append(f"{file}: an artifact may hold anything")
-                continue
-            if secret and is_printed(file):
+            elif secret and is_printed(file):
                 gone.append(f"{file}: the run has secret args, and its processes may have printed them")
-                continue
-            if (path / file).stat().st_size > LARGEST_MASKED:
+            elif (path / file).stat().st_size > LARGEST_MASKED:
                 gone.append(f"{file}: it has more than {LARGEST_MASKED:,} bytes")
-                continue
-            data = files.read_file(path / file, LARGEST_MASKED, below=path)
-            shown = without_secrets(_masked(file, data, mask))
-            changed += [file] if shown != data else []
-            _put(target / file, shown)
+            else:
+                data = files.read_file(path / file, LARGEST_MASKED, below=path)
+                shown = without_secrets(_masked(file, data, mask))
+                changed += [file] if shown != data else []
+                _put(target / file, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
         if not files.is_file(path / manifest.NAME):
             return
@@ -170,9 +168,8 @@ class Bundle:
             data = source.read_bytes()
             if (shown := without_secrets(data, assigned=source.suffix in ASSIGNING)) != data:
                 target.write_bytes(shown)
-                self.left_out.append(
-                    one_line(f"{name}/{file}: a secret in it is masked: change it, it is in the repository")
-                )
+                why = "a secret in it is masked: change it, it is in the repository"
+                self.left_out.append(one_line(f"{name}/{file}: {why}"))
 
     def _make_tables(self) -> None:
         """Make the tables and the page from the records as they are in the archive."""
@@ -225,9 +222,9 @@ def _masked(name: str, data: bytes, mask: Mask) -> bytes:
     """Mask a file of a run by what it is; uncommitted changes have to stay as they are."""
     if name.endswith(DIFF):
         return data
-    if not is_printed(name) and name.endswith(_RECORDS):
-        return mask_json(data, mask)
-    return mask.printed(data) if is_printed(name) else mask.apply(data)
+    if is_printed(name):
+        return mask.printed(data)
+    return mask_json(data, mask) if name.endswith(_RECORDS) else mask.apply(data)
 
 
 def _put(path: Path, data: bytes) -> None:

@@ -1,7 +1,6 @@
 """Levels 2 to 4: a run and one that was made again from its record, compared."""
 
 import math
-from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean, stdev
@@ -97,7 +96,7 @@ def _bits(before: Path, old: Record, after: Path, new: Record) -> Check:
         was, now = read_values(before, old), read_values(after, new)
     except OSError as error:
         return Check(name, None, one_line(f"the raw output cannot be read: {reason_of(error)}"))
-    if not proves(was):
+    if not any(value.place.rpartition(" ")[2] in _PROVES for own in was.values() for value in own):
         return Check(name, None, "the program reports neither losses nor a hash of its parameters")
     differs = first_divergence(was, now)
     if differs is None:
@@ -123,7 +122,7 @@ def _time(new: RunSummary, earlier: list[RunSummary]) -> Check:
     mean ± t(n - 1) s sqrt(1 + 1/n) of the logarithms: the prediction interval of one further value.
     """
     name, seconds = "time", new.seconds
-    others = [(_kind_differs([run, new]), run.seconds) for run in earlier]
+    others = [(_kind_differs(run, new), run.seconds) for run in earlier]
     alike = [time for differs, time in others if time and not differs]
     if seconds is None:
         return Check(name, None, f"it has no {new.measure}")
@@ -177,11 +176,6 @@ def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
     return found
 
 
-def proves(values: dict[int, list[Value]]) -> bool:
-    """Return whether a run reports anything that shows that it computed the same."""
-    return any(value.place.rpartition(" ")[2] in _PROVES for own in values.values() for value in own)
-
-
 def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value]]) -> str | None:
     """Name the first value that differs: the earliest of any rank, and of equally early ones the lowest rank's.
 
@@ -226,14 +220,12 @@ def _place(event: Event, rank: int, steps: dict[int, int]) -> str:
         return f"epoch {epoch}, {event.key}"
     if batch is not None:
         return f"step {batch}, {event.key}"
-    named = f" {shown(event.value, 40)}" if event.key == "lesson" else ""
-    return f"{event.key}{named}"
+    return f"{event.key} {shown(event.value, 40)}" if event.key == "lesson" else event.key
 
 
-def _kind_differs(runs: Sequence[RunSummary]) -> str | None:
+def _kind_differs(before: RunSummary, now: RunSummary) -> str | None:
     """Name the first thing in which the kinds of machine of two runs differ, before and now."""
-    before, now = runs
     values = {name: (before.same.get(name, ""), now.same.get(name, "")) for name in KIND}
     values = {"hardware": (before.hardware, now.hardware), **values}
     found = (f"{name} {a or UNKNOWN} before, {b or UNKNOWN} now" for name, (a, b) in values.items() if a != b)
-    return next(found, None) or memory_differs(runs)
+    return next(found, None) or memory_differs([before, now])

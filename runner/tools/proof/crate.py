@@ -60,7 +60,10 @@ def describe(runs: dict[str, Record], files: Manifest, trees: dict[str, str], li
     programs = {_program_id(record): _program(record) for record in runs.values()}
     graph += [programs[name] for name in sorted(programs)]
     graph += [_action(folder, runs[folder], files, trees) for folder in sorted(runs)]
-    graph += [_tree(folder, commit) for commit, folder in sorted(trees.items())]
+    for commit, folder in sorted(trees.items()):
+        name = f"the project at commit {one_line(commit, 12)}"
+        about = f"{name}, as git has it"
+        graph.append({"@id": f"{_path(folder)}/", "@type": "Dataset", "name": name, "description": about})
     graph += [_file(name, entry.size, entry.sha256) for name, entry in sorted(files.entries.items())]
     if licence is None:
         graph.append({"@id": "#licence", "@type": "CreativeWork", "name": "not stated", "description": _NO_LICENCE})
@@ -133,11 +136,6 @@ def _action(folder: str, record: Record, files: Manifest, trees: dict[str, str])
     if not done:
         action["error"] = one_line(record.reason or record.status, 300)
     return action
-
-
-def _tree(folder: str, commit: str) -> _Entity:
-    name = f"the project at commit {one_line(commit, 12)}"
-    return {"@id": f"{_path(folder)}/", "@type": "Dataset", "name": name, "description": f"{name}, as git has it"}
 
 
 def _file(name: str, size: int, sha256: str) -> _Entity:

@@ -5,6 +5,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,8 +46,12 @@ class Inputs:
         launch = record.launch
         if launch.target == "replay":
             return [Check("programs", None, "a recording was replayed: nothing was run")]
+        found = hash_resolved(launch.definition)
+        definition = Check("definition", True, f"the record holds it whole, {found[:12]}")
+        if found != launch.definition_sha256:
+            definition = Check("definition", False, "the one in the record is not the one that its hash names")
         changes, diff = self._changes(launch, folder)
-        checks = [self._definition(launch), changes, self._programs(launch, diff)]
+        checks = [definition, changes, self._programs(launch, diff)]
         if launch.masked:
             words = f"the record holds no value of {one_line(listed(launch.masked), 200)}: masked as secrets"
             checks.append(Check("args", None, words))
@@ -54,12 +59,6 @@ class Inputs:
             words = f"{one_line(listed(launch.masked_places), 200)}: runner bundle has masked a folder in it"
             checks.append(Check("args", None, words))
         return [*checks, self._lock(launch), self._architecture(launch), self._image(record)]
-
-    def _definition(self, launch: Launch) -> Check:
-        found = hash_resolved(launch.definition)
-        if found == launch.definition_sha256:
-            return Check("definition", True, f"the record holds it whole, {found[:12]}")
-        return Check("definition", False, "the one in the record is not the one that its hash names")
 
     def _changes(self, launch: Launch, folder: Path) -> tuple[Check, bytes | None]:
         """Look at the uncommitted changes that the run was made with, and return them if they are the same."""
@@ -114,19 +113,16 @@ class Inputs:
             return Check(name, False, "there is no project here")
         commit, short = str(launch.code.get("commit")), str(wanted)[:12]
         other = Check(name, False, f"it is another one than {short}, here and at the commit")
-        return self._once(
-            f"lock {wanted} {commit}",
-            lambda: Check(name, True, short) if wanted in self._sources.locks(commit) else other,
-        )
+        same = Check(name, True, short)
+        return self._once(f"lock {wanted} {commit}", lambda: same if wanted in self._sources.locks(commit) else other)
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()
         there = next((name for name in _ARCHITECTURES if f"-{name}" in system), None)
         if there is None:
             return Check("architecture", None, "the record does not say it")
-        return Check(
-            "architecture", there == here, there if there == here else f"the run was on {there}, this is {here}"
-        )
+        differs = f"the run was on {there}, this is {here}"
+        return Check("architecture", there == here, there if there == here else differs)
 
     def _image(self, record: Record) -> Check:
         image = record.launch.image
@@ -167,9 +163,7 @@ def _unknown(code: dict[str, Any]) -> str | None:
     why = one_line(code["git"], 300) if code.get("git") else None
     if not code.get("commit"):
         return f"the record names no commit: {why or 'the project was not in git, or had none yet'}"
-    if why:
-        return f"the record does not say whether there were any: {why}"
-    return None
+    return f"the record does not say whether there were any: {why}" if why else None
 
 
 def compare_data(old: Record, new: Record) -> list[Check]:
@@ -198,13 +192,8 @@ def _compare(name: str, wanted: object, found: object) -> Check:
     what = name.removesuffix(_HASH)
     if found is None:
         return Check(what, None, f"{INPUTS}.py does not say it")
-    if found == wanted:
-        return Check(what, True, _short(wanted))
-    return Check(what, False, f"it is another: SHA-256 {_short(found)}, in the run {_short(wanted)}")
-
-
-def _short(value: object) -> str:
-    return one_line(str(value)[:12])
+    was, now = (one_line(str(value)[:12]) for value in (wanted, found))
+    return Check(what, found == wanted, was if found == wanted else f"it is another: SHA-256 {now}, in the run {was}")
 
 
 def _words(launch: Launch, root: Path) -> tuple[str, ...]:
@@ -227,13 +216,11 @@ def _ask(root: Path, family: str, words: tuple[str, ...]) -> dict[str, Any] | Ch
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
         return Check("data", False, one_line(lines[-1], 300))
-    try:
+    with suppress(ValueError, RecursionError):
         told: Any = json.loads(done.stdout[:_LARGEST_ANSWER])
-    except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
-        return Check("data", False, f"{PACKAGE}/{family}/{INPUTS}.py printed no JSON object")
-    return told
+        if isinstance(told, dict):
+            return told
+    return Check("data", False, f"{PACKAGE}/{family}/{INPUTS}.py printed no JSON object")
 
 
 def _find_image(image: dict[str, Any], identity: str) -> Check:
@@ -249,6 +236,5 @@ def _find_image(image: dict[str, Any], identity: str) -> Check:
         found = engine.find_image(client, identity) is not None
     finally:
         client.close()
-    if found:
-        return Check("image", True, f"{name}, {one_line(identity, 19)}")
-    return Check("image", False, f"{name} is gone from the engine: {one_line(identity, 80)}")
+    gone = f"{name} is gone from the engine: {one_line(identity, 80)}"
+    return Check("image", found, f"{name}, {one_line(identity, 19)}" if found else gone)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from runner import targets
 from runner.core import git
@@ -65,10 +65,8 @@ def require_whole(path: Path, *, anyway: bool) -> Record:
     """Return the record of a run that may be run again; RunError if its hashes do not hold."""
     record, faults, _ = check_whole(path)
     if record is None or (faults and not anyway):
-        msg = f"{one_line(path)}: no level: {faults[0]}; nothing is run from it" + (
-            "" if record is None else "; --anyway runs it all the same"
-        )
-        raise RunError(msg)
+        way_out = "" if record is None else "; --anyway runs it all the same"
+        raise RunError(f"{one_line(path)}: no level: {faults[0]}; nothing is run from it{way_out}")
     try:
         Layout.parse(record.launch.layout)
     except ValueError as error:
@@ -105,8 +103,7 @@ def reproduce(
     if altered and not wish.anyway:
         raise RunError(f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same")
     with _tree(path, record, sources, diff, wish.data) as (root, note):
-        run = run_of(as_it_came_out(record), root)
-        run = replace(run, repeat=1, repeats=1)
+        run = replace(run_of(as_it_came_out(record), root), repeat=1, repeats=1)
         target = targets.load(name, words)
         plan = Plan((run,), (run.cell,), ())
         jobs = prepare(plan, target, words, wish.results, observer, interrupts)
@@ -213,7 +210,11 @@ def options_again(path: Path, launch: Launch, target: str) -> list[str]:
     """
     if launch.target != target:
         return []
-    names = _names_of(targets.find(target).Options)
+    # The options that are any text and no axis, with their defaults: they may name hosts, files and images.
+    kind = targets.find(target).Options
+    types = get_type_hints(kind)
+    texts = [option for option in fields(kind) if types[option.name] is str]
+    names = {option.name: option.default for option in texts if "axis" not in option.metadata}
     try:
         words = words_of(launch)
     except RequestError as error:
@@ -227,10 +228,3 @@ def options_again(path: Path, launch: Launch, target: str) -> list[str]:
         msg = f"{one_line(path)}: nothing here shows that you have started it, so its {listed(named)} is not used"
         raise RequestError(one_line(f"{msg}: name it, or another one: --on {target} {told}", 900))
     return words
-
-
-def _names_of(options: type[Any]) -> dict[str, Any]:
-    """Return the options that are any text and no axis, with their defaults: they may name hosts, files and images."""
-    types = get_type_hints(options)
-    texts = [option for option in fields(options) if types[option.name] is str]
-    return {option.name: option.default for option in texts if "axis" not in option.metadata}
