@@ -82,8 +82,7 @@ def named_pair(column: Column, first: Column, second: Column) -> bool:
 
     It names both, as `Speedup (TF32 to AMP)` or `Speedup (AMP vs. TF32)`, or these are a pair as `before` and `after`.
     """
-    measures = (Role.TIME, Role.RATE)
-    if first.role is not second.role or first.role not in measures or not column.explicit:
+    if first.role is not second.role or first.role not in (Role.TIME, Role.RATE) or not column.explicit:
         return False
     words = plain(column.heading).lower()
     mine, left, right = (words_of(part.heading) for part in (column, first, second))

@@ -41,8 +41,7 @@ def process_counts(columns: Sequence[Column]) -> Processes:
     said = tuple(_of_columns([column for column in columns if column.role is Role.COUNT])[: _MOST_VECTORS - 2])
     labels = [column for column in columns if column.role in (Role.LABEL, Role.COUNT) and not column.inner]
     read = [vector for column in labels for vector in _of_labels([cell.text for cell in column.cells])]
-    vectors = tuple(dict.fromkeys([*said, *read]))[:_MOST_VECTORS]
-    return Processes(vectors, said)
+    return Processes(tuple(dict.fromkeys([*said, *read]))[:_MOST_VECTORS], said)
 
 
 def _of_columns(named: Sequence[Column]) -> list[Counts]:
@@ -60,8 +59,7 @@ def _of_columns(named: Sequence[Column]) -> list[Counts]:
         for second in range(first + 1, min(len(numbers), 4)):
             pairs = zip(numbers[first], numbers[second], strict=True)
             product = tuple(left * right if left and right else None for left, right in pairs)
-            both = headings[first] + headings[second]
-            per = any(word in both for word in ("per", "单机", "每", "/"))
+            per = any(word in headings[first] + headings[second] for word in ("per", "单机", "每", "/"))
             result.insert(0 if per else len(result), product)
     return list(dict.fromkeys(result))
 

@@ -145,8 +145,7 @@ def _drawn(lines: list[tuple[int, str]]) -> list[Table]:
 
 def _lined(rows: list[tuple[int, str]]) -> Table | None:
     cells = [[Cell(cell.strip(), number) for cell in _DRAWN.split(line.strip().strip("|│┃║"))] for number, line in rows]
-    width = len(cells[0])
-    return make_table([row for row in cells if len(row) == width])
+    return make_table([row for row in cells if len(row) == len(cells[0])])
 
 
 def _spaced(rows: list[tuple[int, str]]) -> Table | None:

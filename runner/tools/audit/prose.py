@@ -224,8 +224,7 @@ def _other_hardware(claim: _Claim, claims: list[_Claim]) -> str:
 
 def _slow(pool: list[_Sentence], claims: list[_Claim], audit: Audit) -> None:
     """Note which times are longer than the baseline of others near them, and have no speed-up beside them."""
-    bases = {claim.base.line: claim.base for claim in claims if claim.base}
-    for line, base in bases.items():
+    for line, base in {claim.base.line: claim.base for claim in claims if claim.base}.items():
         last = max(claimed.said.line for claimed in claims if claimed.base and claimed.base.line == line)
         near = sorted(sentence.line for sentence in pool if sentence.line > last)[:2]
         for sentence in pool:

@@ -72,8 +72,7 @@ def _of_project(run: Run) -> Iterator[tuple[str, bytes]]:
 
 
 def _of_kit() -> Iterator[tuple[str, bytes]]:
-    own = Path(__file__).parent
-    paths = [path for path in own.rglob("*.py") if path.name not in _NOT_SENT]
+    paths = [path for path in Path(__file__).parent.rglob("*.py") if path.name not in _NOT_SENT]
     for path in (*(_KIT / name for name in _SENT), *paths):
         yield f"kit/runner/{path.relative_to(_KIT).as_posix()}", path.read_bytes()
     for package in ("", "core/", "tools/"):

@@ -34,8 +34,7 @@ def judge_evaluation(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
 def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evaluation]]]:
     """Pair the evaluations of one process with those of the ranks: the first of the same loader, the second, ..."""
     pairs = []
-    keys = dict.fromkeys(evaluation.key for evaluation in alone.evaluations)
-    for key in keys:
+    for key in dict.fromkeys(evaluation.key for evaluation in alone.evaluations):
         theirs = [evaluation for evaluation in alone.evaluations if evaluation.key == key][:WHOLE_PASSES]
         ours = [[e for e in rank.evaluations if e.key == key][:WHOLE_PASSES] for rank in ranks]
         for at, whole in enumerate(theirs):

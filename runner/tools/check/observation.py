@@ -159,25 +159,15 @@ class Rank:
             kind = event["kind"]
             if kind == "pass":
                 over |= {number for number, found in passes.items() if not found.is_broken}
-                passes[event["number"]] = Pass(
-                    event["key"],
-                    event["place"],
-                    event["loader"],
-                    event["sampler"],
-                    event["sampler_place"],
-                    event["size"],
-                    event["base"],
-                    event["step"],
-                    shuffles=event["shuffles"],
-                    number=event["number"],
-                )
+                known = ("key", "place", "loader", "sampler", "sampler_place", "size", "base", "shuffles", "number")
+                told = {name: event[name] for name in known}
+                passes[event["number"]] = Pass(**told, first_step=event["step"])
             elif kind == "batch":
                 current = event["run"]
                 found = passes[current]
                 number = event["rows"]
                 indices = event["indices"] or [None] * number
-                hashes = event["hashes"] or [None] * len(indices)
-                found.samples += zip(indices, hashes, strict=False)
+                found.samples += zip(indices, event["hashes"] or [None] * len(indices), strict=False)
                 found.batches.append(len(indices))
                 found.is_used.append(False)
                 found.parts.append(set())

@@ -124,10 +124,13 @@ def check(facts: dict[str, Any], here: dict[str, Any], where: str, device: str) 
     if problem:
         seen, colon, mend = problem.partition(": ")
         return [*found, wrong(stage, where, seen if colon else problem, mend or "docker info, docker ps say more")]
+    image = facts["image"]
     if not facts.get("image_there"):
-        return [*found, _missing_image(facts, where, device)]
-    image, inner = facts["image"], facts["inside"]
-    place = f"container of {image}"
+        if not facts.get("is_built"):
+            return [*found, wrong("image", where, f"the image {image} is not there", f"docker pull {image}")]
+        mend = f"the first run builds it, on the base image that {BASES[device]} names"
+        return [*found, warning("image", where, f"{image} is not there yet, so its inside is not checked", mend)]
+    inner, place = facts["inside"], f"container of {image}"
     found.append(ok("image", where, f"{image} is there"))
     found += check_versions(inner, place, image=image)
     found += check_difference(here, inner, place, together=False)
@@ -144,11 +147,3 @@ def _check_network(inner: dict[str, Any], place: str) -> list[Finding]:
         mend = "docker network inspect bridge: a container needs a network to reach the others"
         return [*found, wrong("interface", place, "there is no interface eth0", mend)]
     return [*found, ok("interface", place, "eth0 connects the containers of a run")]
-
-
-def _missing_image(facts: dict[str, Any], where: str, device: str) -> Finding:
-    image = facts["image"]
-    if facts.get("is_built"):
-        mend = f"the first run builds it, on the base image that {BASES[device]} names"
-        return warning("image", where, f"{image} is not there yet, so its inside is not checked", mend)
-    return wrong("image", where, f"the image {image} is not there", f"docker pull {image}")

@@ -73,8 +73,7 @@ class Proposal:
         found = [Change(self.path, None, self.text(reading))]
         if (changed := changed_settings(self.settings)) is not None:
             found.append(Change(*changed))
-        results = f"{RESULTS}run.json"
-        if self.repository.top is not None and not repository(self.root).ignores(results):
+        if self.repository.top is not None and not repository(self.root).ignores(f"{RESULTS}run.json"):
             path = self.root / ".gitignore"
             before = read_text(path) if is_file(path) else None
             found.append(Change(path, before, ignoring(before)))

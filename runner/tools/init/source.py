@@ -126,8 +126,7 @@ def parse(path: Path) -> ast.Module | str:
 
 
 def _of_call(call: ast.Call) -> Iterator[str]:
-    name = dotted(call.func)
-    receiver, _, method = name.rpartition(".")
+    receiver, _, method = dotted(call.func).rpartition(".")
     is_method = isinstance(call.func, ast.Attribute)
     owner = receiver.rpartition(".")[2].lower()
     if sign := _CALLS.get(method):

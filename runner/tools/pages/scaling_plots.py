@@ -1,10 +1,11 @@
-"""Plots of cells: speed-up against the ideal, efficiency, and where the time goes."""
+"""Plots of cells: speed-up against the ideal, efficiency, where the time goes, and how far gradients are apart."""
 
 from __future__ import annotations
 
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from runner.records.checked import Check
 from runner.report.cells import page_estimate, page_seconds, processes
 from runner.report.rows import Row
 from runner.report.statistics import Estimate
@@ -22,6 +23,8 @@ _MANY_PROCESSES = 8
 _BAR_INCHES = 0.34
 _LARGEST = 1e6
 _FULL = 0.9
+_LEAST = 1e-10
+"""Where equal bit by bit is drawn."""
 _PHASES: dict[str, tuple[str, str, str]] = {
     "launch": ("start and end", MUTED, ""),
     "init": ("rendezvous", SERIES[1], "\\\\"),
@@ -270,3 +273,28 @@ def _why_no_speedup(subject: Subject, rows: list[Row]) -> str:
         return f"there is one cell, {subject.block.first.cell}, and nothing to compare it with"
     reasons = sorted({str(row.claimed) for row in subject.measured if row not in rows and row.claimed is not True})
     return listing(reasons[:3]) if reasons else "no cell has a complete baseline"
+
+
+def equality(subject: Subject) -> Plot | None:
+    """Draw the distances by step, beside what another order of the ranks gives; None without a check that has them."""
+    checks: dict[str, Check] = subject.block.definition.get("checked", {})
+    counts = {row.first.processes for row in subject.block.rows}
+    known = [(number, check) for number, check in sorted(checks.items()) if int(number) in counts and check.off]
+    if not known:
+        return None
+    figure, axes = style.axes()
+    said = []
+    for place, (number, check) in enumerate(known[: style.MOST_SERIES]):
+        off = [max(value, _LEAST) for value in check.off]
+        axes.plot(range(1, len(off) + 1), off, label=f"{number} processes", **style.series(place))
+        said.append(f"{number} processes: {check.off[0]:.1e}")
+        if check.order:
+            said[-1] += f", and {check.order:.1e} by another order of them"
+            axes.axhline(check.order, color=MUTED, linewidth=1.1, linestyle=(0, (1, 1.5)))
+    style.logarithmic(axes, "y", 10)
+    axes.set_xlabel("step")
+    axes.set_ylabel("difference of the gradients, relative")
+    axes.set_xticks(range(1, max(len(check.off) for _, check in known) + 1))
+    style.finish(figure, axes)
+    caption = f"The first gradient differs from that of one process with all batches by: {'; '.join(said)}."
+    return Plot(subject.plot("equality"), "Do several processes train what one trains?", caption, figure)

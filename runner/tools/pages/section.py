@@ -11,7 +11,6 @@ from runner.report.rows import Row
 from runner.report.run_summary import RunSummary
 from runner.report.table import to_table
 from runner.tools.pages import run_plots, scaling_plots
-from runner.tools.pages.equality_plot import equality
 from runner.tools.pages.style import Plot, can_draw, drawing
 from runner.tools.pages.subject import Gap, Subject, is_slow_down
 
@@ -109,7 +108,7 @@ def draw(subject: Subject, section: Section, most: int) -> None:
         scaling_plots.efficiency,
         scaling_plots.phases,
         run_plots.curves,
-        equality,
+        scaling_plots.equality,
         run_plots.bandwidth,
         run_plots.load,
     ]

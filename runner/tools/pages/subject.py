@@ -54,8 +54,7 @@ class Subject:
     @property
     def published(self) -> list[dict[str, Any]]:
         """The published rows, each with the number of its processes if it has a layout."""
-        rows = figures(self.block.definition)
-        return [{**row, "processes": _processes(row.get("layout"))} for row in rows]
+        return [{**row, "processes": _processes(row.get("layout"))} for row in figures(self.block.definition)]
 
 
 def typical_run(cell: CellRuns) -> RunSummary:

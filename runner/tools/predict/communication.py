@@ -106,8 +106,7 @@ class Communication:
     def memory_bytes(self, step: Step) -> float:
         """Return the bytes that go through a rank's memory in one exchange, beside those of a sum."""
         low_rank = _LOW_RANK_PASSES + _PASSES_A_RANK * self.number
-        passes = {"powersgd": low_rank, SHARED: _SHARED_PASSES}.get(self.kind, 0.0)
-        return passes * step.gradient_bytes
+        return {"powersgd": low_rank, SHARED: _SHARED_PASSES}.get(self.kind, 0.0) * step.gradient_bytes
 
     def cast_bytes(self, step: Step) -> float:
         """Return the bytes that a rank makes half as long and long again, in one exchange."""

@@ -81,8 +81,7 @@ def expect(base: Base, setting: Setting, layout: Layout, communication: Communic
 
 def best_of(rows: Sequence[Expected]) -> Expected | None:
     """Return the row with the highest speed-up."""
-    known = [row for row in rows if row.speedup is not None]
-    return max(known, key=_value, default=None)
+    return max((row for row in rows if row.speedup is not None), key=_value, default=None)
 
 
 def cheapest_of(rows: Sequence[Expected]) -> Expected | None:

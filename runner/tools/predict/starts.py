@@ -123,8 +123,7 @@ class Reader:
         for chosen in ([run for run in alike if run.target == base.target], alike):
             settings: dict[tuple[object, ...], list[RunSummary]] = defaultdict(list)
             for run in chosen:
-                key = (run.target, run.layout, *place_of(run).items())
-                settings[key].append(run)
+                settings[(run.target, run.layout, *place_of(run).items())].append(run)
             pairs = []
             for own in settings.values():
                 read = self._read(own, wanted.options)
@@ -150,8 +149,7 @@ class Reader:
             record = self._records[run.path]
             if record and all(str(record.launch.options.get(name)) == value for name, value in options.items()):
                 found.append((run, record))
-        quiet = [pair for pair in found if not pair[0].disturbed]
-        return quiet or found
+        return [pair for pair in found if not pair[0].disturbed] or found
 
 
 def communication_of(run: RunSummary) -> Communication:

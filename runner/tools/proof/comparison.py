@@ -162,8 +162,7 @@ def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
     found: dict[int, list[Value]] = {}
     steps: dict[int, int] = {}
     count = 0
-    raw = RunFolder(path).raw_files(Layout.parse(record.launch.layout))
-    for first, file_path in raw.printed():
+    for first, file_path in RunFolder(path).raw_files(Layout.parse(record.launch.layout)).printed():
         with files.open_file(file_path, below=path) as file:
             for events, _, _ in read_events(file):
                 for event in events:

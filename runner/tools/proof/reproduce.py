@@ -105,8 +105,7 @@ def reproduce(
     with _tree(path, record, sources, diff, wish.data) as (root, note):
         run = replace(run_of(as_it_came_out(record), root), repeat=1, repeats=1)
         target = targets.load(name, words)
-        plan = Plan((run,), (run.cell,), ())
-        jobs = prepare(plan, target, words, wish.results, observer, interrupts)
+        jobs = prepare(Plan((run,), (run.cell,), ()), target, words, wish.results, observer, interrupts)
         made = {key: value for key, value in record.launch.code.items() if key in _OF_COMMIT}
         for job in jobs:  # the checkout is no repository: what it was made from is known
             own = {key: value for key, value in job.surroundings["code"].items() if key not in _OF_COMMIT}

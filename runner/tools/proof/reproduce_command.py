@@ -48,8 +48,7 @@ def reproduce(
         verdicts = []
         with Screen() as screen:
             for path, record in chosen:
-                target = on or record.launch.target
-                words = options_of(target, with_) if with_ or on else []
+                words = options_of(on or record.launch.target, with_) if with_ or on else []
                 wish = Wish(on, words, results, data if data.is_dir() else None, anyway)
                 try:
                     verdict = reproduce(path, record, sources, wish, of_cell(record, known), screen, interrupts)

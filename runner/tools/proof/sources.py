@@ -93,12 +93,8 @@ class Sources:
             with self._view_of(str(code.get("commit")), folder) as (repository, view):
                 view.check_out(str(code["commit"]))
                 left = view.filtered()
-        except git.GitError as error:
-            return None, str(error)
-        why = None if diff is None else apply_changes(folder, diff, settings=repository.settings)
-        if why:
-            return None, why
-        try:
+            if diff is not None and (why := apply_changes(folder, diff, settings=repository.settings)):
+                return None, why
             return git.folder_in(folder, repository.prefix), git.unfiltered(left) if left else ""
         except git.GitError as error:
             return None, str(error)

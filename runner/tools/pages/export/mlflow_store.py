@@ -78,8 +78,7 @@ class _Store:
         if digest == run.digest:
             self.counts["unchanged"] += 1
             return
-        written = self._write(experiment, run)
-        self._known[experiment][run.id] = written, run.digest
+        self._known[experiment][run.id] = self._write(experiment, run), run.digest
         if mlflow_id:
             self._client.delete_run(mlflow_id)
         self.counts["replaced" if mlflow_id else "new"] += 1

@@ -114,8 +114,7 @@ def of_torch(torch):
     torch.manual_seed(_base + (recorder.rank or 0))
     torch.manual_seed = torch.random.manual_seed = _seeding(torch.manual_seed, "torch")
     torch.randperm = _draw(torch.randperm, "torch.randperm", _result)
-    split = _draw(data.random_split, "random_split", _result)
-    data.random_split = data.dataset.random_split = split
+    data.random_split = data.dataset.random_split = _draw(data.random_split, "random_split", _result)
 
 
 def fingerprints():

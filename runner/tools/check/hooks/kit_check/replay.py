@@ -379,8 +379,7 @@ def _compare(kept):
         torch.save(ours, os.path.join(recorder.folder, "first.pt"))
         other = os.path.join(os.path.dirname(recorder.folder), "order" if not _reversed else "replay", "first.pt")
         if os.path.exists(other):
-            theirs_ = torch.load(other)
-            recorder.emit("order", relative=float((theirs_ - ours).norm()) / size if size else None)
+            recorder.emit("order", relative=float((torch.load(other) - ours).norm()) / size if size else None)
     if number + 1 >= min(KEPT_STEPS, *(len(rank["steps"]) for rank in _ranks)):
         state.steps = KEPT_STEPS
 

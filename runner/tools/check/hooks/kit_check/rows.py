@@ -2,7 +2,7 @@
 
 import torch
 
-_PRIME, _MIX, _OFFSET = 0x100000001B3, -0x61C8864680B583EB, 0x3C6EF372FE94F82A
+_PRIME, _MIX = 0x100000001B3, -0x61C8864680B583EB
 _MOST_ELEMENTS = 1 << 24
 _SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
