@@ -101,9 +101,8 @@ class _Check:
 
     def _continued(self, column: Column, before: Table) -> tuple[Verdict, int] | None:
         """Take a table with the headings of the one before, and without a baseline, as its continuation."""
-        names = [
-            ["".join(plain(cell.text).lower().split()) for cell in part.headings] for part in (before, self._table)
-        ]
+        heads = (part.headings for part in (before, self._table))
+        names = [["".join(plain(cell.text).lower().split()) for cell in headings] for headings in heads]
         if names[0] != names[1]:
             return None
         columns = columns_of(replace(before, rows=before.rows + self._table.rows), comma=self._comma)

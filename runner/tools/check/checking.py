@@ -57,9 +57,8 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
         return verdict
     models = [model for rank in (alone, *ranks) if (model := rank.first("model"))]
     if not any(model["sharded"] for model in models) and len({model["parameters"] for model in models}) > 1:
-        verdict.unknown.append(
-            f"{world} processes: each trains a part of the model, as in tensor or pipeline parallelism"
-        )
+        why = "each trains a part of the model, as in tensor or pipeline parallelism"
+        verdict.unknown.append(f"{world} processes: {why}")
         return verdict
     is_equal = judge_weights(ranks, verdict)
     judge_samples(alone, ranks, program.root, verdict)

@@ -19,9 +19,8 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         verdict.unknown.append("samples: no rows of a training batch were seen")
         return
     if len(theirs[0].samples) < len(ranks):
-        verdict.unknown.append(
-            f"samples: there are {len(theirs[0].samples)} for {len(ranks)} processes, which must share them"
-        )
+        why = f"there are {len(theirs[0].samples)} for {len(ranks)} processes, which must share them"
+        verdict.unknown.append(f"samples: {why}")
         return
     if len({own[0].key == "by hand" for own in ours}) > 1:
         why = "one rank reads them from a loader and hands them to the others"
@@ -33,9 +32,8 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         return
     name = naming([theirs], ours)
     if name is None:
-        verdict.unknown.append(
-            "samples: each rank has a list of its own, and its samples are changed at random, so none can be named"
-        )
+        why = "each rank has a list of its own, and its samples are changed at random, so none can be named"
+        verdict.unknown.append(f"samples: {why}")
     else:
         # A split of each rank's own makes samples overlap and others missing: the first cause is named.
         cause = _leak(alone, ranks) or _overlap(theirs, ours, name, ranks, root) or _missing(theirs, ours, name, root)

@@ -237,9 +237,8 @@ def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None
     worst = max(abs(mean - loss) / max(abs(loss), 1e-12) for mean, loss in zip(means, theirs, strict=False))
     verdict.facts.append(f"losses of {steps} steps against one process with all batches: {worst:.1e} off at most")
     if worst > 1e-3:
-        verdict.unknown.append(
-            f"gradients: they lie in shards, and the losses are {worst:.1%} off those of one process"
-        )
+        why = f"the losses are {worst:.1%} off those of one process"
+        verdict.unknown.append(f"gradients: they lie in shards, and {why}")
 
 
 def _losses(rank: Rank) -> list[float]:

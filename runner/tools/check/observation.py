@@ -203,9 +203,8 @@ class Rank:
         counter = _epoch_counter(seen)
         for event in seen:
             key = event["loops"].get(counter) if counter else 0
-            found = epochs.setdefault(
-                key, Pass("by hand", event["place"], event["place"], first_step=event["step"], trains=True)
-            )
+            new = Pass("by hand", event["place"], event["place"], first_step=event["step"], trains=True)
+            found = epochs.setdefault(key, new)
             found.is_broken = False
             found.samples += [(None, number) for number in event["hashes"]]
             found.batches.append(event["rows"])
@@ -240,9 +239,8 @@ class Rank:
             kind = event["kind"]
             if kind == "batch" and event["run"] not in trains:
                 indices = event["indices"] or [None] * event["rows"]
-                waiting.setdefault(event["run"], []).extend(
-                    zip(indices, event["hashes"] or [None] * len(indices), strict=False)
-                )
+                hashes = event["hashes"] or [None] * len(indices)
+                waiting.setdefault(event["run"], []).extend(zip(indices, hashes, strict=False))
             elif kind == "forward" and not event["train"] and event["run"] not in trains:
                 source = passes.get(event["run"])
                 key = source["key"] if source else "by hand"

@@ -22,9 +22,8 @@ def carry_out(asked: dict[str, Any], root: Path, folder: Path, say: Callable[[st
     from runner.tools.check.resuming import check_resume
 
     words = {int(count): each for count, each in asked["words"].items()}
-    program = Program(
-        words.__getitem__, root, tuple(asked["search"]), asked["alone"], asked["device"], asked["settings"]
-    )
+    search = tuple(asked["search"])
+    program = Program(words.__getitem__, root, search, asked["alone"], asked["device"], asked["settings"])
     if asked["again"] is None:
         return check(program, asked["world"], asked["seconds"], folder, say)
     return check_resume(program, asked["world"], asked["again"], asked["seconds"], folder, say)

@@ -72,9 +72,8 @@ def _facts(printed: bytes, errors: str, image: str) -> dict[str, Any]:
             if isinstance(facts, dict):
                 return facts
     if "could not select device driver" in errors:
-        raise RequestError(
-            "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
-        )
+        msg = "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
+        raise RequestError(msg)
     said = [
         line for line in errors.splitlines() if line.strip() and not line.startswith(("Run 'docker", "See 'docker"))
     ]

@@ -143,9 +143,8 @@ def _values(words: deque[str], program: Program, name: str, *, many: bool) -> li
     while words and (many or not values) and not (words[0].startswith("-") and not _NUMBER.fullmatch(words[0])):
         values.append(words.popleft())
     if not values:
-        raise RequestError(
-            f"argument {one_line(name, 100)} of {program.name} has no value: write {one_line(name, 100)}=VALUE"
-        )
+        msg = f"argument {one_line(name, 100)} of {program.name} has no value: write {one_line(name, 100)}=VALUE"
+        raise RequestError(msg)
     return values
 
 

@@ -64,6 +64,5 @@ def repository(folder: Path) -> Repository:
         return Repository(folder, git.find(folder))
     except git.UntrustedError as error:
         where = "is in a repository of somebody else"
-        raise RequestError(
-            f"{one_line(folder)} {where}: git config --global --add safe.directory {error.place}"
-        ) from None
+        msg = f"{one_line(folder)} {where}: git config --global --add safe.directory {error.place}"
+        raise RequestError(msg) from None

@@ -160,9 +160,8 @@ def _script_of(word: str, here: Path, root: Path) -> str:
             f" {shlex.quote(name)}`"
         )
     if path.suffix in (".yaml", ".yml", ".toml", ".json"):
-        raise RequestError(
-            f"{name} holds settings: name the script that reads it, and give it that file, as in --set config={name}"
-        )
+        msg = f"{name} holds settings: name the script that reads it, and give it that file, as in --set config={name}"
+        raise RequestError(msg)
     if path.is_dir():
         main = path / "__main__.py"
         if not os.path.isfile(main):  # noqa: PTH113 - a long name is no error
@@ -171,9 +170,8 @@ def _script_of(word: str, here: Path, root: Path) -> str:
     if not os.path.isfile(path):  # noqa: PTH113 - as above
         raise RequestError(f"no script {name} here ({one_line(path)}): name one by its path")
     if path.suffix != ".py":
-        raise RequestError(
-            f"{name} is no Python file (its name does not end in .py): name the Python script that it starts"
-        )
+        msg = f"{name} is no Python file (its name does not end in .py): name the Python script that it starts"
+        raise RequestError(msg)
     if not path.is_relative_to(root):
         raise RequestError(f"{name} is not below {one_line(root)}: run `runner init` in its own repository")
     return path.relative_to(root).as_posix()

@@ -81,9 +81,8 @@ def _of_installation() -> dict[str, bytes]:
     wanted = [path for path in names if path.parts[0] in PACKAGES or str(path) in kept or "licenses" in path.parts]
     files = {path.as_posix(): read_file(Path(str(path.locate())), LARGEST_BYTES) for path in wanted}
     if installed is None or not {"runner/__init__.py", kept[0]} <= files.keys():
-        raise RequestError(
-            f"{NAME} is not installed as a package here, so no image can get it: pip install it, or run its checkout"
-        )
+        msg = f"{NAME} is not installed as a package here, so no image can get it: pip install it, or run its checkout"
+        raise RequestError(msg)
     return files
 
 

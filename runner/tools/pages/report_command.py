@@ -38,9 +38,8 @@ def report(
     folders = results or [Path("results")]
     for archive in folders:
         if archive.is_file():
-            raise RequestError(
-                f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
-            )
+            msg = f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
+            raise RequestError(msg)
     for written in (output, *([plots / "plot"] if plots else [])):
         for folder in written.absolute().parents:
             if (folder / "run.json").exists():  # nothing is added to a run that has ended

@@ -106,9 +106,8 @@ def efficiency(subject: Subject) -> Plot | None:
     axes.set_ylim(0, 100 * max(1.12, 1.05 * max(top, min(highest, 2 * top))))  # an interval of many times it is cut
     axes.set_ylabel("efficiency in %")
     style.finish(figure, axes)
-    return Plot(
-        subject.plot("efficiency"), "Efficiency", _what_is_lost(worst) + not_drawn(lines.left_out, "line"), figure
-    )
+    caption = _what_is_lost(worst) + not_drawn(lines.left_out, "line")
+    return Plot(subject.plot("efficiency"), "Efficiency", caption, figure)
 
 
 def _what_is_lost(worst: Row) -> str:

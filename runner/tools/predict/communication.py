@@ -59,9 +59,8 @@ class Communication:
         accumulate = _number(text, ACCUMULATE, words.pop(ACCUMULATE)) if ACCUMULATE in words else 1
         kind, digits = words.popitem() if words else (PLAIN, "")
         if kind not in KINDS or words:
-            raise RequestError(
-                f"--communication {one_line(text, 60)}: unknown{did_you_mean(kind, (*KINDS, ACCUMULATE))}"
-            )
+            msg = f"--communication {one_line(text, 60)}: unknown{did_you_mean(kind, (*KINDS, ACCUMULATE))}"
+            raise RequestError(msg)
         if kind not in NUMBERS:
             if digits:
                 raise RequestError(f"--communication {one_line(text, 60)}: {kind} takes no number")

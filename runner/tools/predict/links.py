@@ -51,9 +51,8 @@ def assumed_of(link: str | None, words: list[str]) -> Assumed:
     for word in (part for text in words for part in text.split(",")):
         name, equals, amount = word.partition("=")
         if name.strip() not in Assumed._fields or not equals:
-            raise RequestError(
-                f"--assume {one_line(word, 60)}: write one of latency=0.2ms, bandwidth=1gbit, gradients=90MB"
-            )
+            msg = f"--assume {one_line(word, 60)}: write one of latency=0.2ms, bandwidth=1gbit, gradients=90MB"
+            raise RequestError(msg)
         found[name.strip()] = _amount(name.strip(), amount.strip())
     return Assumed(**found)
 
@@ -65,7 +64,6 @@ def _amount(name: str, text: str) -> float:
     value = float(match[1]) * units[match[2]] if match and match[2] in units else 0.0
     if not _LEAST <= value <= _MOST:
         given = one_line(text, 60)
-        raise RequestError(
-            f"--assume {name}={given}: write an amount above zero with its unit, for example {name}={example}"
-        )
+        msg = f"--assume {name}={given}: write an amount above zero with its unit, for example {name}={example}"
+        raise RequestError(msg)
     return value

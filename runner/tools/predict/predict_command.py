@@ -73,14 +73,12 @@ def predict(
     contents = read_results(results)
     for note in contents.notes:
         say(f"note: {note}")
-    starts = Reader(results, contents.runs).starts(
-        experiment.name, _wanted(experiment, only, on, with_), assumed.gradients
-    )
+    wanted = _wanted(experiment, only, on, with_)
+    starts = Reader(results, contents.runs).starts(experiment.name, wanted, assumed.gradients)
     chosen = [Communication.parse(word) for word in communication] if communication else _usual(starts)
     if len(starts) * len(layouts) * len(chosen) > _MOST_CELLS:
-        raise RequestError(
-            f"{len(starts)} x {len(layouts)} layouts x {len(chosen)} communications: {_MOST_CELLS} are the most"
-        )
+        msg = f"{len(starts)} x {len(layouts)} layouts x {len(chosen)} communications: {_MOST_CELLS} are the most"
+        raise RequestError(msg)
     answers = [answer(start, start.base, layouts, chosen, assumed) for start in starts if start.base is not None]
     network = _network_experiment(experiment)
     there = (f" --on {on}" if on else "") + "".join(f" --with {quote(word)}" for word in with_ or [])
@@ -181,6 +179,5 @@ def _require(
             raise RequestError(f"{experiment.name}: {what}: choose others with --layout")
         asked = " ".join(f"--layout {cell}" for cell in several[:MOST_NAMED])
         way_out = "" if assumed.has_link else ", or assume a link between nodes: --link 1gbit"
-        raise RequestError(
-            f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"
-        )
+        msg = f"{results}: no run that measured the network: runner run {network} {asked} --repeat 1{there}{way_out}"
+        raise RequestError(msg)

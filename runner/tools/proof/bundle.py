@@ -80,9 +80,8 @@ class Bundle:
             record, faults, _ = check_whole(path)
             old = bool(faults) and faults[0].startswith("no manifest: made before")
             if record is None or (faults and not old and record.status != "running"):
-                raise RunError(
-                    f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
-                )
+                msg = f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
+                raise RunError(msg)
             if record.status == "running":
                 self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
             else:
@@ -208,9 +207,8 @@ def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], N
             beside.replace(output)
     except OSError as error:
         place = f" ({one_line(error.filename)})" if error.filename else ""
-        raise RequestError(
-            f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
-        ) from None
+        msg = f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
+        raise RequestError(msg) from None
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)

@@ -92,9 +92,8 @@ def reproduce(
     """
     name = wish.target or record.launch.target
     if name in BY_HAND:
-        raise RequestError(
-            f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
-        )
+        msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
+        raise RequestError(msg)
     require_values(record.launch)
     words = wish.words or options_again(path, record.launch, name)
     diff = _diff(path, record, anyway=wish.anyway)

@@ -143,9 +143,8 @@ def _check(uri: str) -> None:
         return
     path = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or not path.name:
-        raise RequestError(
-            f"--to {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
-        )
+        msg = f"--to {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
+        raise RequestError(msg)
     if not path.parent.is_dir():
         raise RequestError(f"--to {without_credentials(uri)}: there is no folder {one_line(path.parent)}")
     require_outputs([path])
