@@ -52,11 +52,8 @@ def audit_page(page: Page) -> Audit:
 def _check(table: Table, before: Table | None, file: str) -> Audit:
     """Check a table as it stands or turned, with decimal points or commas: as most of its numbers are consistent."""
     other = turned(table)
-    audits = [
-        _Check(form, before, file, comma=comma).audit
-        for form in [table, *([other] if other else [])]
-        for comma in locales(form)
-    ]
+    forms = [table, *([other] if other else [])]
+    audits = [_Check(form, before, file, comma=comma).audit for form in forms for comma in locales(form)]
     return min(audits, key=lambda audit: (_wrong(audit) - len(audit.findings), _wrong(audit)))
 
 
@@ -206,11 +203,8 @@ def _best_changes(column: Column, row: int, printed: Quantity, reading: Reading)
     """Return whether another row is the best once this number is right, among the rows with the same baseline."""
     bases = reading.bases or (None,) * len(column.values)
     mine = reading.values[row]
-    others = [
-        quantity
-        for other, quantity in enumerate(column.values)
-        if quantity and other != row and bases[other] == bases[row] and other not in reading.same
-    ]
+    known = [(other, value) for other, value in enumerate(column.values) if value and other != row]
+    others = [value for other, value in known if bases[other] == bases[row] and other not in reading.same]
     if not others or not mine or column.role not in (Role.SPEEDUP, Role.RATE):
         return False
     first = max(others, key=lambda quantity: quantity.value)

@@ -41,11 +41,8 @@ def says_processes(context: Context) -> bool:
 
 def context_of(columns: Sequence[Column]) -> Context:
     """Return the columns of a table with its processes and with what else may scale the work of its rows."""
-    weights = [
-        column
-        for column in columns
-        if column.role in _WEIGHTS and not column.inner and all(not value or value.value > 0 for value in column.values)
-    ]
+    weights = [column for column in columns if column.role in _WEIGHTS and not column.inner]
+    weights = [column for column in weights if all(not value or value.value > 0 for value in column.values)]
     return Context(columns, process_counts(columns), tuple(weights[:_MOST_WEIGHTS]))
 
 

@@ -68,11 +68,8 @@ def grade_mean(
     below = min((other for other in kinds if other > row), default=len(column.values))
     # A mean may be of all rows, of those above it as far as the next mean, or of those below it.
     between = [other for other in others if above < other < row], [other for other in others if row < other < below]
-    found = [
-        (grade(printed, value), value, formula)
-        for rows in (others, *between)
-        for value, formula in _candidates(column, rows, kinds[row], bases)
-    ]
+    tries = (each for rows in (others, *between) for each in _candidates(column, rows, kinds[row], bases))
+    found = [(grade(printed, value), value, formula) for value, formula in tries]
     fitting = next((graded for graded in found if graded[0] != INCONSISTENT), None)
     if fitting or not found:
         return fitting

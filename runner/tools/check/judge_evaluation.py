@@ -84,9 +84,8 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int) -> Finding |
     # Where every rank prints its number at the same place, the figure is that of a rank: `[1] accuracy 0.93`.
     for said_by_all in zip(*(part.prints for part in parts), strict=False):
         numbers = [_WHOLE_NUMBER.findall(event["text"]) for event in said_by_all]
-        if len(parts) > 1 and any(
-            list(map(int, same)) == list(range(len(parts))) for same in zip(*numbers, strict=False)
-        ):
+        same = zip(*numbers, strict=False)
+        if len(parts) > 1 and any(list(map(int, each)) == list(range(len(parts))) for each in same):
             return None
     for rank, part in enumerate(parts):
         if part.reads_back:

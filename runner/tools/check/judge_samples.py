@@ -184,12 +184,8 @@ def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
 def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
     """Return how many of the evaluated samples are trained on, and how many are evaluated."""
     trained = [(own.base, sample) for rank in ranks for own in rank.trainings for sample in own.samples]
-    tested = [
-        (evaluation.of_loader.base if evaluation.of_loader else -1, sample)
-        for rank in ranks
-        for evaluation in rank.evaluations
-        for sample in evaluation.samples
-    ]
+    evaluated = [(each.of_loader, each.samples) for rank in ranks for each in rank.evaluations]
+    tested = [(loader.base if loader else -1, sample) for loader, samples in evaluated for sample in samples]
     if not trained or not tested:
         return None
     bases = {base for base, _ in trained} & {base for base, _ in tested} - {-1}

@@ -143,11 +143,8 @@ class Rank:
         """The steps before which the weights were those of the start again, as behind a rehearsal."""
         weights = {step: event["weights"] for (step, optimizer), event in self.steps.items() if optimizer == 0}
         start = weights.get(0)
-        return [
-            step
-            for step, value in weights.items()
-            if step > 1 and start is not None and value == start != weights.get(step - 1)
-        ]
+        known = weights.items() if start is not None else ()
+        return [step for step, value in known if step > 1 and value == start != weights.get(step - 1)]
 
     @cached_property
     def loaders(self) -> list[Pass]:

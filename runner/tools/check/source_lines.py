@@ -20,11 +20,8 @@ def _tree(path: Path) -> ast.Module:
 
 def _around(path: Path, line: int) -> list[ast.stmt]:
     """Return the statements around a line, the outermost first, without those of an outer function."""
-    found = [
-        node
-        for node in ast.walk(_tree(path))
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]
+    statements = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.stmt))
+    found = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
     found.sort(key=lambda node: (node.lineno, -(node.end_lineno or 0)))
     functions = [at for at, node in enumerate(found) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return found[functions[-1] :] if functions else found
@@ -64,12 +61,8 @@ def calls_backward(root: Path, place: Place) -> bool:
     """Return whether the program itself calls backward in this line."""
     file, line, _ = place[0]
     calls = (node for node in ast.walk(_tree(root / file)) if isinstance(node, ast.Call) and node.lineno <= line)
-    return any(
-        isinstance(call.func, ast.Attribute)
-        and call.func.attr == "backward"
-        and line <= (call.end_lineno or call.lineno)
-        for call in calls
-    )
+    named = (call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "backward")
+    return any(line <= (call.end_lineno or call.lineno) for call in named)
 
 
 def _receiver(statement: ast.stmt) -> str | None:
@@ -208,11 +201,8 @@ def _pass_on(tree: ast.AST, name: str, ranks: set[str]) -> None:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             calls = [call for call in ast.walk(tree) if isinstance(call, ast.Call) and _last_name(call) == name]
             for call in calls:
-                ranks |= {
-                    parameter.arg
-                    for parameter, given in zip(node.args.args, call.args, strict=False)
-                    if _says_rank(given, ranks)
-                }
+                pairs = zip(node.args.args, call.args, strict=False)
+                ranks |= {parameter.arg for parameter, given in pairs if _says_rank(given, ranks)}
 
 
 def _names(node: ast.AST) -> Iterator[str]:

@@ -71,11 +71,8 @@ def _check(request: Request, facts: dict[str, Any], device: str, seconds: float)
     mends = {"engine": "docker info, docker ps", "cluster": "kubectl cluster-info", "peers": "getent hosts HOST"}
     mends["hosts"] = "ssh HOST true, for each host"
     mends["here"] = "df: a folder on a network disk that does not answer?"
-    found = [
-        wrong(name, where, f"no answer within {seconds:g} s", mends[name])
-        for name, answered in facts.items()
-        if answered is None and name in mends
-    ]
+    silent = [name for name, answered in facts.items() if answered is None and name in mends]
+    found = [wrong(name, where, f"no answer within {seconds:g} s", mends[name]) for name in silent]
     if facts["here"] is None:
         return found
     found += _check_here(request, facts, where)

@@ -122,10 +122,8 @@ def _containers(settings: Settings, experiment: Experiment) -> tuple[Additions, 
             return experiment
         return definition.load(definition.find(name, root), root, chosen)
 
-    wanted: dict[str, str | bytes] = {
-        **_of_builder(chosen, experiment, bases, notes),
-        **committed_files.texts(chosen, listing, bases, load),
-    }
+    built = _of_builder(chosen, experiment, bases, notes)
+    wanted: dict[str, str | bytes] = {**built, **committed_files.texts(chosen, listing, bases, load)}
     if bases is BASES:
         wanted[LOCK] = _LOCK_ABOUT + "".join(f"{name}={image}\n" for name, image in bases.items())
     if not os.path.lexists(root / LISTING):

@@ -155,10 +155,8 @@ def _script_of(word: str, here: Path, root: Path) -> str:
     path = Path(os.path.normpath(here / word))
     name = one_line(word, 200)
     if path.suffix == ".ipynb":
-        raise RequestError(
-            f"{name} is a notebook, and torchrun starts scripts: save it as one with `jupyter nbconvert --to script"
-            f" {shlex.quote(name)}`"
-        )
+        save = f"jupyter nbconvert --to script {shlex.quote(name)}"
+        raise RequestError(f"{name} is a notebook, and torchrun starts scripts: save it as one with `{save}`")
     if path.suffix in (".yaml", ".yml", ".toml", ".json"):
         msg = f"{name} holds settings: name the script that reads it, and give it that file, as in --set config={name}"
         raise RequestError(msg)

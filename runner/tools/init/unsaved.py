@@ -81,7 +81,6 @@ def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:
         except ValueError:  # the plan says what is wrong with it
             continue
         if several and not proposal.traits.parallel:
-            raise RequestError(
-                f"{proposal.choice.modules.script}: --layout {word}: {proposal.traits.why_layout.partition('; ')[2]}"
-                + ": leave --layout out, and give it their number as an argument of its own" * proposal.traits.spawns
-            )
+            why = f"--layout {word}: {proposal.traits.why_layout.partition('; ')[2]}"
+            why += ": leave --layout out, and give it their number as an argument of its own" * proposal.traits.spawns
+            raise RequestError(f"{proposal.choice.modules.script}: {why}")

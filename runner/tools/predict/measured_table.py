@@ -24,11 +24,8 @@ def tables(results: Path, runs: list[RunSummary], experiment: str | None = None)
     if len(runs) > _MOST_RUNS:
         return []
     reader = Reader(results, runs)
-    places = {
-        (run.experiment, run.target, tuple(place_of(run).items()))
-        for run in runs
-        if run.measure != MEASURE and run.processes > 1
-    }
+    several = (run for run in runs if run.measure != MEASURE and run.processes > 1)
+    places = {(run.experiment, run.target, tuple(place_of(run).items())) for run in several}
     found = []
     for name, target, place in sorted(places):
         if experiment in (None, name):

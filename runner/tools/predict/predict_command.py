@@ -164,10 +164,8 @@ def _require(
 ) -> None:
     """Refuse in one line what cannot be predicted, with the command that measures what is missing."""
     if not starts:
-        raise RequestError(
-            f"{results}: no run of {experiment.name} with one process to predict from:"
-            f" runner run {experiment.name} --layout 1x1 --repeat 1{there}"
-        )
+        command = f"runner run {experiment.name} --layout 1x1 --repeat 1{there}"
+        raise RequestError(f"{results}: no run of {experiment.name} with one process to predict from: {command}")
     if not answers:
         raise RequestError(f"{starts[0].name}: {starts[0].why}")
     several = [cell for cell in layouts if cell.world_size > 1]

@@ -90,14 +90,9 @@ class Reader:
         found = base_of(pairs, assumed_bytes) if pairs else "its one-process runs cannot be read again"
         first = plain[-1]
         network, place = self._network(first, wanted)
-        others = tuple(
-            run
-            for run in fitting
-            if _block(run) == _block(first)
-            and _axes(run) == _axes(first)
-            and run.processes > 1
-            and (place is None or place_of(run) == place_at(place, run, self._kinds))
-        )
+        several = (run for run in fitting if run.processes > 1 and _block(run) == _block(first))
+        alike = (run for run in several if _axes(run) == _axes(first))
+        others = tuple(run for run in alike if place is None or place_of(run) == place_at(place, run, self._kinds))
         name = " ".join([first.experiment, *(f"{axis}={value}" for axis, value in _axes(first).items())])
         base, why = (found, "") if isinstance(found, Base) else (None, found)
         measured, target = (measured_of(network), network[-1][0].target) if network else ([], "")

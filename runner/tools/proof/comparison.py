@@ -197,11 +197,8 @@ def _values_of(event: Event, rank: int, steps: dict[int, int]) -> list[Value]:
         return []
     fields = event.metadata
     place = _place(event, rank, steps)
-    found = [
-        Value(f"{place} {name}", value)
-        for name, value in sorted(fields.items())
-        if name in _FIELDS or name.endswith(_EXACT)
-    ]
+    exact = [name for name in sorted(fields) if name in _FIELDS or name.endswith(_EXACT)]
+    found = [Value(f"{place} {name}", fields[name]) for name in exact]
     # A loss is compared as its exact number where it has one.
     if event.key in _POINTS and "loss_hex" not in fields:
         found.append(Value(place if place.endswith(event.key) else f"{place} {event.key}", event.value))

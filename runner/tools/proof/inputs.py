@@ -181,11 +181,8 @@ def _as_reported(name: str, was: str, now: object) -> Check:
 
 
 def _hashes_of_data(record: Record) -> dict[str, str]:
-    return {
-        key: value
-        for key, value in record.facts.items()
-        if key.endswith(_HASH) and key not in _OF_TRAINING and isinstance(value, str)
-    }
+    hashes = ((key, value) for key, value in record.facts.items() if key.endswith(_HASH) and key not in _OF_TRAINING)
+    return {key: value for key, value in hashes if isinstance(value, str)}
 
 
 def _compare(name: str, wanted: object, found: object) -> Check:

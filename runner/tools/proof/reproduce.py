@@ -128,13 +128,9 @@ def not_run(path: Path, kit: Kit, error: KitError) -> Verdict:
 def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
     """Choose the runs that did the same work as a record: the cell, its args and the programs."""
     own = summary_of(record)
-    return [
-        run
-        for run in once(others)
-        if (run.experiment, run.cell, run.args, run.target) == (own.experiment, own.cell, own.args, own.target)
-        and run.same.get("code") == own.same.get("code")
-        and run.status == "completed"
-    ]
+    cell = own.experiment, own.cell, own.args, own.target, own.same.get("code")
+    done = (run for run in once(others) if run.status == "completed")
+    return [run for run in done if (run.experiment, run.cell, run.args, run.target, run.same.get("code")) == cell]
 
 
 def _verdict(

@@ -117,11 +117,8 @@ class _Store:
         number = str(begun.info.run_id)
         params = [Param(name, value) for name, value in run.params.items()]
         metrics = [Metric(name, value, run.ended_ms, 0) for name, value in run.metrics.items()]
-        metrics += [
-            Metric(name, point.value, point.time_ms, point.step)
-            for name, points in run.curves.items()
-            for point in points
-        ]
+        points = [(name, point) for name, curve in run.curves.items() for point in curve]
+        metrics += [Metric(name, point.value, point.time_ms, point.step) for name, point in points]
         for start in range(0, len(params), _MOST_PARAMS):
             self._client.log_batch(number, params=params[start : start + _MOST_PARAMS])
         for start in range(0, len(metrics), _MOST_METRICS):

@@ -164,11 +164,9 @@ def _load(record: Record, started_ms: int) -> dict[str, list[Point]]:
             if name == "seconds" or not isinstance(values, list):
                 continue
             pairs = [(number(at, 0.0, 1e9), number(value)) for at, value in zip(seconds, values, strict=False)]
-            found[f"load.node{safe_name(node.get('node'))}.{safe_name(name)}"] = [
-                Point(int(at), float(value), min(started_ms + int(1000 * at), _LATEST_MS))
-                for at, value in pairs
-                if at is not None and value is not None
-            ]
+            known = [(at, float(value)) for at, value in pairs if at is not None and value is not None]
+            curve = [Point(int(at), value, min(started_ms + int(1000 * at), _LATEST_MS)) for at, value in known]
+            found[f"load.node{safe_name(node.get('node'))}.{safe_name(name)}"] = curve
     return found
 
 

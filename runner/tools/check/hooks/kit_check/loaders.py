@@ -211,14 +211,8 @@ class Pass:
             indices = _resolved(self._loader.dataset, index)
         number = len(indices) if isinstance(index, list) and indices else rows.rows_of(tensors)
         self.rows, self._tensors = number, tensors
-        recorder.emit(
-            "batch",
-            run=self.number,
-            step=state.steps,
-            rows=number,
-            indices=indices,
-            hashes=rows.hashes(tensors, number),
-        )
+        hashes = rows.hashes(tensors, number)
+        recorder.emit("batch", run=self.number, step=state.steps, rows=number, indices=indices, hashes=hashes)
         if recorder.mode != "replay":
             replay.keep_batch(self.key, self.before, batch, index)
 
