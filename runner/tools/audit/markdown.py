@@ -134,8 +134,7 @@ def _drawn(lines: list[tuple[int, str]]) -> list[Table]:
     tables, rows = [], list[tuple[int, str]]()
     for number, line in [*lines, (0, "")]:
         if line.strip():
-            if not _RULE.fullmatch(line):
-                rows.append((number, line))
+            rows += [(number, line)] if not _RULE.fullmatch(line) else []
             continue
         table = _lined(rows) if len(rows) > 1 and len(_DRAWN.findall(rows[0][1])) > 1 else _spaced(rows)
         tables += [table] if table else []

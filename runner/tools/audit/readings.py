@@ -124,8 +124,7 @@ def choose(readings: Iterable[Reading], printed: Printed, ones: frozenset[int] =
     known: list[Judged] = []
     for reading in readings:
         judged = judge(reading, printed, ones)
-        if judged.fits or reading.certain:
-            known.append(judged)
+        known += [judged] if judged.fits or reading.certain else []
         done = judged.telling and not judged.misses and len(judged.fits | reading.same) >= wanted
         if done and TRUNCATED not in judged.grades and not reading.free and not reading.confirms:
             break

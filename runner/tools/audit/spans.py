@@ -69,9 +69,7 @@ def span(quantity: Quantity) -> Span | None:
 
 def ratio(above: Span | None, below: Span | None) -> Span | None:
     """Divide two intervals."""
-    if above is None or below is None or below.low <= 0:
-        return None
-    return product(above, below.inverse())
+    return None if above is None or below is None or below.low <= 0 else product(above, below.inverse())
 
 
 def product(first: Span | None, second: Span | None) -> Span | None:

@@ -39,8 +39,7 @@ def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evalua
         ours = [[e for e in rank.evaluations if e.key == key][:WHOLE_PASSES] for rank in ranks]
         for at, whole in enumerate(theirs):
             parts = [own[at] for own in ours if at < len(own)]
-            if parts:
-                pairs.append((whole, parts))
+            pairs += [(whole, parts)] if parts else []
     return pairs
 
 

@@ -99,12 +99,9 @@ def check(facts: dict[str, Any], where: str, options: Options, device: str, name
     """Check what `gather` found; `name` is the image of the project's settings, without a tag."""
     stage, found = facts["stage"], list[Finding]()
     cluster, namespace = facts.get("host", where), facts.get("namespace")
-    if stage != "kubeconfig":
-        found.append(ok("kubeconfig", where, f"it names {cluster}, namespace {namespace}"))
-    if facts.get("version"):
-        found.append(ok("api", cluster, f"Kubernetes {facts['version']}"))
-    if "crd" in facts:
-        found.append(ok("namespace", cluster, f"namespace {namespace} is there"))
+    found += [ok("kubeconfig", where, f"it names {cluster}, namespace {namespace}")] if stage != "kubeconfig" else []
+    found += [ok("api", cluster, f"Kubernetes {facts['version']}")] if facts.get("version") else []
+    found += [ok("namespace", cluster, f"namespace {namespace} is there")] if "crd" in facts else []
     if facts.get("missing_kind"):
         found.append(_split("crd", cluster, facts["missing_kind"], ""))
     elif facts.get("crd"):

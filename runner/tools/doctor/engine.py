@@ -118,8 +118,7 @@ def check(facts: dict[str, Any], here: dict[str, Any], where: str, device: str) 
     if "engine" in facts:
         found.append(ok("engine", where, f"Docker Engine {facts['engine']}"))
         found += check_image_disk(facts["root"], facts.get("root_bytes"), where)
-    if stage not in ("engine", "compose"):
-        found.append(ok("compose", where, "Docker Compose is there"))
+    found += [ok("compose", where, "Docker Compose is there")] if stage not in ("engine", "compose") else []
     if problem:
         seen, colon, mend = problem.partition(": ")
         return [*found, wrong(stage, where, seen if colon else problem, mend or "docker info, docker ps say more")]

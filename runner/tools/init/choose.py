@@ -53,8 +53,7 @@ def choose(root: Path, tree: Tree, command: str) -> Choice:
         if left < size:
             break
         left -= size
-        if _may_start(root / script) and (choice := judge(root, script)):
-            found.append(choice)
+        found += [choice] if _may_start(root / script) and (choice := judge(root, script)) else []
     if not found:
         _refuse(tree, command)
     found.sort(key=lambda choice: -choice.score)

@@ -214,8 +214,7 @@ def _findings(block: Block, steps: list[Row], reader: DetailReader) -> list[str]
         found.append("None of the speed-ups may be claimed; the last column says why.")
     spent = [node_hours(row, reader) for row in block.rows for _ in row.complete]
     known = [hours for hours in spent if hours is not None]
-    if known:
-        found.append(f"These {len(known)} runs took {sum(known):.3g} node-hours.")
+    found += [f"These {len(known)} runs took {sum(known):.3g} node-hours."] if known else []
     return found
 
 
@@ -243,8 +242,7 @@ def _how_far(others: list[Row]) -> list[str]:
 
 def _left_out(steps: int, blocks: list[Block]) -> str:
     said = []
-    if steps:
-        said.append(f"{steps} more cells are in the table of runner summarize.")
+    said += [f"{steps} more cells are in the table of runner summarize."] if steps else []
     if blocks:
         places = sorted({one_line(block.first.hardware, 80) for block in blocks})
         said.append(f"Not here: {len(blocks)} older tables of this experiment, on {listing(places[:3])}.")

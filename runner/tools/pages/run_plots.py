@@ -140,8 +140,7 @@ def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
     reached = []
     for row, curve in known:
         at = next((at for at, value in curve if (value >= goal if kind == "accuracy" else value <= goal)), None)
-        if at is not None:
-            reached.append((at, row.first.cell))
+        reached += [(at, row.first.cell)] if at is not None else []
     words = ", ".join(f"{cell} after {page_seconds(at)} s" for at, cell in sorted(reached))
     what = f"{goal:.1%} accuracy" if kind == "accuracy" else f"a {label} of {goal:.3g}"
     return f"Time to {what}: {words}. That is one run of each; the table says what may be claimed."

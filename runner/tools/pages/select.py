@@ -62,6 +62,5 @@ def _read(folders: list[Path]) -> tuple[list[RunSummary], list[str]]:
             place = run.path if len(folders) == 1 else run.path.rpartition("/")[2]
             msgspec.structs.force_setattr(run, "path", str(folder / run.path))
             copies += runs.setdefault((run.experiment, place), run) is not run
-    if copies:
-        notes.append(f"{copies:,} runs lie in more than one of the folders, and count once")
+    notes += [f"{copies:,} runs lie in more than one of the folders, and count once"] if copies else []
     return list(runs.values()), notes

@@ -152,8 +152,7 @@ def _points(at: Measured) -> tuple[Point, ...]:
     for size in sizes:
         seconds = at.values(f"all_reduce_{size}_seconds")
         processor = at.values(f"all_reduce_{size}_processor_seconds") or [0.0]
-        if seconds:
-            found.append(Point(size, statistics.geometric_mean(seconds), statistics.median(processor)))
+        found += [Point(size, statistics.geometric_mean(seconds), statistics.median(processor))] if seconds else []
     return tuple(found)
 
 
@@ -164,8 +163,7 @@ def _half(at: Measured | None, base: Base) -> Figure:
     for metrics in at.metrics if at else ():
         for name, value in metrics.items():
             whole = positive(metrics.get(name.removeprefix("half_")))
-            if pattern.fullmatch(name) and whole and positive(value):
-                ratios.append(value / whole)
+            ratios += [value / whole] if pattern.fullmatch(name) and whole and positive(value) else []
     if ratios:
         return of_sample(ratios, 0.05, 0.1)
     return between(1.0, 3.0) if base.first.device == "cpu" else between(1.0, 1.2)

@@ -30,10 +30,8 @@ def head_lines(answer: Answer) -> list[str]:
     elsewhere = [f"target {answer.start.network_target}"] if answer.start.network_target != base.first.target else []
     lines += [f"network: measured in {', '.join([*used, *place, *elsewhere])}"] if used else []
     words = []
-    if answer.assumed.bandwidth is not None:
-        words.append(f"{answer.assumed.bandwidth * 8 / 1e9:g} Gbit/s")
-    if answer.assumed.latency is not None:
-        words.append(f"latency {duration(answer.assumed.latency)}")
+    words += [f"{answer.assumed.bandwidth * 8 / 1e9:g} Gbit/s"] if answer.assumed.bandwidth is not None else []
+    words += [f"latency {duration(answer.assumed.latency)}"] if answer.assumed.latency is not None else []
     return [*lines, f"assumed between nodes: {', '.join(words)}"] if words else lines
 
 

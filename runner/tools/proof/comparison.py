@@ -72,12 +72,10 @@ def explain(old: Record, new: Record) -> str:
     for cause, names in CAUSES.items():
         for name in names:
             was, now = _facts(old, name), _facts(new, name)
-            if was != now:
-                found.append(f"{cause}: {name} {listed(was)} before, {listed(now)} now")
+            found += [f"{cause}: {name} {listed(was)} before, {listed(now)} now"] if was != now else []
     for name in _RESULTS:
         before, after = old.facts.get(name), new.facts.get(name)
-        if before != after:
-            found.append(f"inputs: {name} {shown(before, 16)} before, {shown(after, 16)} now")
+        found += [f"inputs: {name} {shown(before, 16)} before, {shown(after, 16)} now"] if before != after else []
     if "repeat_with" in old.facts and not repeat_with(old):
         found.append("the run followed the clock, and has not reported the arguments that repeat it")
     changed = [
@@ -85,8 +83,7 @@ def explain(old: Record, new: Record) -> str:
         for name in {**old.launch.args, **new.launch.args}
         if name not in ("data_dir", *repeat_with(old)) and old.launch.args.get(name) != new.launch.args.get(name)
     ]
-    if changed:
-        found.append(f"inputs: args {listed(changed)}")
+    found += [f"inputs: args {listed(changed)}"] if changed else []
     return "; ".join(found) or "inputs, versions, threads and device are the same: the program itself does not repeat"
 
 

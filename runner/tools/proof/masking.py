@@ -183,9 +183,7 @@ def _mask(value: Any, key: str, mask: Mask) -> Any:
         return [_mask(item, key, mask) for item in value]
     if not isinstance(value, str):
         return value
-    if key in _NAMING:
-        return mask.name(value)
-    return mask.text(value) if key in _TEXTS else mask.folders(value)
+    return mask.name(value) if key in _NAMING else mask.text(value) if key in _TEXTS else mask.folders(value)
 
 
 def _mask_launch(launch: dict[str, Any], mask: Mask) -> dict[str, Any]:

@@ -77,8 +77,7 @@ def _follow(origins: dict[str, list[ast.AST]], call: ast.Call) -> tuple[set[str]
             if looked > MOST_NODES:
                 return words, paths
             text = literal(node) if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and _FILE.fullmatch(text):
-                paths.append(text)
+            paths += [text] if isinstance(text, str) and _FILE.fullmatch(text) else []
             name = last(node)
             if name and name not in words:
                 words.add(name)
