@@ -1,6 +1,6 @@
 """A checked number, one that was not checked, and what is found in a whole document."""
 
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 
 from runner.core.text import one_line
 from runner.tools.audit.columns import LONGEST, Column
@@ -82,4 +82,5 @@ def finding(
 ) -> Finding:
     """Make a finding, with what follows in the unit that is printed."""
     low, middle, high = (float(f"{end / printed.scale:.{digits}g}") for end in (value.low, value.middle, value.high))
-    return Finding(*astuple(place), printed.number, middle, (low, high), grade, formula, note)
+    at = place.file, place.line, place.column, place.row, place.text
+    return Finding(*at, printed.number, middle, (low, high), grade, formula, note)

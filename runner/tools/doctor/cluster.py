@@ -167,7 +167,5 @@ def _same(image: str, name: str) -> bool:
 def _split(check_name: str, where: str, problem: str, mend: str) -> Finding:
     """Make a finding of an error's line: what is wrong, a colon, and the way out."""
     mend = mend or {"kubeconfig": "export KUBECONFIG=FILE", "api": "kubectl cluster-info"}.get(check_name, "")
-    if mend:
-        return wrong(check_name, where, problem, mend)
-    seen, _, way = problem.partition(": ")
+    seen, _, way = (problem, "", mend) if mend else problem.partition(": ")
     return wrong(check_name, where, seen, way or "kubectl get events says more")

@@ -193,10 +193,8 @@ def _table(block: Block, steps: list[Row], reader: DetailReader) -> dict[str, An
         *columns_of(block, ("claimed",)),
     ]
     longest = {**dict.fromkeys(block.axes, _LONGEST_NAME), "claimed": _LONGEST_WHY}
-    lines = [
-        [one_line(column.cell(step, on_page=True), longest.get(column.key, _LONGEST_FACT)) for column in columns]
-        for step in steps
-    ]
+    most = [(column, longest.get(column.key, _LONGEST_FACT)) for column in columns]
+    lines = [[one_line(column.cell(step, on_page=True), length) for column, length in most] for step in steps]
     return {"head": [column.head_of(block) for column in columns], "lines": lines}
 
 

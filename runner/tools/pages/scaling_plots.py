@@ -51,11 +51,8 @@ def speed_up(subject: Subject) -> Plot | Gap:
         left_out = [row.first.cell for row in rows if not any(row is other for other in shown)]
         return Plot(name, title, conclusion + not_drawn(left_out, "cell"), _by_cell(shown))
     lines = choose_lines(points_of(rows, lambda row: row.speedup), best.first.cell)
-    published = [
-        (line["processes"], line.get("computed_speedup") or line["speedup"])
-        for line in subject.published
-        if line["processes"] and (line.get("computed_speedup") or line.get("speedup"))
-    ]
+    said = [(line["processes"], line.get("computed_speedup") or line.get("speedup")) for line in subject.published]
+    published = [(count, speedup) for count, speedup in said if count and speedup]
     caption = conclusion + not_drawn(lines.left_out, "line")
     if len(lines.bases) > 1:
         caption = f"{caption} Here each speed-up is times the processes of its baseline, so that all have one ideal."

@@ -154,10 +154,8 @@ def _fault(name: str, kept: object, now: object) -> str:
 
 
 def _words(found: list[tuple[str, Any, Any]]) -> str:
-    values = [
-        f"{one_line(name, 100)} is {_value(kept)} in it, and this version reads {_value(now)}"
-        for name, kept, now in found
-    ]
+    said = "{} is {} in it, and this version reads {}".format
+    values = [said(one_line(name, 100), _value(kept), _value(now)) for name, kept, now in found]
     return one_line(listed(values, "; ", most=3), 600)
 
 

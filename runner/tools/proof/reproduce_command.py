@@ -72,7 +72,7 @@ def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[lis
 
     if not is_file(path):
         runs = runs_at(path, [])
-        if only is not None or len(runs) != 1 or runs[0] != path:
+        if only is not None or runs != [path]:
             msg = f"{path}: name the folder of one run, results/<experiment>/<run>, or an archive of runner bundle"
             raise RequestError(msg)
         yield [(path, require_whole(path, anyway=anyway))], Sources(project_root()), path.absolute().parent
