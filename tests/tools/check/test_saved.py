@@ -24,8 +24,7 @@ def test_a_run_leaves_no_checkpoint_for_the_next_and_the_one_that_was_there_as_i
     (tmp_path / "old.pt").write_bytes(b"of a person")
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "model.bin").write_bytes(b"weights")
-    ended = run(Job(["train.py"], tmp_path, (), 2, tmp_path / "seen"), 300)
-    assert ended.failure == ""
+    assert run(Job(["train.py"], tmp_path, (), 2, tmp_path / "seen"), 300) == ""
     assert (tmp_path / "old.pt").read_bytes() == b"of a person"
     assert (tmp_path / "kept" / "model.bin").read_bytes() == b"weights"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "old.pt", "seen", "train.py"]
