@@ -86,10 +86,17 @@ def make_lines(rank: int, seconds: float, accuracy: float = 0.9, **start: Any) -
     return event_lines(rank, told)
 
 
-def event_lines(rank: int, told: list[tuple[str, Any, dict[str, Any]]]) -> bytes:
+def event_lines(
+    rank: int, told: list[tuple[str, Any, dict[str, Any]]], *, first_ms: int = 1_000, apart_ms: int = 1
+) -> bytes:
     """The event lines of a rank: key, value and fields of each."""
     events = (
-        {"time_ms": 1_000 + number, "key": key, "value": value, "metadata": {**fields, "rank": rank, "seq": number}}
+        {
+            "time_ms": first_ms + apart_ms * number,
+            "key": key,
+            "value": value,
+            "metadata": {**fields, "rank": rank, "seq": number},
+        }
         for number, (key, value, fields) in enumerate(told)
     )
     return b"".join(b"\n:::MLLOG " + json.dumps(event).encode() + b"\n" for event in events)

@@ -1,21 +1,24 @@
 """Results with all that a page can show, and one browser for all tests that look at a page."""
 
-import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.core.layout import Layout
+from runner.records.schema import NodeExit, Outcome
 from tests.support import browser as browsers
 from tests.support.browser import Browser
 from tests.support.projects import MINIMAL
-from tests.support.records import Make
+from tests.support.records import Make, event_lines
 
 HOSTILE = '</title><script>window.stolen=1</script><img src=x onerror="window.stolen=1">$\\alpha$ {{7*7}}\x1b[2J\u202e'
 """A name that would run in a page, in a template, in LaTeX, in matplotlib or on a terminal."""
+FAILED = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[NodeExit(0, 1)])
 SOURCE = {"source": "paper, the table", "rows": [{"layout": "1x2", "hardware": "2x A100", "total_seconds": 5.0}]}
+one_a_second = partial(event_lines, first_ms=1_000_000, apart_ms=1_000)
 
 
 def lines_of_epochs(
@@ -39,21 +42,7 @@ def lines_of_epochs(
         ]
     stats = {"train_seconds": seconds, "final_accuracy": accuracies[-1], "eval_seconds": 0.25}
     told += [("tracked_stats", stats, {}), ("run_stop", None, {"status": "success"})]
-    return encoded(rank, told)
-
-
-def encoded(rank: int, told: list[tuple[str, Any, dict[str, Any]]]) -> bytes:
-    """Event lines, one a second."""
-    events = (
-        {
-            "time_ms": 1_000_000 + 1_000 * number,
-            "key": key,
-            "value": value,
-            "metadata": {**fields, "rank": rank, "seq": number},
-        }
-        for number, (key, value, fields) in enumerate(told)
-    )
-    return b"".join(b"\n:::MLLOG " + json.dumps(event).encode() + b"\n" for event in events)
+    return one_a_second(rank, told)
 
 
 def make_scaling(results: Path, make: Make, times: dict[str, list[float]], **changes: Any) -> None:
@@ -81,7 +70,7 @@ def make_messages(results: Path, make: Make, operation: str = "all_reduce") -> N
         "broadcast_bus_bytes_per_second": 8e8,
     }
     told += [("tracked_stats", stats, {}), ("run_stop", None, {"status": "success"})]
-    make.run(results, stdout={0: encoded(0, told)}, experiment="moves", measure="all_reduce_seconds")
+    make.run(results, stdout={0: one_a_second(0, told)}, experiment="moves", measure="all_reduce_seconds")
 
 
 @pytest.fixture

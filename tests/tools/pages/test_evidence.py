@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.schema import NodeExit, Outcome
 from runner.tools.pages.evidence import tex
 from runner.tools.pages.files import write_evidence
 from tests.support.projects import MINIMAL
 from tests.support.records import Make
-from tests.tools.pages.conftest import HOSTILE, make_scaling
+from tests.tools.pages.conftest import FAILED, HOSTILE, make_scaling
 
 
 def evidence_of(results: Path, experiment: str | None = None) -> tuple[str, str, list[str]]:
@@ -54,8 +53,7 @@ def test_it_states_scaling_baseline_node_hours_and_what_may_be_claimed(results: 
 
 
 def test_where_one_process_did_not_complete_the_smallest_that_did_is_the_baseline(results: Path, make: Make) -> None:
-    failed = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[NodeExit(0, 1)])
-    make.run(results, stdout={0: b""}, outcome=failed, layout="1x1", definition={**MINIMAL, "published": None})
+    make.run(results, stdout={0: b""}, outcome=FAILED, layout="1x1", definition={**MINIMAL, "published": None})
     make_scaling(results, make, {"1x2": [10.0, 10.1, 9.9], "1x4": [6.0, 6.1, 5.9]})
     page, _, _ = evidence_of(results)
     assert "1x2, 2 processes, 10.00 s; 1x1 did not complete" in page
@@ -125,8 +123,7 @@ def test_it_is_about_one_experiment_and_needs_a_complete_run(results: Path, make
     with pytest.raises(RequestError, match="choose it with --experiment; known: other, tiny"):
         evidence_of(results)
     evidence_of(results, "other")
-    failed = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[NodeExit(0, 1)])
-    make.run(results, stdout={0: b""}, outcome=failed, experiment="broken")
+    make.run(results, stdout={0: b""}, outcome=FAILED, experiment="broken")
     with pytest.raises(RequestError, match="broken: no run is complete"):
         evidence_of(results, "broken")
 

@@ -9,12 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from runner.records.folder import RunFolder
-from runner.records.schema import NodeExit, Outcome
 from runner.tools.pages.document import MOST_BYTES, MOST_PLOTS
 from runner.tools.pages.files import write_report
 from tests.report.hostile import edited, state
 from tests.support.records import Make
-from tests.tools.pages.conftest import HOSTILE, lines_of_epochs, make_messages, make_scaling
+from tests.tools.pages.conftest import FAILED, HOSTILE, lines_of_epochs, make_messages, make_scaling
 
 PLOTS = ("speed-up", "efficiency", "phases", "loss-epochs", "loss-seconds", "accuracy-epochs", "accuracy-seconds")
 
@@ -162,9 +161,8 @@ def test_one_run_is_a_page_with_what_can_be_said_of_it(results: Path, make: Make
 
 
 def test_failed_runs_only_are_a_page_with_gaps_that_say_why(results: Path, make: Make) -> None:
-    failed = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[NodeExit(0, 1)])
     for layout in ("1x1", "1x2"):
-        make.run(results, stdout={0: b"no event\n"}, outcome=failed, layout=layout)
+        make.run(results, stdout={0: b"no event\n"}, outcome=FAILED, layout=layout)
     page = page_of(results)
     assert titles(page) == []
     assert "Speed-up: no run is complete" in not_drawn(page)
