@@ -22,6 +22,21 @@ def ran(project: Project, *words: str | Path, code: int = 0, env: dict[str, str]
     return ended
 
 
+def refused(project: Project, says: str, *words: str | Path, code: int = 1) -> Ended:
+    """Give a command that is refused in one line; its end."""
+    ended = ran(project, *words, code=code)
+    assert ended.stderr.count("\n") == 1, ended.snapshot
+    assert says in ended.stderr
+    return ended
+
+
+def verdict_of(project: Project, *words: str | Path, code: int = 0) -> dict[str, Any]:
+    """Give a command about one run; what it says of it as JSON."""
+    (verdict,) = json.loads(ran(project, *words, "--json", code=code).stdout)["runs"]
+    found: dict[str, Any] = verdict
+    return found
+
+
 def one_run(project: Project) -> Path:
     """Run one cell of a project; its folder."""
     ran(project, "run", "tiny", "--layout", "1x1")

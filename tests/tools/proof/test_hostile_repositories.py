@@ -1,7 +1,6 @@
 """The commands, in a repository whose settings name programs: only what a person starts is run."""
 
 import hashlib
-import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from tests.support.hostile import arm, touch_all
 from tests.support.projects import Project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
-from tests.tools.proof.conftest import committed, ran
+from tests.tools.proof.conftest import committed, ran, verdict_of
 
 COMMANDS = (
     ("run", "tiny", "--layout", "1x1"),
@@ -89,8 +88,6 @@ def test_data_may_be_a_link_or_a_file_of_the_repository(project: Project, tmp_pa
     elif what == "file":
         data.unlink()
         data.symlink_to(tmp_path / "far")
-    ended = ran(project, "reproduce", project.runs()[0], "--json")
-    (verdict,) = json.loads(ended.stdout)["runs"]
-    assert verdict["level"] >= 2
+    assert verdict_of(project, "reproduce", project.runs()[0])["level"] >= 2
     (log,) = (project.root / "reproduced").rglob("node0-rank0.stdout")
     assert f"sees {'committed' if what == 'file' else 'prepared'}" in log.read_text()

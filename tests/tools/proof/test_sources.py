@@ -11,7 +11,7 @@ from runner.tools.proof.kit import Kit
 from tests.support.projects import Project, make_project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
-from tests.tools.proof.conftest import change_launch, committed, one_run, ran
+from tests.tools.proof.conftest import change_launch, committed, one_run, ran, refused, verdict_of
 
 
 def change(project: Project) -> None:
@@ -105,16 +105,14 @@ def test_changes_that_no_tree_takes_are_found_also_where_the_programs_are_those_
 def test_nothing_is_run_with_changes_that_were_cut(project: Project) -> None:
     run = with_kept_changes(project)
     change_launch(project, run, lambda launch: launch["code"].update(diff_sha256="d" * 64))
-    ended = project.runner("reproduce", run)
-    assert (ended.code, ended.stderr.count("\n")) == (1, 1), ended.snapshot
-    assert "request/code.diff was cut at 1 MB or altered: its hash is another; nothing is run from it" in ended.stderr
+    why = "request/code.diff was cut at 1 MB or altered: its hash is another; nothing is run from it"
+    refused(project, why, "reproduce", run)
 
 
 def test_a_run_that_is_made_again_rests_on_its_inputs(project: Project) -> None:
     run = with_kept_changes(project)
     change_launch(project, run, lambda launch: launch["code"].update(sources_sha256="d" * 64))
-    ended = ran(project, "reproduce", run, "--json", code=1)
-    (verdict,) = json.loads(ended.stdout)["runs"]
+    verdict = verdict_of(project, "reproduce", run, code=1)
     assert (verdict["level"], verdict["checks"][0]["same"]) == (0, True)
     assert verdict["stopped"][0].startswith("programs: neither those of this checkout nor of commit")
     assert any(note.startswith("level 2 holds by itself") for note in verdict["notes"])

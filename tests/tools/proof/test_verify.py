@@ -16,7 +16,7 @@ from runner.tools.proof.verify import verify
 from tests.support.projects import ROOT, Project
 from tests.support.records import Make
 from tests.support.repository import git
-from tests.tools.proof.conftest import change_launch, committed, one_run, ran
+from tests.tools.proof.conftest import change_launch, committed, one_run, ran, refused, verdict_of
 
 
 @pytest.fixture
@@ -117,8 +117,7 @@ def test_a_manifest_that_was_made_later_is_no_silent_proof(project: Project, run
         ended = ran(project, "verify", *words)
         assert f"  {later}\n" in ended.stdout
         assert "  note: run.json was written again by runner collect, from the raw files\n" in ended.stdout
-    (verdict,) = json.loads(project.runner("verify", "results", "--json").stdout)["runs"]
-    assert verdict["checks"][0]["name"] == "manifest"
+    assert verdict_of(project, "verify", "results")["checks"][0]["name"] == "manifest"
 
 
 def test_runs_of_a_folder_that_is_no_project_are_verified_and_bundled_with_its_code(
@@ -218,8 +217,7 @@ def test_a_launch_that_no_command_can_be_made_of_costs_no_other_run_its_verdict(
 
 def test_what_is_no_run_is_refused_in_one_line(project: Project) -> None:
     for word in ("nowhere", "experiments"):
-        ended = project.runner("verify", word)
-        assert (ended.code, ended.stderr.count("\n")) == (2, 1), ended.snapshot
+        refused(project, word, "verify", word, code=2)
 
 
 def test_a_run_made_before_manifests_says_so(project: Project, make: Make) -> None:
