@@ -154,16 +154,13 @@ def test_what_git_keeps_and_what_a_program_imports_is_in_the_image(folder: Proje
     assert len(binds) == len(spec["services"]["node0"]["volumes"])
 
 
-def test_the_folder_of_the_definitions_is_in_the_image_whatever_it_is_called(folder: Project) -> None:
+def test_definitions_of_any_folder_are_in_the_image_and_a_program_may_write_its_data_and_not_its_sources(
+    folder: Project,
+) -> None:
     write(folder.root, {"train.py": TRAINS, "runner.toml": 'definitions = "runs"\n'})
     contain(folder)
     assert (folder.root / "runs" / "train.yaml").is_file()
     assert "runs" not in (folder.root / ".dockerignore").read_text("utf-8").splitlines()
-
-
-def test_a_program_may_write_its_data_and_not_its_sources(folder: Project) -> None:
-    write(folder.root, {"train.py": TRAINS})
-    contain(folder)
     spec = yaml.safe_load(folder.runner("run", "train", "--on", "compose", "--dry-run", "--device", "cpu").stdout)
     binds = {bind["target"]: bind.get("read_only", False) for bind in spec["services"]["node0"]["volumes"]}
     assert (binds["/workspace/data"], binds["/workspace/train.py"]) == (False, True)

@@ -65,12 +65,15 @@ HELD = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-defin
 )
 def test_it_is_one_line(folder: Project, files: dict[str, str], words: list[str], said: str) -> None:
     write(folder.root, files)
+    refused(folder, said, *words)
+
+
+def refused(folder: Project, said: str, *words: str, env: dict[str, str] | None = None) -> None:
+    """Give the command, which is refused in one line and writes nothing."""
     before = folder.written()
-    done = folder.runner("init", "--no-try", *words)
-    assert done.code == 2, done.snapshot
-    assert done.stderr.count("\n") == 1
+    done = folder.runner("init", "--no-try", *words, env=env)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.snapshot
     assert said in done.stderr
-    assert done.stdout == ""
     assert folder.written() == before
 
 
@@ -90,31 +93,22 @@ def test_a_bare_repository_has_nothing_to_start(folder: Project) -> None:
     commit_all(folder.root)
     git(folder.root.parent, "init", "-q", "--bare", "bare.git")
     folder.root = folder.root.parent / "bare.git"
-    before = folder.written()
-    done = folder.runner("init")
-    assert (done.code, done.stderr.count("\n")) == (2, 1)
-    assert "is a bare repository or a folder of git's own: clone it, and go there" in done.stderr
-    assert folder.written() == before
+    refused(folder, "is a bare repository or a folder of git's own: clone it, and go there")
 
 
 def test_a_repository_that_git_does_not_trust_is_not_taken_for_none(folder: Project) -> None:
     write(folder.root, {"train.py": TRAINS})
     commit_all(folder.root)
-    before = folder.written()
     refusing = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
-    done = folder.runner("init", "--no-try", env=refusing)
-    assert (done.code, done.stderr.count("\n")) == (2, 1)
-    assert "is in a repository of somebody else: git config --global --add safe.directory " in done.stderr
-    assert folder.written() == before
+    said = "is in a repository of somebody else: git config --global --add safe.directory "
+    refused(folder, said, env=refusing)
 
 
 def test_a_name_that_is_not_utf_8_is_refused(folder: Project) -> None:
     path = os.fsencode(folder.root) + b"/tr\xe4in.py"
     with open(path, "w") as file:  # noqa: PTH123
         file.write(TRAINS)
-    done = folder.runner("init", "--no-try")
-    assert (done.code, done.stderr.count("\n")) == (2, 1)
-    assert "is not UTF-8: rename it" in done.stderr
+    refused(folder, "is not UTF-8: rename it")
 
 
 @pytest.mark.parametrize("with_git", [False, True], ids=["walked", "git"])

@@ -29,7 +29,6 @@ dist.init_process_group(args.backend)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
 model(torch.ones(4, 2)).sum().backward()
 """
-ASSERTS = "import torch\n\ndata = []\nassert data\nloss.backward()\n"
 
 
 @pytest.fixture
@@ -85,8 +84,10 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
     ("text", "says"),
     [
         (NEEDS_A_GPU, "; try runner run train.py --set backend=gloo"),
-        (ASSERTS, "train.py failed in its first run: AssertionError at "),
-        (ASSERTS, "train.py:4: assert data; "),
+        (
+            "import torch\n\ndata = []\nassert data\nloss.backward()\n",
+            "train.py failed in its first run: AssertionError at ...train.py:4: assert data; ",
+        ),
         ("import torch\ninput()\n", "; it asks for input at train.py:2: input(), and a run has no terminal"),
         ("import sys\nint(sys.stdin.readline())\n", "; it asks for input at train.py:2: int(sys.stdin.readline())"),
         (
@@ -102,13 +103,13 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
             "; write WANDB_MODE=offline before the command",
         ),
     ],
-    ids=["nccl", "an exception without a text", "its line", "input", "stdin", "a GPU", "another torch", "wandb"],
+    ids=["nccl", "an exception without a text", "input", "stdin", "a GPU", "another torch", "wandb"],
 )
 def test_a_script_that_fails_here_is_one_line_with_the_way_out(folder: Project, text: str, says: str) -> None:
     (folder.root / "train.py").write_text(text)
     done = folder.runner("run", "train.py")
     assert done.code == 2
-    assert says in done.stderr.splitlines()[-1]
+    assert all(part in done.stderr.splitlines()[-1] for part in says.split("...")), done.snapshot
 
 
 @pytest.mark.slow
