@@ -1,10 +1,18 @@
 """What the runner reads of a script's source is what the library behind it takes: the scripts are run."""
 
+import contextlib
+import io
+import json
+import runpy
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.scripts import ABSENT, Case, check
+from runner.definitions.program import Program
+from tests.support.scripts import ABSENT, Case, script
+from tests.tools.init.readers.further_libraries import FURTHER
 
 CONSTANTS = {
     "configurator_py": """
@@ -270,7 +278,25 @@ CASES = {
         beside=CONSTANTS,
         is_open=True,
     ),
+    **FURTHER,
 }
+
+
+def arrived(read: Program, args: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Check args as a definition's are, run the script with them, and return the JSON that it prints last."""
+    for key, value in args.items():
+        read.check(key, value)
+    stdout, stderr = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "argv", [str(read.path), *read.argv(args)])
+    monkeypatch.chdir(read.path.parent)
+    code: object = 0
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        try:
+            runpy.run_path(str(read.path), run_name="__main__")
+        except SystemExit as ended:
+            code = ended.code
+    assert not code, f"{sys.argv[1:]}: {stderr.getvalue() or stdout.getvalue()}"
+    return json.loads(stdout.getvalue().splitlines()[-1])
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -278,4 +304,15 @@ CASES = {
 def test_args_are_read_from_the_source_and_arrive_in_the_script_as_they_were_meant(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(name, CASES[name], tmp_path, monkeypatch)
+    case = CASES[name]
+    read = script(tmp_path, case.source, **case.beside)
+    assert read.interface.kind == name.partition(" ")[0]
+    assert case.args.keys() <= read.options.keys() or not read.options
+    assert {key for key, option in read.options.items() if option.required} == case.required
+    assert read.interface.is_open == case.is_open
+    pytest.importorskip(case.library, reason=f"{case.library} is not installed")
+    printed = case.printed
+    if isinstance(printed, dict):
+        every = {**{key: value for key, value in case.args.items() if "." not in key}, **printed}
+        printed = {key: value for key, value in every.items() if value is not ABSENT}
+    assert arrived(read, case.args, monkeypatch) == printed

@@ -1,10 +1,6 @@
-"""Libraries that the kit itself does not need: where one is installed, scripts with it are run."""
+"""Scripts of libraries that the kit itself does not need: where one is installed, they are run."""
 
-from pathlib import Path
-
-import pytest
-
-from tests.support.scripts import Case, check
+from tests.support.scripts import Case
 
 HYDRA = {
     "conf__config_yaml": """
@@ -18,7 +14,7 @@ HYDRA = {
     "conf__optimizer__sgd_yaml": "lr: 0.1\n",
     "conf__optimizer__adam_yaml": "lr: 0.2\nfused: true\n",
 }
-CASES = {
+FURTHER = {
     "fire": Case(
         "fire",
         """
@@ -176,11 +172,3 @@ CASES = {
         is_open=True,
     ),
 }
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("name", CASES)
-def test_args_are_read_from_the_source_and_arrive_in_the_script_as_they_were_meant(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check(name, CASES[name], tmp_path, monkeypatch)
