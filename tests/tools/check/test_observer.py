@@ -1,4 +1,4 @@
-"""What the observer does to a program: nothing."""
+"""What the observer does to a program: nothing; what it cannot see; and what is left of what a program saves."""
 
 import os
 import subprocess
@@ -59,6 +59,33 @@ for _ in range(3):
     optimizer.step()
 """
 
+STARTS = """
+import os, torch, torch.distributed as dist, torch.multiprocessing as mp
+def work(rank):
+    dist.init_process_group('gloo', init_method='file://' + os.path.abspath('met'), rank=rank, world_size=2)
+    p = torch.nn.Parameter(torch.ones(2))
+    o = torch.optim.SGD([p], 0.1)
+    (p * p).sum().backward()
+    o.step()
+if __name__ == '__main__':
+    mp.spawn(work, nprocs=2)
+    os.remove('met') if os.path.exists('met') else None
+"""
+
+SAVES = """
+import os, shutil, sys, torch
+weights = torch.nn.Parameter(torch.ones(2))
+optimizer = torch.optim.SGD([weights], 0.1)
+if os.environ["RANK"] != "0":
+    sys.exit()
+for name in ("new.pt", "old.pt"):
+    torch.save(1, name)
+    assert torch.load(name) == 1
+shutil.rmtree("kept")
+os.mkdir("made")
+open("made/state.json", "w").write("{}")
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [1, 2])
@@ -78,6 +105,7 @@ def test_losses_and_random_numbers_are_bit_for_bit_those_without_it(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        pytest.param(STARTS, "{n}", marks=pytest.mark.slow, id="how many processes it starts is asked for"),
         ("print(1)", "no optimizer of torch made a step"),
         ("import torch\nraise SystemExit('no data here')", "no data here"),
         (ALONE, "form no group"),
@@ -87,27 +115,18 @@ def test_losses_and_random_numbers_are_bit_for_bit_those_without_it(tmp_path: Pa
 @pytest.mark.usefixtures("forked")
 def test_what_cannot_be_seen_is_unknown_with_its_reason(text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(text)
-    verdict = check(Program(lambda _: ["train.py"], tmp_path), 2, 300, tmp_path / "seen", lambda _: None)
+    program = Program(lambda _: ["train.py"], tmp_path, alone=text == STARTS)
+    verdict = check(program, 2, 300, tmp_path / "seen", lambda _: None)
     assert verdict.word == "unknown"
     assert why in " ".join(verdict.unknown)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("forked")
-def test_a_program_that_starts_its_processes_is_asked_for_their_number(tmp_path: Path) -> None:
-    lines = [
-        "import os, torch, torch.distributed as dist, torch.multiprocessing as mp",
-        "def work(rank):",
-        "    dist.init_process_group('gloo', init_method='file://' + os.path.abspath('met'), rank=rank, world_size=2)",
-        "    p = torch.nn.Parameter(torch.ones(2))",
-        "    o = torch.optim.SGD([p], 0.1)",
-        "    (p * p).sum().backward()",
-        "    o.step()",
-        "if __name__ == '__main__':",
-        "    mp.spawn(work, nprocs=2)",
-        "    os.remove('met') if os.path.exists('met') else None",
-    ]
-    (tmp_path / "train.py").write_text("\n".join(lines))
-    verdict = check(Program(lambda _: ["train.py"], tmp_path, alone=True), 2, 300, tmp_path / "seen", lambda _: None)
-    assert verdict.word == "unknown"
-    assert "{n}" in " ".join(verdict.unknown)
+def test_a_run_leaves_no_checkpoint_for_the_next_and_the_one_that_was_there_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SAVES)
+    (tmp_path / "old.pt").write_bytes(b"of a person")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "model.bin").write_bytes(b"weights")
+    assert run(Job(["train.py"], tmp_path, (), 2, tmp_path / "seen"), 300) == ""
+    assert (tmp_path / "old.pt").read_bytes() == b"of a person"
+    assert (tmp_path / "kept" / "model.bin").read_bytes() == b"weights"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "old.pt", "seen", "train.py"]
