@@ -49,10 +49,10 @@ class Host:
         return complete(self.command(*RUNNER, "doctor", *words), self.folder, environment)
 
     @contextmanager
-    def listening(self, address: str = "") -> Iterator[None]:
+    def listening(self) -> Iterator[None]:
         """Let its own doctor answer."""
         process = subprocess.Popen(
-            self.command(*RUNNER, "doctor", "--listen", address or self.address),
+            self.command(*RUNNER, "doctor", "--listen", self.address),
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stderr=subprocess.PIPE,

@@ -28,11 +28,6 @@ def tables(results: Path, experiment: str | None = None) -> list[Table]:
     return measured_table.tables(results, read_results(results).runs, experiment)
 
 
-@pytest.fixture
-def results(weird_path: Path) -> Path:
-    return weird_path / "results"
-
-
 def start_of(results: Path, wanted: Wanted = ANY, gradients: float | None = None) -> Start:
     [start] = Reader(results, read_results(results).runs).starts("tiny", wanted, gradients)
     return start
