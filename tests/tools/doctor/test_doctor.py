@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.faults import Fault
-from tests.support.projects import Project
+from tests.support.projects import Project, complete
 
 
 def findings(stdout: str) -> list[dict[str, str]]:
@@ -80,11 +80,9 @@ def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path, 
 def test_few_open_files_are_a_finding(project: Project, fault: Fault) -> None:
     words = ["sh", "-c", 'ulimit -n 200; exec "$0" "$@"', project.command, "doctor", "--json"]
     with fault.told():
-        done = subprocess.run(
-            words, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=False
-        )
+        done = complete(words, project.root, project.environment())
     (found,) = findings(done.stdout)
-    assert (done.returncode, found["check"], found["mend"]) == (1, "open-files", "ulimit -n 65536")
+    assert (done.code, found["check"], found["mend"]) == (1, "open-files", "ulimit -n 65536")
 
 
 def test_a_wrong_interface_in_the_environment_is_found_also_without_peers(project: Project) -> None:

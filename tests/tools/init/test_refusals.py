@@ -1,11 +1,10 @@
 """What cannot become a project is refused in one line with the way out, and nothing is written."""
 
 import os
-import subprocess
 
 import pytest
 
-from tests.support.projects import RUNNER, Ended, Project
+from tests.support.projects import RUNNER, Ended, Project, complete
 from tests.support.repository import commit_all, git
 from tests.tools.init.test_scripts import COMMANDS, SERVES, TRAINS, write
 
@@ -134,11 +133,9 @@ def with_rights(folder: Project, path: str, mode: int) -> Ended:
     limited = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     (folder.root / path).chmod(mode)
     try:
-        command = [*limited, RUNNER, "init", "--no-try"]
-        done = subprocess.run(command, cwd=folder.root, env=folder.environment(), capture_output=True, check=False)
+        return complete([*limited, RUNNER, "init", "--no-try"], folder.root, folder.environment())
     finally:
         (folder.root / path).chmod(0o755)
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_git_that_is_not_there_is_not_missed(folder: Project) -> None:

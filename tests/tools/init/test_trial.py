@@ -2,7 +2,6 @@
 
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from tests.support.launches import until
 from tests.support.patience import patient
 from tests.support.processes import lives
-from tests.support.projects import OK, Project
+from tests.support.projects import OK, Project, complete
 from tests.tools.init.test_scripts import TRAINS, write
 
 SLOW = """
@@ -94,14 +93,11 @@ def test_arguments_that_only_the_run_shows_to_be_required_are_named(folder: Proj
 def test_without_torch_nothing_is_started(folder: Project) -> None:
     write(folder.root, {"train.py": TRAINS})
     command = [sys.executable, "-c", NO_TORCH, "init"]
-    done = subprocess.run(
-        command, cwd=folder.root, env=folder.environment(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
+    done = complete(command, folder.root, folder.environment())
+    assert done.code == 2
     assert done.stderr.splitlines()[-1].endswith("pip install 'distributed-experiment-kit[torch]'")
     assert folder.written() == {"train.py"}
-    done = subprocess.run([*command, "--no-try"], cwd=folder.root, env=folder.environment(), check=False)
-    assert done.returncode == 0
+    assert complete([*command, "--no-try"], folder.root, folder.environment()).code == 0
 
 
 @pytest.mark.slow

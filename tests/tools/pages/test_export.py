@@ -17,6 +17,7 @@ from runner.tools.pages.export import mlflow_store, tensorboard_files
 from runner.tools.pages.export.runs import ExportedRun, exported_runs, safe_name
 from tests.report.hostile import FORGED, edited
 from tests.support.launches import until
+from tests.support.projects import complete
 from tests.support.records import Make
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
@@ -297,8 +298,8 @@ def test_a_tracking_server_takes_every_run_once(results: Path, server: str) -> N
     command = [sys.executable, "-m", "runner", "export", "mlflow", str(results), "--to", server]
     words = ("4 new, 0 replaced, 0 unchanged", "0 new, 0 replaced, 4 unchanged")
     for expected in words:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (0, f"4 runs are in {server}: {expected}\n"), done.stderr
+        done = complete(command)
+        assert (done.code, done.stdout) == (0, f"4 runs are in {server}: {expected}\n"), done.stderr
     assert [run.data.metrics["train_seconds"] for run in found_in(server, "tiny")] == [10.0, 6.0, 6.25]
 
 
@@ -307,9 +308,9 @@ def test_the_export_to_tensorboard_is_a_command_and_refuses_a_folder_below_the_r
     results: Path, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "runner", "export", "tensorboard", str(results), "--to"]
-    done = subprocess.run([*command, str(tmp_path / "tb")], capture_output=True, text=True, check=True)
-    assert done.stdout == f"4 runs are in {tmp_path}/tb: 4 files written, 0 unchanged\n"
-    refused = subprocess.run([*command, str(results / "tb")], capture_output=True, text=True, check=False)
-    assert (refused.returncode, refused.stdout) == (2, "")
+    done = complete([*command, tmp_path / "tb"])
+    assert (done.code, done.stdout) == (0, f"4 runs are in {tmp_path}/tb: 4 files written, 0 unchanged\n")
+    refused = complete([*command, results / "tb"])
+    assert (refused.code, refused.stdout) == (2, "")
     assert refused.stderr.startswith("error: --to ")
     assert json.loads((next(results.glob("odd/*")) / "run.json").read_text())["status"] == "incomplete"

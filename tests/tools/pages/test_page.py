@@ -1,7 +1,6 @@
 """The page as a file: what it says, how large it is, that it is the same each time, and what odd results become."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -12,6 +11,7 @@ from runner.records.folder import RunFolder
 from runner.tools.pages.document import MOST_BYTES, MOST_PLOTS
 from runner.tools.pages.files import write_report
 from tests.report.hostile import edited, state
+from tests.support.projects import ROOT, Ended, complete
 from tests.support.records import Make
 from tests.tools.pages.conftest import FAILED, HOSTILE, lines_of_epochs, make_messages, make_scaling
 
@@ -267,16 +267,10 @@ def test_a_load_that_others_may_have_made_is_not_taken_for_that_of_the_runs(resu
     assert f"Not all of it need be the runs&#39; own: {disturbed}." in said
 
 
-def without_matplotlib(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def without_matplotlib(folder: Path, *words: str) -> Ended:
     code = f"import sys; sys.modules['matplotlib'] = None; sys.argv = {['runner', 'report', *words]!r}; "
-    return subprocess.run(
-        [sys.executable, "-c", code + "from runner.cli import main; main()"],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-        env={"PYTHONPATH": str(Path(__file__).parents[3])},
-    )
+    command = [sys.executable, "-c", code + "from runner.cli import main; main()"]
+    return complete(command, folder, {"PYTHONPATH": str(ROOT)})
 
 
 WAY_OUT = "make report installs it, elsewhere pip install 'distributed-experiment-kit[report]'"
@@ -284,7 +278,7 @@ WAY_OUT = "make report installs it, elsewhere pip install 'distributed-experimen
 
 def test_without_matplotlib_the_page_has_all_but_its_plots_and_says_so(scaling: Path) -> None:
     done = without_matplotlib(scaling.parent, str(scaling))
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert f"note: the page has no plots, because the package matplotlib is not installed: {WAY_OUT}" in done.stderr
     page = (scaling.parent / "report.html").read_text("utf-8")
     assert "the page has no plots" in page
@@ -295,6 +289,6 @@ def test_without_matplotlib_the_page_has_all_but_its_plots_and_says_so(scaling: 
 @pytest.mark.parametrize("option", ["--evidence", "--plots=pictures"])
 def test_what_is_a_picture_needs_matplotlib(scaling: Path, option: str) -> None:
     done = without_matplotlib(scaling.parent, str(scaling), option)
-    assert done.returncode == 2
+    assert done.code == 2
     assert done.stderr == f"error: runner report {option.partition('=')[0]} needs the package matplotlib: {WAY_OUT}\n"
     assert not (scaling.parent / "report.html").exists()

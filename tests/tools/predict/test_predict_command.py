@@ -63,7 +63,6 @@ def test_the_summary_shows_it_beside_what_was_measured(measured: Project) -> Non
 REFUSALS = {
     "no such experiment": (("tinny",), "did you mean 'tiny'?"),
     "no such layout": (("tiny", "--layout", "two"), "--layout: layout 'two' makes no sense"),
-    "no such link": (("tiny", "--link", "fast"), "--link fast: unknown"),
     "no such axis": (("tiny", "--only", "colour=red"), "'colour' is no axis of tiny"),
     "a layout that is chosen elsewhere": (("tiny", "--only", "layout=2x1"), "choose layouts with --layout"),
     "no such target": (("tiny", "--on", "moon"), "moon"),

@@ -21,7 +21,7 @@ from runner.tools.proof.archive import difference, pack, unpack
 from runner.tools.proof.bundle import Bundle, write_bundle
 from runner.tools.proof.kit import opened
 from runner.tools.proof.masking import Mask
-from tests.support.projects import Project, make_project
+from tests.support.projects import Project, complete, make_project
 from tests.support.records import Make
 from tests.support.repository import git
 from tests.tools.proof.conftest import committed, ran, refused
@@ -335,13 +335,13 @@ def test_the_validator_of_the_profile_finds_nothing_wrong_and_finds_what_is(bund
     subprocess.run(install, check=True)
     with opened(bundled.root / "kit.tar") as kit:
         command = [str(python), str(Path(__file__).with_name("validate_crate.py")), str(kit.folder)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = complete(command)
+        assert done.code == 0, done.snapshot
         path = kit.folder / "ro-crate-metadata.json"
         crate = json.loads(path.read_bytes())
         for entity in crate["@graph"]:
             entity.pop("instrument", None)
         path.write_text(json.dumps(crate))
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 1, done.stdout + done.stderr
+        done = complete(command)
+        assert done.code == 1, done.snapshot
         assert "process-run-crate" in done.stdout

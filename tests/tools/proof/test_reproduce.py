@@ -46,10 +46,9 @@ def test_a_run_is_made_again_from_its_record_alone(repeated: Project, tmp_path: 
     assert repeated.record(again)["launch"]["code"]["commit"] == repeated.record(run)["launch"]["code"]["commit"]
 
 
-def test_a_stranger_verifies_and_reproduces_an_archive_without_a_clone(repeated: Project, tmp_path: Path) -> None:
+def test_a_stranger_reproduces_an_archive_without_a_clone(repeated: Project, tmp_path: Path) -> None:
     stranger = Project(tmp_path, repeated.env)
     shutil.copy(repeated.root / "kit.tar", tmp_path / "kit.tar")
-    assert stranger.runner("verify", "kit.tar").code == 0
     ended = ran(stranger, "reproduce", "kit.tar")
     assert "kit.tar: tiny/" in ended.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
