@@ -5,8 +5,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.projects import Ended, Project
+import pytest
+
+from tests.support.projects import Ended, Project, make_project
 from tests.support.repository import commit_all
+
+
+@pytest.fixture(scope="session")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A committed project whose one cell was run three times, and its archive, kit.tar; not to be changed."""
+    base = tmp_path_factory.mktemp("bundled")
+    project = make_project(base / 'it\'s a "pàth"', base / "cache")
+    project.define(matrix={"layout": ["1x2"]}, repeat=3)
+    (project.root / "requirements.lock").write_text("torch==2.3.1\n")
+    (project.root / "LICENSE").write_text("Do what you like.\n")
+    (project.root / "link").symlink_to("/etc/passwd")
+    committed(project)
+    ran(project, "run", "tiny")
+    ended = ran(project, "bundle", "results", "-o", "kit.tar")
+    assert "link: it is a link" in ended.stderr
+    return project
 
 
 def committed(project: Project, top: Path | None = None) -> None:

@@ -21,26 +21,10 @@ from runner.tools.proof.archive import difference, pack, unpack
 from runner.tools.proof.bundle import Bundle, write_bundle
 from runner.tools.proof.kit import opened
 from runner.tools.proof.masking import Mask
-from tests.support.projects import Project, complete, make_project
+from tests.support.projects import Project, complete
 from tests.support.records import Make
 from tests.support.repository import git
 from tests.tools.proof.conftest import committed, ran, refused
-
-
-@pytest.fixture(scope="module")
-def bundled(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A committed project with two runs and their archive, kit.tar; not to be changed."""
-    base = tmp_path_factory.mktemp("bundled")
-    project = make_project(base / 'it\'s a "pàth"', base / "cache")
-    project.define(matrix={"layout": ["1x1", "1x2"]})
-    (project.root / "requirements.lock").write_text("torch==2.3.1\n")
-    (project.root / "LICENSE").write_text("Do what you like.\n")
-    (project.root / "link").symlink_to("/etc/passwd")
-    committed(project)
-    ran(project, "run", "tiny")
-    ended = ran(project, "bundle", "results", "-o", "kit.tar")
-    assert "link: it is a link" in ended.stderr
-    return project
 
 
 def test_made_twice_it_has_the_same_bytes(bundled: Project, tmp_path: Path) -> None:
@@ -51,7 +35,7 @@ def test_made_twice_it_has_the_same_bytes(bundled: Project, tmp_path: Path) -> N
 def test_it_is_verified_and_summarised_without_unpacking_it(bundled: Project, tmp_path: Path) -> None:
     elsewhere = Project(tmp_path, bundled.env)
     ended = ran(elsewhere, "verify", bundled.root / "kit.tar", "--json")
-    assert [run["level"] for run in json.loads(ended.stdout)["runs"]] == [1, 1]
+    assert [run["level"] for run in json.loads(ended.stdout)["runs"]] == [1, 1, 1]
     shown = ran(elsewhere, "summarize", bundled.root / "kit.tar")
     assert "| 1x2 |" in shown.stdout
     assert list(tmp_path.iterdir()) == []
@@ -63,7 +47,7 @@ def test_one_without_code_goes_with_the_clone_in_which_it_lies(bundled: Project,
     ran(bundled, "bundle", "results", "--no-code", "-o", kit)
     with tarfile.open(kit) as tar:
         assert not any("/project/" in name for name in tar.getnames())
-    assert [run["level"] for run in json.loads(ran(bundled, "verify", kit, "--json").stdout)["runs"]] == [1, 1]
+    assert [run["level"] for run in json.loads(ran(bundled, "verify", kit, "--json").stdout)["runs"]] == [1, 1, 1]
     ran(bundled, "reproduce", kit, "--run", bundled.runs()[0].name, "--results", tmp_path / "again")
     assert "there is no project here: go to a clone of it" in ran(elsewhere, "verify", kit, code=1).stdout
     ran(elsewhere, "verify", kit, "--level", "0")
@@ -318,7 +302,7 @@ def test_the_description_names_every_run_and_every_file(bundled: Project) -> Non
         crate = json.loads((kit.folder / "ro-crate-metadata.json").read_bytes())
         graph = {entity["@id"]: entity for entity in crate["@graph"]}
         actions = [entity for entity in graph.values() if entity["@type"] == "CreateAction"]
-        assert len(actions) == len(list(kit.folder.glob("results/*/*/run.json"))) == 2
+        assert len(actions) == len(list(kit.folder.glob("results/*/*/run.json"))) == 3
         named = {part["@id"] for part in graph["./"]["hasPart"]}
         there = {path.relative_to(kit.folder).as_posix() for path in kit.folder.rglob("*") if path.is_file()}
         assert there - named - {"ro-crate-metadata.json", "SHA256SUMS"} == set()

@@ -12,7 +12,7 @@ from runner.tools.proof.comparison import compare, explain
 from runner.tools.proof.level import Check
 from runner.tools.proof.reproduce import options_again
 from tests.support.predictions import lines
-from tests.support.projects import OK, Project, make_project
+from tests.support.projects import OK, Project
 from tests.support.records import Make
 from tests.tools.proof.conftest import committed, ran, refused, verdict_of
 
@@ -25,30 +25,18 @@ COUNTS = """
 """
 
 
-@pytest.fixture(scope="module")
-def repeated(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A committed project whose one cell was run three times, and its archive; not to be changed."""
-    base = tmp_path_factory.mktemp("repeated")
-    project = make_project(base / 'it\'s a "pàth"', base / "cache")
-    project.define(matrix={"layout": ["1x2"]}, repeat=3)
-    committed(project)
-    assert project.runner("run", "tiny").code == 0
-    assert project.runner("bundle", "results").code == 0
-    return project
-
-
-def test_a_run_is_made_again_from_its_record_alone(repeated: Project, tmp_path: Path) -> None:
-    run = repeated.runs()[0]
-    verdict = verdict_of(repeated, "reproduce", run, "--results", tmp_path / "again", "--level", "4")
+def test_a_run_is_made_again_from_its_record_alone(bundled: Project, tmp_path: Path) -> None:
+    run = bundled.runs()[0]
+    verdict = verdict_of(bundled, "reproduce", run, "--results", tmp_path / "again", "--level", "4")
     assert verdict["level"] == 4, verdict
     assert [check["same"] for check in verdict["checks"]] == [True, True, True]
     (again,) = (tmp_path / "again" / "tiny").iterdir()
-    assert repeated.record(again)["launch"]["code"]["commit"] == repeated.record(run)["launch"]["code"]["commit"]
+    assert bundled.record(again)["launch"]["code"]["commit"] == bundled.record(run)["launch"]["code"]["commit"]
 
 
-def test_a_stranger_reproduces_an_archive_without_a_clone(repeated: Project, tmp_path: Path) -> None:
-    stranger = Project(tmp_path, repeated.env)
-    shutil.copy(repeated.root / "kit.tar", tmp_path / "kit.tar")
+def test_a_stranger_reproduces_an_archive_without_a_clone(bundled: Project, tmp_path: Path) -> None:
+    stranger = Project(tmp_path, bundled.env)
+    shutil.copy(bundled.root / "kit.tar", tmp_path / "kit.tar")
     ended = ran(stranger, "reproduce", "kit.tar")
     assert "kit.tar: tiny/" in ended.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
@@ -137,41 +125,41 @@ def test_a_time_is_compared_with_the_interval_of_earlier_runs_on_the_same_kind_o
     assert str(time_of(1.01, large)) == f"time: not checked: {why}"
 
 
-def test_nothing_is_run_from_a_record_whose_hashes_do_not_hold_unless_asked(repeated: Project, tmp_path: Path) -> None:
-    run = tmp_path / "results" / "tiny" / repeated.runs()[0].name
-    shutil.copytree(repeated.runs()[0], run)
+def test_nothing_is_run_from_a_record_whose_hashes_do_not_hold_unless_asked(bundled: Project, tmp_path: Path) -> None:
+    run = tmp_path / "results" / "tiny" / bundled.runs()[0].name
+    shutil.copytree(bundled.runs()[0], run)
     with (run / "raw" / "node0-rank0.stderr").open("ab") as file:
         file.write(b"x")
-    refused(repeated, "raw/node0-rank0.stderr: altered", "reproduce", run, "--results", tmp_path / "again")
+    refused(bundled, "raw/node0-rank0.stderr: altered", "reproduce", run, "--results", tmp_path / "again")
     assert not (tmp_path / "again").exists()
-    verdict = verdict_of(repeated, "reproduce", run, "--results", tmp_path / "again", "--anyway", code=1)
+    verdict = verdict_of(bundled, "reproduce", run, "--results", tmp_path / "again", "--anyway", code=1)
     assert verdict["level"] is None
     assert verdict["checks"][0]["same"] is True
 
 
-def test_nothing_is_run_from_an_archive_that_was_altered(repeated: Project, tmp_path: Path) -> None:
-    data = (repeated.root / "kit.tar").read_bytes()
+def test_nothing_is_run_from_an_archive_that_was_altered(bundled: Project, tmp_path: Path) -> None:
+    data = (bundled.root / "kit.tar").read_bytes()
     place = data.index(b"def main():")
     (tmp_path / "kit.tar").write_bytes(data[:place] + b"def niam():" + data[place + 11 :])
     words = ("reproduce", tmp_path / "kit.tar", "--results", tmp_path / "again")
-    refused(repeated, "experiments/toys/ok.py: altered", *words)
+    refused(bundled, "experiments/toys/ok.py: altered", *words)
     assert not (tmp_path / "again").exists()
 
 
-def test_what_cannot_be_run_again_is_refused_in_one_line(repeated: Project, finished: Project, tmp_path: Path) -> None:
+def test_what_cannot_be_run_again_is_refused_in_one_line(bundled: Project, finished: Project, tmp_path: Path) -> None:
     cases: list[tuple[Project, list[str | Path], int, str]] = [
         (finished, [finished.runs()[0]], 1, "level 0: the record names no commit"),
         (finished, ["results"], 2, "name the folder of one run"),
-        (repeated, [repeated.root / "kit.tar", "--run", "nosuch"], 2, "no run 'nosuch' in it"),
+        (bundled, [bundled.root / "kit.tar", "--run", "nosuch"], 2, "no run 'nosuch' in it"),
     ]
     for project, words, code, says in cases:
         refused(project, says, "reproduce", *words, "--results", tmp_path / "again", code=code)
     assert not (tmp_path / "again").exists()
 
 
-def test_a_commit_that_is_gone_is_named(repeated: Project, project: Project, tmp_path: Path) -> None:
+def test_a_commit_that_is_gone_is_named(bundled: Project, project: Project, tmp_path: Path) -> None:
     committed(project)
-    ended = ran(project, "reproduce", repeated.runs()[0], "--results", tmp_path / "again", code=1)
+    ended = ran(project, "reproduce", bundled.runs()[0], "--results", tmp_path / "again", code=1)
     assert "is not in this repository: git fetch it" in ended.stderr
 
 
