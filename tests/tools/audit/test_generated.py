@@ -1,7 +1,7 @@
 """The error rates of the audit, on tables made by chance as people print them, right ones and ones with an error."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from tests.tools.audit.test_tables import audited
@@ -38,14 +38,14 @@ _DIFFERENT = 0.15
 
 @dataclass
 class Made:
-    """A table, and the cells that may be spoilt: (row, column) by what the column holds."""
+    """A table: its columns by what they hold, the rows that others are compared with, and what a number is of."""
 
     headings: list[str]
     rows: list[list[str]]
-    derived: dict[str, int] = field(default_factory=dict)
-    bases: list[int] = field(default_factory=list)
-    total: int = 0
-    comma: bool = False
+    columns: dict[str, int]
+    bases: list[int]
+    total: int
+    comma: bool
 
 
 def spell(
@@ -69,12 +69,12 @@ def make(seed: int) -> Made:
     chance = Random(seed)
     groups = chance.choice([1, 1, 1, 2, 2, 3])
     counts = chance.choice(COUNTS)
-    labels = chance.choice(LABELS)[: max(groups, 1)]
+    labels = chance.choice(LABELS)[:groups]
     weak = chance.random() < 0.25
     order = chance.choice(["up", "up", "up", "down", "shuffled"])
     scale = chance.choice([0.02, 3.0, 120.0, 9_000.0])
     cells = []
-    for label in labels[:groups]:
+    for label in labels:
         base = scale * chance.uniform(0.6, 1.9)
         serial = chance.uniform(0.0, 0.25)
         block = []
@@ -100,8 +100,7 @@ def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made
     has_rate, has_time = chance.choice([(False, True), (False, True), (True, True), (True, False)])
     has_efficiency = chance.random() < 0.55
     has_speedup = not weak or chance.random() < 0.6
-    if not has_speedup:
-        has_efficiency = True
+    has_efficiency |= not has_speedup
     samples = chance.choice([50_000, 60_000, 1_281_167, 10_000])
     by_label = {row["label"]: row for row in rows if row["first"]}
     for row in rows:
@@ -128,19 +127,18 @@ def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made
     names += (["speedup"] if has_speedup else []) + (["efficiency"] if has_efficiency else [])
     names += ["extra"] if chance.random() < 0.4 else []
     total = chance.choice([1067, 360, 2000, 10_000, 872])
-    with_accuracy = chance.random() < 0.4
-    names += ["accuracy"] if with_accuracy else []
+    names += ["accuracy"] if chance.random() < 0.4 else []
     if chance.random() < 0.4:
         chance.shuffle(names)
     headings = {name: chance.choice(HEADINGS[name].split("|")) for name in names}
     time_unit = "ms" if milli else "s"
     if "time" in headings and unit == "heading" and not clocked:
         headings["time"] += chance.choice([f" ({time_unit})", f" [{time_unit}]", f", {time_unit}"])
-    if with_accuracy:
+    if "accuracy" in headings:
         headings["accuracy"] += chance.choice(
             [f" (N={total})", f" ({total} test images)", "", f" on {total} test samples"]
         )
-    made = Made([headings[name] for name in names], [], {name: names.index(name) for name in names}, [], total, comma)
+    printed_rows = []
     for row in rows:
         printed = []
         for name in names:
@@ -165,9 +163,10 @@ def _print(chance: Random, rows: list[dict], groups: int, *, weak: bool) -> Made
                 printed.append(spell(chance.uniform(1, 40), 1, comma=comma))
             else:
                 printed.append(str(row[name]))
-        made.rows.append(printed)
-    made.bases = [place for place, row in enumerate(rows) if row["first"]]
-    return made
+        printed_rows.append(printed)
+    columns = {name: place for place, name in enumerate(names)}
+    bases = [place for place, row in enumerate(rows) if row["first"]]
+    return Made([headings[name] for name in names], printed_rows, columns, bases, total, comma)
 
 
 def markdown(made: Made) -> str:
@@ -186,14 +185,14 @@ def spoil(made: Made, seed: int) -> tuple[int, int] | None:
     Returns the row and column of a cell that is wrong now, or None if the table has nothing to spoil.
     """
     chance = Random(seed)
-    kinds = [kind for kind in ("speedup", "efficiency", "accuracy") if kind in made.derived]
+    kinds = [kind for kind in ("speedup", "efficiency", "accuracy") if kind in made.columns]
     said = any(str(made.total) in heading for heading in made.headings)
     if "accuracy" in kinds and (made.total not in (360, 872, 1067) or not said):
         kinds.remove("accuracy")
     if not kinds:
         return None
     kind = chance.choice(kinds)
-    column = made.derived[kind]
+    column = made.columns[kind]
     rows = [row for row in range(len(made.rows)) if row not in made.bases and made.rows[row][column] != "-"]
     row = chance.choice(rows)
     text = made.rows[row][column]
@@ -205,8 +204,7 @@ def spoil(made: Made, seed: int) -> tuple[int, int] | None:
         other = chance.choice(others)
         made.rows[row][column], made.rows[other][column] = made.rows[other][column], text
         return row, column
-    value = _number(text, made.comma)
-    wrong = value * chance.choice([0.6, 0.75, 1.3, 1.5, 1.8])
+    wrong = own * chance.choice([0.6, 0.75, 1.3, 1.5, 1.8])
     digits = "".join(re.findall("[0-9.,]", text.replace("[^1]", "").partition("](")[0]))
     decimals = len(digits.rpartition("," if made.comma else ".")[2]) if ("," if made.comma else ".") in digits else 0
     made.rows[row][column] = text.replace(digits, spell(wrong, decimals, comma=made.comma), 1)
