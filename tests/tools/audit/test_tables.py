@@ -13,8 +13,8 @@ def audited(text: str, format_: str = "markdown") -> Audit:
     return audit_page(FORMATS[format_](text, "table"))
 
 
-def graded(text: str, format_: str = "markdown") -> list[tuple[float, str]]:
-    return [(finding.printed, finding.grade) for finding in audited(text, format_).findings]
+def graded(text: str) -> list[tuple[float, str]]:
+    return [(finding.printed, finding.grade) for finding in audited(text).findings]
 
 
 def wrong(text: str, format_: str = "markdown") -> list[tuple[float, str]]:

@@ -23,7 +23,7 @@ from tests.tools.init.test_scripts import TRAINS, write
 WHEEL = f"containers/{wheel.wheel_name()}"
 SOURCES = ("containers/image.lock", "containers/rendered.yaml")
 COMPOSE = {f"compose/{name}.yml" for name in ("1gpu", "2gpu", "1cpu", "2cpu", "2node-cpu")}
-JOBS = {f"{name}-multinode{device}.yaml" for name in ("train",) for device in ("", "-cpu")} | {"kustomization.yaml"}
+JOBS = {f"train-multinode{device}.yaml" for device in ("", "-cpu")} | {"kustomization.yaml"}
 K8S = {f"{folder}/{name}" for folder in ("k8s", "k8s/trainer", "k8s/no-operator") for name in JOBS}
 BUILDER = {"Dockerfile", ".dockerignore", "containers/install.sh", WHEEL, *SOURCES}
 

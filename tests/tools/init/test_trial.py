@@ -35,11 +35,11 @@ def init(folder: Project, source: str, *words: str) -> str:
     return (folder.root / "experiments/train.yaml").read_text() + done.stderr
 
 
-def refused(folder: Project, files: dict[str, str], *words: str) -> str:
+def refused(folder: Project, files: dict[str, str]) -> str:
     """Try a script that cannot be run, and return the line that says so."""
     write(folder.root, files)
     before = folder.written()
-    done = folder.runner("init", "train.py", *words)
+    done = folder.runner("init", "train.py")
     assert done.code == 2, done.snapshot
     assert done.stdout == ""
     assert folder.written() == before
