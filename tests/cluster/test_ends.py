@@ -24,15 +24,6 @@ def printed(folder: Path, word: bytes, nodes: int = 2) -> Callable[[], bool]:
     return lambda: all(path.exists() and word in path.read_bytes() for path in logs)
 
 
-def test_a_rank_that_leaves_the_others_is_ended_with_the_time(project: Project, run: Run) -> None:
-    # torchrun holds its pod until the other nodes have ended too.
-    define(project, "leaves", name="odd-leaves-in-time", timeout_seconds=round(patient(20)))
-    done, record = run("odd-leaves-in-time", "--layout", "2x1")
-    assert done.code == 1
-    assert record["status"] == "timed_out"
-    assert record["ranks"][1]["events_seen"] > 0
-
-
 @pytest.mark.usefixtures("loaded")
 def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, namespace: str) -> None:
     words = ("run", "odd-slow", "--layout", "2x1", "--set", "seconds=2000", "--repeat", "1", "--device", "cpu")

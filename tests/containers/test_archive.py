@@ -34,7 +34,7 @@ def archive(committed: Project, image: Images, tmp_path: Path) -> Path:
     """A run in containers, in an archive."""
     del image
     forget_runs(committed)
-    words = ["run", "quickstart", *QUICKSTART.words("layout=1x2"), "--repeat", "1", "--device", "cpu"]
+    words = ["run", "quickstart", *QUICKSTART.words("layout=1x1"), "--repeat", "1", "--device", "cpu"]
     done = committed.runner(*words, "--on", "compose")
     assert done.code == 0, done.snapshot
     assert committed.runner("bundle", "results", "-o", tmp_path / "kit.tar").code == 0

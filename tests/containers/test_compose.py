@@ -17,23 +17,33 @@ from tests.support.projects import Project
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 
 
-def collected(project: Project, experiment: str) -> dict[str, Any]:
-    """Make the record of the newest run, whose nodes nobody followed from outside."""
-    folder = newest(project, experiment)
+def collected(project: Project, folder: Path) -> dict[str, Any]:
+    """Make the record of a run whose nodes nobody followed from outside."""
     done = project.runner("collect", folder)
     assert done.code == 0, done.snapshot
     return project.record(folder)
 
 
-def test_a_layout_that_is_started_by_hand_gives_the_record_of_this_machine(project: Project) -> None:
+def test_a_layout_that_is_started_by_hand_gives_the_record_of_this_machine_to_the_owner_of_the_results(
+    project: Project,
+) -> None:
     layout = "1+2"
-    shown = up(project, "2node-cpu", EXPERIMENT="quickstart", ARGS="--epochs 3")
+    other = project.root / "results of another"
+    other.mkdir()
+    os.chown(other, 12345, 12346)
+    mine = project.root / "compose" / "mine.yml"
+    mine.write_text((mine.parent / "2node-cpu.yml").read_text().replace("../results", "../results of another"))
+    shown = up(project, "mine", EXPERIMENT="quickstart", ARGS="--epochs 3")
+    mine.unlink()
     assert shown.returncode == 0, shown.stdout
     assert f"✓ {layout}" in shown.stdout
-    rows = json.loads(project.runner("summarize", "--format", "json", "--experiment", "quickstart").stdout)
-    (row,) = [row for row in rows if row["layout"] == layout and row["target"] == "compose"]
-    assert (row["n"], row["started_by_hand"]) == (1, 1)
-    record = collected(project, "quickstart")
+    (folder,) = other.glob("quickstart/*")
+    owners = {(path.stat().st_uid, path.stat().st_gid) for path in [folder, *folder.rglob("*")]}
+    assert owners == {(12345, 12346)}
+    assert len(list(folder.rglob("*"))) > 6
+    (row,) = json.loads(project.runner("summarize", other, "--format", "json").stdout)
+    assert (row["layout"], row["target"], row["n"], row["started_by_hand"]) == (layout, "compose", 1, 1)
+    record = collected(project, folder)
     done, local = run_once(project, "quickstart", "--layout", layout, "--set", "epochs=3", "--device", "cpu")
     assert done.code == 0, done.stderr
     assert len(curve(local)) == 3
@@ -44,23 +54,6 @@ def test_a_layout_that_is_started_by_hand_gives_the_record_of_this_machine(proje
     for fact in ("argv", "args", "layout", "axes", "program", "definition_sha256"):
         assert record["launch"][fact] == local["launch"][fact]
     assert record["launch"]["code"]["sources_sha256"] == local["launch"]["code"]["sources_sha256"]
-
-
-def test_the_files_belong_to_the_owner_of_the_results(project: Project) -> None:
-    other = project.root / "results of another"
-    other.mkdir()
-    os.chown(other, 12345, 12346)
-    (project.root / "compose" / "mine.yml").write_text(
-        (project.root / "compose" / "1cpu.yml").read_text().replace("../results", "../results of another")
-    )
-    shown = up(project, "mine", EXPERIMENT="quickstart", ARGS="--epochs=1")
-    (project.root / "compose" / "mine.yml").unlink()
-    assert shown.returncode == 0, shown.stdout
-    (folder,) = other.glob("quickstart/*")
-    owners = {(path.stat().st_uid, path.stat().st_gid) for path in [folder, *folder.rglob("*")]}
-    assert owners == {(12345, 12346)}
-    assert len(list(folder.rglob("*"))) > 6
-    assert json.loads(project.runner("summarize", str(other), "--format", "json").stdout)[0]["n"] == 1
 
 
 def test_results_that_the_chosen_user_cannot_write_are_refused_in_one_line(project: Project) -> None:
@@ -80,11 +73,11 @@ def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Pro
     assert "error: 2 GPUs were asked for on this node and 0 are seen" in shown.stdout, shown.stdout
     assert "Traceback" not in shown.stdout
     assert json.loads(project.runner("summarize", "--format", "json").stdout)
-    record = collected(project, "quickstart")
+    record = collected(project, newest(project, "quickstart"))
     assert record["status"] == "failed"
     assert "error: 2 GPUs were asked for on this node and 0 are seen" in record["failure"]["last_lines"]
 
-    done, contained = run(project, "quickstart", "--layout", "2x1", "--device", "cuda")
+    done, contained = run(project, "quickstart", "--layout", "1x1", "--device", "cuda")
     assert done.code == 1
     assert "error: 1 GPUs were asked for on this node and 0 are seen" in contained["failure"]["last_lines"]
 
@@ -100,12 +93,12 @@ def test_compose_accepts_every_file_without_a_warning(project: Project) -> None:
 def test_a_record_names_its_image_and_base_and_a_kept_request_can_be_started_again(
     project: Project, image: Images
 ) -> None:
-    done, record = run(project, "quickstart", "--layout", "1x1", "--set", "epochs=1", "--device", "cpu")
+    done, record = run(project, "toy", "--layout", "1x1", "--device", "cpu")
     assert done.code == 0, done.stderr
     assert record["launch"]["image"]["id"] == inspected(image.cpu, "{{json .Id}}")
     base = os.environ.get("CPU_BASE_IMAGE") or record["launch"]["image"]["base"]["name"]
     assert record["launch"]["image"]["base"]["id"] == inspected(base, "{{json .Id}}")
-    folder = project.results / "quickstart" / record["launch"]["id"]
+    folder = project.results / "toy" / record["launch"]["id"]
     (folder / "raw" / "node0").mkdir()
     words = ["compose", "-f", str(folder / "request" / "compose.yaml"), "-p", name_of_its_own("again")]
     docker(*words, "up", "--no-build")

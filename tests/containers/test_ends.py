@@ -7,27 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.containers import containers_of, docker, left_of, running_of
+from tests.support.containers import docker, left_of, running_of
 from tests.support.launches import starting, until
 from tests.support.projects import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 
 
-def test_a_container_that_somebody_removes_ends_the_run(project: Project) -> None:
-    with starting(project, "--on", "compose") as start:
-        process, folder = start("odd-slow", "--layout", "1+2", "--set", "seconds=100")
-        until(lambda: len(list(folder.glob("raw/node*/*/attempt_0/*/stdout.log"))) == 3, 60)
-        docker("rm", "--force", containers_of(f"kit-{folder.name.lower()}")[1])
-        process.communicate()
-    assert process.returncode == 1
-    record = project.record(folder)
-    assert record["status"] in ("failed", "killed")
-    assert re.match(r"node 1 (left no exit code: killed, removed|was killed by SIGKILL)", record["reason"])
-    assert left_of(folder) == []
-
-
-def test_the_copy_of_a_record_cannot_end_the_containers_of_the_run(project: Project, tmp_path: Path) -> None:
+def test_the_copy_of_a_record_cannot_end_the_containers_of_the_run_and_whoever_removes_one_ends_it(
+    project: Project, tmp_path: Path
+) -> None:
     with starting(project, "--on", "compose") as start:
         process, folder = start("odd-slow", "--layout", "2x1", "--set", "seconds=100")
         names = running_of(f"kit-{folder.name.lower()}", 2)
@@ -45,6 +34,10 @@ def test_the_copy_of_a_record_cannot_end_the_containers_of_the_run(project: Proj
         done = project.runner("recover", tmp_path / "copied", "--trust", copied)
         assert "incomplete" in done.stdout, done.snapshot
         assert docker("inspect", "--format", "{{.State.Running}}", *names).split() == ["true", "true"]
-        process.kill()
+        docker("rm", "--force", names[1])
         process.communicate()
-        until(lambda: left_of(folder) == [], 60)
+    assert process.returncode == 1
+    record = project.record(folder)
+    assert record["status"] in ("failed", "killed")
+    assert re.match(r"node 1 (left no exit code: killed, removed|was killed by SIGKILL)", record["reason"])
+    assert left_of(folder) == []

@@ -88,7 +88,7 @@ def require_named_in_time(
 
 
 @pytest.mark.fault("a rank is killed (SIGKILL)")
-@on("local", "compose", series=("pytorchjob", "slurm"), soon=True)
+@on("local", series=("compose", "pytorchjob", "slurm"), soon=True)
 def test_a_rank_that_is_killed_is_named_in_time(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     require_named_in_time(harness, fault, tmp_path, RANK_1, ["rank 1", "SIGKILL"], "rank 1.*(SIGKILL|signal 9)")
 

@@ -150,7 +150,7 @@ def test_a_run_is_as_ever_whatever_configuration_shell_and_python_say(
 def test_sockets_are_kept_where_their_names_are_short_enough(
     refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for length in (32, 33, 34, 60, 100):
+    for length in (32, 33, 100):  # the longest that has room, and two that have none
         runtime = Path("/tmp", f"kit-{'r' * (length - len('/tmp/kit-'))}")  # a short path of a known length
         runtime.mkdir(mode=0o700)
         try:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, until
-from tests.support.patience import within
+from tests.support.patience import patient, within
 from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts that fail")]
@@ -124,10 +124,10 @@ def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Projec
             shutil.rmtree(place)
 
 
-def test_a_host_that_has_started_again_ends_the_run_and_is_connected_to_again(
-    on_hosts: Project, start: Start, words: tuple[str, ...]
+def test_a_host_that_has_started_again_ends_the_run_which_is_resumed_there_as_one_record(
+    on_hosts: Project, start: Start
 ) -> None:
-    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
+    process, run = start("odd-slow", "--layout", "2x1", "--set", f"seconds={patient(10):g}")
     until(ssh_hosts.has_printed(run, epochs=0), 60)
     ssh_hosts.restart("h3")
     code, stderr = ended(process)
@@ -135,6 +135,8 @@ def test_a_host_that_has_started_again_ends_the_run_and_is_connected_to_again(
     record = on_hosts.record(run)
     assert "host h3: its supervisor was killed, or the host has started again" in record["reason"]
     assert ssh_hosts.processes_of(run.name) == []
-    quick = ("odd-slow", "--layout", "2x1", "--set", "seconds=1", "--device", "cpu")
-    done, record = run_once(on_hosts, *quick, "--on", "ssh", *words)
-    assert (done.code, record["status"]) == (0, "completed"), done.snapshot
+    done = on_hosts.runner("resume", run)
+    assert done.code == 0, done.snapshot
+    record = on_hosts.record(run)
+    assert (record["status"], len(record["launch"]["attempts"])) == ("completed", 1)
+    assert ssh_hosts.folders_of(run.name) == []

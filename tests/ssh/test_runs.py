@@ -14,12 +14,11 @@ import pytest
 
 from tests.support import ssh_hosts
 from tests.support.launches import ended, until
-from tests.support.patience import patient, within
+from tests.support.odd import define
+from tests.support.patience import within
 from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
-SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0", "--device", "cpu")
-
 
 ONCE = "brought once"
 """A folder of the hosts that no test beside this one brings anything to."""
@@ -45,10 +44,11 @@ def brought_by(run: Callable[[], Any]) -> list[dict[str, int]]:
 
 
 def test_programs_and_data_are_brought_once(on_hosts: Project, run: Callable[..., Any], family: Path) -> None:
+    name = define(on_hosts, "slow", name="odd-slow-with-data", data=family.name)
     for path in (on_hosts.root / "experiments" / "mnist" / "digits").glob("*.gz"):
         shutil.copy(path, family)
     try:
-        words = ("mnist-cpu", "--layout", "2x1", *SMALL[:-2], "--with", f"folder={ssh_hosts.OWN}/{ONCE}")
+        words = (name, "--layout", "2x1", "--with", f"folder={ssh_hosts.OWN}/{ONCE}")
         first, again = (brought_by(lambda: run(*words)) for _ in range(2))
         for brought in first:
             assert any("/data/" in path for path in brought)
@@ -86,7 +86,7 @@ def test_ctrl_c_does_not_wait_for_the_data_that_are_brought(
         (folder / "python").chmod(0o755)
     slow = ("--with", f"python={ssh_hosts.OWN}/slowly/python", "--with", f"folder={ssh_hosts.OWN}/slowly")
     try:
-        process, run = start("mnist-cpu", "--layout", "2x1", *SMALL[:-2], *slow)
+        process, run = start("mnist-cpu", "--layout", "2x1", *slow)
         until(lambda: all(any(path.stat().st_size for path in folder.glob("data/**/*")) for folder in folders), 60)
         with within(20):  # the rest of the data would take three minutes
             process.send_signal(signal.SIGINT)
@@ -119,20 +119,6 @@ def test_artifacts_of_all_hosts_are_kept_and_what_no_run_has_used_for_30_days_is
     }
     assert "host h1: left out, as it is hidden or has an odd name: 'artifacts/.hidden'" in done.stderr
     until(lambda: not any(folder.exists() for folder in left), 10)
-
-
-def test_a_run_that_was_interrupted_is_resumed_as_one_record_with_two_attempts(
-    on_hosts: Project, start: Callable[..., Any]
-) -> None:
-    process, run = start("odd-slow", "--layout", "2x1", "--set", f"seconds={patient(6):g}")
-    until(lambda: any((run / "raw").rglob("stdout.log")), 60)
-    process.terminate()
-    assert ended(process)[0] == 130
-    done = on_hosts.runner("resume", run)
-    assert done.code == 0, done.snapshot
-    record = on_hosts.record(run)
-    assert (record["status"], len(record["launch"]["attempts"])) == ("completed", 1)
-    assert ssh_hosts.folders_of(run.name) == []
 
 
 def test_a_check_runs_on_the_first_host_and_leaves_nothing_there(on_hosts: Project) -> None:

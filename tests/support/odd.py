@@ -99,12 +99,6 @@ HANGS = """
             elif args.how == "is stopped":
                 os.kill(os.getpid(), signal.SIGSTOP)
 """
-LEAVES = """
-    if RANK == 0:
-        log.point("tracked_stats", {"train_seconds": args.seconds})
-        os._exit(0)
-    time.sleep(600)
-"""
 SAYS = """
     print("x" * 60)
     end = time.monotonic() + args.seconds
@@ -170,7 +164,6 @@ ODD = {
     "says": Odd("Print without an end.", SAYS, {**SECONDS, "pause": "type=float, default=0.005"}),
     "hangs": Odd("Rank 1 keeps the others waiting.", HANGS, {"how": "type=str, default='sleeps'"}, JOINED),
     "counts": Odd("Print numbered lines, and count them.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
-    "leaves": Odd("Rank 0 leaves the others alone.", LEAVES, SECONDS),
     "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
     "writes": Odd("Write files to the folder of artifacts.", WRITES, {}),
 }
