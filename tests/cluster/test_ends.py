@@ -29,13 +29,18 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
     words = ("run", "odd-slow", "--layout", "2x1", "--set", "seconds=2000", "--repeat", "1", "--device", "cpu")
     job = yaml.safe_load(project.runner(*words, "--on", "kubernetes", "--dry-run").stdout)
     container = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
-    container["command"] = ["sh", "-c", f"{shlex.join(container['command'])} & sleep {patient(20):.0f}"]
+    waits = "until [ -e /tmp/end ]; do sleep 0.2; done"
+    container["command"] = ["sh", "-c", f"{shlex.join(container['command'])} & {waits}"]
     (project.root / "first.yaml").write_text(yaml.safe_dump(job))
     kubectl("create", "-n", namespace, "-f", "first.yaml", cwd=project.root)
-    done = project.runner("collect", "first.yaml", "--with", f"namespace={namespace}", "--results", "first")
+    results = project.root / "first"
+    process = project.start("collect", "first.yaml", "--with", f"namespace={namespace}", "--results", results)
+    until(lambda: [path for path in results.glob("*/*/raw/node1-agent.log") if b"epoch_stop" in path.read_bytes()], 90)
+    kubectl("exec", "-n", namespace, pods(namespace)[0]["metadata"]["name"], "--", "touch", "/tmp/end")
+    _, stderr = process.communicate()
     kubectl("delete", "-n", namespace, "-f", "first.yaml", "--wait=false", cwd=project.root)
-    assert done.code == 1, done.snapshot
-    (path,) = (project.root / "first").glob("*/*/run.json")
+    assert process.returncode == 1, stderr
+    (path,) = results.glob("*/*/run.json")
     record = project.record(path.parent)
     assert record["outcome"]["exits"][0]["code"] == 0
     assert record["status"] == "failed"

@@ -10,11 +10,11 @@ import yaml
 
 from runner.targets.committed_files import FOLDERS, read_listing
 from runner.targets.kubernetes.job import COMES_TOO_SOON
-from tests.containers.engine import curve
 from tests.support.cluster import get, kubectl
 from tests.support.launches import until
 from tests.support.manifests import SCHEMAS
 from tests.support.projects import Project
+from tests.support.same_records import curve
 
 pytestmark = pytest.mark.cluster
 
@@ -108,7 +108,7 @@ def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Pr
 @pytest.mark.usefixtures("loaded")
 def test_collecting_can_be_stopped_and_the_job_goes_on(project: Project, namespace: str) -> None:
     request = project.runner(
-        *("run", "odd-slow", "--on", "kubernetes", "--layout", "2x1", "--repeat", "1", "--set", "seconds=20"),
+        *("run", "odd-slow", "--on", "kubernetes", "--layout", "2x1", "--repeat", "1", "--set", "seconds=12"),
         *("--device", "cpu", "--dry-run"),
     )
     file = "slow.yaml"

@@ -16,7 +16,7 @@ from tests.support.projects import Ended, Project
 def run(project: Project, *words: str) -> tuple[Ended, dict[str, Any]]:
     """Run one cell on target compose, which leaves nothing; the command's end, and the new record."""
     done, record = run_once(project, *words, "--on", "compose")
-    assert left_of(newest(project, record["launch"]["experiment"])) == []
+    assert left_of(project.runs(record["launch"]["experiment"])[-1]) == []
     return done, record
 
 
@@ -58,15 +58,6 @@ def built(dockerfile: str, what: str, folder: Path, *words: str) -> Iterator[str
         yield name
     finally:
         docker("image", "rm", name)
-
-
-def curve(record: dict[str, Any]) -> list[str]:
-    """The losses of a run, exactly."""
-    return [epoch["loss_hex"] for epoch in record["epochs"]]
-
-
-def newest(project: Project, experiment: str) -> Path:
-    return project.runs(experiment)[-1]
 
 
 def _name(project: Project) -> str:

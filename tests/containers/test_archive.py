@@ -29,22 +29,16 @@ def mounts(shared: Path) -> list[str]:
     return [word for source, place in places.items() for word in ("--volume", f"{source.resolve()}:{place}")]
 
 
-@pytest.fixture
-def archive(committed: Project, image: Images, tmp_path: Path) -> Path:
-    """A run in containers, in an archive."""
-    del image
+def test_a_reviewer_without_a_network_gets_the_same_numbers_from_an_archive(
+    committed: Project, image: Images, tmp_path: Path
+) -> None:
     forget_runs(committed)
     words = ["run", "quickstart", *QUICKSTART.words("layout=1x1"), "--repeat", "1", "--device", "cpu"]
     done = committed.runner(*words, "--on", "compose")
     assert done.code == 0, done.snapshot
     assert committed.runner("bundle", "results", "-o", tmp_path / "kit.tar").code == 0
-    return tmp_path / "kit.tar"
-
-
-def test_a_reviewer_without_a_network_gets_the_same_numbers_from_an_archive(archive: Path, image: Images) -> None:
-    folder = archive.parent
-    without = ["run", "--rm", "--network=none", "--user=0:0", f"--workdir={folder}", f"--env=TMPDIR={folder}"]
-    shown = docker(*without, *mounts(folder), image.cpu, "runner", "reproduce", "kit.tar", "--json")
+    without = ["run", "--rm", "--network=none", "--user=0:0", f"--workdir={tmp_path}", f"--env=TMPDIR={tmp_path}"]
+    shown = docker(*without, *mounts(tmp_path), image.cpu, "runner", "reproduce", "kit.tar", "--json")
     (verdict,) = json.loads(shown)["runs"]
     assert verdict["checks"][0]["same"] is True
     assert verdict["level"] >= 2

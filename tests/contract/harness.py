@@ -75,12 +75,6 @@ class Harness:
         self.require_nothing_left(self.project.results / experiment / record["launch"]["id"])
         return done, record
 
-    def run_all(self, experiment: str, *words: str) -> tuple[Ended, list[dict[str, Any]]]:
-        """Run several cells once each; what the command said, and the records."""
-        words = (*words, *self.words, "--device", "cpu", "--repeat", "1")
-        done = self.project.runner("run", experiment, *words)
-        return done, [self.project.record(run) for run in self.project.runs(experiment)]
-
     @contextmanager
     def data(self, family: str, source: Path) -> Iterator[list[str]]:
         """Give the runs a family's data; yield the words of the command that it takes."""

@@ -16,7 +16,7 @@ CASES = [
     for target, name, layout in (
         ("local", "quickstart", "1x2"),
         ("local", "collectives", "2x1"),
-        ("pytorchjob", "bert", "1x2"),
+        ("pytorchjob", "bert", "1x1"),
     )
 ]
 """test_same_records runs MNIST, and tests/containers/test_image.py imports all programs."""
@@ -40,7 +40,7 @@ def test_an_experiment_runs_and_comes_out_again_from_its_record_bit_for_bit(
 ) -> None:
     harness.project.forked = True  # nobody looks at the processes
     with harness.data("bert", tiny) as data:
-        done, (record,) = harness.run_all(name, *SMALLEST[name].words(f"layout={layout}"), *data)
+        done, record = harness.run(name, *SMALLEST[name].words(f"layout={layout}"), *data)
         assert done.code == 0, done.snapshot
         assert record["status"] == "completed"
         assert record["metrics"][record["launch"]["measure"]] > 0

@@ -4,7 +4,6 @@ The engine is this machine's, which all hosts of `.ci/hosts` share: its containe
 two hosts would not find each other, and see the folders of a host where this machine has them.
 """
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from runner.targets.compose.base_images import read_lock
 from tests.support import ssh_hosts
+from tests.support.containers import base_image, docker, inspected
 from tests.support.launches import ended, run_once, starting, until
-from tests.support.projects import ROOT, Project
+from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.engine, pytest.mark.xdist_group("ssh hosts with containers")]
-IMAGE = os.environ.get("BASE_IMAGE") or read_lock(ROOT)["BASE_IMAGE"]
+IMAGE = base_image()
 SMALL = ("mnist-cpu", "--set", "epochs=1", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
 
 
@@ -31,10 +30,6 @@ def words() -> Iterator[tuple[str, ...]]:
     subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def docker(*words: str) -> str:
-    return subprocess.run(["docker", *words], capture_output=True, text=True, check=True).stdout.strip()
-
-
 def left_of(run: Path) -> list[Any]:
     return [*docker("ps", "--all", "--quiet", f"--filter=name={run.name}").split(), *ssh_hosts.processes_of(run.name)]
 
@@ -42,10 +37,10 @@ def left_of(run: Path) -> list[Any]:
 def test_a_host_trains_in_an_image_of_its_engine(on_hosts: Project, words: tuple[str, ...]) -> None:
     done, record = run_once(on_hosts, *SMALL, "--layout", "1x1", "--device", "cpu", *words)
     assert done.code == 0, done.snapshot
-    own = docker("image", "inspect", "--format={{.Id}}", IMAGE)
+    own = inspected(IMAGE, "{{json .Id}}")
     assert record["launch"]["image"] == {"name": IMAGE, "id": own, "runtime": "docker"}
     (place,) = [node["place"] for node in record["outcome"]["exits"]]
-    version = docker("version", "--format={{.Server.Version}}")
+    version = docker("version", "--format={{.Server.Version}}").strip()
     assert (place["host"], place["image"], place["container"]) == ("h0", own, f"docker {version}")
     assert record["ranks"][0]["facts"]["torch"].partition("+")[0] == place["torch"].partition("+")[0]
     assert left_of(on_hosts.results / record["launch"]["id"]) == []

@@ -121,19 +121,17 @@ def test_artifacts_of_all_hosts_are_kept_and_what_no_run_has_used_for_30_days_is
     until(lambda: not any(folder.exists() for folder in left), 10)
 
 
-def test_a_check_runs_on_the_first_host_and_leaves_nothing_there(on_hosts: Project) -> None:
-    done = on_hosts.runner("check", "quickstart", "--on", "ssh", *ssh_hosts.WORDS, "--set", "epochs=2", "--json")
-    assert done.code == 0, done.snapshot
-    verdict = json.loads(done.stdout)
-    assert (verdict["verdict"], verdict["unknown"]) == ("same", [])
-    assert "kit-sent-" not in ssh_hosts.inside(ssh_hosts.NAMES[0], "ls", "/tmp")
-
-
-def test_a_check_that_is_interrupted_leaves_nothing_on_the_host(on_hosts: Project) -> None:
+def test_a_check_runs_on_the_first_host_and_leaves_nothing_there_also_if_it_is_interrupted(on_hosts: Project) -> None:
     def is_there() -> bool:
         return "kit-sent-" in ssh_hosts.inside(ssh_hosts.NAMES[0], "ls", "/tmp")
 
-    process = on_hosts.start("check", "quickstart", "--on", "ssh", *ssh_hosts.WORDS, "--set", "epochs=2")
+    check = ("check", "quickstart", "--on", "ssh", *ssh_hosts.WORDS, "--set", "epochs=2")
+    done = on_hosts.runner(*check, "--json")
+    assert done.code == 0, done.snapshot
+    verdict = json.loads(done.stdout)
+    assert (verdict["verdict"], verdict["unknown"]) == ("same", [])
+    assert not is_there()
+    process = on_hosts.start(*check)
     until(is_there, 60)
     process.send_signal(signal.SIGINT)
     assert ended(process)[0] == 130

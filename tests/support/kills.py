@@ -127,11 +127,9 @@ def lost(run: Path, expected: dict[int, int]) -> int:
     return sum(len(set(range(1, last + 1)) - kept.get(rank, set())) for rank, last in expected.items())
 
 
-def at_random(seconds: float) -> float:
-    """Wait for a random part of a time; return how long it was."""
-    waited = random.uniform(0, seconds)
-    time.sleep(waited)
-    return waited
+def at_random(seconds: float) -> None:
+    """Wait for a random part of a time."""
+    time.sleep(random.uniform(0, seconds))
 
 
 def runner_of(project: Project, run: Path) -> int:
