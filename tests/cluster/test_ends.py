@@ -2,8 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,12 +14,6 @@ from tests.support.patience import patient, within
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
-
-
-def printed(folder: Path, word: bytes, nodes: int = 2) -> Callable[[], bool]:
-    """Whether every node has printed a word."""
-    logs = [folder / "raw" / f"node{node}-agent.log" for node in range(nodes)]
-    return lambda: all(path.exists() and word in path.read_bytes() for path in logs)
 
 
 @pytest.mark.usefixtures("loaded")
@@ -78,7 +70,8 @@ def test_a_pod_or_a_job_that_somebody_deletes_ends_the_run(
     project: Project, namespace: str, started: Start, what: str
 ) -> None:
     process, folder = started("odd-slow", "--layout", "2x1", "--set", "seconds=100")
-    until(printed(folder, b"epoch_stop"), 60)
+    logs = [folder / "raw" / f"node{node}-agent.log" for node in (0, 1)]
+    until(lambda: all(path.exists() and b"epoch_stop" in path.read_bytes() for path in logs), 60)
     name = pods(namespace)[1]["metadata"]["name"]
     words = ("pod", name, "--grace-period=1") if what == "pod" else ("pytorchjobs", "--all")
     kubectl("delete", "-n", namespace, *words, "--wait=false")

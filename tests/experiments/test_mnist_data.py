@@ -22,10 +22,10 @@ def arguments(*words: str) -> Namespace:
     return mnist_parser(None).parse_args(["--dataset", "digits", "--device", "cpu", *words])
 
 
-def batches(*words: str, batch_size: int = 100) -> list[data.Batch]:
+def batches(*words: str) -> list[data.Batch]:
     args = arguments(*words)
     run = Run("test", args)
-    return list(data.Batches(data.load(args, run).train, args, run, batch_size).epoch(1))
+    return list(data.Batches(data.load(args, run).train, args, run, 100).epoch(1))
 
 
 def test_the_digits_are_those_of_scikit_learn_byte_for_byte() -> None:

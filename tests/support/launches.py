@@ -123,12 +123,10 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, stderr
 
 
-def run_once(
-    project: Project, experiment: str, *words: str, env: dict[str, str] | None = None
-) -> tuple[Ended, dict[str, Any]]:
+def run_once(project: Project, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
     """Run one cell once, as a person does; the command's end, and the one new record."""
     before = set(project.results.glob("*/*/run.json"))
-    done = project.runner("run", experiment, *words, "--repeat", "1", env=env)
+    done = project.runner("run", experiment, *words, "--repeat", "1")
     new = set(project.results.glob("*/*/run.json")) - before
     assert len(new) == 1, done.snapshot
     assert not OWN_TRACEBACK.search(done.stderr), done.snapshot
@@ -140,9 +138,9 @@ def starting(project: Project, *last: str) -> Iterator[Callable[..., tuple[subpr
     """Give a function that starts a run, whose words end with these, and returns its process and its folder."""
     processes: list[subprocess.Popen[str]] = []
 
-    def start(experiment: str, *words: str, env: dict[str, str] | None = None) -> tuple[subprocess.Popen[str], Path]:
+    def start(experiment: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
         before = set(project.results.glob("*/*/run.json"))
-        process = project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu", env=env)
+        process = project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu")
         processes.append(process)
 
         def new() -> set[Path]:

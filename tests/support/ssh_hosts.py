@@ -81,12 +81,12 @@ def end_supervisor(run: str, node: str = "", *, engine: str) -> None:
     end(supervisor, client)
 
 
-def has_printed(run: Path, ranks: int = 2, epochs: int = 3) -> Callable[[], bool]:
-    """Return what tells whether each rank of a run has a file of its output, with so many epochs in it."""
+def has_printed(run: Path, epochs: int = 3) -> Callable[[], bool]:
+    """Return what tells whether each of two ranks of a run has a file of its output, with so many epochs in it."""
 
     def look() -> bool:
         files = list((run / "raw").rglob("*stdout*"))
-        return len(files) == ranks and all(path.read_bytes().count(b"epoch_stop") >= epochs for path in files)
+        return len(files) == 2 and all(path.read_bytes().count(b"epoch_stop") >= epochs for path in files)
 
     return look
 
