@@ -115,7 +115,7 @@ def test_a_runner_that_is_killed_loses_nothing(harness: Harness, fault: Fault, t
 
 
 @pytest.mark.fault("the runner and its watchdog are killed (SIGKILL)")
-@on("local", "compose", "pytorchjob", "slurm")
+@on("local", "pytorchjob", series=("compose", "slurm"))
 def test_what_runner_and_watchdog_leave_is_ended_by_recover(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     process, run = start(harness, 100)
     until(harness.have_begun(run, 2), 90)
