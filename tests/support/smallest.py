@@ -45,7 +45,7 @@ OTHERS = {
 }
 """Experiments that need no data."""
 BERT = {
-    "bert": Smallest("2x2", _BERT),
+    "bert": Smallest("1x2", _BERT),
     "bert-slow-link": Smallest("2x1", _BERT, ("communication=powersgd",)),
     "bert-leak": Smallest("1x2", ("epochs=1",)),
 }
