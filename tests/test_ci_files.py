@@ -50,6 +50,14 @@ def says(seconds: float) -> str:
     return OK.replace("1.0 + rank / 4", f"{seconds} + (os.getpid() % 7) / 1000")
 
 
+def run_script(project: Project, text: str, experiment: str, base: str) -> Ended:
+    """Run a script as its service does."""
+    env = project.environment({"EXPERIMENT": experiment, "BASE": base})
+    env |= {"GITHUB_STEP_SUMMARY": str(project.root / "summary"), "GITHUB_OUTPUT": str(project.root / "output")}
+    env["PATH"] = f"{Path(project.command).parent}{os.pathsep}{env['PATH']}"
+    return complete(["bash", "-e", "-o", "pipefail", "-c", text], project.root, env)
+
+
 @pytest.mark.parametrize(
     ("name", "seconds", "verdict", "code"),
     slow_but([("github", 1.5, "slower", 1)], [("github", 1.5, "slower", 1), ("gitlab", 0.8, "faster", 0)]),
@@ -67,10 +75,7 @@ def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
         project.program("toys.ok", says(taken))
         git(root, "add", ".")
         git(root, "commit", "-qm", branch)
-    env = project.environment({"EXPERIMENT": "train", "BASE": "main"})
-    env |= {"GITHUB_STEP_SUMMARY": str(root / "summary"), "GITHUB_OUTPUT": str(root / "output")}
-    env["PATH"] = f"{Path(project.command).parent}{os.pathsep}{env['PATH']}"
-    done = complete(["bash", "-e", "-o", "pipefail", "-c", scripts()[name]], root, env)
+    done = run_script(project, scripts()[name], "train", "main")
     table = (root / "comparison.md").read_text("utf-8")
     assert re.search(rf"(?m)^\| 1x1 \| 6 \| .* \| {verdict} \|$", table), done.stderr + table
     if name == "github":
@@ -83,10 +88,7 @@ def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
 def test_a_wrong_request_fails_the_job_and_posts_nothing(project: Project) -> None:
     (project.root / ".gitignore").write_text("results/\n")
     git(project.root, "init", "-q", "-b", "main")
-    env = project.environment({"EXPERIMENT": "nothing", "BASE": "nowhere"})
-    env |= {"GITHUB_STEP_SUMMARY": "/dev/null", "GITHUB_OUTPUT": "/dev/null"}
-    env["PATH"] = f"{Path(project.command).parent}{os.pathsep}{env['PATH']}"
     for script in scripts().values():
-        done = complete(["bash", "-e", "-c", script], project.root, env)
+        done = run_script(project, script, "nothing", "nowhere")
         assert done.code == 2, done
         assert (project.root / "comparison.md").read_bytes() == b""

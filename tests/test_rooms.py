@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -15,9 +14,8 @@ from runner import targets
 from runner.cli.commands import FURTHER, MAIN
 from runner.definitions import experiment as definition
 from runner.definitions.plan import make_plan
-from tests.support.projects import Project
+from tests.support.projects import ROOT, Project, complete
 
-ROOT = Path(__file__).parents[1]
 LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5, "cli": 6}
 TOOLS = ("audit", "check", "doctor", "init", "pages", "predict", "proof")
 LEVELS |= {f"tools.{name}": 7 for name in TOOLS}
@@ -245,15 +243,8 @@ def test_only_one_place_prints_and_one_draws() -> None:
 
 
 def modules_of(*words: str, project: Project) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", LISTING, *words],
-        cwd=project.root,
-        env=project.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (0, 2), done.stderr
+    done = complete([sys.executable, "-c", LISTING, *words], project.root, project.environment())
+    assert done.code in (0, 2), done.stderr
     return set(done.stderr.splitlines()[-1].split())
 
 

@@ -1,13 +1,13 @@
 """`requirements/setup.py`, by which `make` installs the packages: what it says if it cannot."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.support.projects import ROOT, Ended, complete
+
 SETUP = ROOT / "requirements" / "setup.py"
 OTHER_PYTHON = """
 import runpy, sys
@@ -17,16 +17,14 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 
-def set_up_by_python(minor: int, venv: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def set_up_by_python(minor: int, venv: Path, **environment: str) -> Ended:
     """Call it with a Python that says it is another one."""
     code = OTHER_PYTHON.format(minor=minor, path=str(SETUP), venv=str(venv))
-    clean = {**os.environ, "TORCH": "", **environment}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=clean)
+    return complete([sys.executable, "-c", code], env={**os.environ, "TORCH": "", **environment})
 
 
-def set_up(venv: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, str(SETUP), str(venv), "runtime"]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+def set_up(venv: Path) -> Ended:
+    return complete([sys.executable, str(SETUP), str(venv), "runtime"])
 
 
 @pytest.mark.parametrize(("torch", "minor"), [("", 13), ("current", 14)])
@@ -35,7 +33,7 @@ def test_a_newer_python_gives_way_to_one_that_is_here(tmp_path: Path, torch: str
     older.write_text('#!/bin/sh\necho "set up by $0 $3" >&2\n')
     older.chmod(0o755)
     done = set_up_by_python(minor, tmp_path / "venv", PATH=str(tmp_path), TORCH=torch)
-    assert done.returncode == 0
+    assert done.code == 0
     assert done.stderr == (
         f"this Python is 3.{minor}, the packages are locked for 3.10 to 3.{minor - 1}: going on with {older}\n"
         f"set up by {older} runtime\n"
@@ -44,7 +42,7 @@ def test_a_newer_python_gives_way_to_one_that_is_here(tmp_path: Path, torch: str
 
 def test_a_newer_python_alone_without_a_network_is_refused_with_what_to_install(tmp_path: Path) -> None:
     done = set_up_by_python(13, tmp_path / "venv", PATH="", PIP_NO_INDEX="1")
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stderr.splitlines()[-1] == (
         "error: the packages are locked for Python 3.10 to 3.12, this is 3.13: install python3.12, "
         "or name one that lies elsewhere, make PYTHON=...; the newest PyTorch has them for this one: make TORCH=current"
@@ -54,7 +52,7 @@ def test_a_newer_python_alone_without_a_network_is_refused_with_what_to_install(
 
 def test_a_torch_without_a_lock_is_refused(tmp_path: Path) -> None:
     done = set_up_by_python(11, tmp_path / "venv", TORCH="2.9")
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stderr == (
         "error: no packages are locked for TORCH=2.9 and runtime: "
         "TORCH=current is the newest PyTorch, without TORCH= it is 2.3.1\n"
@@ -67,7 +65,7 @@ def test_a_pip_that_fetches_nothing_has_a_last_line_with_the_way_out(tmp_path: P
     python.write_text('#!/bin/sh\n[ "$1" = -c ]\n')  # it has pip, which fails
     python.chmod(0o755)
     done = set_up(tmp_path)
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stderr.splitlines()[-1].startswith("error: uv could not be fetched with pip")
     assert "Traceback" not in done.stderr
 
@@ -75,6 +73,6 @@ def test_a_pip_that_fetches_nothing_has_a_last_line_with_the_way_out(tmp_path: P
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = set_up(tmp_path / "file" / "venv")
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stderr.count("\n") == 1
     assert "Not a directory" in done.stderr

@@ -1,7 +1,6 @@
 """The table of commands: what it says of them, and a kit that lacks what it names."""
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typer.main import get_command
 
 from runner.cli.app import app
 from runner.cli.commands import FURTHER, MAIN
-from tests.support.patience import patient
-from tests.support.projects import ROOT, Project
+from tests.support.projects import ROOT, Ended, Project, complete
 
 
 def test_the_table_says_of_each_command_what_its_own_help_says() -> None:
@@ -34,12 +32,9 @@ def test_a_kit_without_tools_lacks_their_commands_and_nothing_else(finished: Pro
     shutil.copytree(ROOT / "runner", tmp_path / "runner", ignore=shutil.ignore_patterns("tools", "__pycache__"))
     (tmp_path / "kit.tar").touch()
 
-    def runner(*words: str) -> subprocess.CompletedProcess[str]:
+    def runner(*words: str) -> Ended:
         env = finished.environment({"PYTHONPATH": f"{tmp_path}:{ROOT}"})
-        command, within = [sys.executable, "-m", "runner", *words], patient(60)
-        return subprocess.run(
-            command, cwd=finished.root, env=env, capture_output=True, text=True, timeout=within, check=False
-        )
+        return complete([sys.executable, "-m", "runner", *words], finished.root, env)
 
     shown = runner("--help").stdout
     assert "summarize" in shown

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.launches import BEGINNING, WAIT, nothing_is_left_of, one_run, until, words_are_printed
-from tests.support.projects import Project
+from tests.support.projects import Project, complete
 from tests.support.records import Make
 
 pytestmark = pytest.mark.real_processes
@@ -65,7 +65,7 @@ def test_ctrl_c_that_ends_the_reader_first_ends_the_run_and_is_recorded(project:
 @pytest.mark.parametrize("words", ["--help", "list", "schema"])
 def test_an_output_that_is_closed_or_full_is_no_defect(project: Project, words: str, redirect: str, code: int) -> None:
     shell = ["/bin/sh", "-c", f"{shlex.quote(project.command)} {words} {redirect}"]
-    done = subprocess.run(shell, cwd=project.root, env=project.environment(), capture_output=True, check=False)
-    assert done.returncode == code, done.stderr
-    assert (b"error: the output could not be written: " in done.stderr) == bool(code)
-    assert not any(word in done.stderr for word in (b"Traceback", b"defect"))
+    done = complete(shell, project.root, project.environment())
+    assert done.code == code, done.stderr
+    assert ("error: the output could not be written: " in done.stderr) == bool(code)
+    assert not any(word in done.stderr for word in ("Traceback", "defect"))

@@ -26,9 +26,7 @@ def test_an_option_that_does_not_fit_is_one_line_and_nothing_is_started(
     project: Project, words: list[str], said: str
 ) -> None:
     before = project.written()
-    done = project.runner(*words)
-    assert done.snapshot.startswith(f"exit 2\n--- stdout\n--- stderr\nerror: {said}"), done.snapshot
-    assert done.stderr.count("\n") == 1
+    assert project.refused(*words).startswith(f"error: {said}")
     assert project.written() == before
 
 
@@ -46,14 +44,6 @@ def test_the_targets_and_their_options_are_listed(project: Project) -> None:
     assert kubernetes["job"][1:3] == ["pytorchjob|trainjob|indexed", "pytorchjob"]
     assert kubernetes["namespace"][1:3] == ["text", "-"]
     assert project.runner("targets", "local").stdout == "target local has no options\n"
-
-
-def test_the_options_of_a_target_are_recorded(project: Project, finished: Project) -> None:
-    (alone,) = [run for run in finished.runs() if finished.record(run)["launch"]["layout"] == "1x1"]
-    recording = alone / "raw" / "node0-rank0.stdout"
-    done = project.runner(*REPLAY, "--only", "layout=1x1", "--with", f"recording={recording}")
-    assert done.code == 0, done.snapshot
-    assert project.record()["launch"]["options"] == {"recording": str(recording)}
 
 
 def test_the_schema_of_a_definition_is_printed(project: Project) -> None:

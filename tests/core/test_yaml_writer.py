@@ -1,6 +1,5 @@
 """Every reader of YAML reads what was written, and the bytes are the same each time."""
 
-import json
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from runner.core.yaml_writer import to_json, to_yaml
+from runner.core.yaml_writer import to_yaml
 
 AMBIGUOUS = (
     *("no", "NO", "on", "y", "Yes", "true", "~", "null", "", " ", "1e3", "1.", ".5", "0x1F", "0o17", "017", "1_000"),
@@ -57,7 +56,3 @@ def test_a_value_that_cannot_be_written_spoils_no_later_one() -> None:
 
 def test_a_header_stands_above_as_comments() -> None:
     assert to_yaml({"a": 1}, "One.\n\nTwo.") == "# One.\n#\n# Two.\na: 1\n"
-
-
-def test_json_keeps_the_order_too() -> None:
-    assert list(json.loads(to_json({"b": 1, "a": "é"}))) == ["b", "a"]

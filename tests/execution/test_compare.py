@@ -149,15 +149,11 @@ def folders(tmp_path: Path, make: Make, factor: float = 1.0, **changes: Any) -> 
     return [str(tmp_path / name) for name in ("old", "new")]
 
 
-@pytest.mark.parametrize(("factor", "verdict", "code"), [(1.2, "slower", 1), (0.8, "faster", 0)])
-def test_folders_are_compared(
-    project: Project, tmp_path: Path, make: Make, factor: float, verdict: str, code: int
-) -> None:
-    found_code, found = compared(project, *folders(tmp_path, make, factor, code={"sources_sha256": "d" * 64}))
-    assert found_code == code
-    assert found["cells"][0]["verdict"].startswith(verdict)
-    assert found["cells"][0]["design"] == "independent"
-    assert len(found["cells"][0]["a"]["runs"]) == 4
+def test_folders_are_compared(project: Project, tmp_path: Path, make: Make) -> None:
+    code, found = compared(project, *folders(tmp_path, make, 0.8, code={"sources_sha256": "d" * 64}))
+    (cell,) = found["cells"]
+    assert (code, cell["verdict"], cell["design"]) == (0, "faster", "independent")
+    assert len(cell["a"]["runs"]) == 4
 
 
 def test_folders_of_two_machines_are_not_comparable(project: Project, tmp_path: Path, make: Make) -> None:
@@ -190,10 +186,8 @@ def test_a_bad_request_is_one_line_and_nothing_is_run(versions: Project, make: M
     (versions.results / "empty").mkdir()
     before = versions.written()
     for words, said in REFUSED:
-        ended = versions.runner("compare", *words)
-        assert (ended.code, ended.stdout) == (2, ""), ended.snapshot
-        assert said in ended.stderr
-        assert len(ended.stderr.splitlines()) == 1
-        assert ended.stderr.strip().isprintable()
+        refused = versions.refused("compare", *words)
+        assert said in refused
+        assert refused.strip().isprintable()
     assert versions.written() == before
     assert nothing_left(versions)

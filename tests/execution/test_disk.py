@@ -19,7 +19,7 @@ from tests.support.launches import (
     until,
     words_are_printed,
 )
-from tests.support.projects import RUNNER, Ended, Project
+from tests.support.projects import RUNNER, Ended, Project, complete
 
 pytestmark = pytest.mark.real_processes
 
@@ -42,13 +42,12 @@ def can_mount() -> bool:
 needs_a_small_disk = pytest.mark.skipif(not can_mount(), reason="this system lets nobody mount a small disk (unshare)")
 
 
-def run_on_a_small_disk(project: Project, *words: str) -> Ended:
+def run_on_a_small_disk(project: Project) -> Ended:
     """Run on a disk of 2 MB, which is copied to `kept` before it goes."""
     for name in ("results", "kept"):
         (project.root / name).mkdir()
-    command = ["unshare", "-rm", "sh", "-c", MOUNT, "sh", RUNNER, "run", "tiny", *words]
-    done = subprocess.run(command, cwd=project.root, env=project.environment(), capture_output=True, check=False)
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+    command = ["unshare", "-rm", "sh", "-c", MOUNT, "sh", RUNNER, "run", "tiny"]
+    return complete(command, project.root, project.environment())
 
 
 @pytest.mark.slow

@@ -26,9 +26,7 @@ if not os.path.exists("{SECOND}"):
 @pytest.fixture
 def failed(project: Project) -> Path:
     """A run that has failed; with a file `go` its next attempt would complete."""
-    one_run(project, BEGINNING + FAILS + END, "1x1", args={"epochs": 2})
-    project.program("toys.ok", BEGINNING + FAILS + END + "#\n")
-    project.define(matrix={"layout": ["1x1"]})
+    one_run(project, BEGINNING + FAILS + END + "#\n", "1x1")
     assert project.runner("run", "tiny").code == 1
     (run,) = project.runs()
     return run
@@ -86,8 +84,7 @@ def test_a_killed_run_is_finished_first(project: Project) -> None:
     process = project.start("run", "tiny")
     until(words_are_printed(project, "waits"))
     (run,) = project.runs()
-    refused = project.runner("resume", run)
-    assert (refused.code, "it still runs" in refused.stderr) == (2, True), refused.snapshot
+    assert "it still runs" in project.refused("resume", run)
     os.kill(project.record(run)["launch"]["runner"]["pid"], signal.SIGKILL)
     process.communicate()
     go(project)
@@ -103,24 +100,19 @@ def test_a_completed_run_is_refused(project: Project) -> None:
     assert project.runner("run", "tiny").code == 0
     (run,) = project.runs()
     before = files_of(run)
-    done = project.runner("resume", run)
-    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "it has completed" in done.stderr
+    assert "it has completed" in project.refused("resume", run)
     assert files_of(run) == before
 
 
 def test_what_has_changed_is_named_and_nothing_is_touched(project: Project, failed: Path) -> None:
     before = files_of(failed)
     project.define(matrix={"layout": ["1x1"]}, timeout_seconds=61)
-    done = project.runner("resume", failed)
-    assert (done.code, "has changed since the run was started: timeout_seconds" in done.stderr) == (2, True), done
+    assert "has changed since the run was started: timeout_seconds" in project.refused("resume", failed)
     project.define(matrix={"layout": ["1x1"]})
     project.program("toys.ok", BEGINNING + FAILS + END)
-    done = project.runner("resume", failed)
-    assert (done.code, "the code of program toys.ok is no longer the same" in done.stderr) == (2, True), done
+    assert "the code of program toys.ok is no longer the same" in project.refused("resume", failed)
     (project.root / "experiments" / "tiny.yaml").unlink()
-    done = project.runner("resume", failed)
-    assert (done.code, done.stderr.count("\n"), "tiny" in done.stderr) == (2, 1, True), done
+    assert "tiny" in project.refused("resume", failed)
     assert files_of(failed) == before
 
 
@@ -146,9 +138,7 @@ def test_a_hostile_record_starts_nothing(project: Project, failed: Path) -> None
     for changes, why in HOSTILE:
         edit(failed, **changes)
         before = files_of(failed)
-        done = project.runner("resume", failed)
-        assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.snapshot
-        assert why in done.stderr, done.stderr
+        assert why in project.refused("resume", failed)
         assert files_of(failed) == before
         for path, content in whole.items():
             path.write_bytes(content)
@@ -161,8 +151,7 @@ def test_a_link_in_the_folder_is_not_followed(project: Project, failed: Path, tm
         if name == "raw":
             (failed / "raw").rename(tmp_path / "raw")
         (failed / name).symlink_to(tmp_path / "elsewhere")
-        done = project.runner("resume", failed)
-        assert (done.code, done.stderr.count("\n")) == (2, 1), done.snapshot
+        project.refused("resume", failed)
         assert list((tmp_path / "elsewhere").iterdir()) == []
         (failed / name).unlink()
 

@@ -68,6 +68,10 @@ def test_figures_of_evaluations_and_places_are_told_from_those_of_the_training(
         ("Training time: 12.5 s/epoch", None),
         ("Total time taken for evaluation: 12.5 s", None),
         ("Epoch: [1] Total time: 0:03:12", None),
+        ("Total training time is 56h 8m", 202_080),
+        ("Total time elapsed: 1509.3095s", 1509.3095),
+        ("Total training time: 0:01:21", 81),
+        ("Total time: 2.5 minutes", 150),
     ],
 )
 def test_a_duration_is_that_of_the_whole_training_or_none(line: str, seconds: float | None) -> None:
@@ -153,19 +157,6 @@ def test_what_belongs_to_several_trainings_is_left_out_with_a_note() -> None:
 
 def test_a_metric_that_is_evaluated_no_more_is_not_the_last_evaluation() -> None:
     assert read("val_acc: 0.61", *epochs("step {e} loss {l} val_loss: {v}", 9))["final_eval"]["metric"] == "val_loss"
-
-
-@pytest.mark.parametrize(
-    ("line", "seconds"),
-    [
-        ("Total training time is 56h 8m", 202_080),
-        ("Total time elapsed: 1509.3095s", 1509.3095),
-        ("Total training time: 0:01:21", 81),
-        ("Total time: 2.5 minutes", 150),
-    ],
-)
-def test_the_total_time_is_read_in_any_unit(line: str, seconds: float) -> None:
-    assert read(*epochs("epoch {e} loss {l}"), line)["wall_time_s"]["value"] == seconds
 
 
 @pytest.mark.parametrize(("behind", "value"), [("(val)", 0.61), (" (test)", 0.61), ("[eval]", 0.61), (" (train)", 0.5)])

@@ -110,6 +110,10 @@ def test_a_missing_event_of_one_rank_is_not_made_up_for_by_another(tmp_path: Pat
     assert record.events == {"seen": 6, "expected": 7, "malformed": 0}
 
 
+def test_ranks_that_call_themselves_alike_are_noticed(tmp_path: Path, make: Make) -> None:
+    assert collected(tmp_path, make, dict.fromkeys((0, 1), make.lines(0, 1.0)), "1x2").status == "incomplete"
+
+
 def test_a_rank_that_says_that_it_was_aborted_fails_the_run(tmp_path: Path, make: Make) -> None:
     stdout = {rank: told("run_stop", status="aborted" if rank else "success", rank=rank, seq=0) for rank in range(2)}
     record = collected(tmp_path, make, stdout, "1x2")

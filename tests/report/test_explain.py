@@ -225,8 +225,7 @@ def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
     (run,) = block.rows[0].runs
     assert run.slowed[0].startswith("rank 1 (node 0, here) by its loader")
     (folder.path / "run.json").write_text("{")
-    torn = project.runner("explain", folder.path)
-    assert (torn.code, torn.stderr.count("\n")) == (2, 1)
+    project.refused("explain", folder.path)
 
 
 @pytest.mark.parametrize(

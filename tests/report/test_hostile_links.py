@@ -114,9 +114,12 @@ def test_a_run_is_not_begun_outside_of_the_results_folder(results: Path, tmp_pat
     (tmp_path / "foreign").mkdir()
     results.mkdir()
     (results / "tiny").symlink_to(tmp_path / "foreign")
-    with pytest.raises(RequestError, match="cannot be written: tiny is no folder, or a link"):
-        begin(results, make.launch(), "", "")
+    (results / "file").write_text("in the way")
+    for name, why in (("tiny", "tiny is no folder, or a link"), ("file", "File exists")):
+        with pytest.raises(RequestError, match=f"cannot be written: {why}; name another folder with --results"):
+            begin(results, make.launch(experiment=name), "", "")
     assert list((tmp_path / "foreign").iterdir()) == []
+    assert sorted(path.name for path in results.iterdir()) == ["file", "tiny"]
 
 
 def test_a_run_that_is_there_already_is_not_removed_by_another_of_the_same_name(results: Path, make: Make) -> None:

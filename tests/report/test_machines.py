@@ -54,17 +54,14 @@ def test_two_checkouts_in_two_containers_of_one_host_are_comparable(make: Make, 
         ({}, {"memory_bytes": 16_000_000_000}, "memory differs: 16.0 GB and 24.0 GB"),
         ({}, {"env": {"OMP_PROC_BIND": "close"}}, "OMP_PROC_BIND differs: close and none"),
         ({}, {"machine": "boot-b"}, "the machine may make the difference: 1x2 on container (boot-b), 1x1 on container"),
+        ({"memory_bytes": None}, {}, "unknown and"),
+        ({"os": None}, {}, "unknown and"),
     ],
 )
-def test_a_claim_across_machines_is_refused_with_what_differs(
+def test_a_claim_across_machines_is_refused_with_what_differs_or_what_only_some_records_say(
     make: Make, tmp_path: Path, runner: dict[str, Any], start: dict[str, Any], why: str
 ) -> None:
     assert why in str(claimed(make, tmp_path, runner, **start))
-
-
-@pytest.mark.parametrize("field", ["memory_bytes", "os"])
-def test_what_only_some_records_say_of_a_machine_is_no_agreement(make: Make, tmp_path: Path, field: str) -> None:
-    assert "unknown and" in str(claimed(make, tmp_path, {field: None}))
 
 
 def test_old_records_without_an_id_are_of_one_machine_by_its_name(make: Make, tmp_path: Path) -> None:

@@ -126,6 +126,12 @@ class Project:
         environment = self.environment(env) if only_env is None else only_env
         return complete([self.command, *map(str, words)], self.root, environment)
 
+    def refused(self, *words: str | Path, env: dict[str, str] | None = None) -> str:
+        """Run a command that is a wrong request, and return its one line: exit code 2, and nothing on stdout."""
+        done = self.runner(*words, env=env)
+        assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.snapshot
+        return done.stderr
+
     def on_a_terminal(self, *words: str) -> tuple[int, str]:
         """Run the command on a terminal of its own; its exit code, and everything that was shown there."""
         parent, child = pty.openpty()
