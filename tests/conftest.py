@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -75,8 +75,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def update_golden(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--update-golden"))
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Hold a text against its golden file, which is written first if that is asked for."""
+
+    def hold(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, "utf-8")
+        assert text == path.read_text("utf-8")
+
+    return hold
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,8 @@ SNAPSHOTS = {
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
-def test_a_command_s_outcome_is_its_snapshot(finished: Project, name: str, update_golden: bool) -> None:
-    text = finished.snapshot(finished.runner(*SNAPSHOTS[name]))
-    golden = GOLDEN / f"{name}.txt"
-    if update_golden:
-        golden.write_text(text, "utf-8")
-    assert text == golden.read_text("utf-8")
+def test_a_command_s_outcome_is_its_snapshot(finished: Project, name: str, golden: Callable[..., None]) -> None:
+    golden(GOLDEN / f"{name}.txt", finished.snapshot(finished.runner(*SNAPSHOTS[name])))
 
 
 def test_without_a_command_the_help_is_shown(project: Project) -> None:
@@ -95,6 +92,7 @@ def test_a_bad_definition_is_one_line_with_its_place_and_nothing_is_started_or_w
     assert project.written() == before
 
 
+REPLAY = ["run", "tiny", "--on", "replay"]
 BAD_REQUESTS = [
     (["run", "tinny"], "no experiment 'tinny' in <project>/experiments; did you mean 'tiny'?"),
     (["run", "tiny", "--device", "gpu"], "--device gpu: unknown"),
@@ -110,6 +108,14 @@ BAD_REQUESTS = [
     (["explain", "nowhere"], "nowhere: no run's folder, it holds no run.json: name one of results/<experiment>/"),
     (["collect", "nowhere"], "nowhere: no run's folder: it does not exist"),
     (["collect", "x" * 300], f"{'x' * 300}: "),
+    (["run", "tiny", "--with", "memory=8Gi"], "--with memory=8Gi: target local has no option 'memory'; targets "),
+    ([*REPLAY, "--with", "recordin=x"], "--with recordin=x: target replay has no option 'recordin'; did you mean"),
+    ([*REPLAY, "--with", "recording"], "--with recording: write name=value; `runner targets replay` lists the options"),
+    (REPLAY, "target replay needs --with recording=...: "),
+    (["run", "tiny", "--memory", "8Gi"], "--memory: write --with memory=8Gi; `runner targets` says which target"),
+    ([*REPLAY, "--recording", "a b.log"], "--recording: write --with recording=a b.log; "),
+    (["collect", "x.yaml", "--namespace"], "--namespace: write --with namespace=...; "),
+    (["collect", "results", "--with", "namespace=n"], "--with namespace=n: is for a file of k8s/; a run's folder"),
 ]
 
 

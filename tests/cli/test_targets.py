@@ -1,4 +1,4 @@
-"""The options of targets: typed, listed, recorded, and refused where a target lacks them."""
+"""What a person can ask for without a run: the targets and their options, the schema, and the shell's completion."""
 
 import json
 
@@ -6,28 +6,6 @@ import pytest
 
 from runner.targets import TARGETS
 from tests.support.projects import Project
-
-REPLAY = ["run", "tiny", "--on", "replay"]
-REFUSED = [
-    (["run", "tiny", "--with", "memory=8Gi"], "--with memory=8Gi: target local has no option 'memory'; targets "),
-    ([*REPLAY, "--with", "recordin=x"], "--with recordin=x: target replay has no option 'recordin'; did you mean"),
-    ([*REPLAY, "--with", "recording"], "--with recording: write name=value; `runner targets replay` lists the options"),
-    (REPLAY, "target replay needs --with recording=...: "),
-    (["run", "tiny", "--memory", "8Gi"], "--memory: write --with memory=8Gi; `runner targets` says which target"),
-    (["run", "tiny", "--on", "replay", "--recording", "a b.log"], "--recording: write --with recording=a b.log; "),
-    (["collect", "x.yaml", "--namespace"], "--namespace: write --with namespace=...; "),
-    (["collect", "results", "--with", "namespace=n"], "--with namespace=n: is for a file of k8s/; a run's folder"),
-    (["targets", "lokal"], "no target 'lokal'; did you mean 'local'?"),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), REFUSED, ids=[" ".join(words) for words, _ in REFUSED])
-def test_an_option_that_does_not_fit_is_one_line_and_nothing_is_started(
-    project: Project, words: list[str], said: str
-) -> None:
-    before = project.written()
-    assert project.refused(*words).startswith(f"error: {said}")
-    assert project.written() == before
 
 
 def test_the_targets_and_their_options_are_listed(project: Project) -> None:

@@ -44,6 +44,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def check_out(root: Path, folder: Path, diff: bytes | None = None) -> tuple[Path | None, str]:
+    folder.mkdir(exist_ok=True)
     return Sources(root).check_out({"commit": core_git.commit_of(root, "HEAD")}, folder, diff)
 
 
@@ -100,7 +101,6 @@ def test_an_object_that_is_not_there_is_not_fetched(root: Path, tmp_path: Path) 
     for path in (tmp_path / "marks").iterdir():
         path.unlink()
     (root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    (tmp_path / "out").mkdir()
     project, why = check_out(root, tmp_path / "out")
     assert project is None
     assert "unable to read" in why
@@ -138,7 +138,6 @@ def test_a_clean_tree_with_other_ends_of_lines_is_clean(tmp_path: Path, value: s
     commit_all(folder)
     touch_all(folder)
     assert describe_repository(folder)[0]["dirty"] is False
-    (tmp_path / "out").mkdir()
     made, _ = check_out(folder, tmp_path / "out")
     assert made is not None
     assert (made / "train.py").read_bytes() == (b"one\r\ntwo\r\n" if value == "true" else b"one\ntwo\n")
@@ -188,7 +187,6 @@ def test_a_replaced_file_is_the_one_of_the_commit(tmp_path: Path) -> None:
         git(folder, "rev-parse", "HEAD:train.py").strip(),
         git(folder, "rev-parse", "HEAD~:train.py").strip(),
     )
-    (tmp_path / "out").mkdir()
     made, _ = check_out(folder, tmp_path / "out")
     assert made is not None
     assert (made / "train.py").read_text() == "train.py\n"
@@ -218,7 +216,6 @@ def test_repositories_of_other_forms_are_read_as_git_reads_them(tmp_path: Path, 
         folder = tmp_path / "of it"
     code, _ = describe_repository(folder)
     assert (code["dirty"], code["commit"]) == (False, git(folder, "rev-parse", "HEAD").strip())
-    (tmp_path / "out").mkdir()
     made, why = check_out(folder, tmp_path / "out")
     assert why == ""
     assert made is not None

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,8 @@ def refused(folder: Path, values: dict[str, Any]) -> str | None:
     return None
 
 
-def test_the_committed_schema_is_as_rendered(update_golden: bool) -> None:  # a fixture
-    if update_golden:
-        COMMITTED.write_text(to_json(SCHEMA), "utf-8")
-    assert COMMITTED.read_text("utf-8") == to_json(SCHEMA)
+def test_the_committed_schema_is_as_rendered(golden: Callable[..., None]) -> None:
+    golden(COMMITTED, to_json(SCHEMA))
     jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_each_form_is_its_golden_file(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     form: str,
-    update_golden: bool,
+    golden: Callable[..., None],
 ) -> None:
     if form == "table":
         monkeypatch.setenv("COLUMNS", "180")
@@ -77,10 +78,7 @@ def test_each_form_is_its_golden_file(
     else:
         text = report.document(form, blocks)
     text = re.sub(r"\d{8}T\d{6,}Z-local-[0-9a-f]{8}", "<time>-local-<id>", text)  # it counts all runs of these tests
-    golden = GOLDEN / f"summary.{GOLDEN_FILES[form]}"
-    if update_golden:
-        golden.write_text(text, "utf-8")
-    assert text == golden.read_text("utf-8")
+    golden(GOLDEN / f"summary.{GOLDEN_FILES[form]}", text)
 
 
 def test_rows_for_scripts_have_the_promised_fields_and_null_for_what_is_not_there(make: Make, tmp_path: Path) -> None:

@@ -156,6 +156,7 @@ def changed(name: str, **changes: Any) -> list[RunSummary]:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another argument": ({"args": {"epochs": 2}}, "epochs differs: 1 and 2"),
+    "other hardware": ({"hardware": "Other CPU"}, "hardware differs: Toy CPU, 8 cores and Other CPU"),
     "other data": ({"same": {**PROVENANCE, "data": "e"}}, "data differs: d and e"),
     "less work": ({"trained_samples": 900}, "trained samples differs: 1,000 and 900"),
     "a disturbance": ({"disturbed": ["the machine swapped 9.0 MB/s"]},
@@ -170,6 +171,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_is_not_like_the_other_is_not_comparable(changes: dict[str, Any], why: str) -> None:
     found = verdict_of(changed("A"), changed("B", **changes))
     assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, why, 4)
+    assert to_notes([found], DETECT)[0] == f"1x1: {why}"
 
 
 def test_versions_may_differ_in_what_makes_them_versions() -> None:
