@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from runner import __version__
 from runner.cli.commands import FURTHER, MAIN
-from tests.support.projects import RUNNER, Project
+from tests.support.projects import RUNNER, Project, complete
 from tests.support.records import Make
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -79,8 +80,6 @@ def test_without_a_command_the_next_sensible_one_is_named(project: Project, make
 
 
 def test_the_version_is_said(project: Project) -> None:
-    from runner import __version__
-
     assert project.runner("--version").snapshot == f"exit 0\n--- stdout\n{__version__}\n--- stderr\n"
 
 
@@ -94,6 +93,7 @@ def test_a_bad_definition_is_one_line_with_its_place_and_nothing_is_started_or_w
 
 REPLAY = ["run", "tiny", "--on", "replay"]
 BAD_REQUESTS = [
+    (["run", "tiny", "--set", "seed=\udcff"], "--set seed=\\udcff: the value has letters that cannot be printed"),
     (["run", "tinny"], "no experiment 'tinny' in <project>/experiments; did you mean 'tiny'?"),
     (["run", "tiny", "--device", "gpu"], "--device gpu: unknown"),
     (
@@ -108,6 +108,7 @@ BAD_REQUESTS = [
     (["explain", "nowhere"], "nowhere: no run's folder, it holds no run.json: name one of results/<experiment>/"),
     (["collect", "nowhere"], "nowhere: no run's folder: it does not exist"),
     (["collect", "x" * 300], f"{'x' * 300}: "),
+    (["prepare", "nowhere"], "no family prepares the data 'nowhere' (there is no experiments/nowhere/prepare.py)"),
     (["run", "tiny", "--with", "memory=8Gi"], "--with memory=8Gi: target local has no option 'memory'; targets "),
     ([*REPLAY, "--with", "recordin=x"], "--with recordin=x: target replay has no option 'recordin'; did you mean"),
     ([*REPLAY, "--with", "recording"], "--with recording: write name=value; `runner targets replay` lists the options"),
@@ -150,14 +151,6 @@ def test_a_path_below_a_folder_that_one_may_not_enter_is_one_line(project: Proje
     done = project.runner("summarize", "shut/results")
     (project.root / "shut").chmod(0o700)
     assert (done.code, done.stderr) == (2, "error: shut/results: Permission denied\n")
-
-
-def test_an_arg_that_is_no_text_is_refused(project: Project) -> None:
-    command = [RUNNER.encode(), b"run", b"tiny", b"--set", b"seed=\xff"]
-    done = subprocess.run(command, cwd=project.root, env=project.environment(), capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"error: --set seed=\\udcff: the value has letters that cannot be printed\n"
-    assert not project.results.exists()
 
 
 def test_list_shows_what_is_good_and_names_what_is_not(project: Project) -> None:
@@ -233,7 +226,5 @@ def test_a_defect_of_ours_is_one_line_with_a_log_to_send(project: Project, tmp_p
 def test_the_folder_from_which_it_is_called_may_be_gone(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = f"cd '{gone}' && rmdir '{gone}' && exec '{RUNNER}' list"
-    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == "error: the current folder is gone: go to the project's folder\n"
+    done = complete(["/bin/sh", "-c", f"cd '{gone}' && rmdir '{gone}' && exec '{RUNNER}' list"])
+    assert (done.code, done.stderr) == (2, "error: the current folder is gone: go to the project's folder\n")

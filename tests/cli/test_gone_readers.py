@@ -30,8 +30,7 @@ def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
 def code_of(project: Project, stderr: int, *words: str) -> int:
     """The exit code of a command whose stderr is this one."""
     command = [project.command, *words]
-    with subprocess.Popen(command, cwd=project.root, env=project.environment(), stderr=stderr) as process:
-        return process.wait()
+    return subprocess.run(command, cwd=project.root, env=project.environment(), stderr=stderr, check=False).returncode
 
 
 def test_runs_go_on_and_are_recorded(project: Project, make: Make, unwritable: int) -> None:

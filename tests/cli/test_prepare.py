@@ -26,8 +26,3 @@ def test_without_words_it_lists_what_can_be_prepared(project: Project) -> None:
     listed = project.runner("prepare")
     assert listed.snapshot == "exit 0\n--- stdout\ntoys\trunner prepare toys --help\n--- stderr\n"
     assert "Usage: runner prepare" in project.runner("prepare", "--help").stdout
-
-
-def test_a_family_without_such_a_program_is_one_line(project: Project) -> None:
-    for name in ("toys", "nowhere", "../toys", "toys.ok"):
-        assert "no family prepares the data" in project.refused("prepare", name)

@@ -91,8 +91,9 @@ def test_data_that_no_family_prepares_is_one_line(project: Project, name: str, s
     with pytest.raises(RequestError) as wrong:
         load(path, project.root)
     assert str(wrong.value).partition(": ")[2] == said
-    with pytest.raises(RequestError, match="no family prepares the data"):
-        data.prepare_command(project.root, name, [])
+    for family in (name, "toys", "../line", "toys.ok"):
+        with pytest.raises(RequestError, match="no family prepares the data"):
+            data.prepare_command(project.root, family, [])
 
 
 def test_data_is_part_of_the_resolved_definition_if_it_is_said(project: Project) -> None:

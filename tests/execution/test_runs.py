@@ -97,16 +97,6 @@ def test_a_failing_cell_does_not_keep_the_others_from_being_run(project: Project
     assert "2 of 4 runs completed" in done.stderr
 
 
-def test_a_program_that_ends_well_without_its_last_event_is_incomplete(project: Project) -> None:
-    one_run(project, BEGINNING, "1x2")
-    done = project.runner("run", "tiny")
-    assert done.code == 1
-    record = project.record()
-    assert record["status"] == "incomplete"
-    assert "no run_stop from rank 0, 1" in record["reason"]
-    assert f"incomplete: {record['reason']}\n" in done.stderr
-
-
 def test_results_that_cannot_be_written_are_refused_before_anything_starts(project: Project) -> None:
     (project.root / "file").write_text("in the way")
     one_run(project, "open('started', 'w')\n" + BEGINNING + END, "1x1")

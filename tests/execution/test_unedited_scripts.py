@@ -1,11 +1,17 @@
 """Scripts that know nothing of the kit run from definitions; their stdout becomes records and rows."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runner.definitions import program
+from runner.records.schema import NodeExit, Outcome, Record
+from runner.report.formats import to_rows
+from runner.report.summarize import summarize
 from tests.support.projects import Project
+from tests.support.records import Make
 
 SCRIPT = """
 import argparse, os, sys, time
@@ -14,7 +20,6 @@ import helper
 parser = argparse.ArgumentParser()
 parser.add_argument("rounds", type=int)
 parser.add_argument("--say", default="done")
-parser.add_argument("--end", type=int, default=0)
 args = parser.parse_args()
 time.sleep(0.2)
 if os.environ["RANK"] == "0":
@@ -22,7 +27,6 @@ if os.environ["RANK"] == "0":
         print(f"round {number} of {args.rounds}: loss is {helper.loss(number)}")
     print(f"took 61.5 s for {os.environ['WORLD_SIZE']} workers, hits 94.5 percent: {args.say}")
 print("CUDA:", repr(os.environ.get("CUDA_VISIBLE_DEVICES")), file=sys.stderr)
-sys.exit(args.end)
 """
 DIALECT = r"""
 name: rounds
@@ -96,66 +100,60 @@ def test_the_runners_own_clock_is_the_time_and_the_record_is_made_again_without_
     assert own.record() == before
 
 
-@pytest.mark.slow
 def test_a_change_of_what_the_script_imports_is_other_code(own: Project) -> None:
-    define(own)
-    first = run(own)["launch"]["code"]["sources_sha256"]
+    before = program.find(own.root, PATH).sources(own.root)
     (own.root / "unrelated.py").write_text("x = 1")
+    assert program.find(own.root, PATH).sources(own.root) == before
     (own.root / "training code" / "helper.py").write_text("def loss(number):\n    return 2 / number\n")
-    own.runner("run", "tiny", "--results", "others")
-    (other,) = (own.root / "others" / "tiny").iterdir()
-    assert own.record(other)["launch"]["code"]["sources_sha256"] != first
+    assert program.find(own.root, PATH).sources(own.root) != before
 
 
-ONLY_TWO = SCRIPT.replace("range(1, args.rounds + 1)", "range(1, 3)").replace('print(f"took', 'str(f"took')
 PLACE = "raw/node0-rank0.stdout"
+ROUNDS = ["round 1 of 3: loss is 1.0", "round 2 of 3: loss is 0.5", "round 3 of 3: loss is 0.25"]
+TOOK = "took 61.5 s for 2 workers, hits 94.5 percent: done"
+
+
+def printed(folder: Path, make: Make, *lines: str, code: int = 0, **changes: Any) -> Record:
+    """The record of a run whose first rank printed these lines."""
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=62.0, exits=[NodeExit(0, code)])
+    values = {"layout": "1x2", "measure": "stated_seconds", "dialects": {"rounds.yaml": DIALECT}, **changes}
+    return make.run(folder, stdout={0: "\n".join(lines).encode()}, outcome=outcome, **values).read()
 
 
 @pytest.mark.parametrize(
-    ("script", "args", "status", "reason"),
+    ("lines", "code", "status", "reason"),
     [
-        (SCRIPT, {"end": 3}, "failed", " (node 0) exited with 3"),
-        (SCRIPT, {"say": "broken"}, "failed", f"exit code 0, yet {PLACE}:4 says that it failed"),
-        (ONLY_TWO, {}, "incomplete", f"exit code 0, yet its output ends at {PLACE}:2, before the training was done"),
+        ([*ROUNDS, TOOK], 3, "failed", "node 0 exited with 3"),
+        ([*ROUNDS, TOOK.replace("done", "broken")], 0, "failed", f"exit code 0, yet {PLACE}:4 says that it failed"),
+        (ROUNDS[:2], 0, "incomplete", f"exit code 0, yet its output ends at {PLACE}:2, before the training was done"),
     ],
     ids=["whatever it says", "it says so", "its output ends before"],
 )
 def test_a_script_that_failed_is_not_completed(
-    own: Project, script: str, args: dict[str, Any], status: str, reason: str
+    tmp_path: Path, make: Make, lines: list[str], code: int, status: str, reason: str
 ) -> None:
-    (own.root / PATH).write_text(script)
-    define(own, args={"rounds": 3, **args})
-    record = run(own)
-    assert record["status"] == status
-    assert record["reason"].endswith(reason)
-
-
-def test_a_world_size_that_was_not_started_and_a_short_time_in_whole_seconds_are_doubts(own: Project) -> None:
-    (own.root / PATH).write_text(SCRIPT.replace("{os.environ['WORLD_SIZE']}", "16").replace("61.5", "4"))
-    define(own, measure="stated_seconds")
-    coarse, world = sorted(run(own)["doubts"], key=lambda doubt: "processes" in doubt)
-    assert "whole seconds are too coarse" in coarse
-    assert world == "raw/node0-rank0.stdout:4 says that 16 processes trained, and 2 were started"
+    record = printed(tmp_path, make, *lines, code=code)
+    assert (record.status, record.reason) == (status, reason)
 
 
 @pytest.mark.parametrize(
-    ("numbers", "is_doubtful"),
-    [("range(2, 4)", True), ("(2, 4)", False), ("range(1, 3)", False)],
-    ids=["from the second", "every second", "all"],
+    ("lines", "doubts"),
+    [
+        ([*ROUNDS[1:], TOOK], [":1-2: its epochs begin with 2: it went on from a checkpoint of an earlier run"]),
+        ([ROUNDS[1], ROUNDS[2].replace("3 of", "4 of"), TOOK], []),
+        (
+            [*ROUNDS, TOOK.replace("61.5 s for 2", "4 s for 16")],
+            [
+                ":4: 4 s: whole seconds are too coarse for a time so short",
+                ":4 says that 16 processes trained, and 2 were started",
+            ],
+        ),
+    ],
+    ids=["from the second epoch", "every second epoch", "a short time, and a world size that was not started"],
 )
-def test_a_run_that_goes_on_from_a_checkpoint_is_doubtful(own: Project, numbers: str, is_doubtful: bool) -> None:
-    (own.root / PATH).write_text(SCRIPT.replace("range(1, args.rounds + 1)", numbers))
-    define(own)
-    doubts = run(own).get("doubts", [])
-    said = "raw/node0-rank0.stdout:1-2: its epochs begin with 2: it went on from a checkpoint of an earlier run"
-    assert doubts == ([said] if is_doubtful else [])
-
-
-def test_a_program_of_the_kit_that_prints_no_event_is_told_of_dialects(own: Project) -> None:
-    define(own, dialect=None)
-    record = run(own)
-    assert record["status"] == "incomplete"
-    assert "name one in its definition" in record["reason"]
+def test_what_a_script_prints_may_be_doubtful(tmp_path: Path, make: Make, lines: list[str], doubts: list[str]) -> None:
+    record = printed(tmp_path, make, *lines)
+    assert (record.status, record.doubts) == ("completed", [f"{PLACE}{doubt}" for doubt in doubts])
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -186,19 +184,16 @@ def test_another_module_of_the_project_is_a_program_too(own: Project) -> None:
     assert run(own)["launch"]["argv"][0][:3] == ["torchrun", "-m", "ours.train"]
 
 
-@pytest.mark.slow
-def test_a_claim_needs_accuracies_that_agree_also_if_nobody_counted_the_samples(own: Project) -> None:
-    worse = "{94.5 if os.environ['WORLD_SIZE'] == '1' else 93.5}"
-    (own.root / PATH).write_text(SCRIPT.replace("94.5", worse))
-    define(own, measure="stated_seconds", matrix={"layout": ["1x1", "1x2"]}, repeat=3)
-    own.runner("run", "tiny", "--device", "cpu")
-    [_, row] = json.loads(own.runner("summarize", "results", "--format", "json").stdout)
+def test_a_claim_needs_accuracies_that_agree_also_if_nobody_counted_the_samples(tmp_path: Path, make: Make) -> None:
+    for _ in range(3):
+        printed(tmp_path, make, *ROUNDS, TOOK.replace("for 2", "for 1"), layout="1x1")
+        printed(tmp_path, make, *ROUNDS, TOOK.replace("94.5", "93.5"))
+    [_, row] = to_rows(summarize(tmp_path)[0])
     assert row["claimed"] == "accuracy differs: 93.50% against 94.50%"
 
 
-def test_the_number_of_samples_of_an_accuracy_is_kept(project: Project) -> None:
-    (project.root / "train.py").write_text("print('Test set: Average loss: 0.0469, Accuracy: 357/360 (98%)')\n")
-    define(project, program="train.py", dialect="pytorch-mnist", args=None)
-    record = run(project)
-    assert record["facts"] == {"eval_samples": 360}
-    assert record["metrics"]["final_accuracy"] == pytest.approx(357 / 360)
+def test_the_number_of_samples_of_an_accuracy_is_kept(tmp_path: Path, make: Make) -> None:
+    said = "Test set: Average loss: 0.0469, Accuracy: 357/360 (98%)"
+    record = printed(tmp_path, make, said, dialects={"pytorch-mnist": ""})
+    assert record.facts == {"eval_samples": 360}
+    assert record.metrics["final_accuracy"] == pytest.approx(357 / 360)

@@ -56,10 +56,6 @@ def test_the_words_of_an_epoch_do_not_end_a_run_when_they_are_said_for_the_first
     assert read(f"Epoch 1/10, Loss: 0.6\n{words}\n")["status"] == "truncated"
 
 
-def test_words_that_name_an_epoch_do_not_end_a_run_of_which_nobody_knows_how_many_it_has() -> None:
-    assert read("epoch: 1, loss: 0.6\nEpoch 1 training completed.\n")["status"] is None
-
-
 def test_a_run_that_stops_early_and_says_so_once_is_completed() -> None:
     text = (
         "Epoch 1/10, Loss: 0.6\nSaved model to a.pt\nEpoch 2/10, Loss: 0.7\nSaved model to a.pt\nTraining finished.\n"

@@ -110,6 +110,11 @@ def test_a_missing_event_of_one_rank_is_not_made_up_for_by_another(tmp_path: Pat
     assert record.events == {"seen": 6, "expected": 7, "malformed": 0}
 
 
+def test_a_program_that_ends_well_without_its_last_event_is_incomplete(tmp_path: Path, make: Make) -> None:
+    record = collected(tmp_path, make, {rank: told("run_start", rank=rank, seq=0) for rank in range(2)}, "1x2")
+    assert (record.status, record.reason) == ("incomplete", "exit code 0, yet no run_stop from rank 0, 1")
+
+
 def test_ranks_that_call_themselves_alike_are_noticed(tmp_path: Path, make: Make) -> None:
     assert collected(tmp_path, make, dict.fromkeys((0, 1), make.lines(0, 1.0)), "1x2").status == "incomplete"
 
