@@ -92,6 +92,7 @@ def test_a_bad_definition_is_one_line_with_its_place_and_nothing_is_started_or_w
 
 
 REPLAY = ["run", "tiny", "--on", "replay"]
+NODE = ["node", "tiny", "--device", "cpu", "--layout", "1x2"]
 BAD_REQUESTS = [
     (["run", "tiny", "--set", "seed=\udcff"], "--set seed=\\udcff: the value has letters that cannot be printed"),
     (["run", "tinny"], "no experiment 'tinny' in <project>/experiments; did you mean 'tiny'?"),
@@ -108,6 +109,9 @@ BAD_REQUESTS = [
     (["explain", "nowhere"], "nowhere: no run's folder, it holds no run.json: name one of results/<experiment>/"),
     (["collect", "nowhere"], "nowhere: no run's folder: it does not exist"),
     (["collect", "x" * 300], f"{'x' * 300}: "),
+    ([*NODE, "--", "epochs=2"], "ARGS: 'epochs=2' is no arg"),
+    ([*NODE, "--results", "experiments", "--node", "1"], "--node 1: layout 1x2 has the nodes 0 to 0"),
+    ([*NODE, "--results", "nowhere"], "nowhere: No such file or directory: make the folder"),
     (["prepare", "nowhere"], "no family prepares the data 'nowhere' (there is no experiments/nowhere/prepare.py)"),
     (["run", "tiny", "--with", "memory=8Gi"], "--with memory=8Gi: target local has no option 'memory'; targets "),
     ([*REPLAY, "--with", "recordin=x"], "--with recordin=x: target replay has no option 'recordin'; did you mean"),

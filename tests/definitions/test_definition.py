@@ -140,11 +140,7 @@ SHAPES = [
     ("skip:\n", "skip:\n" + "  - {layout: 1x1, why: x}\n" * 100, "10: 'skip' has 101 entries; 100 are the most"),
     ("repeat: 5", "repeat: true", "14: 'repeat' has to be a whole number from 1 to 1000, not True"),
     ("repeat: 5", "repeat: 1001", "14: 'repeat' has to be a whole number from 1 to 1000, not 1001"),
-    (
-        "12.5",
-        "1e9",
-        "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most",
-    ),
+    ("12.5", "1e9", "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most"),
     ("repeat: 5", "patience_seconds: 0", "14: 'patience_seconds' has to be a number of seconds above 0"),
     (FULL.partition("  rows:")[2], " []\n", "18: 'published' needs 'rows': a list of mappings"),
 ]

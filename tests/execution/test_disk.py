@@ -9,16 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.execution.disk import describe_error, what_is_lost
-from tests.support.launches import (
-    BEGINNING,
-    END,
-    WAIT,
-    ended,
-    nothing_is_left_of,
-    one_run,
-    until,
-    words_are_printed,
-)
+from tests.support.launches import BEGINNING, END, WAIT, ended, nothing_is_left_of, one_run, until, words_are_printed
 from tests.support.projects import RUNNER, Ended, Project, complete
 
 pytestmark = pytest.mark.real_processes

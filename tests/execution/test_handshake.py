@@ -106,8 +106,7 @@ def test_a_node_0_that_does_not_answer_is_named_with_its_place(port: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("number", "work", "why"),
-    [(1, "other", "node 1 has another experiment"), (7, "work", "waits for node 1")],
+    ("number", "work", "why"), [(1, "other", "node 1 has another experiment"), (7, "work", "waits for node 1")]
 )
 def test_a_node_that_does_not_belong_is_refused_and_others_agree(port: int, number: int, work: str, why: str) -> None:
     said: list[str] = []

@@ -17,12 +17,10 @@ from tests.support.projects import Project
 
 pytestmark = pytest.mark.real_processes
 
-NODE = ("node", "tiny", "--device", "cpu")
-
 
 def by_hand(project: Project, *words: str) -> subprocess.Popen[str]:
     project.results.mkdir(exist_ok=True)
-    return project.start(*NODE, *words)
+    return project.start("node", "tiny", "--device", "cpu", *words)
 
 
 def collected(project: Project) -> dict[str, Any]:
@@ -134,19 +132,6 @@ def test_a_node_that_is_ended_is_known_to_have_been(project: Project, number: si
     record = project.record()
     assert record["status"] == status
     assert record["events"]["seen"] == 4
-
-
-def test_what_makes_no_sense_is_refused_in_one_line(project: Project) -> None:
-    project.define()
-    for words, why in (
-        (("--", "epochs=2"), "ARGS: 'epochs=2' is no arg"),
-        (("--node", "1"), "--node 1: layout 1x2 has the nodes 0 to 0"),
-        (("--results", "nowhere"), "nowhere: No such file or directory: make the folder"),
-    ):
-        code, stderr = ended(by_hand(project, "--layout", "1x2", *words))
-        assert (code, len(stderr.splitlines())) == (2, 1)
-        assert why in stderr
-    assert not project.runs()
 
 
 def test_an_interface_is_chosen_only_where_no_person_did_and_the_master_is_another_machine() -> None:

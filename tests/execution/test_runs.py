@@ -2,15 +2,7 @@
 
 import json
 
-from tests.support.launches import (
-    BEGINNING,
-    END,
-    GLOO,
-    GLOO_TOLD,
-    indented,
-    nothing_is_left_of,
-    one_run,
-)
+from tests.support.launches import BEGINNING, END, GLOO, GLOO_TOLD, indented, nothing_is_left_of, one_run
 from tests.support.projects import Project
 
 STALE = {"WORLD_SIZE": "9", "RANK": "5", "PET_NNODES": "3", "PET_STANDALONE": "", "MASTER_PORT": "1"}

@@ -19,15 +19,7 @@ from runner.execution.supervise import follow
 from runner.targets.base import Handle
 from tests.support.held_clock import HeldClock
 from tests.support.held_runs import run_here
-from tests.support.launches import (
-    BEGINNING,
-    WAIT,
-    nothing_is_left_of,
-    one_run,
-    processes_of,
-    until,
-    words_are_printed,
-)
+from tests.support.launches import BEGINNING, WAIT, nothing_is_left_of, one_run, processes_of, until, words_are_printed
 from tests.support.processes import end
 from tests.support.projects import Project
 from tests.support.records import Make

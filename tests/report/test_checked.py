@@ -31,9 +31,7 @@ def test_the_newest_verdict_is_named_with_its_mistakes_and_whether_it_is_of_the_
     name, code, program = scaling
     assert said(results) == []
     keep(results, name, 2, Check("differs", code, program, {}, ["train.py:3: overlap", "train.py:9: leak"]))
-    assert said(results) == [
-        "1x2: checked: another training than one process: train.py:3: overlap; train.py:9: leak",
-    ]
+    assert said(results) == ["1x2: checked: another training than one process: train.py:3: overlap; train.py:9: leak"]
     keep(results, name, 2, Check("same", code, program))
     keep(results, name, 3, Check("unknown", code, program))
     assert said(results) == ["1x2: checked: same training"]

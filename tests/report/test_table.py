@@ -1,7 +1,6 @@
 """The table on a terminal: 100 columns hold it for every definition of the project, and nothing of it is lost."""
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,10 @@ from runner.report.fit import fit
 from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
 from runner.report.table import Grid, Table, to_table
+from tests.support.projects import ROOT
 from tests.support.summaries import base, block, pair
 from tests.support.summaries import run as summary
 
-ROOT = Path(__file__).resolve().parents[2]
 PATHS = {path.stem: path for path in files(ROOT)}
 NAMES = list(PATHS)
 HARDWARE = {"cpu": "Intel(R) Xeon(R) Platinum 8480+ Processor, 112 cores", "cuda": "NVIDIA A100-SXM4-80GB"}

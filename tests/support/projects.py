@@ -118,10 +118,7 @@ class Project:
         return {**os.environ, **self.env, **(extra or {})}
 
     def runner(
-        self,
-        *words: str | Path,
-        env: dict[str, str] | None = None,
-        only_env: dict[str, str] | None = None,
+        self, *words: str | Path, env: dict[str, str] | None = None, only_env: dict[str, str] | None = None
     ) -> Ended:
         environment = self.environment(env) if only_env is None else only_env
         return complete([self.command, *map(str, words)], self.root, environment)
