@@ -53,12 +53,9 @@ def worktree(root: Path, folder: Path) -> None:
         project = trees.add(head(root))
         assert (project / "train.py").read_text() == "train.py\n"
         assert describe_repository(project)[0]["commit"] == head(root)
-        assert trees.notes == [f"{head(root)[:12]}: as committed, since no filter is run: {listed()}"]
+        listed = ".gitmodules, data.y, requirements.lock, ... (5 in all)"
+        assert trees.notes == [f"{head(root)[:12]}: as committed, since no filter is run: {listed}"]
     assert folder.is_dir()
-
-
-def listed() -> str:
-    return ".gitmodules, data.y, requirements.lock, ... (5 in all)"
 
 
 def head(root: Path) -> str:

@@ -21,13 +21,6 @@ TAGGED = st.builds(
 )
 
 
-def complaint(text: str) -> str:
-    with pytest.raises(RequestError) as caught:
-        yamlfile.parse(text, "x.yaml")
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 @given(st.one_of(st.text(), YAML_ISH, TAGGED, st.tuples(YAML_ISH, TAGGED).map("\n".join)))
 def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
     try:
@@ -82,9 +75,12 @@ def test_every_key_and_item_has_its_line() -> None:
     ],
 )
 def test_what_is_no_plain_data_is_refused_at_its_line(text: str, line: int, words: str) -> None:
-    said = complaint(text)
+    with pytest.raises(RequestError) as caught:
+        yamlfile.parse(text, "x.yaml")
+    said = str(caught.value)
     assert said.startswith(f"x.yaml:{line}: ")
     assert words in said
+    assert "\n" not in said
 
 
 def test_a_file_that_is_not_utf8_is_refused_at_its_line(tmp_path: Path) -> None:

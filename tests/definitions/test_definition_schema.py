@@ -38,17 +38,6 @@ GOOD = {
 }
 
 
-def refused(folder: Path, values: dict[str, Any]) -> str | None:
-    """Load a definition by its own checks, with this project's programs; return what they say."""
-    path = folder / "tiny.yaml"
-    path.write_text(json.dumps(values))
-    try:
-        load(path, ROOT)
-    except RequestError as error:
-        return str(error)
-    return None
-
-
 def test_the_committed_schema_is_as_rendered(golden: Callable[..., None]) -> None:
     golden(COMMITTED, to_json(SCHEMA))
     jsonschema.Draft7Validator.check_schema(SCHEMA)
@@ -78,8 +67,11 @@ VALUES = st.recursive(
 def test_what_the_checks_accept_the_schema_accepts(
     tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]
 ) -> None:
-    values = {**GOOD, **changes}
-    said = refused(tmp_path_factory.getbasetemp(), values)
-    assert changes or not said
-    if said is None:
+    values, path = {**GOOD, **changes}, tmp_path_factory.getbasetemp() / "tiny.yaml"
+    path.write_text(json.dumps(values))
+    try:
+        load(path, ROOT)
+    except RequestError:
+        assert changes
+    else:
         jsonschema.validate(values, SCHEMA)

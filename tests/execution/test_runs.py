@@ -2,7 +2,7 @@
 
 import json
 
-from tests.support.launches import BEGINNING, END, GLOO, GLOO_TOLD, indented, nothing_is_left_of, one_run
+from tests.support.launches import BEGINNING, END, GLOO, GLOO_TOLD, nothing_is_left_of, one_run
 from tests.support.projects import Project
 
 STALE = {"WORLD_SIZE": "9", "RANK": "5", "PET_NNODES": "3", "PET_STANDALONE": "", "MASTER_PORT": "1"}
@@ -53,7 +53,8 @@ def test_a_completed_run_keeps_every_rank_s_output_byte_for_byte(project: Projec
 
 def test_the_rank_that_was_killed_first_is_named_and_further_repeats_are_not_run(project: Project) -> None:
     killed = GLOO.replace("DIE", "os.kill(os.getpid(), signal.SIGKILL)")
-    one_run(project, BEGINNING + GLOO_TOLD.replace("GLOO", indented(killed)) + END, "1x2", repeat=2)
+    told = GLOO_TOLD.replace("GLOO", killed.strip().replace("\n", "\n    "))
+    one_run(project, BEGINNING + told + END, "1x2", repeat=2)
     done = project.runner("run", "tiny")
     assert done.code == 1
     record = project.record()

@@ -15,11 +15,6 @@ LAUNCHERS = {"compose", "kubectl", "mpirun", "torchrun"}
 LOGS = sorted((Path(__file__).parent / "logs").glob("*.log"))
 
 
-def truth_of(path: Path) -> dict[str, Any]:
-    truth: dict[str, Any] = json.loads(path.with_suffix(".json").read_text("utf-8"))["truth"]
-    return truth
-
-
 def said(data: bytes) -> dict[str, Any]:
     parts = [data[at : at + 1_000] for at in range(0, len(data), 1_000)]
     return summary("-", read_stream(lambda _: parts.pop(0) if parts else b""))
@@ -33,7 +28,8 @@ def without_prefixes(found: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_a_log_says_exactly_its_truth(path: Path) -> None:
-    truth, found = truth_of(path), summary(path.stem, read_log(path))
+    truth = json.loads(path.with_suffix(".json").read_text("utf-8"))["truth"]
+    found = summary(path.stem, read_log(path))
     assert set(truth) == set(FIELDS)
     for field, wanted in truth.items():
         is_part = isinstance(wanted, dict) and found[field]

@@ -26,10 +26,9 @@ SLOW_LOADER = {"data": 0.5, "compute": 0.4, "communication": 0.1, "straggler": 0
 SLOW = {"data": 0.02, "compute": 0.88, "communication": 0.1, "straggler": 0.0, "other": 0.0}
 EXCHANGING = {"data": 0.0, "compute": 0.2, "communication": 0.79, "straggler": 0.01, "other": 0.0}
 ALONE = {"data": 0.01, "compute": 0.93, "communication": 0.05, "straggler": 0.01, "other": 0.0}
-Told = dict[str, float]
 
 
-def told(parts: Told, **shares: float) -> dict[str, float]:
+def told(parts: dict[str, float], **shares: float) -> dict[str, float]:
     """What a rank reports of an epoch of 10 s."""
     extra = {"slowest_share": 0.5, "cpu_share": 0.8, **shares}
     return {**{f"{part}_seconds": 10 * share for part, share in parts.items()}, **extra}

@@ -61,10 +61,6 @@ OWN_TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
 """One of the command itself; those that programs and torchrun print are shown indented."""
 
 
-def indented(text: str) -> str:
-    return text.strip().replace("\n", "\n    ")
-
-
 def processes_of(run: str) -> list[Seen]:
     """Every process that carries the run's id in its environment."""
     return seen(lambda environ: environ.get("KIT_RUN_ID") == run)

@@ -273,15 +273,10 @@ def notes_after(seconds: float, run: Watch, held: HeldClock) -> list[str]:
     return list(run.notes())
 
 
-def trained(run: Watch) -> None:
-    """Each rank begins an epoch."""
-    for number in (0, 1):
-        run.take(Line(number, 0, b""), Event(0, "epoch_start", metadata={"rank": number, "epoch_num": 2}))
-
-
 def test_a_silent_run_goes_on_if_no_patience_was_agreed_and_the_stack_is_shown(held_clock: HeldClock) -> None:
     run = Watch(Silent(rank(0, ALL_REDUCE), rank(1, LOADER)), TWO, None)
-    trained(run)
+    for number in (0, 1):
+        run.take(Line(number, 0, b""), Event(0, "epoch_start", metadata={"rank": number, "epoch_num": 2}))
     assert notes_after(watch.PATIENCE_SECONDS, run, held_clock) == []
     assert notes_after(1, run, held_clock) == [
         "no rank was heard of for 121 s: rank 1 (node 1) is at me/data.py:12 in fetch",
