@@ -13,6 +13,7 @@ import pytest
 
 from runner import __version__
 from runner.cli.commands import FURTHER, MAIN
+from runner.cli.next_step import next_step
 from tests.support.projects import RUNNER, Project, complete
 from tests.support.records import Make
 
@@ -44,12 +45,14 @@ def test_without_a_command_the_help_is_shown(project: Project) -> None:
         assert project.runner(command, "--help").code == 0
 
 
-def test_without_a_command_the_next_sensible_one_is_named(project: Project, make: Make) -> None:
+def test_without_a_command_the_next_sensible_one_is_named(
+    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def following() -> str:
-        shown = project.runner()
-        assert (shown.code, shown.stderr) == (0, "")
-        return shown.stdout.partition("\nNext: ")[2].partition("    ")[0]
+        return next_step(project.root).partition("    ")[0]
 
+    monkeypatch.chdir(project.root)
+    assert project.runner().stdout.endswith(f"\nNext: {next_step(project.root)}\n")
     (project.root / "runner.toml").unlink()
     assert following().startswith("no training script here (none of 3 Python files trains")
     for name in ("train.py", "other.py"):
