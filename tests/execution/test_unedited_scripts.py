@@ -116,7 +116,7 @@ TOOK = "took 61.5 s for 2 workers, hits 94.5 percent: done"
 def printed(folder: Path, make: Make, *lines: str, code: int = 0, **changes: Any) -> Record:
     """The record of a run whose first rank printed these lines."""
     outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=62.0, exits=[NodeExit(0, code)])
-    values = {"layout": "1x2", "measure": "stated_seconds", "dialects": {"rounds.yaml": DIALECT}, **changes}
+    values: dict[str, Any] = {"layout": "1x2", "measure": "stated_seconds", "dialects": {"own": DIALECT}, **changes}
     return make.run(folder, stdout={0: "\n".join(lines).encode()}, outcome=outcome, **values).read()
 
 

@@ -153,10 +153,9 @@ def failure(
     layout = Layout.parse(launch.layout)
     folder = begin(place, launch, "", "")
     for rank, text in stderr.items():
-        node = 0 if rank < layout.processes[0] else 1
-        (folder.raw / f"node{node}-rank{rank}.stderr").write_text(text)
+        (folder.raw / f"node{layout.node_of(rank)}-rank{rank}.stderr").write_text(text)
     for node in range(layout.nodes):
-        own = [child for child in children if (child[0] >= layout.processes[0]) == bool(node)]
+        own = [child for child in children if layout.node_of(child[0]) == node]
         text = "".join(CHILD_ERROR.format(first=0, rank=rank, code=code, time=time) for rank, code, time in own)
         folder.agent(node).write_text(text or "the agent's own last words\n")
     outcome = Outcome(ended=ENDED, wall_seconds=1.0, exits=exits)

@@ -95,20 +95,19 @@ APART = {
 @pytest.mark.parametrize(("first", "second"), CONFOUNDED.values(), ids=CONFOUNDED)
 def test_a_cell_on_machines_of_its_own_is_not_told_apart_from_them(first: list[Any], second: list[Any]) -> None:
     for sides in ((first, second), (second, first)):
-        assert "the machine may make the difference: " in str(on(*sides).claimed)
+        assert "the machine may make the difference: " in str(row(on(*sides)).claimed)
 
 
 @pytest.mark.parametrize(("first", "second"), APART.values(), ids=APART)
 def test_repeats_that_a_cluster_has_spread_over_equal_machines_are_claimed(first: list[Any], second: list[Any]) -> None:
     for sides in ((first, second), (second, first)):
-        assert on(*sides).claimed is True
+        assert row(on(*sides)).claimed is True
 
 
-def on(first: list[Any], second: list[Any], times: tuple[Any, Any] = (ONE, TWO)) -> Any:
-    """The row of runs that were made on these machines."""
+def on(first: list[Any], second: list[Any], times: tuple[Any, Any] = (ONE, TWO)) -> list[RunSummary]:
+    """Runs of one process and of two that were made on these machines."""
     ones = [run(seconds, machines=where) for seconds, where in zip(times[0], first, strict=True)]
-    twos = [run(seconds, "1x2", 2, machines=where) for seconds, where in zip(times[1], second, strict=True)]
-    return row(ones + twos)
+    return ones + [run(seconds, "1x2", 2, machines=where) for seconds, where in zip(times[1], second, strict=True)]
 
 
 @pytest.mark.parametrize(("repeats", "pool"), [(3, 2), (3, 100), (10, 4)])
@@ -120,14 +119,13 @@ def test_machines_that_differ_by_a_tenth_seldom_make_a_false_claim(repeats: int,
         places = [[chance.randrange(pool) for _ in range(repeats)] for _ in "ab"]
         times = [[10 * speed[place] * math.exp(chance.gauss(0, 0.02)) for place in side] for side in places]
         machines = [[[(f"boot-{place}", str(place))] for place in side] for side in places]
-        claims += on(*machines, (times[0], times[1])).claimed is True
+        claims += row(on(*machines, (times[0], times[1]))).claimed is True
     assert claims / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
 
 
 def test_a_claim_over_several_machines_says_so() -> None:
-    runs = [run(seconds, machines=where) for seconds, where in zip(ONE, (A, B, C), strict=True)]
-    runs += [run(seconds, "1x2", 2, machines=where) for seconds, where in zip(TWO, (C, A, B), strict=True)]
-    assert "made on 3 machines of one kind, or starts of fewer, the baseline included: 1x2" in notes_of(block(runs))
+    said = notes_of(block(on([A, B, C], [C, A, B])))
+    assert "made on 3 machines of one kind, or starts of fewer, the baseline included: 1x2" in said
     assert not [note for note in notes_of(block(base() + pair())) if "machines" in note]
 
 

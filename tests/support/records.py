@@ -118,9 +118,8 @@ def make_run(
     layout = Layout.parse(launch.layout)
     folder = begin(results, launch, "{}", "")
     for rank in range(layout.world_size):
-        node = max(node for node in range(layout.nodes) if layout.first_rank(node) <= rank)
         text = make_lines(rank, seconds, accuracy, **start) if stdout is None else stdout.get(rank, b"")
-        (folder.raw / f"node{node}-rank{rank}.stdout").write_bytes(text)
+        (folder.raw / f"node{layout.node_of(rank)}-rank{rank}.stdout").write_bytes(text)
     exits = [NodeExit(node, 0) for node in range(layout.nodes)]
     outcome = outcome or Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=seconds + 2, exits=exits)
     folder.keep_outcome(outcome)
