@@ -7,6 +7,9 @@ import pytest
 from tests.support.logs import read_text
 
 
+LOSS = "epoch {e} loss {l}"
+
+
 def read(*lines: str) -> dict[str, Any]:
     return read_text("".join(f"{line}\n" for line in lines))
 
@@ -51,6 +54,12 @@ def test_names_beside_numbers_are_read_in_any_order_and_form(line: str) -> None:
         (["Eval begin...", "step 10/30 - loss: 0.9", "step 20/30 - loss: 0.7", "step 30/30 - loss: 0.6"], None, None),
         (["step 10 loss 0.9", "step 20 loss 0.8", "Evaluate", "step 30 loss 0.7", "step 40 loss 0.6"], 0.6, None),
         (["epoch 1 train_loss 0.9 val_loss 0.8", "epoch 2 train_loss -nan val_loss NAN"], None, None),
+        # A loss below a heading is what the heading says.
+        ([*epochs(LOSS), "Evaluation results:", "  Loss: 0.25", "  Accuracy: 91.5%"], 0.61, 91.5),
+        ([*epochs(LOSS), "Validating", "please wait", "  Loss: 0.25"], 0.61, None),
+        # An accuracy in a line of the training is no evaluation, and of a part of a validation nothing is taken.
+        (epochs("epoch {e} loss {l} acc {v}"), 0.61, None),
+        ([*epochs(LOSS), "| epoch 3 | valid | 10 / 90 | loss=0.4", "epoch 3 [10/90] val_loss 0.4"], 0.61, None),
     ],
 )  # fmt: skip
 def test_figures_of_evaluations_and_places_are_told_from_those_of_the_training(
@@ -131,21 +140,6 @@ def test_options_code_names_of_files_and_what_may_mean_several_things_are_no_fig
     assert figures(*lines)[0] in (None, [1, 2, 3])
     if "loss" not in " ".join(lines):
         assert figures(*lines)[0] is None
-
-
-def test_a_loss_below_a_heading_is_what_the_heading_says() -> None:
-    lines = epochs("epoch {e} loss {l}")
-    assert figures(*lines, "Evaluation results:", "  Loss: 0.25", "  Accuracy: 91.5%")[1:] == (0.61, 91.5)
-    assert figures(*lines, "Validating", "please wait", "  Loss: 0.25")[1:] == (0.61, None)
-
-
-def test_an_accuracy_in_a_line_of_the_training_is_no_evaluation() -> None:
-    assert figures(*epochs("epoch {e} loss {l} acc {v}")) == ([1, 2, 3], 0.61, None)
-
-
-def test_of_a_part_of_a_validation_nothing_is_taken() -> None:
-    lines = epochs("epoch {e} loss {l}")
-    assert figures(*lines, "| epoch 3 | valid | 10 / 90 | loss=0.4", "epoch 3 [10/90] val_loss 0.4")[2] is None
 
 
 def test_what_belongs_to_several_trainings_is_left_out_with_a_note() -> None:
