@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.logs import read_text
 
-
 LOSS = "epoch {e} loss {l}"
 
 

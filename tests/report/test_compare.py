@@ -82,6 +82,9 @@ REFUSED = {
     "too few here": (base(), pair(TWO[:2]), "n = 2, needs 3 on both sides"),
     "a failed run here": (base(), [*pair(), run(None, "1x2", 2, status="failed")], "1 of 4 runs of 1x2 not complete"),
     "a failed run there": ([*base(), run(None, status="timed_out")], pair(), "1 of 4 runs of 1x1 not complete"),
+    "a run that failed before its hardware was known": (
+        base(), [*pair(), run(None, "1x2", 2, status="failed", hardware="unknown")], "1 of 4 runs of 1x2 not complete"
+    ),
     "no time": (base(), [*pair(), run(None, "1x2", 2)], "1 of 4 runs of 1x2 not complete"),
     "no complete run": (base(), pair([None] * 3, status="failed"), "no complete run"),
     "no baseline": ([], pair(), "no complete run of its baseline to compare with"),
@@ -212,11 +215,6 @@ def test_repeats_with_other_arguments_of_their_program_are_no_repeats() -> None:
     runs = base(**overlap) + changed(pair(**overlap), own_args={"overlap": 2})
     assert row(runs).claimed == "overlap differs: 1 and 2"
     assert row(base(**overlap) + pair(**overlap)).claimed is True
-
-
-def test_a_run_that_failed_before_its_hardware_was_known_is_a_repeat_of_its_cell() -> None:
-    failed = run(None, "1x2", 2, status="failed", hardware="unknown")
-    assert row([*base(), *pair(), failed]).claimed == "1 of 4 runs of 1x2 not complete"
 
 
 def test_every_run_that_is_not_complete_has_a_note() -> None:
