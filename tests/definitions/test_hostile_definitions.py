@@ -1,11 +1,8 @@
 """A definition from a stranger: whatever it is, it is refused in one line, soon and within bounds."""
 
-import contextlib
 import json
 import math
 import os
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from runner.core.layout import LARGEST_WORLD, Layout
 from runner.definitions import experiment, program
 from runner.definitions.axes import MOST_CELLS
 from runner.definitions.plan import MOST_RUNS, make_plan
+from tests.support.patience import quick
 from tests.support.projects import Project
 
 OK = """
@@ -28,14 +26,6 @@ parser.add_argument("--note")
 @pytest.fixture(autouse=True)
 def _program(project: Project) -> None:
     project.program("toys.ok", OK)
-
-
-@contextlib.contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """Measure this thread's own time: other processes share the machine."""
-    began = time.thread_time()
-    yield
-    assert time.thread_time() - began < seconds
 
 
 def refusal(path: Path, project: Project) -> str:
@@ -78,7 +68,7 @@ def test_a_matrix_that_is_too_large_is_refused_before_a_cell_is_built(project: P
     axes = {f"a{number}": list(range(1000)) for number in range(round(math.log(size, 1000)))}
     axes |= {"more": list(range(size // 1000 ** len(axes)))} if size > 1000 ** len(axes) else {}
     path = project.define(matrix={"layout": ["1x1"], **axes})
-    with within(2):
+    with quick(2):
         said = refusal(path, project)
     assert f"the matrix has {size:,} cells (" in said
     assert f"{MOST_CELLS:,} are the most: split the experiment" in said
@@ -97,7 +87,7 @@ def test_the_largest_matrix_is_planned_soon(project: Project) -> None:
     rows = [{"steps": 9_000 + number, "hardware": "1x A100", "train_seconds": 1} for number in range(200)]
     path = project.define(matrix={"layout": ["1x1"], "steps": list(range(10_000))}, skip=skip, published={
         "source": "s", "rows": rows})  # fmt: skip
-    with within(4):
+    with quick(4):
         tiny = experiment.load(path, project.root)
         made = make_plan(tiny, device="cpu", only=["steps=" + ",".join(map(str, range(5_000)))])
     assert len(made.cells) == 4_900
@@ -121,7 +111,7 @@ def test_the_largest_matrix_is_planned_soon(project: Project) -> None:
 )
 def test_a_yaml_file_that_takes_too_long_is_refused_soon(project: Project, text: str, said: str) -> None:
     path = project.define(text)
-    with within(3):
+    with quick(3):
         assert said in refusal(path, project)
 
 
@@ -129,7 +119,7 @@ def test_a_long_word_is_compared_with_others_soon(project: Project) -> None:
     word = "".join(chr(0x4E00 + number % 20_000) for number in range(6_000))
     path = project.define(matrix={"layout": ["1x1"], "note": [word[number:] for number in range(4)]}, baseline={
         "note": word[::-1]})  # fmt: skip
-    with within(2):
+    with quick(2):
         assert "matches no cell" in refusal(path, project)
 
 
@@ -149,7 +139,7 @@ def test_every_value_is_bounded(project: Project, changes: dict[str, Any], said:
 
 def test_a_layout_of_the_largest_world_is_looked_through_soon() -> None:
     layout = Layout.parse(f"{LARGEST_WORLD}x1")
-    with within(2):
+    with quick(2):
         assert [layout.first_rank(node) for node in range(layout.nodes)] == list(range(LARGEST_WORLD))
         assert [layout.node_of(rank) for rank in range(layout.world_size)] == list(range(LARGEST_WORLD))
 

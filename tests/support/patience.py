@@ -44,6 +44,14 @@ def within(seconds: float) -> Iterator[None]:
     assert took < bound, f"it took {took:.1f} s, and {seconds:g} s are promised: {bound:.1f} s on this machine"
 
 
+@contextmanager
+def quick(seconds: float) -> Iterator[None]:
+    """Fail if a block takes longer than this of the processor, which others share."""
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
 @cache
 def _measured() -> tuple[float, float]:
     """Return how many times slower than usual this machine was by the wall's clock, and by the processor's."""
