@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from typing import ClassVar
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.parent import die_with_parent
-from runner.core.ports import free_port
+from runner.core.ports import held_port
 from runner.core.text import one_line
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
@@ -64,9 +65,10 @@ class Local(Target[LaunchSpec]):
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
         """Choose a port; the agents are started when the lines are asked for, so that a stop finds them."""
-        port = {"PET_MASTER_PORT": str(free_port())}
+        held = held_port()
+        port = {"PET_MASTER_PORT": str(held.getsockname()[1])}
         nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(spec.nodes)}
-        return LocalHandle(nodes, spec.cwd, folder, folder.path.name)
+        return LocalHandle(nodes, spec.cwd, folder, folder.path.name, held)
 
     def cleanup(self, folder: RunFolder) -> None:
         """End the processes that carry the run's mark and have no runner."""
@@ -78,10 +80,12 @@ class LocalHandle(WorkersHandle):
 
     nodes: Sequence[_Agent]
 
-    def __init__(self, nodes: dict[int, NodeSpec], cwd: str, folder: RunFolder, mark: str) -> None:
+    def __init__(
+        self, nodes: dict[int, NodeSpec], cwd: str, folder: RunFolder, mark: str, held: socket.socket | None = None
+    ) -> None:
         agents = [_Agent(number, spec) for number, spec in nodes.items()]
         super().__init__(folder, agents, [spec.processes for spec in nodes.values()])
-        self._cwd, self._mark = cwd, mark
+        self._cwd, self._mark, self._held = cwd, mark, held
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Look at the processes with the run's mark; each belongs to the node of its environment."""
@@ -101,7 +105,7 @@ class LocalHandle(WorkersHandle):
         for agent in self.nodes:
             agent.wait(max(0.0, deadline - clock.monotonic()))
             agent.kill()
-        end_marked(self._mark, 0)
+        self._finish()
 
     def _start(self) -> Iterable[None]:
         for agent in self.nodes:
@@ -110,6 +114,8 @@ class LocalHandle(WorkersHandle):
 
     def _finish(self) -> Iterable[None]:
         end_marked(self._mark, 0)
+        if self._held:
+            self._held.close()
         return ()
 
 

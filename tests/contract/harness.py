@@ -91,6 +91,9 @@ class Harness:
         last = [re.compile(rb'"epoch_stop".*"rank": %d\b' % rank) for rank in range(ranks)]
 
         def look() -> bool:
+            record = self.project.record(run)
+            if record["status"] == "failed":
+                pytest.fail(f"it failed before it began: {record['reason']}: {(record['failure'] or {}).get('cause')}")
             text = printed(run)
             begun = all(b"rank %d has begun" % rank in text for rank in range(ranks))
             return begun and all(pattern.search(text) for pattern in last)

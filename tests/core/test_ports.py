@@ -1,9 +1,11 @@
 """The port of a rendezvous is free, and no outgoing connection takes it meanwhile."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torch.distributed import TCPStore
 
 from runner.core import ports
 
@@ -19,8 +21,16 @@ def test_the_port_can_be_listened_on_and_is_none_of_those_that_the_system_gives_
         assert not first <= number <= last
 
 
-def test_a_port_on_which_somebody_listens_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("", ports.free_port())) as taken:
+@pytest.mark.parametrize("take", [lambda: socket.create_server(("", ports.free_port())), ports.held_port])
+def test_a_port_on_which_somebody_listens_or_will_listen_is_not_chosen(
+    take: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with take() as taken:
         number = taken.getsockname()[1]
         monkeypatch.setattr(ports, "_CHOICE", range(number, number + 1))
         assert ports.free_port() != number
+
+
+def test_a_rendezvous_can_listen_on_a_port_that_is_held_for_it() -> None:
+    with ports.held_port() as held:
+        TCPStore("127.0.0.1", held.getsockname()[1], 1, is_master=True).set("word", "here")

@@ -113,8 +113,8 @@ def _of_counts(place: Place, printed: Quantity, correct: float, total: float, un
 
 
 def _column(column: Column, context: Context, table: Table, file: str) -> list[Finding]:
-    known = [(row, value) for row, value in enumerate(column.values) if value and not value.spread]
-    rows = [(row, value) for row, value in known if 0 <= value.number <= column.unit]
+    exact_ones = [(row, value) for row, value in enumerate(column.values) if value and not value.spread]
+    rows = [(row, value) for row, value in exact_ones if 0 <= value.number <= column.unit]
     corrects, totals = context.of(Role.CORRECT), context.of(Role.TOTAL)
     own = [value.number if value else None for value in totals[0].values] if totals else None
     if corrects:

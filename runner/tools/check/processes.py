@@ -15,7 +15,7 @@ from pathlib import Path
 
 from runner.core import clock
 from runner.core.parent import die_with_parent
-from runner.core.ports import free_port
+from runner.core.ports import held_port
 from runner.core.text import one_line
 
 HOOKS = Path(__file__).parent / "hooks"
@@ -86,17 +86,19 @@ def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[str]:
 def run(job: Job, seconds: float) -> str:
     """Run a job to its end, for so many seconds at most; return why it failed, or nothing."""
     job.folder.mkdir(parents=True, exist_ok=True)
-    port, began = free_port(), clock.monotonic()
+    held, began = held_port(), clock.monotonic()
     started: list[subprocess.Popen[bytes]] = []
     try:
         for rank in range(1 if job.alone else job.world):
-            started.append(start(job, rank, port))  # noqa: PERF401 - those before are ended if a start fails
+            port = held.getsockname()[1]
+            started.append(start(job, rank, port))  # those before are ended if a start fails
         failure = _wait(job, started, began + seconds)
     finally:
         for process in started:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        held.close()
         if "KIT_CHECK_KILL" not in job.settings:
             put_back(job.folder)
     return failure

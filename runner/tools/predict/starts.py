@@ -118,7 +118,8 @@ class Reader:
         for chosen in ([run for run in alike if run.target == base.target], alike):
             settings: dict[tuple[object, ...], list[RunSummary]] = defaultdict(list)
             for run in chosen:
-                settings[(run.target, run.layout, *place_of(run).items())].append(run)
+                key = (run.target, run.layout, *place_of(run).items())
+                settings[key].append(run)
             pairs = []
             for own in settings.values():
                 read = self._read(own, wanted.options)
