@@ -40,6 +40,7 @@ _VICTIM = re.compile(
     r"watchdog|application timeout caused pair closure",
     re.IGNORECASE,
 )
+_NOT_FIRST = re.compile(rf"{_VICTIM.pattern}|killed by signal|keyboardinterrupt|signalexception", re.IGNORECASE)
 _RANK = re.compile(r"(\d{1,9})\s?\(local_rank:")
 _CODE = re.compile(r"-?\d{1,9}")
 
@@ -83,6 +84,11 @@ def _first(logs: "LastLines", raw: RawFiles, outcome: Outcome | None, ranks: lis
         alike = [child for child in children if child.code == first.code > 0 and words[child.rank]]
         first = alike[0] if alike and not words[first.rank] else first
         killed = next((node for node in own if node.signal), None)
+        if killed is None and _innocence(first, words[first.rank], aborted):
+            # torchrun saw a rank end that had lost another one, and ended that one before it had an exit code.
+            others = [rank for rank in range(raw.layout.world_size)[:MOST_CHILDREN] if rank not in words]
+            if (rank := next(filter(logs.has_own_error, others), None)) is not None:
+                return Failure(rank, raw.layout.node_of(rank), last_lines=logs.last_lines(rank))
         if killed is None or not _innocence(first, words[first.rank], aborted):
             known = {number.value: number.name for number in signal.Signals}
             name = known.get(-first.code, f"signal {-first.code}") if first.code < 0 else None
@@ -184,6 +190,12 @@ class LastLines:
     def last_lines(self, rank: int) -> list[str]:
         """Return the end of a rank's stderr, or of its stdout where it said nothing there, fit to be shown."""
         return next((shown for lines in self.printed(rank) if (shown := _shown(lines))), [])
+
+    def has_own_error(self, rank: int) -> bool:
+        """Return whether a rank with a stderr of its own ended it with an exception, of no lost peer or signal."""
+        lines = self.last_lines(rank) if self._raw.output(rank, "stderr") else []
+        said = cause.read(lines)
+        return bool(said.cause and lines[-1].endswith(said.cause)) and not any(map(_NOT_FIRST.search, lines))
 
     def printed(self, rank: int) -> list[list[str]]:
         """Return the last lines of a rank's stderr and of its stdout.

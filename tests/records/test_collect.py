@@ -194,6 +194,26 @@ def test_who_failed_first_is_named(tmp_path: Path, make: Make, case: str) -> Non
     assert found.last_lines == ["why" if case in FIRST else "the agent's own last words"]
 
 
+OWN = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 1, in f\n[rank1]: {error}\n'
+
+
+@pytest.mark.parametrize(
+    ("error", "behind", "first"),
+    [
+        ("ValueError: the cause", "", (1, None)),
+        ("ValueError: tried again", "step 40 loss 0.5\n", (0, 1)),
+        ("RuntimeError: DataLoader worker (pid 7) is killed by signal: Terminated.", "", (0, 1)),
+        ("RuntimeError: Connection closed by peer [127.0.0.1]:1", "", (0, 1)),
+    ],
+)
+def test_a_rank_that_its_launcher_ended_before_it_had_an_exit_code_is_the_first_by_its_own_exception(
+    tmp_path: Path, make: Make, error: str, behind: str, first: tuple[int, int | None]
+) -> None:
+    found = failure(tmp_path, make, [(0, 1, 1)], {0: LOST, 1: OWN.format(error=error) + behind, 2: ""}, HERE)
+    assert (found.rank, found.exit_code) == first
+    assert found.cause == (error if first[0] else None)
+
+
 def test_a_launcher_may_name_a_rank_of_a_node_that_reported_no_end(tmp_path: Path, make: Make) -> None:
     launch = make.launch(layout="2x1")
     folder = begin(tmp_path, launch, "", "")
