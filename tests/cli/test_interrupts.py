@@ -113,3 +113,23 @@ def test_a_signal_to_both_or_to_the_runner_alone_ends_a_family_s_own_program_too
     assert (process.returncode, said.removeprefix("cleaned up\n")) == (130, "interrupted\n")
     assert said.startswith("cleaned up") or not to_both
     until(lambda: not os.path.exists(f"/proc/{child}"))  # noqa: PTH110
+
+
+WAITS = """
+import os, sys, time
+
+print("pid", os.getpid(), file=open("pid", "w"), flush=True)
+time.sleep(100_000)
+"""
+
+
+def test_ctrl_c_ends_a_check_and_the_program_it_runs(project: Project, tmp_path: Path) -> None:
+    (project.root / "waits.py").write_text(WAITS, "utf-8")
+    process = project.start("check", "waits.py", "--seconds", "100000", env={"TMPDIR": str(tmp_path)})
+    begun = project.root / "pid"
+    until(lambda: begun.exists() and begun.read_text("utf-8").endswith("\n"))
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate()
+    assert (process.returncode, said) == (130, "runs: one process\ninterrupted\n")
+    assert list(tmp_path.glob("runner-*")) == []
+    assert not Path("/proc", begun.read_text("utf-8").split()[1]).exists()

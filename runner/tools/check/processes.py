@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from runner.core import clock
 from runner.core.parent import die_with_parent
@@ -79,12 +80,20 @@ def _world(rank: int, world: int, port: int) -> dict[str, str]:
 
 def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[str]:
     """Run jobs at the same time, and say why each failed; every process has ended when this returns or raises."""
+    given_up = Event()
     with ThreadPoolExecutor(len(jobs)) as pool:
-        return list(pool.map(lambda job: run(job, seconds), jobs))
+        try:
+            return list(pool.map(lambda job: run(job, seconds, given_up), jobs))
+        except BaseException:  # Ctrl-C; the threads do not see it
+            given_up.set()
+            raise
 
 
-def run(job: Job, seconds: float) -> str:
-    """Run a job to its end, for so many seconds at most; return why it failed, or nothing."""
+def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
+    """Run a job to its end, for so many seconds at most; return why it failed, or nothing.
+
+    It is ended early where `given_up` is set.
+    """
     job.folder.mkdir(parents=True, exist_ok=True)
     held, began = held_port(), clock.monotonic()
     started: list[subprocess.Popen[bytes]] = []
@@ -92,7 +101,7 @@ def run(job: Job, seconds: float) -> str:
         for rank in range(1 if job.alone else job.world):
             port = held.getsockname()[1]
             started.append(start(job, rank, port))  # those before are ended if a start fails
-        failure = _wait(job, started, began + seconds)
+        failure = _wait(job, started, began + seconds, given_up or Event())
     finally:
         for process in started:
             with suppress(ProcessLookupError, PermissionError):
@@ -140,10 +149,10 @@ def put_back(folder: Path) -> None:
             Path(path).unlink(missing_ok=True)
 
 
-def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float) -> str:
+def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, given_up: Event) -> str:
     """Wait until all have ended, or the others had their time after the first; return why it failed."""
     patience: float | None = None
-    while True:
+    while not given_up.is_set():
         codes = [process.poll() for process in started]
         for rank, code in enumerate(codes):
             # One that is killed by a signal behind its last line has done its work: torch's destructors do that.
@@ -160,6 +169,7 @@ def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float) -> 
         if now > deadline:
             return f"it did not end in time: rank {done.index(False) if False in done else 0} was still running"
         clock.sleep(_POLL_SECONDS)
+    return "it was given up"
 
 
 def _is_over(job: Job, rank: int) -> bool:

@@ -71,6 +71,14 @@ def test_no_mistake_is_found_in_a_right_script(name: str, tmp_path: Path) -> Non
     assert (verdict.word, bool(verdict.unknown)) == (("unknown", True) if name in UNSEEN else ("same", False))
 
 
+@pytest.mark.slow
+def test_epochs_that_are_shorter_than_what_is_replayed_end_as_they_did_on_the_ranks(tmp_path: Path) -> None:
+    change = [("Waves(320)", "Waves(64)"), ("num_workers=1", "num_workers=2")]  # which fetch batches ahead
+    verdict = checked(changed({"script": "zero_redundancy", "change": change}), tmp_path, "short")
+    assert (verdict.word, verdict.unknown) == ("same", [])
+    assert max(verdict.off) < 1e-5
+
+
 @pytest.mark.parametrize("entry", [_slow_but_few(entry, entry["name"]) for entry in MISTAKES])
 def test_a_mistake_is_named_by_kind_and_line(entry: dict[str, Any], tmp_path: Path) -> None:
     text = changed(entry)

@@ -131,9 +131,10 @@ class Pass:
     def __next__(self):
         with recorder.guarded():
             state.current = self
-            if self._saved is not None:
-                return self._replayed()
-        if not recorder.is_whole and self._is_enough():
+            if self._saved:
+                self._delivered += 1
+                return replay.joined(self._saved.pop(0), self._loader)
+        if self._saved is not None or (not recorder.is_whole and self._is_enough()):
             self._end(cut=True)
             raise StopIteration
         try:
@@ -215,13 +216,6 @@ class Pass:
         recorder.emit("batch", run=self.number, step=state.steps, rows=number, indices=indices, hashes=hashes)
         if recorder.mode != "replay":
             replay.keep_batch(self.key, self.before, batch, index)
-
-    def _replayed(self):
-        if not self._saved:
-            self._end(cut=True)
-            raise StopIteration
-        self._delivered += 1
-        return replay.joined(self._saved.pop(0), self._loader)
 
 
 def _place_of(sampler):
