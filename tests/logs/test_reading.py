@@ -144,7 +144,7 @@ def test_dates_of_unlike_time_zones_give_a_span_only_if_they_are_offsets(
 
 def test_source_code_in_a_log_is_no_result() -> None:
     source = 'dist.init_process_group(backend="nccl")\nprint(f"step:{step}/{n} train_loss:{loss:.4f}")\n'
-    source += "# WORLD_SIZE is set\n"
+    source += "# WORLD_SIZE is set\n        self, params, lr=0.02, rank=0, world_size=1\n"
     found = read(source + "step:1/1 train_loss:3.5 train_time:9ms step_avg:9.0ms\n")
     assert (found["backend"], found["world_size"]) == (None, None)
     assert value(found, "last_train_loss") == 3.5
