@@ -39,7 +39,7 @@ _DATA_LAST = re.compile(
 _MEAN = frozenset(("avg", "average", "mean", "ave", "running", "smoothed"))
 _FILLER = frozenset(("epoch", "batch", "step", "iter", "set", "current", "cur", "final", "the", "on", "of", "data"))
 _FILLER |= {"this", "dataset", "overall", "score", "last", "finished", "completed", "starting", "start", "end", "begin"}
-_FILLER |= {"am", "pm"}
+_FILLER |= {"am", "pm", "in", "at"}
 _ENTROPY = frozenset(("cross", "entropy", "crossentropy", "ce", "xent"))
 _STEPS = frozenset(("step", "steps", "iter", "iters", "iteration", "iterations", "update", "updates"))
 _BATCHES = frozenset(("batch", "batches", "minibatch"))
@@ -70,10 +70,17 @@ _WALL = re.compile(
     r"(?P<value>\d{1,9}(?:\.\d{1,15})?) ?(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?)\b)"
     rf"(?!{_AND}\d| ?/|\W{{0,3}}per\b)"
 )
-_OF_A_PART = re.compile(r"\b(?:(?:epoch|step|batch|iteration)(?!e?s)|load|prep|tokeni|compil|warm)", re.IGNORECASE)
-"""What a duration is of that is not that of the whole training."""
-_MOVES = re.compile(r"learning.?rate|\blr\b|\b(?:re)?load|\bresum|\brestor|\bcheckpoint .{0,80}\(epoch", re.IGNORECASE)
-"""What a line is about that names an epoch in which nothing was trained: of a scheduler, or of another run."""
+_NO_WALL = re.compile(
+    r"\b(?:(?:epoch|step|batch|iteration)(?!e?s)|load|prep|tokeni|compil|warm"
+    r"|exceed|budget|limit|allow|remain|left\b|estimat|expect|predict|eta\b)",
+    re.IGNORECASE,
+)
+"""What a duration is about that is not that of the whole training: a part of it, a limit, or a forecast."""
+_MOVES = re.compile(
+    r"learning.?rate|\blr\b|\b(?:re)?load|\bresum|\brestor|\bcheckpoint .{0,80}\(epoch|\bevaluat", re.IGNORECASE
+)
+"""What a line is about that names an epoch in which nothing was trained: a scheduler, another run, an evaluation."""
+_BEST = re.compile(r"\bbest\b", re.IGNORECASE)
 TRAIN, EVAL = "train", "eval"
 PLACES = frozenset(("epoch", "epochs", "step", "steps", "done", "total", "rank"))
 _PLACES = (("step", "done"), ("steps", "total"))
@@ -133,9 +140,18 @@ def parse(text: str) -> Line | None:
         found += figures
     if {figure.name for figure in found} == {"epoch"} and _MOVES.search(text):
         return None
+    found = _of_the_last(found, text)
     if _DATA_LAST.search(text, at):
         found = [figure if figure.of else figure._replace(of=EVAL) for figure in found]
     return None if is_part else _line(found, text)  # a part of an evaluation
+
+
+def _of_the_last(found: list[Figure], text: str) -> list[Figure]:
+    """Leave out what the best had: `Best epoch: 2, val_loss: 0.5, val_acc: 0.80` says nothing of the last epoch."""
+    if not found or not _BEST.search(text, 0, min(figure.start for figure in found)):
+        return found
+    accuracies = [figure for figure in found if figure.name in ("accuracy", "best_accuracy") and figure.of != TRAIN]
+    return [figure._replace(name="best_accuracy") for figure in accuracies]
 
 
 def _figures(gap: str, number: re.Match[str], whole: re.Match[str] | None, of: str | None) -> list[Figure]:
@@ -270,7 +286,7 @@ def wall_of(text: str) -> tuple[float, str] | None:
     if found is None:
         return None
     about = text[: found.start("wall")]
-    if _OF_A_PART.search(about) or (EVAL in sections(about) and "rain" not in about):
+    if _NO_WALL.search(about) or (EVAL in sections(about) and "rain" not in about):
         return None
     if found["minutes"]:
         minutes = int(found["hours"] or 0) * 60 + int(found["minutes"])

@@ -231,6 +231,8 @@ def _of_data_above(line: Line, above: str) -> dict[str, Figure]:
     of = _section_above(above)
     if of == EVAL and not line.figures.keys() & {"epoch", "step", "done"}:  # not at a place of the training
         return {"val_loss" if name == "loss" else name: figure for name, figure in line.bare.items()}
+    if of == "" and "correct" in line.bare:  # `Average loss: 0.16, Accuracy: 1095/1134` is of an evaluation, or unclear
+        return {}
     if of in (TRAIN, "") and "loss" in line.bare and not line.figures.keys() & {"val_loss", "train_loss"}:
         return {"train_loss": line.bare["loss"]}
     return {}

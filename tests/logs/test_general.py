@@ -53,6 +53,14 @@ def test_names_beside_numbers_are_read_in_any_order_and_form(line: str) -> None:
         (["Eval begin...", "step 10/30 - loss: 0.9", "step 20/30 - loss: 0.7", "step 30/30 - loss: 0.6"], None, None),
         (["step 10 loss 0.9", "step 20 loss 0.8", "Evaluate", "step 30 loss 0.7", "step 40 loss 0.6"], 0.6, None),
         (["epoch 1 train_loss 0.9 val_loss 0.8", "epoch 2 train_loss -nan val_loss NAN"], None, None),
+        # What the best was is no figure of the last epoch.
+        ([*epochs("epoch {e} train_loss {l} val_acc {v}"), "Best epoch: 2, train_loss: 0.1, val_acc: 0.9"], 0.61, 0.35),
+        ([*epochs("epoch {e} train_loss {l} val_loss {v}"), "=> best model | epoch 1 | val_loss 0.1"], 0.61, 0.35),
+        # A count of the right ones is of an evaluation.
+        ([*epochs(LOSS), "Labeled set: Average loss: 0.1659, Accuracy: 1095/1134"], 0.61, None),
+        (["train in epoch 1 loss 0.9", "test in epoch 1 acc 0.2", *epochs("train in epoch 2 loss {l}", 1),
+          "test in epoch 2 acc 0.3"], 0.81, 0.3),
+        ([*epochs(LOSS), "epoch 3 was evaluated", "EPOCH 4 EVALUATION", "EPOCH 5 EVALUATION"], 0.61, None),
         # A loss below a heading is what the heading says.
         ([*epochs(LOSS), "Evaluation results:", "  Loss: 0.25", "  Accuracy: 91.5%"], 0.61, 91.5),
         ([*epochs(LOSS), "Validating", "please wait", "  Loss: 0.25"], 0.61, None),
@@ -71,6 +79,9 @@ def test_figures_of_evaluations_and_places_are_told_from_those_of_the_training(
     ("line", "seconds"),
     [
         ("Total training time: 1h 2m 3s", 3723),
+        ("Total time exceeded 1 minute, ending training", None),
+        ("Total training time remaining: 3h 12m", None),
+        ("Estimated total training time: 12 hours", None),
         ("Total training time: 5 min 30 sec", 330),
         ("Training time: 12.5 s (0.2 min)", 12.5),
         ("Training time: 12.5 s/epoch", None),

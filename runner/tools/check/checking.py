@@ -9,7 +9,7 @@ from shutil import rmtree
 from runner.tools.check.finding import Verdict
 from runner.tools.check.judge_evaluation import judge_evaluation, judge_prints
 from runner.tools.check.judge_samples import judge_samples
-from runner.tools.check.judge_weights import judge_gradients, judge_randomness, judge_weights
+from runner.tools.check.judge_weights import judge_gradients, judge_randomness, judge_rate, judge_weights
 from runner.tools.check.observation import Rank, read
 from runner.tools.check.processes import Job, run_side_by_side
 
@@ -65,6 +65,7 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
     if is_equal:
         replay, order, failure = runs.replay(alone, ranks)
         judge_gradients(ranks, alone, replay, order, failure, program.root, verdict)
+        judge_rate(alone, ranks, verdict)
     judge_evaluation(alone, ranks, verdict)
     judge_randomness(alone, ranks, verdict)
     judge_prints(ranks, verdict)

@@ -22,6 +22,7 @@ KINDS = {
         "use the mean over the global batch: DistributedDataParallel averages over the ranks",
     ),
     "uneven-weights": (MISTAKE, "weigh each rank by what its loss counts: sum, all_reduce the count, then divide"),
+    "learning-rate": (MISTAKE, "raise the learning rate only as far as a step has more samples than with one process"),
     "initial-weights": (MISTAKE, "set one seed before the model is made, or broadcast its weights from rank 0"),
     "global-batch": (NOTE, "divide the batch size by the number of processes to compare at the same global batch"),
     "same-noise": (NOTE, "seed with seed + rank after the model is made, if the ranks' dropout shall differ"),

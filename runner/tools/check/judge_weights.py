@@ -11,6 +11,9 @@ from runner.tools.check.source_lines import calls_backward, divides, loss_line
 _EXACT = 1e-4
 """Relative difference of gradients in single precision on a CPU that another order of summation does not reach."""
 _HALF = 3e-2
+_SHARE = 5e-4
+"""Difference of the shares of two ranks that is none."""
+_RATE_STEPS = 4
 _FEW_ELEMENTS = 8
 """What has no more may be a count or a loss."""
 _ORDERS = 30
@@ -170,25 +173,58 @@ def _loss_place(rank: Rank, root: Path) -> Place:
 
 def _rounding(rank: Rank, event: Event) -> float:
     """Return how far rounding may lead a gradient off."""
-    if not any(forward["half"] for forward in rank.of("forward")):
+    compresses = any("compress" in hook["name"] for hook in rank.of("comm_hook"))
+    if not compresses and not any(event["half"] for kind in ("forward", "collective") for event in rank.of(kind)):
         return _EXACT
     # Rounding points anywhere; a difference that other weights of the ranks explain is theirs.
     is_explained = event.get("rest") is not None and event["relative"] > 2 * event["rest"]
     return _HALF / 3 if is_explained else _HALF
 
 
+def judge_rate(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
+    """Compare the learning rates of the first steps, if the gradients agree; more samples a step may have a higher."""
+    if not verdict.off or verdict.off[0] > _HALF:
+        return
+    pairs = (
+        (step, ours, theirs)
+        for (step, optimizer), event in ranks[0].steps.items()
+        if step < _RATE_STEPS and (step, optimizer) in alone.steps
+        for ours, theirs in zip(event["rate"], alone.steps[step, optimizer]["rate"], strict=False)
+        if ours and theirs and not math.isclose(ours, theirs, rel_tol=0.1)
+    )
+    step, ours, theirs = next(pairs, (0, 0.0, 0.0))
+    if not ours:
+        return
+    evidence = f"at step {step} the learning rate is {ours:.6g} with {len(ranks)} processes, {theirs:.6g} with one"
+    passes = [rank.trainings for rank in (alone, *ranks)]
+    one, *all_ = [per_step(rank, own) if own else 0 for rank, own in zip((alone, *ranks), passes, strict=True)]
+    if one and sum(all_) <= one * 1.01:
+        optimizer = ranks[0].first("optimizer")
+        evidence += f", although a step has {one:.0f} samples with both"
+        verdict.findings.append(found("learning-rate", evidence, optimizer["place"] if optimizer else [], step=step))
+    else:
+        verdict.facts.append(evidence)
+
+
 def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict: Verdict) -> None:
-    off = f"{event['relative']:.1%} off"
+    off = f"{100 * event['relative']:.2g}% off"
     weights, rest = event.get("weights"), event.get("rest")
-    if not weights or rest is None or rest > 1e-3 + limit:
+    used = event.get("used_weights") or [1 / len(ranks)] * len(ranks)
+    shares = [[weight / (sum(each) or 1) for weight in each] for each in (weights or used, used)]
+    hook, why = ranks[0].first("comm_hook"), ""
+    if hook:
+        why = f"as {hook['name']} changes the gradients before they are averaged"
+    elif not weights or rest is None or rest > 1e-3 + limit:
         why = "and is no sum of theirs: the loss depends on which samples share a batch"
+    elif all(math.isclose(share, other, abs_tol=_SHARE) for share, other in zip(*shares, strict=True)):
+        why = "although the ranks count as they would in one process: is it rounded before it is averaged?"
+    if why:
         verdict.unknown.append(f"gradients: that of one process with the batches of all ranks is {off}, {why}")
         return
     reduces = next(iter(_around_first_step(ranks[0])[0]), None)
     if reduces and len({tuple(rank.trainings[0].batches[:1]) for rank in ranks}) > 1:
         place = reduces["place"]  # batches of unequal size: the average has to weigh them, not the loss
-    used = event.get("used_weights") or [1 / len(ranks)] * len(ranks)
-    wanted, given = (" and ".join(f"{weight / (sum(each) or 1):.4f}" for weight in each) for each in (weights, used))
+    wanted, given = (" and ".join(f"{share:.4f}" for share in each) for each in shares)
     evidence = (
         f"at step {event['step']} the gradients of the ranks weigh {given}; in one process with the same samples they "
         f"weigh {wanted}: the gradient is {off}"

@@ -68,6 +68,7 @@ def _watched(torch, name, function):
                 "collective",
                 name=name,
                 elements=0 if tensor is None else tensor.numel(),
+                half=tensor is not None and tensor.dtype in (torch.float16, torch.bfloat16),
                 before=before,
                 after=None if kwargs.get("async_op") else _values(tensor),
                 gradient=replay.is_gradient(tensor),

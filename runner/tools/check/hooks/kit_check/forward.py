@@ -54,7 +54,16 @@ def of_torch(torch):
             state.wrapped.update(module.modules())
             recorder.emit("ddp", place=recorder.place())
 
+    register = DistributedDataParallel.register_comm_hook
+
+    @functools.wraps(register)
+    def register_comm_hook(self, state, hook):
+        with recorder.guarded():
+            recorder.emit("comm_hook", name=getattr(hook, "__name__", type(hook).__name__), place=recorder.place())
+        return register(self, state, hook)
+
     module.__init__, module.__call__, DistributedDataParallel.__init__ = __init__, __call__, wrapped
+    DistributedDataParallel.register_comm_hook = register_comm_hook
     for name in _LOSSES:
         setattr(torch.nn.functional, name, _loss(torch, name, getattr(torch.nn.functional, name)))
     for name in ("eq", "__eq__"):

@@ -14,6 +14,8 @@ from kit_check.recorder import recorder
 from kit_check.state import KEPT_STEPS, state
 
 _MOST_BYTES = 300_000_000
+_ALIKE = 3e-2
+"""Relative difference of gradients that rounding to half precision may reach."""
 _bytes = 0
 _weights = []
 _steps = []
@@ -132,6 +134,12 @@ def keep_step(kept):
         _compare(kept)
     elif _keeps():
         _steps.append(kept)
+
+
+def rates(step):
+    """Return the learning rates of the ranks at a step, if their first gradient was that of this process."""
+    alike = _given.get("alike") and all(step < len(rank["steps"]) for rank in _ranks)
+    return _ranks[0]["steps"][step]["rates"] if alike else None
 
 
 def keep_batch(key, number, batch, index):
@@ -376,6 +384,7 @@ def _compare(kept):
         fields["used_weights"], fields["used_rest"] = _weights_of(torch, locals_, _flat(theirs[0]["used"], shared))
     recorder.emit("compared", step=number, **fields)
     if not number:
+        _given["alike"] = size and fields["relative"] < _ALIKE
         torch.save(ours, os.path.join(recorder.folder, "first.pt"))
         other = os.path.join(os.path.dirname(recorder.folder), "order" if not _reversed else "replay", "first.pt")
         if os.path.exists(other):

@@ -16,6 +16,7 @@ _HASHED = 8
 _local = {}
 _handles = {}
 _stepping = []
+_own_rates = []
 _clock = {"began": 0.0, "hashing": 0.0, "backwards": 0, "value": None}
 
 
@@ -97,7 +98,7 @@ def _before_step(optimizer, args, kwargs):
             return
         _stepping[:] = [optimizer]
         _clock["began"] = _clock["began"] or time.monotonic()
-        parameters = parameters_of(optimizer)
+        parameters, step = parameters_of(optimizer), state.steps
         if not state.steps and recorder.mode != "replay":
             replay.keep_weights()
         if state.steps == _killed_at:
@@ -122,7 +123,10 @@ def _before_step(optimizer, args, kwargs):
         _clock["backwards"] = 0
         closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
         if not callable(closure):
-            _keep(parameters)
+            _keep(optimizer)
+        if recorder.mode == "replay" and (rates := replay.rates(step)):
+            _own_rates[:] = _rates_of(optimizer)
+            _set_rates(optimizer, rates)
 
 
 def _after_step(optimizer, args, kwargs):
@@ -132,7 +136,9 @@ def _after_step(optimizer, args, kwargs):
         _stepping.clear()
         closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
         if callable(closure):
-            _keep(parameters_of(optimizer))
+            _keep(optimizer)
+        _set_rates(optimizer, _own_rates)
+        _own_rates.clear()
         state.steps += 1
         if state.steps == KEPT_STEPS:
             for handle in _handles.values():
@@ -149,11 +155,24 @@ def _after_step(optimizer, args, kwargs):
         recorder.leave()
 
 
-def _keep(parameters):
+def _rates_of(optimizer):
+    return [group.get("lr") for group in optimizer.param_groups]
+
+
+def _set_rates(optimizer, rates):
+    """Set learning rates: a replay goes the way of the ranks, whose rates may depend on their number."""
+    for group, rate in zip(optimizer.param_groups, rates):
+        if "lr" in group:
+            group["lr"] = rate
+
+
+def _keep(optimizer):
     if state.steps >= KEPT_STEPS or state.is_sharded:
         return
+    parameters = parameters_of(optimizer)
     order = {id(parameter): at for at, parameter in enumerate(state.parameters())}
     kept = {
+        "rates": _rates_of(optimizer),
         "used": {order[id(p)]: rows.sampled(p.grad) for p in parameters if p.grad is not None and id(p) in order},
         "local": {order[id(p)]: _local[id(p)] for p in parameters if id(p) in _local and id(p) in order},
     }
