@@ -59,11 +59,12 @@ class Blocks:
     def add(self, event: mlperf.Event, line: int) -> None:
         """Take in the begin of a block, which shows its first epoch, or its end, which shows that all were done.
 
-        The end names its block; of programs that do not it is the last one that has begun.
+        The end names its block; where it names none that has begun, it is the last one that has.
         """
         first, count = (mlperf.number(event.metadata.get(name)) for name in ("first_epoch_num", "epoch_count"))
-        begin = next(reversed(self._begun), -1) if first is None else int(first)
+        begin = -1 if first is None else int(first)
         if event.key == "block_stop":
+            begin = begin if begin in self._begun else next(reversed(self._begun), -1)
             size = min(self._begun.pop(begin, 0), self._left)
             self._left -= size
         elif first is not None:
@@ -310,6 +311,7 @@ class Facts:
             LastValues(),
         )
         self.ends.completed.clear()
+        self.times = []
         self.ends.walls = Fact()
 
     def _training(self, record: Record, writer: Writer) -> None:
@@ -324,9 +326,9 @@ class Facts:
             return
         if "train_loss" in fields:
             value, before_it = self._value(record, "train_loss"), self.losses.by_writer.get(writer)
-            if "done" not in fields:  # of lines that name steps only the first and the last of many are read
+            if "total" not in fields:  # of lines that name steps only the first and the last of many are read
                 again = before_it is not None and before_it.line != value.line and before_it.epoch == value.epoch
-                self.has_steps |= again or "step" in fields
+                self.has_steps |= again or not fields.keys().isdisjoint(("step", "done"))
             self.losses.add(writer, value)
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]

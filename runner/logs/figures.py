@@ -18,7 +18,7 @@ LONGEST = 1_000
 FRAGMENTS = (b"otal ", *b"poch POCH loss Loss LOSS acc Acc ACC ppl PPL erplexity xent BLEU bleu AUC auc F1 f1".split())
 """One of these stands in every line that may say something."""
 _NUMBER = re.compile(
-    r"(?<![\w.])(?P<number>[-+]?(?:\d{1,3}(?:,\d{3}){1,5}(?![\d,])|\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})"
+    r"(?<![\w.])(?<![A-Za-z]-)(?P<number>[-+]?(?:\d{1,3}(?:,\d{3}){1,5}(?![\d,])|\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})"
     r"(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?|INF))(?P<unit>%|[A-Za-z]{0,8})(?![\w.]*\d|\.?\w)"
 )
 _SEPARATOR = re.compile(
@@ -46,12 +46,13 @@ _BATCHES = frozenset(("batch", "batches", "minibatch"))
 _ASKED = frozenset(("num", "n", "max", "maximum", "total", "number", "of", "nb", "train", "training", "no"))
 _METRICS = {"acc": "accuracy", "ppl": "perplexity", "f": "f1"}
 _METRICS |= {name: name for name in ("accuracy", "perplexity", "auc", "bleu", "wer", "dice")}
+_AT = re.compile(r"[ \t](?:step|epoch|batch|iter(?:ation)?)[ \t]{1,8}$", re.IGNORECASE)
 _SHARES = ("accuracy", "auc", "f1", "wer", "dice", "best_accuracy")
 _UNITS = {"perplexity": "perplexity", "bleu": "bleu"}
 _OF_ALL = re.compile(r"\s?(?:/|of)\s?(?P<all>\d{1,18})(?![\w.]*[\w])")
 _IN_EPOCH = re.compile(r"\]?\s?[\[(]\s{0,6}$")
 """What stands between an epoch and a place in it, as in `Epoch: [1][367/4899]`."""
-_EPOCH_LAST = re.compile(r"(?<![\w./-])(?P<epoch>\d{1,9})(?:/(?P<epochs>\d{1,9}))?epoch(?![\w.])")
+_EPOCH_LAST = re.compile(r"(?<![\w./-])(?P<epoch>\d{1,9})(?:/(?P<epochs>\d{1,9}))?epoch(?![\w.]| \[)")
 _WHOLE = re.compile(r"\d{1,9}\.0{1,12}")
 _LIST = re.compile(r"[\[(]\s{0,8}$")
 _CODE = re.compile(
@@ -72,7 +73,7 @@ _WALL = re.compile(
 )
 _NO_WALL = re.compile(
     r"\b(?:(?:epoch|step|batch|iteration)(?!e?s)|load|prep|tokeni|compil|warm"
-    r"|exceed|budget|limit|allow|remain|left\b|estimat|expect|predict|eta\b)",
+    r"|exceed|budget|limit|allow|remain|left\b|estimat|expect|predict|eta\b|inference\b)",
     re.IGNORECASE,
 )
 """What a duration is about that is not that of the whole training: a part of it, a limit, or a forecast."""
@@ -165,8 +166,8 @@ def _figures(gap: str, number: re.Match[str], whole: re.Match[str] | None, of: s
         return _place(kind, name[0], number, whole)
     text, of = number["number"], own or of
     after = number.string[number.end() : number.end() + 2]
-    if "," in text or (after[:1] == "," and after[1:].isdigit()):
-        return []  # it is not known what the comma means
+    if "," in text or (after[:1] == "," and after[1:].isdigit()) or (gap[-1:].isspace() and _AT.search(gap)):
+        return []  # it is not known what the comma means, or it is the 90 of `Loss step 90: 0.0116`
     span = number.span("number")
     if whole and kind == "accuracy" and text.isdigit():
         return [Figure("correct", *span, of=of), Figure("of", *whole.span("all"), of=of)]

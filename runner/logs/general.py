@@ -33,6 +33,8 @@ _BETWEEN_CELLS = (
     re.compile(r"\s+"),
 )
 _CELL = re.compile(r"[-+]?(?:\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,4})?(%?)")
+_HEAD_OF_BEST = re.compile(r"\s{0,20}best (?:model|epoch|step|results?)\b.{0,60}:\s{0,20}$", re.IGNORECASE)
+"""Above two lines of what the best was: `Best model at step 15000:`."""
 _MOST_OTHERS = 3
 """Lines between two rows of a table that are none, for example the line below the heads."""
 _OF_EVALUATIONS = ("accuracy", "f1", "auc", "perplexity", "bleu")
@@ -64,6 +66,8 @@ class General:
         self._places: dict[tuple[str, Writer], float] = {}
         """The epoch, or the step, that each writer named last."""
         self._restart = 0
+        self._is_placed = False
+        """Whether the loss of the training stands beside its epoch or step."""
         self._walls: list[Record] = []
         self._table: Table | None = None
         self._epoch: Any = None
@@ -105,7 +109,7 @@ class General:
         elif rate := figures.rate_of(text):
             record.fields["throughput"], record.units["throughput"] = rate
             self._add(record)
-        elif line := figures.parse(text):
+        elif (line := figures.parse(text)) and not any(map(_HEAD_OF_BEST.match, candidate.above.splitlines()[-2:])):
             self._read_figures(record, line, candidate.above)
         if record.fields:
             self._explain(candidate.line, text, NAME, "", record.fields)
@@ -118,7 +122,8 @@ class General:
             }
             if self._evaluates(numbers, above):
                 del found["train_loss"]
-        found |= _of_data_above(line, above) if line.bare else {}
+        found |= _of_data_above(line, above, self._is_placed) if line.bare else {}
+        self._is_placed |= "train_loss" in found and not found.keys().isdisjoint(("epoch", "step", "done"))
         if "epochs" in found and "epoch" not in found:
             found = {"epochs": found["epochs"]} if found.keys() == {"epochs"} else found
         for name, figure in found.items():
@@ -217,6 +222,7 @@ class General:
             if last > 1 and (fields[place] <= 1 if place == "epoch" else fields[place] < last):
                 self._restart = record.line
                 self.facts.evaluations.clear()
+                self.facts.times = []
             if (place, writer) in self._places or len(self._places) < MOST_WRITERS:
                 self._places[place, writer] = fields[place]
         self._is_counted |= {"epoch", "epochs"} <= fields.keys()
@@ -226,14 +232,17 @@ class General:
         self.facts.add(record)
 
 
-def _of_data_above(line: Line, above: str) -> dict[str, Figure]:
-    """Return the figures of which the lines above say whether they are of the training or of an evaluation."""
+def _of_data_above(line: Line, above: str, is_placed: bool) -> dict[str, Figure]:
+    """Return the figures of which the lines above say whether they are of the training or of an evaluation.
+
+    Where nothing is above, a loss is of the training, but `Average loss: 0.16, Accuracy: 1095/1134` is not, nor is any
+    once the loss of the training stands beside its epoch or step.
+    """
     of = _section_above(above)
     if of == EVAL and not line.figures.keys() & {"epoch", "step", "done"}:  # not at a place of the training
         return {"val_loss" if name == "loss" else name: figure for name, figure in line.bare.items()}
-    if of == "" and "correct" in line.bare:  # `Average loss: 0.16, Accuracy: 1095/1134` is of an evaluation, or unclear
-        return {}
-    if of in (TRAIN, "") and "loss" in line.bare and not line.figures.keys() & {"val_loss", "train_loss"}:
+    trains = of == TRAIN or (of == "" and not is_placed and "correct" not in line.bare)
+    if trains and "loss" in line.bare and not line.figures.keys() & {"val_loss", "train_loss"}:
         return {"train_loss": line.bare["loss"]}
     return {}
 

@@ -87,7 +87,8 @@ def _reached(facts: Facts) -> bool | None:
     if declared is None or facts.highest is None:
         return None
     seen = facts.epochs[False] or facts.epochs[True]
-    if facts.highest < declared.value <= facts.highest + _stride(sorted(seen)):
+    resumes = facts.lowest is not None and facts.lowest > 1  # and may count from 0
+    if facts.highest < declared.value <= facts.highest + max(resumes, _stride(sorted(seen))):
         return None
     if 0 not in seen:
         return bool(facts.highest >= declared.value)

@@ -56,6 +56,10 @@ def test_names_beside_numbers_are_read_in_any_order_and_form(line: str) -> None:
         # What the best was is no figure of the last epoch.
         ([*epochs("epoch {e} train_loss {l} val_acc {v}"), "Best epoch: 2, train_loss: 0.1, val_acc: 0.9"], 0.61, 0.35),
         ([*epochs("epoch {e} train_loss {l} val_loss {v}"), "=> best model | epoch 1 | val_loss 0.1"], 0.61, 0.35),
+        ([*epochs(LOSS), "Best model at step 2:", "  train loss: 0.1", "  test loss: 0.2"], 0.61, None),
+        (["Loss step 90:  0.0116", "Loss step 100:  0.0115", "Train loss epoch 3: 0.41"], None, None),
+        ([*epochs(LOSS), "Loss: 0.887, MeanIU:  0.6256"], 0.61, None),
+        (epochs("Epoch {e} loss {l} - Dev BLEU: BLEU-1 65.43, BLEU-4 33.87"), 0.61, None),
         # A count of the right ones is of an evaluation.
         ([*epochs(LOSS), "Labeled set: Average loss: 0.1659, Accuracy: 1095/1134"], 0.61, None),
         (["train in epoch 1 loss 0.9", "test in epoch 1 acc 0.2", *epochs("train in epoch 2 loss {l}", 1),
@@ -81,6 +85,7 @@ def test_figures_of_evaluations_and_places_are_told_from_those_of_the_training(
         ("Total training time: 1h 2m 3s", 3723),
         ("Total time exceeded 1 minute, ending training", None),
         ("Total training time remaining: 3h 12m", None),
+        ("kit.inference INFO: Total run time: 0:00:01 (0.13 s / img per device, on 1 devices)", None),
         ("Estimated total training time: 12 hours", None),
         ("Total training time: 5 min 30 sec", 330),
         ("Training time: 12.5 s (0.2 min)", 12.5),
