@@ -29,7 +29,7 @@ _IN_BRACKETS = re.compile(r"\s?\([A-Za-z/%. ]{0,12}\)$")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _TRAIN = frozenset(("train", "training", "tr", "trn"))
 _EVAL = frozenset(("val", "valid", "validation", "vali", "validate", "validating", "dev", "eval", "evaluation"))
-_EVAL |= {"evaluate", "evaluating", "test", "testing", "heldout", "holdout", "inference"}
+_EVAL |= {"evaluate", "evaluating", "test", "testing", "heldout", "holdout", "inference", "cv"}
 _SECTION = re.compile(rf"(?<![\w/.-])(?:(?P<train>{'|'.join(_TRAIN)})|{'|'.join(_EVAL)})(?![\w/.-])", re.IGNORECASE)
 """A word that says of which data the numbers after it are."""
 _DATA_LAST = re.compile(
@@ -62,6 +62,8 @@ _CODE = re.compile(
 _RATE = re.compile(
     r"^total (?P<what>images|samples|tokens)/s(?:ec(?:ond)?)?[:=] {0,9}(?P<rate>\d{1,12}(?:\.\d{1,9})?)\s*$"
 )
+_SOURCE = re.compile(r"(?<![\w.])[\w.]{1,80}:[\w<>]{1,80}:\d{1,6} - ")
+"""Where a line comes from: `trainer:__train_epoch:359 - `."""
 _AND = ",? ?(?:and )?"
 _WALL = re.compile(
     r"[Tt]otal (?:[Tt]raining |[Tt]rain |[Rr]un(?:ning)? )?(?:[Tt]ime|[Dd]uration|[Tt]raining)[a-z ]{0,24}[:=]?\s{0,4}"
@@ -72,7 +74,7 @@ _WALL = re.compile(
     rf"(?!{_AND}\d| ?/|\W{{0,3}}per\b)"
 )
 _NO_WALL = re.compile(
-    r"\b(?:(?:epoch|step|batch|iteration)(?!e?s)|load|prep|tokeni|compil|warm"
+    r"\b(?:(?:epoch|step|batch|iteration|fold|trial)(?!e?s)|load|prep|tokeni|compil|warm"
     r"|exceed|budget|limit|allow|remain|left\b|estimat|expect|predict|eta\b|inference\b)",
     re.IGNORECASE,
 )
@@ -113,7 +115,7 @@ class Line(NamedTuple):
 
 def parse(text: str) -> Line | None:
     """Read a line; None if it says nothing."""
-    text = text[:LONGEST]
+    text = _SOURCE.sub(lambda found: " " * len(found[0]), text[:LONGEST])
     if _CODE.search(text):
         return None
     found: list[Figure] = []
@@ -208,7 +210,7 @@ def _kind(name: str) -> tuple[str, int, str | None]:
 
 def _loss(rest: set[str], own: str | None) -> tuple[str, int]:
     extra = rest - {"loss", "total"} - _FILLER - _MEAN
-    if extra - _ENTROPY:
+    if extra - _ENTROPY or extra == {"entropy"}:
         return "", 0
     if extra or rest & _MEAN:
         return "loss", 5 if extra else 4
@@ -257,7 +259,7 @@ def _line(found: list[Figure], text: str) -> Line | None:
             figures[name] = figure  # the last one, for example of the test after that of the validation
         elif figure.of is None:
             bare.setdefault(figure.name, figure)
-    if loss := _the_loss(losses, text):
+    if loss := _the_loss(losses):
         if loss.of == TRAIN or figures.keys() & {"epoch", "step", "done"}:
             figures["train_loss"] = loss
         else:
@@ -272,13 +274,13 @@ def _line(found: list[Figure], text: str) -> Line | None:
     return Line(figures, bare) if figures or bare else None
 
 
-def _the_loss(losses: list[Figure], text: str) -> Figure | None:
+def _the_loss(losses: list[Figure]) -> Figure | None:
     """Return the loss of the training, if a line has only one or calls one so most plainly."""
     if not losses:
         return None
     rank = min(loss.rank for loss in losses)
     best = [loss for loss in losses if loss.rank == rank]
-    return best[0] if len({text[loss.start : loss.end] for loss in best}) == 1 else None
+    return best[0] if len(best) == 1 else None
 
 
 def wall_of(text: str) -> tuple[float, str] | None:

@@ -35,6 +35,8 @@ _BETWEEN_CELLS = (
 _CELL = re.compile(r"[-+]?(?:\d{1,18}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,4})?(%?)")
 _HEAD_OF_BEST = re.compile(r"\s{0,20}best (?:model|epoch|step|results?)\b.{0,60}:\s{0,20}$", re.IGNORECASE)
 """Above two lines of what the best was: `Best model at step 15000:`."""
+_HEAD_OF_EPOCH = re.compile(r"\bepoch:\s{0,20}$", re.IGNORECASE)
+"""Above the figures of an epoch: `this epoch:`."""
 _MOST_OTHERS = 3
 """Lines between two rows of a table that are none, for example the line below the heads."""
 _OF_EVALUATIONS = ("accuracy", "f1", "auc", "perplexity", "bleu")
@@ -259,7 +261,7 @@ def _section_above(above: str) -> str | None:
         section = next(reversed(figures.sections(text)), None)
         if section == EVAL:
             return EVAL if is_near and not has_digits else None
-        if section == TRAIN:
+        if section == TRAIN or _HEAD_OF_EPOCH.search(text):
             return TRAIN
         found = figures.parse(text)
         if found and "epoch" in found.figures:
@@ -313,6 +315,8 @@ class Table:
             return None
         for between in _BETWEEN_CELLS:
             heads = _cells(text, between)
+            if any(head.lower().startswith("trial") for head in heads):
+                return None  # each row is another training
             if 1 < len(heads) <= _MOST_COLUMNS and (names := _names(heads)):
                 return Table(names, between)
         return None
