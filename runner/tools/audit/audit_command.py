@@ -1,6 +1,7 @@
 """`runner audit`."""
 
 import json
+import re
 import sys
 from collections import Counter
 from dataclasses import fields
@@ -65,8 +66,10 @@ def show_json(audits: list[Audit], *, every: bool) -> None:
 
 def line_of(finding: Finding) -> str:
     """Say what is printed and what follows, in one line."""
-    percent = "%" if "%" in finding.text and finding.printed > 1 else ""
     printed = f"{finding.printed:.12g}"
+    found = re.search(rf"(?<![\d.]){re.escape(printed)}(\.?0*)(?![\d.]*\d)\s*(%?)", finding.text)
+    zeros, percent = found.groups() if found else ("", "%" if finding.row and "%" in finding.text else "")
+    printed += zeros
     decimals = len(printed.partition(".")[2])
     near = f"{finding.computed:.{decimals + 2 if finding.grade == 'truncated' else max(decimals, 2)}f}"
     begin = f"{finding.file}:{finding.line}: {finding.column}: printed {printed}{percent}, "

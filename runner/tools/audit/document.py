@@ -23,8 +23,9 @@ _NO_SOURCE = "nothing that it follows from"
 # "Speed-ups exclude the 40 s of start-up", "加速比不含启动时间"
 _LEAVES_OUT = re.compile(
     r"(?:speed-?ups?|efficienc\w+|scaling)[^.|]{0,60}"
-    r"\b(?:exclud\w+|d(?:o|oes|id) not (?:count|include)|leaves? out|net of)\b"
-    r"|(?:加速|效率)[^。|]{0,20}(?:不含|不包括|扣除|除去)",
+    r"\b(?:exclud\w+|d(?:o|oes|id) not (?:count|include)|leaves? out|net of"
+    r"|(?:of|for|count)\b[^.|]{0,30}\b(?:only|alone)|(?:median|mean|average)s? of the .{0,12}ratios)\b"
+    r"|(?:加速|效率)[^。|]{0,20}(?:不含|不包括|扣除|除去|仅)",
     re.IGNORECASE,
 )
 
@@ -134,7 +135,7 @@ class _Check:
             self._skip(column, row, why or reason)
             return
         if grade == INCONSISTENT and column.role in DERIVED and _LEAVES_OUT.search(self._table.near):
-            self._skip(column, row, "the text says that it leaves out a part of what was measured")
+            self._skip(column, row, "the text says that it is not of all that was measured")
             return
         if grade == INCONSISTENT:
             limits = [1.0] if shift else _limits(column, row, reading, self._context)

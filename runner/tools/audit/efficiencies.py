@@ -38,8 +38,9 @@ def from_speedups(column: Column, context: Context) -> Iterator[Reading]:
 
 def _share(source: Column, counts: Counts, first: float, sign: str) -> Callable[[int], str]:
     """Return the words for a speed-up divided by the number of processes."""
-    share = "" if first == 1 else f" / {first:g}"
-    return lambda row: f"{sign}{word(source, row)} / {counts[row]:g}{share}"
+    return lambda row: (
+        f"{sign}{word(source, row)} / " + (f"{counts[row]:g}" if first == 1 else f"({counts[row]:g} / {first:g})")
+    )
 
 
 def of_some_processes(

@@ -11,18 +11,21 @@ from runner.tools.audit.accuracies import check_padding, check_shares
 from runner.tools.audit.columns import LONGEST
 from runner.tools.audit.findings import Audit, Finding, Place, finding
 from runner.tools.audit.quantities import Quantity, plain, read
-from runner.tools.audit.spans import FLIPS, INCONSISTENT, TRUNCATED, Span, grade, ratio, span
+from runner.tools.audit.spans import CONSISTENT, FLIPS, INCONSISTENT, TRUNCATED, Span, grade, ratio, span
 from runner.tools.audit.tables import Page, Passage
 
 _UNIT = r"(?:秒钟?|毫秒|分钟|小时|seconds?|secs?|minutes?|mins?|hours?|hrs?|ms|s|h)"
 _TIME = re.compile(rf"(?<![A-Za-z0-9_.,/-])(\d[\d,]*(?:\.\d+)?)\s*({_UNIT})(?![A-Za-z/0-9])")
-_NUMBER = r"(\d{1,4}(?:\.\d+)?)"
+_NUMBER = r"(\d{1,4}(?:\.\d+)?)(?![\d.]*\d)(?!\s*[%％])"
 _FACTORS = (
     re.compile(rf"(?:提高|提升|加速|加快|提速|快)了?\s*(?:约|大约|近|将近)?\s*{_NUMBER}\s*倍"),
     re.compile(rf"加速比\s*(?:约|大约)?(?:为|是|达到|:|=)?\s*(?:约|大约)?\s*{_NUMBER}"),
     re.compile(rf"(?<![\w.]){_NUMBER}\s*(?:x|×|times)\s*(?:faster|quicker|as fast|speed-?up|the speed)", re.IGNORECASE),
-    re.compile(rf"speed-?up\s*(?:of|is|was|:|=)\s*(?:about|roughly|~|≈)?\s*{_NUMBER}\s*[x×]?(?!\s*%)", re.IGNORECASE),
+    re.compile(rf"speed-?up\s*(?:of|is|was|:|=)\s*(?:about|roughly|~|≈)?\s*{_NUMBER}", re.IGNORECASE),
 )
+_TO = r"\s*[x×倍]?\s*(?:[-–—~～至到]|to\b)\s*"
+_RANGE = (re.compile(rf"\d{_TO}$"), re.compile(rf"{_TO}\d"))
+"""What stands before and behind a number that is one end of a range: `4.7-5.2x`."""
 _ACCURACY = re.compile(r"(?:\bacc(?:uracy)?\b|准确率|正确率|精度)[^\d%。.;]{0,16}(\d{1,3}\.\d+)\s*%", re.IGNORECASE)
 _HARDWARE = re.compile(r"(?<![A-Za-z0-9])(?:[AVHPLTK]\d{1,3}0?|RTX ?\d{4}|MI\d{3}|TPU ?v\d|GB?\d{3})(?![A-Za-z0-9])")
 _PROCESSES = re.compile(
@@ -31,11 +34,12 @@ _PROCESSES = re.compile(
 _FROM_TO = re.compile(r"\bfrom\b.*\bto\b|从.*(?:到|降|减)|由.*(?:到|降)")
 _NO_CLAIM = re.compile(
     r"\b(?:than|over|compared|versus|vs|relative to)\b(?!.{0,20}\b(?:one|single|1)\b)"
+    r"|\b(?:forward|backward|pass|layers?|attention|reading|load(?:er|ing)|compil\w+|per (?:step|iteration))\b"
     r"|\b(?:further|another|additional|on top|whole|kernel|not|never|up to|would|could|should|ideal\w*|expect\w*"
     r"|theor\w*|at most|less than)\b|理论|理想|期望|预期|不到|没有|最多",
     re.IGNORECASE,
 )
-"""What says that a speed-up is against something else than the others, or was not reached."""
+"""What says that a speed-up is of a part, is against something else than the others, or was not reached."""
 _FARTHEST = 5.0
 """By how much a claim may miss the ratio of two times: beyond that they are of other things."""
 _SENTENCE = re.compile(r"(?<=[。！？!?；;])\s*|(?<=[.])\s+(?=[A-Z\u4e00-\u9fff])")
@@ -56,6 +60,8 @@ class _Sentence:
     processes: int
     section: int
     text: str
+    may_add: bool
+    """Whether the speed-up may be what is added: 提升 0.25 倍 is 1.25 times, or 0.25."""
 
 
 def check_prose(page: Page) -> Audit:
@@ -92,6 +98,8 @@ def _sentences(page: Page) -> Iterator[_Sentence]:
             times = [(time, digits) for time, digits in stated if time and time.kind == "time" and time.value > 0]
             factor = next(filter(None, (pattern.search(words) for pattern in _FACTORS)), None)
             accuracy = _ACCURACY.search(words)
+            if factor and (_RANGE[0].search(words[: factor.start(1)]) or _RANGE[1].match(words, factor.end(1))):
+                factor = None
             value = read(factor[1]) if factor else None
             if value and re.search("左右|约|about|roughly|nearly|~|≈|近", words):
                 value = replace(value, about=True) if value.number == int(value.number) else value
@@ -100,7 +108,9 @@ def _sentences(page: Page) -> Iterator[_Sentence]:
                 place = piece.find(first[0])
                 line = passages[min(text[: at + max(0, place)].count("\n"), len(passages) - 1)].line
                 share = read(accuracy[1] + "%") if accuracy else None
-                yield _Sentence(line, tuple(times), value, share, hardware | titled, processes, section, words)
+                named = hardware | titled
+                may_add = factor is not None and factor.re is _FACTORS[0]
+                yield _Sentence(line, tuple(times), value, share, named, processes, section, words, may_add)
 
 
 def _paragraphs(page: Page) -> Iterator[list[Passage]]:
@@ -192,7 +202,11 @@ def _claim(
     if sentence.factor is None or value is None:
         return None
     formula = f"{above[1]} / {below[1]}" + (f", line {base.line}" if base else "")
-    return _Claim(sentence, sentence.factor, base, value, grade(sentence.factor, value), formula)
+    got = grade(sentence.factor, value)
+    added = Span(value.low - 1, value.middle - 1, value.high - 1)
+    if sentence.may_add and got != CONSISTENT and grade(sentence.factor, added) == CONSISTENT:
+        value, got, formula = added, CONSISTENT, f"{formula} - 1"
+    return _Claim(sentence, sentence.factor, base, value, got, formula)
 
 
 def _finding(file: str, claim: _Claim, claims: list[_Claim]) -> Finding:

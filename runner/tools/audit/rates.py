@@ -1,5 +1,6 @@
 """Throughputs: samples divided by time."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 
@@ -10,7 +11,7 @@ from runner.tools.audit.groups import groupings
 from runner.tools.audit.quantities import plain
 from runner.tools.audit.readings import LOOSE, Reading, stab
 from runner.tools.audit.roles import Role
-from runner.tools.audit.spans import ONE, Ratios, divided, product, ratio, scaled
+from runner.tools.audit.spans import ONE, Ratios, Span, divided, product, ratio, scaled
 
 _FEWEST = 3
 """Rows that have to agree before a number that is not printed is believed, for example the samples of an epoch."""
@@ -73,11 +74,21 @@ def _fitted(column: Column, time: Column, work: Ratios, words: str, context: Con
                 continue
             free += 1
             for row, share in enumerate(shares):
-                if groups[row] == group and share:
+                if groups[row] == group and share and not _has_other_work(implied[row], common, row, context):
                     values[row] = ratio(common, share)
         if free:
             note = "one amount of work, which fits most rows"
             yield Reading(values, _by_time(words or "work", time), rank + depth, free=free, note=note)
+
+
+def _has_other_work(own: Span | None, common: Span, row: int, context: Context) -> bool:
+    """Return whether a row has 2, 3, ... times the work of the others, and its label may say so: `bs 16`, `H100*`."""
+    labels = [column.cells[row].text for column in context.columns if column.role is Role.LABEL]
+    if own is None or not re.search(r"[\d(*†]", " ".join(labels)):
+        return False
+    share = own.middle / common.middle
+    whole = round(max(share, 1 / share))
+    return whole > 1 and math.isclose(max(share, 1 / share), whole, rel_tol=0.02)
 
 
 def _by_time(work: str, time: Column) -> Callable[[int], str]:

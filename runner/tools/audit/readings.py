@@ -129,7 +129,7 @@ def choose(readings: Iterable[Reading], printed: Printed, ones: frozenset[int] =
         if done and TRUNCATED not in judged.grades and not reading.free and not reading.confirms:
             break
     measured = [judged for judged in known if not judged.reading.confirms]
-    best = max(measured or known, key=lambda judged: judged.order, default=None)
+    best = max(measured or [judged for judged in known if judged.whole], key=lambda judged: judged.order, default=None)
     if best is None:
         return None
     certain = [judged for judged in measured if judged.reading.certain]

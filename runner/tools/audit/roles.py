@@ -36,15 +36,16 @@ _RULES = r"""
 other       ^(?!.*(?:speed[- _]?up|加速比)).*(?:slower|langsamer|慢)
 other       co2|\$|显存|内存|功耗|参数|损失|利用率|版本|模型大小|卡时|(?:gpu|node|core)[- ]hours?|\bmfu\b|\bhfu\b|误差
 other       (?:energy|power|cost|price|memory|param\w*|sample|data|fuel|loss)[- _]efficien|timeout|timestamp
+other       \b(?:elements|points|cells|particles|atoms)\s*(?:/|\bper\b)\s*[a-z]+
 other       ^\W*st(?:andar)?d[ .]|stdev|deviation|variance|(?:file|model) size|\d ?% ?ci\b
 other       ^\W*(?:links?|networks?|interconnect|网络)\W*$
-efficiency  efficien|effizienz|eficien|эффективн|效率|\beff\b|\beff\.|scaling\s*\(?%
+efficiency  efficien|effizienz|eficien|эффективн|效率|\beff\b(?!-)|\beff\.|scaling\s*\(?%
 slow-down   slow[- _]?down|relative (?:run)?time|normali[sz]ed (?:run)?time|time ratio|相对(?:时间|耗时)
 speed-up    speed[- _]?ups?(?![a-z])|加速比|加速倍|加速效果|提速比|beschleunigung|acc[ée]l[ée]ration|\bsu\b
 speed-up    scal(?:ing|e) factor|scale[- ]up|relative (?:speed|perf|through)|rel\. (?:speed|perf)|acceleration\b
 speed-up    相对速度|倍数|ускорен|aceleraci
 change      faster(?![- ]?r-?cnn|\s?transformer)|improve|提升|提高|提速|降低|减少|缩短|节省
-change      reduction|reduced|saving|\bgains?\b|increase|overhead
+change      reduction|reduced|sav(?:ing|ed)|\bgains?\b|increase|overhead
 change      \bdelta\b|δ|\bdiff(?!ers?\b|ering|ered)|变化|加速(?!卡|器)|\bchange|vs\.?[ ]
 time        \btime[- ]to[- ]|\btta\b|\bttt\b
 accuracy    accura|genauigkeit|\bacc\b|acc[@_. ]|_acc\b|准确率|正确率|准确度|精度|top[- ]?[15]\b|error rate|错误率
@@ -89,7 +90,7 @@ _AFTER_NOUN = re.compile(
 )
 _EXPLICIT = re.compile(
     r"speed[- _]?up|relative speed|ускорен|эффективн"
-    r"|加速比|加速倍|\beff\b|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
+    r"|加速比|加速倍|\beff\b(?!-)|效率|efficiency|beschleunigung|acc[ée]l[ée]ration",
     re.IGNORECASE,
 )
 _ASSUMED = r"""

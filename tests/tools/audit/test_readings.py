@@ -254,8 +254,40 @@ def test_a_slip_in_a_throughput_accuses_no_speed_up_beside_it() -> None:
     assert wrong(text.replace("969", "696").replace("1.93", "2.93")) == [(2.93, "flips")]
 
 
-@pytest.mark.parametrize("words", ["Speed-ups exclude the 40 s of start-up.", "加速比不含启动时间 40 秒。"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Speed-ups exclude the 40 s of start-up.",
+        "加速比不含启动时间 40 秒。",
+        "Speed-ups are of the training steps only.",
+        "Times are medians of 5 runs, speed-ups the medians of the 5 ratios.",
+    ],
+)
 def test_a_speed_up_that_leaves_out_what_its_times_hold_is_not_accused(words: str) -> None:
     text = table("GPUs | Total time (s) | Speed-up", "1 | 540 | 1.00", "2 | 293 | 1.98", "4 | 169 | 3.88")
     assert len(wrong(text)) == 2
     assert not wrong(f"{words}\n\n{text}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It went from 3.0 minutes to 2.0 minutes, a speedup of 50%.",
+        "推理时间从 182.3 秒降至 107.3 秒，加速比达到 41.1%。",
+        "The runtime fell from 41.5 s to 8.5 s, a speedup of 4.7-5.2x depending on the grid.",
+        "Training takes 10.0 hours. The forward pass is 1.3x faster and training takes 8.6 hours.",
+        "训练时间从 200 秒降至 160 秒，速度提升 0.25 倍。",
+        table(
+            "System | ms | seq/s", "T4 | 80.0 | 100.0", "V1 | 40.0 | 200.0", "A1 | 20.0 | 400.0", "H1 x2 | 20.0 | 800.0"
+        ),
+    ],
+)
+def test_a_share_a_range_a_part_and_other_work_are_not_accused(text: str) -> None:
+    assert not wrong(text)
+
+
+def test_an_efficiency_that_only_a_made_up_number_of_processes_explains_is_not_checked() -> None:
+    assert (
+        graded(table("run | time (s) | parallel efficiency", "A | 100.0 | 0.93", "B | 37.2 | 0.71", "C | 16.1 | 0.88"))
+        == []
+    )
