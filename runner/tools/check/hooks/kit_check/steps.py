@@ -13,6 +13,7 @@ _most = int(os.environ.get("KIT_CHECK_STEPS") or 0)
 _killed_at = int(os.environ.get("KIT_CHECK_KILL") or -1)
 _FEW_STEPS, _FEW_SECONDS = 100, 12.0
 _HASHED = 8
+_SCHEDULED = ("lr", "momentum", "betas")
 _local = {}
 _handles = {}
 _stepping = []
@@ -156,14 +157,13 @@ def _after_step(optimizer, args, kwargs):
 
 
 def _rates_of(optimizer):
-    return [group.get("lr") for group in optimizer.param_groups]
+    return [{name: group[name] for name in _SCHEDULED if name in group} for group in optimizer.param_groups]
 
 
 def _set_rates(optimizer, rates):
     """Set learning rates: a replay goes the way of the ranks, whose rates may depend on their number."""
     for group, rate in zip(optimizer.param_groups, rates):
-        if "lr" in group:
-            group["lr"] = rate
+        group.update(rate)
 
 
 def _keep(optimizer):
