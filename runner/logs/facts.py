@@ -288,6 +288,8 @@ class Facts:
         if "epochs" not in record.fields and "epochs" in self.facts and epoch + 1 == self.epoch:
             return  # the same epoch, by a number that counts from 0
         if record.fields.keys() & {"train_loss", "epochs"}:
+            if self.lowest is None:  # what took its time before the first epoch was another program
+                self.walls = {False: LastValues(), True: LastValues()}
             last, line = self._trained.get(writer, (epoch, 0))
             if self.lowest is not None and epoch <= self.lowest and epoch < last and line < record.line:
                 self._begin_again(record)

@@ -88,7 +88,10 @@ def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, d
         return None, stated
     found, metric = known[key], key[1]
     final = _evaluation(metric, found.last, found.last.scope)
-    if found.count > 1 and not (found.stated_best or len(found.guessed_units) > 1) and stated is None:
+    if facts.stated_best and metric == "accuracy" and found.last.comparable > 1.001 * facts.stated_best.comparable:
+        stated = None  # it is of other data, or of before
+    is_mixed = len(found.samples) > 1 or len(found.guessed_units) > 1
+    if found.count > 1 and not found.stated_best and not is_mixed and stated is None:
         best = found.best(metric)
         epoch = "" if best.epoch is None else f", epoch {best.epoch}"
         return final, _evaluation(metric, best, f"best of {found.count}{epoch}")

@@ -127,6 +127,8 @@ class Evaluations:
     stated_best: bool
     """Whether the best is only taken where it is stated."""
     count: int = 0
+    samples: set[int | None] = field(default_factory=set)
+    """Of how many samples they are; with several, of unlike data, none is the best."""
     guessed_units: set[str | None] = field(default_factory=set)
     """With several of them nobody knows what a value is: 0.9 beside 45.1 is perhaps a percentage too."""
 
@@ -134,6 +136,7 @@ class Evaluations:
         """Take the next evaluation."""
         self.count += 1
         self.last = value
+        self.samples.add(value.samples)
         self.guessed_units |= {value.unit} if value.is_guessed else set()
         if math.isfinite(value.comparable):
             is_first = not math.isfinite(self.highest.comparable)

@@ -192,3 +192,11 @@ def test_the_lowest_rank_counts_of_very_many_that_print() -> None:
     log = read(*(f"[rank{rank}]: Train Epoch: 1 [640/60000 (1%)]\tLoss: {rank}.5" for rank in range(9_000, -1, -1)))
     assert log["last_train_loss"]["value"] == 0.5
     assert "more than 4,096 ranks and containers print here" in " ".join(log["notes"])
+
+
+def test_no_best_is_chosen_among_unlike_data_and_none_is_believed_that_the_last_one_exceeds() -> None:
+    sets = ["epoch {e} loss {l}", "Test set: accuracy: {e}1/90", "Val set: accuracy: {e}8/60"]
+    lines = [line.format(e=e, l=f"0.{9 - e}1") for e in (1, 2, 3) for line in sets]
+    found = read(*lines)
+    assert (found["final_eval"]["samples"], found["best_eval"]) == (60, None)
+    assert read(*lines, "best accuracy: 50.0%")["best_eval"] is None

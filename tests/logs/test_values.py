@@ -100,3 +100,8 @@ def test_an_accuracy_of_keras_by_its_long_name_is_the_result(kind: str) -> None:
     found = read(f"Epoch 1/1\n{bar}3/3 [====] - 0s - loss: 0.1 - {name}: 0.96\n")
     assert (found["final_eval"]["metric"], found["final_eval"]["value"]) == ("accuracy", 0.96)
     assert found["best_eval"]["value"] == 0.96
+
+
+def test_a_time_that_stands_before_the_first_epoch_is_of_another_program() -> None:
+    lines = ["Training time 21:59:39", "Epoch: [0] [7/8] loss: 2.5 (2.6)", "Epoch 1, Loss: 0.5", "Epoch 2, Loss: 0.4"]
+    assert read("\n".join(lines) + "\n")["wall_time_s"] is None

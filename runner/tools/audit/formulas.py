@@ -104,12 +104,14 @@ def _efficiencies(
     for place, counts in enumerate(context.processes.vectors):
         rank = 2 * place + (4 if single else 0)
         more = _relative(counts, bases)
-        yield Shape(scaled(divided(ratios, more), unit), rank, f"{sign}{{r}} / (p / p0)", "strong scaling")
-        yield Shape(scaled(divided(ratios, counts), unit), rank + 2, f"{sign}{{r}} / p", "strong scaling")
+        note = "per process" if base.role is Role.RATE else "strong scaling"
+        yield Shape(scaled(divided(ratios, more), unit), rank, f"{sign}{{r}} / (p / p0)", note)
+        yield Shape(scaled(divided(ratios, counts), unit), rank + 2, f"{sign}{{r}} / p", note)
         for weight in context.weights:
             work = scaled(ratios, _relative(_numbers(weight), bases))
-            note = f"the work is that of {weight.heading}"
-            yield Shape(scaled(divided(work, more), unit), rank + _WEIGHED, f"{sign}{{r}} * w / w0 / (p / p0)", note)
+            of_weight = f"the work is that of {weight.heading}"
+            formula = f"{sign}{{r}} * w / w0 / (p / p0)"
+            yield Shape(scaled(divided(work, more), unit), rank + _WEIGHED, formula, of_weight)
     yield weak
     yield from _weighed(ratios, bases, context, unit, sign)
 

@@ -200,7 +200,7 @@ def judge_rate(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
     one, *all_ = [per_step(rank, own) if own else 0 for rank, own in zip((alone, *ranks), passes, strict=True)]
     if one and sum(all_) <= one * 1.01:
         optimizer = ranks[0].first("optimizer")
-        evidence += f", although a step has {one:.0f} samples with both"
+        evidence += ", although a step has no more samples"
         verdict.findings.append(found("learning-rate", evidence, optimizer["place"] if optimizer else [], step=step))
     else:
         verdict.facts.append(evidence)
