@@ -21,7 +21,8 @@ _KIT = Path(__file__).parents[2]
 _SENT = ("core/clock.py", "core/ports.py", "core/text.py", "core/parent.py")
 _NOT_SENT = ("check_command.py", "elsewhere.py")
 _BOOT = (
-    "import sys,tarfile,tempfile;f=tempfile.mkdtemp(prefix='kit-sent-');"
+    "import atexit,shutil,sys,tarfile,tempfile;sys.dont_write_bytecode=True;"
+    "f=tempfile.mkdtemp(prefix='kit-sent-');atexit.register(shutil.rmtree,f,True);"
     "tarfile.open(fileobj=sys.stdin.buffer,mode='r|').extractall(f);sys.path.insert(0,f+'/kit');"
     "from runner.tools.check.remote import main;main(f)"
 )

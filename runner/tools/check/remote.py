@@ -6,6 +6,7 @@ import select
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from runner.tools.check.finding import Verdict
 
 MARK = "\nKIT-CHECK-VERDICT "
+_REMOVALS = 40
 
 
 def carry_out(asked: dict[str, Any], root: Path, folder: Path, say: Callable[[str], None]) -> "Verdict":
@@ -30,19 +32,16 @@ def carry_out(asked: dict[str, Any], root: Path, folder: Path, say: Callable[[st
 
 
 def main(folder: str) -> None:
-    """Check what was unpacked in a folder, print the verdict behind a mark, and remove the folder."""
+    """Check what was unpacked in a folder, and print the verdict behind a mark."""
     if sys.version_info < (3, 10):  # noqa: UP036 - the Python of the host
         sys.exit(f"a check takes Python 3.10 or newer, and {sys.executable} is {sys.version.split()[0]}")
     place = Path(folder)
     threading.Thread(target=_end_without_reader, args=(place,), daemon=True).start()
-    try:
-        asked = json.loads((place / "request.json").read_text("utf-8"))
-        verdict = carry_out(asked, place / "work", place / "seen", lambda _: None)
-        answer = {**verdict.values(), "off": verdict.off, "order": verdict.order}
-        with open(1, "w", encoding="utf-8", closefd=False) as output:
-            output.write(f"{MARK}{json.dumps(answer)}\n")
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    asked = json.loads((place / "request.json").read_text("utf-8"))
+    verdict = carry_out(asked, place / "work", place / "seen", lambda _: None)
+    answer = {**verdict.values(), "off": verdict.off, "order": verdict.order}
+    with open(1, "w", encoding="utf-8", closefd=False) as output:
+        output.write(f"{MARK}{json.dumps(answer)}\n")
 
 
 def _end_without_reader(folder: Path) -> None:
@@ -50,5 +49,9 @@ def _end_without_reader(folder: Path) -> None:
     output = select.poll()
     output.register(1, 0)  # errors and a hang-up are told without being asked for
     output.poll()
-    shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(_REMOVALS):  # what still runs may write a file into it meanwhile
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            break
+        time.sleep(0.05)
     os._exit(1)
