@@ -84,7 +84,7 @@ def _fitted(column: Column, time: Column, work: Ratios, words: str, context: Con
 def _has_other_work(own: Span | None, common: Span, row: int, context: Context) -> bool:
     """Return whether a row has 2, 3, ... times the work of the others, and its label may say so: `bs 16`, `H100*`."""
     labels = [column.cells[row].text for column in context.columns if column.role is Role.LABEL]
-    if own is None or not re.search(r"[\d(*†]", " ".join(labels)):
+    if not (own and own.middle and common.middle) or not re.search(r"[\d(*†]", " ".join(labels)):
         return False
     share = own.middle / common.middle
     whole = round(max(share, 1 / share))

@@ -36,7 +36,7 @@ _RULES = r"""
 other       ^(?!.*(?:speed[- _]?up|加速比)).*(?:slower|langsamer|慢)
 other       co2|\$|显存|内存|功耗|参数|损失|利用率|版本|模型大小|卡时|(?:gpu|node|core)[- ]hours?|\bmfu\b|\bhfu\b|误差
 other       (?:energy|power|cost|price|memory|param\w*|sample|data|fuel|loss)[- _]efficien|timeout|timestamp
-other       \b(?:elements|points|cells|particles|atoms)\s*(?:/|\bper\b)\s*[a-z]+
+other       \b(?:elements|points|cells|particles|atoms)\s*(?:/|\bper\b)\s*(?:process|rank|core|node|thread|gpu)
 other       ^\W*st(?:andar)?d[ .]|stdev|deviation|variance|(?:file|model) size|\d ?% ?ci\b
 other       ^\W*(?:links?|networks?|interconnect|网络)\W*$
 efficiency  efficien|effizienz|eficien|эффективн|效率|\beff\b(?!-)|\beff\.|scaling\s*\(?%
