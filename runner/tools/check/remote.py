@@ -6,10 +6,11 @@ import select
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from runner.core import clock
 
 if TYPE_CHECKING:
     from runner.tools.check.finding import Verdict
@@ -53,5 +54,5 @@ def _end_without_reader(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             break
-        time.sleep(0.05)
+        clock.sleep(0.05)
     os._exit(1)
