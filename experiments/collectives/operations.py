@@ -73,7 +73,7 @@ class Operation:
     """One operation: `bus` is its factor at n ranks, `in_parts` says that its size is that of all parts."""
 
     call: Callable[[Buffers], object]
-    bus: Callable[[int], float] = lambda _: 1.0  # every byte goes over the slowest link once
+    bus: Callable[[int], float] = lambda ranks: float(ranks > 1)  # every byte goes over the slowest link once
     in_parts: bool = False
     least_ranks: int = 1
     trips: int = 1
