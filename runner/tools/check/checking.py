@@ -61,6 +61,7 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
         verdict.unknown.append(f"{world} processes: {why}")
         return verdict
     is_equal = judge_weights(ranks, verdict)
+    runs.look_for_clock(alone, ranks, verdict)
     judge_samples(alone, ranks, program.root, verdict)
     if is_equal:
         replay, order, failure = runs.replay(alone, ranks)
@@ -88,6 +89,22 @@ class _Runs:
         self.say(what)
         (failure,) = run_side_by_side([self._job(name, world, settings)], self.seconds)
         return failure, read(self.folder / name)
+
+    def look_for_clock(self, alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
+        """Tell the verdict whether the loop ends by the clock; how many samples it has is then no mistake."""
+        passes = [own for rank in (alone, *ranks) for own in rank.trainings]
+        steps, others = len(alone.steps), len(ranks[0].steps)
+        is_open = any(own.key == "by hand" or own.is_broken for own in passes)
+        is_open |= len(alone.loaders) != len(ranks[0].loaders)
+        if steps == others or not is_open or any(alone.of("cut")):
+            return
+        settings = {"KIT_CHECK_SEED": _SEED_ALONE, "KIT_CHECK_CLOCK": "4"}
+        _, seen = self.run("clock", 1, "one process, with a faster clock", **settings)
+        if seen and not any(seen[0].of("cut")) and len(seen[0].steps) != steps:
+            how = f"one process takes {steps} steps, and {len(seen[0].steps)} with a faster clock"
+            verdict.unknown.append(f"samples: the training ends by the clock: {how}; end it after so many steps")
+            for own in passes:
+                own.is_whole = False
 
     def replay(self, alone: Rank, ranks: list[Rank]) -> tuple[Rank | None, Rank | None, str]:
         """Run one process with the batches of all ranks, in their order and in the other, and say why that failed.
@@ -120,6 +137,9 @@ def _trained(ranks: list[Rank], failure: str, who: str, verdict: Verdict) -> Ran
     """Return the first rank; None if the run failed or trained nothing, which is told to the verdict."""
     if failure:
         verdict.unknown.append(f"{who}: {failure}")
+        return None
+    if any(event["parts"] for rank in ranks for event in rank.of("model")):
+        verdict.unknown.append(f"{who}: the model is in parts on the ranks (DTensor): not checked")
         return None
     if not ranks or not any(rank.steps for rank in ranks):
         verdict.unknown.append(f"{who}: no optimizer of torch made a step")

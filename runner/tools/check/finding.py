@@ -24,6 +24,7 @@ KINDS = {
     "uneven-weights": (MISTAKE, "weigh each rank by what its loss counts: sum, all_reduce the count, then divide"),
     "learning-rate": (MISTAKE, "raise the learning rate only as far as a step has more samples than with one process"),
     "initial-weights": (MISTAKE, "set one seed before the model is made, or broadcast its weights from rank 0"),
+    "repeated-samples": (NOTE, "divide the stream by worker in __iter__: torch.utils.data.get_worker_info()"),
     "global-batch": (NOTE, "divide the batch size by the number of processes to compare at the same global batch"),
     "same-noise": (NOTE, "seed with seed + rank after the model is made, if the ranks' dropout shall differ"),
     "unsynchronised-buffers": (NOTE, "convert_sync_batchnorm makes the statistics those of the global batch"),
@@ -49,6 +50,7 @@ class Finding:
     kind: str
     level: str
     evidence: str
+    mend: str
     file: str | None = None
     line: int | None = None
     rank: int | None = None
@@ -60,20 +62,11 @@ class Finding:
         """Its place and kind: `train.py:40: same-order`."""
         return f"{self.file}:{self.line}: {self.kind}" if self.file else self.kind
 
-    @property
-    def mend(self) -> str:
-        """What mends it."""
-        return KINDS[self.kind][1]
 
-    def values(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return {**asdict(self), "mend": self.mend}
-
-
-def found(kind: str, evidence: str, place: Place | None, **where: int | None) -> Finding:
-    """Make a finding at the innermost line of a place."""
+def found(kind: str, evidence: str, place: Place | None, mend: str = "", **where: int | None) -> Finding:
+    """Make a finding at the innermost line of a place; `mend` is for where that of its kind does not fit."""
     file, line = (place[0][0], place[0][1]) if place else (None, None)
-    return Finding(kind, KINDS[kind][0], evidence, file, line, **where)
+    return Finding(kind, KINDS[kind][0], evidence, mend or KINDS[kind][1], file, line, **where)
 
 
 @dataclass
@@ -98,5 +91,5 @@ class Verdict:
 
     def values(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        findings = [finding.values() for finding in self.findings]
+        findings = [asdict(finding) for finding in self.findings]
         return {"verdict": self.word, "findings": findings, "unknown": self.unknown, "facts": self.facts}

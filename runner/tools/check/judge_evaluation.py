@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 from runner.tools.check.finding import Finding, Verdict, found
 from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Rank
@@ -34,13 +35,39 @@ def judge_evaluation(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
 def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evaluation]]]:
     """Pair the evaluations of one process with those of the ranks: the first of the same loader, the second, ..."""
     pairs = []
-    for key in dict.fromkeys(evaluation.key for evaluation in alone.evaluations):
+    keys = [*dict.fromkeys(evaluation.key for evaluation in alone.evaluations)]
+    joined = [_with_tails(rank.evaluations, keys) for rank in ranks]
+    for key in keys:
         theirs = [evaluation for evaluation in alone.evaluations if evaluation.key == key][:WHOLE_PASSES]
-        ours = [[e for e in rank.evaluations if e.key == key][:WHOLE_PASSES] for rank in ranks]
+        ours = [[e for e in own if e.key == key][:WHOLE_PASSES] for own in joined]
         for at, whole in enumerate(theirs):
             parts = [own[at] for own in ours if at < len(own)]
             pairs += [(whole, parts)] if parts else []
     return pairs
+
+
+def _with_tails(evaluations: list[Evaluation], keys: list[str]) -> list[Evaluation]:
+    """Join what the ranks evaluate with a loader that one process has not, such as the rest of a division, to the rest.
+
+    What each rank counts after the ranks' counts were added up is counted once: by rank 0 here.
+    """
+    joined: list[Evaluation] = []
+    for each in evaluations:
+        if not joined or each.key in keys or not each.goes_on(joined[-1]):
+            joined.append(each)
+            continue
+        last = joined[-1]
+        is_once = last.collectives and not each.collectives
+        joined[-1] = replace(
+            last,
+            samples=last.samples + each.samples,
+            counted=last.counted if is_once else last.counted + each.counted,
+            once=last.once + each.counted if is_once else last.once,
+            collectives=last.collectives + each.collectives,
+            prints=last.prints + each.prints,
+            is_whole=last.is_whole and each.is_whole,
+        )
+    return joined
 
 
 def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding | None:  # noqa: PLR0911 - one for each kind
@@ -66,7 +93,7 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding |
     gathers = [event for event in joined if "gather" in event["name"] and event["place"]]
     if not is_gathered and (gathers or len(counts) < len(parts)):
         return None  # what was repeated may have been cut off behind the gathering
-    counted = max(counts) if is_gathered else sum(counts)
+    counted = max(counts) if is_gathered else sum(counts) + max(max(part.once.values(), default=0) for part in parts)
     values = {value for event in joined for value in event["after"] or ()}
     # A program that leaves the repeated samples out later, by a mask, sums a count that is right.
     trimmed = whole.rows in values and counted not in values

@@ -9,6 +9,8 @@ from runner.tools.check.finding import NOTE, Finding, Verdict, found
 from runner.tools.check.observation import Pass, Place, Rank
 from runner.tools.check.source_lines import epoch_loop, part_line, work_line
 
+_STREAM = "_InfiniteConstantSampler"
+"""The sampler of a loader over an IterableDataset, which takes no other."""
 Name = Callable[[tuple[Hashable, Hashable]], Hashable]
 
 
@@ -38,7 +40,7 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         # A split of each rank's own makes samples overlap and others missing: the first cause is named.
         cause = _leak(alone, ranks) or _overlap(theirs, ours, name, ranks, root) or _missing(theirs, ours, name, root)
         order = _same_order(theirs, ours, name, ranks, root)
-        verdict.findings += [finding for finding in (cause, order) if finding is not None]
+        verdict.findings += [each for each in (cause, order, _repeated(theirs, name)) if each is not None]
         sizes = ", ".join(str(len(passes[0].samples)) for passes in ours)
         distinct = len({name(sample) for passes in ours for sample in passes[0].samples})
         verdict.facts.append(
@@ -109,8 +111,28 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list
             )
             if identical:
                 evidence += "; every rank has the same samples in the same order"
-            return found("overlap", evidence, place, rank=1, epoch=epoch + 1, step=ours[0][epoch].first_step)
+            mend = _dividing(ours[0][epoch], is_identical=identical)
+            return found("overlap", evidence, place, mend, rank=1, epoch=epoch + 1, step=ours[0][epoch].first_step)
     return None
+
+
+def _dividing(training: Pass, *, is_identical: bool) -> str:
+    """Return how such samples are divided; nothing if by a DistributedSampler."""
+    if training.sampler == _STREAM:
+        by = "rank and worker in __iter__ (rank * num_workers + worker)" if training.workers else "rank in __iter__"
+        return f"divide the stream by {by}"
+    if training.sampler == "DistributedSampler":
+        return "give the sampler the rank of each process" if is_identical else "make the same list on every rank"
+    return "" if training.key != "by hand" else "give each rank its own part, such as samples[rank::world_size]"
+
+
+def _repeated(theirs: list[Pass], name: Name) -> Finding | None:
+    """Look for a stream that every worker of a loader reads as a whole."""
+    training, (first, *others) = theirs[0], Counter(map(name, theirs[0].samples)).values()
+    if training.sampler != _STREAM or first != training.workers or first < 2 or {first} != {first, *others}:
+        return None
+    evidence = f"in an epoch of one process each sample comes {first} times, once from each of the loader's workers"
+    return found("repeated-samples", evidence, training.loader, epoch=1)
 
 
 def _where(training: Pass, root: Path) -> Place:

@@ -53,38 +53,50 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
     known = (weights[shared[0]], {None})  # a program may begin again with the weights of the start
     meets_again = any(len(weights[key]) == 1 and weights[key] not in known for key in behind)
     if not start_apart and (meets_again or not end_apart):
-        verdict.unknown.append("weights: they differ between steps and are equal again later: are weights averaged?")
+        methods = [f"{event['name']} ({_title(event)})" for event in ranks[0].of("method")]
+        why = " and ".join(dict.fromkeys(methods)) or "are weights averaged?"
+        verdict.unknown.append(f"weights: they differ between steps and are equal again later: {why}")
     elif start_apart and not (gradients_apart and end_apart):
         evidence = "before the first step the weights of the ranks differ"
         verdict.findings.append(found("initial-weights", evidence, place, rank=1, step=0))
     else:
         step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
-        how, place = _averaging(ranks[0], place)
+        how, place, mend = _averaging(ranks[0], place)
         evidence = (
             f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
         )
-        verdict.findings.append(found("not-averaged", evidence, place, rank=1, step=step))
+        verdict.findings.append(found("not-averaged", evidence, place, mend, rank=1, step=step))
     return False
 
 
-def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
-    """Return how a rank's gradients are averaged, if at all, and the line that has to be changed."""
+def _title(event: Event) -> str:
+    return ":".join(map(str, event["place"][0][:2])) if event["place"] else "a library"
+
+
+def _averaging(rank: Rank, model: Place) -> tuple[str, Place, str]:
+    """Return how a rank's gradients are averaged, if at all, the line that has to be changed, and how."""
     if wrapper := rank.first("ddp"):
         bare = next((event for event in rank.of("forward") if event["bare"] and event["train"]), None)
         if bare:
-            return "the forward pass goes to the module inside of DistributedDataParallel", bare["place"]
+            how = "the forward pass goes to the module inside of DistributedDataParallel"
+            return how, bare["place"], "call the model that is wrapped, not its module"
         other = next((event for event in rank.of("model") if event["trained"] and not event["wrapped"]), None)
         if other:
-            return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
-        backward = rank.first("backward")
-        return "despite the wrapper", backward["place"] if backward else model
+            place = _in_function(other["place"], wrapper["place"])
+            return "DistributedDataParallel wraps not every model", place, "wrap every model that is trained"
+        backward, hook = rank.first("backward"), rank.first("comm_hook")
+        how = f"despite the wrapper, which has {hook['name']} for it" if hook else "despite the wrapper"
+        mend = "let the gradients of each step be averaged: no no_sync, hook or further backward pass without that"
+        return how, hook["place"] if hook else backward["place"] if backward else model, mend
     before, behind = _around_first_step(rank)
     if before:
-        return "a collective reduces only some of them, or a copy", before[-1]["place"]
+        how = "a collective reduces only some of them, or a copy"
+        return how, before[-1]["place"], "reduce every gradient, in place, before the step"
     if behind:
         step = rank.first("step")
-        return "they are reduced behind the step", _in_function(behind[0]["place"], step["place"] if step else [])
-    return "nothing reduces them", model
+        place = _in_function(behind[0]["place"], step["place"] if step else [])
+        return "they are reduced behind the step", place, "reduce every gradient, in place, before the step"
+    return "nothing reduces them", model, ""
 
 
 def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
@@ -141,6 +153,7 @@ def judge_gradients(
     for path in replay.of("path") if until is None else ():
         off = f"{path['relative']:.1e} of the way they went, half of them by at most {path['ulps']:.0f} ulps"
         verdict.facts.append(f"weights after {path['steps']} steps against one process with all batches: off by {off}")
+    is_hooked = _hooked(ranks[0], compared, verdict)
     # A difference grows from step to step by itself.
     event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)
     if event is None:
@@ -158,8 +171,19 @@ def judge_gradients(
         _scaled(event, ranks, alone, replay, limit, root, verdict)
     elif drawn:
         verdict.unknown.append("gradients: the model draws random numbers that cannot be taken away, so they differ")
-    elif not batch_norm:
+    elif not batch_norm and not is_hooked:
         _uneven(event, ranks, limit, _loss_place(ranks[0], root), verdict)
+
+
+def _hooked(rank: Rank, compared: list[Event], verdict: Verdict) -> bool:
+    """Tell the verdict of a hook that changes gradients on their way between the ranks; return whether there is one."""
+    hook = next((hook for hook in rank.of("comm_hook") if hook["lossy"]), None)
+    if hook:
+        worst = 100 * max(event["relative"] for event in compared)
+        when = f" from step {hook['begins']} on" if hook["begins"] else ""
+        how = f"they are up to {worst:.2g}% off in the {len(compared)} steps that were compared"
+        verdict.unknown.append(f"gradients: {hook['name']} ({_title(hook)}) changes them{when}: {how}")
+    return hook is not None
 
 
 def _loss_place(rank: Rank, root: Path) -> Place:
@@ -173,7 +197,7 @@ def _loss_place(rank: Rank, root: Path) -> Place:
 
 def _rounding(rank: Rank, event: Event) -> float:
     """Return how far rounding may lead a gradient off."""
-    compresses = any("compress" in hook["name"] for hook in rank.of("comm_hook"))
+    compresses = any("compress" in hook["name"] and not hook["lossy"] for hook in rank.of("comm_hook"))
     if not compresses and not any(event["half"] for kind in ("forward", "collective") for event in rank.of(kind)):
         return _EXACT
     # Rounding points anywhere; a difference that other weights of the ranks explain is theirs.

@@ -20,9 +20,10 @@ WHOLE_PASSES = 3
 class Pass:
     """One iteration over a loader, or one epoch of a loop that takes its samples by hand.
 
-    `samples` has (index, content) of each sample in order; one of them may be unknown. `is_whole` says whether they are
-    all that the pass would have had. `is_used` says of each batch whether a forward pass came before the next batch,
-    and `again` how many more came. `parts` has the rows of each batch that entered the model, where they were fewer;
+    `length` is how many batches its loader says it has. `samples` has (index, content) of each sample in order; one of
+    them may be unknown. `is_whole` says whether they are all that the pass would have had. `is_used` says of each batch
+    whether a forward pass came before the next batch, and `again` how many more came. `parts` has the rows of each
+    batch that entered the model, where they were fewer;
     None if they cannot be told, and then `is_cut_up`.
     """
 
@@ -33,6 +34,8 @@ class Pass:
     sampler_place: Place = field(default_factory=list)
     size: int | None = None
     base: int = -1
+    length: int | None = None
+    workers: int = 0
     first_step: int = 0
     samples: list[tuple[Hashable, Hashable]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
@@ -87,14 +90,17 @@ class Pass:
 class Evaluation:
     """What one rank evaluated between two training steps, and what it did with it.
 
+    `counted` has the samples of its figure by how that was seen, `once` those that every rank counts for all.
     `reads_back` says whether it read a file that a rank had written, before it printed: figures may be joined so.
     """
 
     key: str
     place: Place
+    step: int
     samples: list[tuple[Hashable, Hashable]] = field(default_factory=list)
     of_loader: Pass | None = None
     counted: Counter[str] = field(default_factory=Counter)
+    once: Counter[str] = field(default_factory=Counter)
     collectives: list[Event] = field(default_factory=list)
     prints: list[Event] = field(default_factory=list)
     is_whole: bool = True
@@ -115,6 +121,11 @@ class Evaluation:
     def rows(self) -> int | None:
         """How many samples the figure counts; None if that was not seen."""
         return max(self.counted.values(), default=None)
+
+    def goes_on(self, earlier: "Evaluation") -> bool:
+        """Return whether it is of the same data set at the same step as an earlier one."""
+        ours, theirs = self.of_loader, earlier.of_loader
+        return self.step == earlier.step and bool(ours and theirs and ours.base == theirs.base)
 
 
 @dataclass
@@ -158,6 +169,7 @@ class Rank:
                 over |= {number for number, found in passes.items() if not found.is_broken}
                 known = ("key", "place", "loader", "sampler", "sampler_place", "size", "base", "shuffles", "number")
                 told = {name: event[name] for name in known}
+                told |= {"length": event["batches"], "workers": event["workers"]}
                 passes[event["number"]] = Pass(**told, first_step=event["step"])
             elif kind == "batch":
                 current = event["run"]
@@ -229,7 +241,6 @@ class Rank:
         trains = {number for number in passes if self._is_training(number)}
         found: list[Evaluation] = []
         current: Evaluation | None = None
-        step = -1
         waiting: dict[int, list[tuple[Hashable, Hashable]]] = {}
         cut = {event["number"] for event in self.of("pass_end") if event["cut"]}
         for event in self.events:
@@ -243,9 +254,8 @@ class Rank:
                 key = source["key"] if source else "by hand"
                 # A loader that takes a batch ahead has ended before its last batch is evaluated.
                 is_last = source is None and current is not None and event["place"] == current.place
-                if current is None or event["step"] != step or (current.key != key and not is_last):
-                    current = Evaluation(key, event["place"])
-                    step = event["step"]
+                if current is None or event["step"] != current.step or (current.key != key and not is_last):
+                    current = Evaluation(key, event["place"], event["step"])
                     found.append(current)
                 if source:
                     current.samples += waiting.pop(event["run"], [])

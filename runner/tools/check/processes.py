@@ -18,6 +18,8 @@ from runner.core import clock
 from runner.core.parent import die_with_parent
 from runner.core.ports import held_port
 from runner.core.text import one_line
+from runner.tools.check.observation import read
+from runner.tools.check.uneven import Stillness, uneven
 
 HOOKS = Path(__file__).parent / "hooks"
 _GRACE_SECONDS = 8.0
@@ -152,12 +154,13 @@ def put_back(folder: Path) -> None:
 def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, given_up: Event) -> str:
     """Wait until all have ended, or the others had their time after the first; return why it failed."""
     patience: float | None = None
+    still = Stillness(job.folder)
     while not given_up.is_set():
         codes = [process.poll() for process in started]
         for rank, code in enumerate(codes):
             # One that is killed by a signal behind its last line has done its work: torch's destructors do that.
             if code and (code > 0 or not _is_over(job, rank)):
-                return _why(job, rank, code)
+                return uneven(read(job.folder), stand_still=False) or _why(job, rank, code)
         if all(code is not None for code in codes):
             return ""
         now = clock.monotonic()
@@ -168,6 +171,8 @@ def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, giv
             return ""
         if now > deadline:
             return f"it did not end in time: rank {done.index(False) if False in done else 0} was still running"
+        if why := still.uneven():
+            return why
         clock.sleep(_POLL_SECONDS)
     return "it was given up"
 

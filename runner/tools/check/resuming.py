@@ -52,7 +52,8 @@ def check_resume(
         verdict.unknown.append(f"no checkpoint: in {steps} steps {when}")
     if first is None or verdict.unknown:
         return verdict
-    killed = choose(first, steps - 1)
+    last = saves_again(whole[0], [step for step in saves if step < steps])
+    killed = choose(first, last - 1 if first < last else steps - 1)
     say(f"{_processes(world)}, ended before step {killed} of {steps}")
     try:
         run(program.job(world, folder / "ended", {**settings, "KIT_CHECK_KILL": str(killed)}), seconds)
@@ -70,9 +71,18 @@ def check_resume(
             job = resumed.job(count, folder / f"again-{count}", {**settings, "KIT_CHECK_SEED": _OTHER_SEED})
             failure = run(job, seconds)
             _judge(whole, read(job.folder), before[0], written(folder / "ended"), failure, count, verdict)
+        if first >= last:
+            how = "what changes then, such as the learning rate, was not compared; train longer"
+            verdict.unknown.append(f"after the step at which it goes on nothing is saved, or no epoch begins: {how}")
     finally:
         put_back(folder / "ended")
     return verdict
+
+
+def saves_again(rank: Rank, saves: list[int]) -> int:
+    """Return the step before which a training has to be ended so that it saves again and begins another epoch."""
+    begun = [training.first_step for training in rank.loaders if training.trains]
+    return min([saves[-1], *begun[1:][-1:]])
 
 
 def _processes(count: int) -> str:
@@ -106,8 +116,8 @@ def _judge(
         verdict.facts.append(f"{who}: goes on from step {start} with the same weights bit for bit")
         if is_same:
             for kind, apart in _differences(whole, again, start):
-                where = {"rank": apart.rank, "step": apart.step}
-                verdict.findings.append(found(kind, f"{who}: {apart.evidence}", apart.place or place, **where))
+                evidence, at = f"{who}: {apart.evidence}", apart.place or place
+                verdict.findings.append(found(kind, evidence, at, rank=apart.rank, step=apart.step))
 
 
 class _Apart(NamedTuple):

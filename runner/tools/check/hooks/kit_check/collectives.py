@@ -58,6 +58,7 @@ def _watched(torch, name, function):
         tensor, before = None, None
         try:
             with recorder.guarded():
+                recorder.emit("waits", name=name, place=recorder.place())
                 tensor = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)), None)
                 before = _values(tensor)
             result = function(*args, **kwargs)

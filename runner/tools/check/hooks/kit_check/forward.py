@@ -6,7 +6,7 @@ import zlib
 
 from kit_check import replay, rows, steps
 from kit_check.recorder import recorder
-from kit_check.state import KEPT_STEPS, state
+from kit_check.state import state
 
 _LOSSES = (
     "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
@@ -54,16 +54,7 @@ def of_torch(torch):
             state.wrapped.update(module.modules())
             recorder.emit("ddp", place=recorder.place())
 
-    register = DistributedDataParallel.register_comm_hook
-
-    @functools.wraps(register)
-    def register_comm_hook(self, state, hook):
-        with recorder.guarded():
-            recorder.emit("comm_hook", name=getattr(hook, "__name__", type(hook).__name__), place=recorder.place())
-        return register(self, state, hook)
-
     module.__init__, module.__call__, DistributedDataParallel.__init__ = __init__, __call__, wrapped
-    DistributedDataParallel.register_comm_hook = register_comm_hook
     for name in _LOSSES:
         setattr(torch.nn.functional, name, _loss(torch, name, getattr(torch.nn.functional, name)))
     for name in ("eq", "__eq__"):
@@ -108,7 +99,7 @@ def _before(torch, module, args, kwargs):
         place=recorder.place(),
         **fields,
     )
-    return args, kwargs, _noise(torch) if trains and state.steps < KEPT_STEPS else None
+    return args, kwargs, _noise(torch) if trains and state.steps < state.kept else None
 
 
 def _noise(torch):
@@ -137,7 +128,8 @@ def _describe(module, trains):
     names = {type(part).__name__ for part in inner}
     classes = {base.__name__ for part in inner for base in type(part).__mro__}
     kinds = {type(parameter).__name__ for parameter in module.parameters()}
-    if "FullyShardedDataParallel" in classes or "DTensor" in kinds or "FSDPModule" in classes:
+    shards = classes & {"FullyShardedDataParallel", "FSDPModule", "FSDP"}
+    if shards or "DTensor" in kinds:
         state.is_sharded = True
     weakest = _born.get(id(module), (None, []))[1]
     bare = next((part for part in inner if part in state.wrapped), None)
@@ -153,8 +145,14 @@ def _describe(module, trains):
         bare=trains and bare is None,
         batch_norm=bool(names & set(_BATCH_NORMS)),
         sharded=state.is_sharded,
+        parts=any(_cuts(parameter) > bool(shards) for parameter in module.parameters()),
         parameters=sum(parameter.numel() for parameter in module.parameters()),
     )
+
+
+def _cuts(parameter):
+    """Return along how many dimensions of the ranks a DTensor is cut; FSDP does that along one."""
+    return sum(not placement.is_replicate() for placement in getattr(parameter, "placements", ()))
 
 
 def buffers():
@@ -172,7 +170,7 @@ def _loss(torch, name, function):
             if recorder.is_here and not state.depth:
                 if not torch.is_grad_enabled():
                     _count("loss", len(target) if target.dim() else 1)
-                elif state.steps < KEPT_STEPS:
+                elif state.steps < state.kept:
                     if recorder.mode == "replay":
                         target = replay.target(input, target)
                     elif state.current is None:

@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import time
 import weakref
 from collections import deque
 
@@ -80,7 +79,7 @@ class Pass:
 
     def __init__(self, loader, inner):
         self._loader, self._inner = loader, inner
-        self._delivered, self._steps, self._began = 0, state.steps, time.monotonic()
+        self._delivered, self._steps, self._began = 0, state.steps, recorder.clock()
         self.rows, self._tensors = 0, []
         self.number = sum(_passes.values())
         place = _places.get(loader, [])
@@ -113,6 +112,8 @@ class Pass:
             shuffles=bool(getattr(sampler, "shuffle", False)),
             sampler_place=_place_of(sampler),
             size=length() if length else None,
+            batches=_length(loader),
+            workers=loader.num_workers,
             base=next(number for number, known in enumerate(_datasets) if known is base),
             batch_size=loader.batch_size,
             step=state.steps,
@@ -179,7 +180,7 @@ class Pass:
             return self._delivered >= cap
         if recorder.world > 1:
             return False
-        return self._delivered >= _LONG_BATCHES and time.monotonic() - self._began > _LONG_SECONDS
+        return self._delivered >= _LONG_BATCHES and recorder.clock() - self._began > _LONG_SECONDS
 
     def _end(self, *, cut):
         rest = []
@@ -216,6 +217,13 @@ class Pass:
         recorder.emit("batch", run=self.number, step=state.steps, rows=number, indices=indices, hashes=hashes)
         if recorder.mode != "replay":
             replay.keep_batch(self.key, self.before, batch, index)
+
+
+def _length(loader):
+    try:
+        return len(loader)
+    except TypeError:  # of an iterable data set without a length
+        return None
 
 
 def _place_of(sampler):

@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import sys
+import time
 from contextlib import contextmanager
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -13,6 +14,8 @@ _MOST_FRAMES = 12
 
 class Recorder:
     """The file of one process; a process that was forked from it writes nothing."""
+
+    clock = staticmethod(time.monotonic)  # that of the program may be made faster
 
     def __init__(self):
         self.rank = None
@@ -32,7 +35,9 @@ class Recorder:
         self._pid = os.getpid()
         started = os.environ.pop("KIT_CHECK_RANK", None)  # what it starts itself is named by its number
         name = f"{self._pid}.jsonl" if started is None else f"rank-{started}.jsonl"
-        self._file = open(os.path.join(self.folder, name), "w", encoding="utf-8")  # noqa: SIM115 - it is open to the end
+        path = os.path.join(self.folder, name)
+        # Each line is written at once: that no more come shows that a process waits.
+        self._file = open(path, "w", 1, encoding="utf-8")  # noqa: SIM115 - it is open to the end
         rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
         self.be(int(rank) if rank.isdigit() else 0, int(world) if world.isdigit() else 1)
         atexit.register(self.end, "exit")
@@ -79,7 +84,6 @@ class Recorder:
                 with self.guarded():
                     function()
             self.emit("destroy")
-            self._file.flush()
 
     def leave(self):
         """End the program, as all that is to be seen was seen."""

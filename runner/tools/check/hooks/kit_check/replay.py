@@ -11,7 +11,7 @@ import re
 
 from kit_check import rows
 from kit_check.recorder import recorder
-from kit_check.state import KEPT_STEPS, state
+from kit_check.state import state
 
 _MOST_BYTES = 300_000_000
 _ALIKE = 3e-2
@@ -41,6 +41,7 @@ def of_torch(torch):
         folder = os.environ["KIT_CHECK_KEPT"]
         names = sorted((name for name in os.listdir(folder) if re.fullmatch(r"kept-\d+\.pt", name)), key=_number)
         _ranks[:] = [torch.load(os.path.join(folder, name), weights_only=False) for name in names]
+        state.kept = max([state.kept, *(len(rank["steps"]) for rank in _ranks)])
     for name in _DRAWS:
         setattr(torch, name, _shared(getattr(torch, name)))
     if os.environ.get("KIT_CHECK_QUIET") == "1":
@@ -119,7 +120,7 @@ def _copied(value, depth=0):
 
 
 def _keeps():
-    return not _saved and state.steps < KEPT_STEPS and not state.is_sharded and _bytes < _MOST_BYTES
+    return not _saved and state.steps < state.kept and not state.is_sharded and _bytes < _MOST_BYTES
 
 
 def keep_weights():
@@ -244,7 +245,7 @@ def path():
 
 def is_gradient(tensor):
     """Return whether a tensor is, or lies in, the gradient of a parameter; None if that is no longer looked at."""
-    if tensor is None or state.steps >= KEPT_STEPS:
+    if tensor is None or state.steps >= state.kept:
         return None
     try:
         start, end = tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size()
@@ -389,8 +390,8 @@ def _compare(kept):
         other = os.path.join(os.path.dirname(recorder.folder), "order" if not _reversed else "replay", "first.pt")
         if os.path.exists(other):
             recorder.emit("order", relative=float((torch.load(other) - ours).norm()) / size if size else None)
-    if number + 1 >= min(KEPT_STEPS, *(len(rank["steps"]) for rank in _ranks)):
-        state.steps = KEPT_STEPS
+    if number + 1 >= min(state.kept, *(len(rank["steps"]) for rank in _ranks)):
+        state.steps = state.kept
 
 
 def _weights_of(torch, parts, whole):

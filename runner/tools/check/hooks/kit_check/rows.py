@@ -71,6 +71,7 @@ def fingerprint(tensors):
     with torch.no_grad():
         for given in tensors:
             tensor = given.to_dense() if given.is_sparse else given
+            tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
             if tensor.numel():
                 total = (total * 1000003 + hashes([tensor.detach().reshape(1, -1)], 1)[0]) & 0xFFFFFFFFFFFFFFFF
     return total

@@ -2,9 +2,6 @@
 
 import weakref
 
-KEPT_STEPS = 4
-"""Optimizer steps of which gradients and batches are kept."""
-
 
 def parameters_of(optimizer):
     """Return the parameters of an optimizer, in the order of its groups."""
@@ -15,6 +12,7 @@ class State:
     """The training of this process as far as it was seen."""
 
     def __init__(self):
+        self.kept = 4  # optimizer steps of which gradients and batches are kept
         self.steps = 0
         self.depth = 0
         self.current = None

@@ -3,11 +3,10 @@
 import functools
 import os
 import signal
-import time
 
 from kit_check import draws, forward, replay, rows
 from kit_check.recorder import recorder
-from kit_check.state import KEPT_STEPS, parameters_of, state
+from kit_check.state import parameters_of, state
 
 _most = int(os.environ.get("KIT_CHECK_STEPS") or 0)
 _killed_at = int(os.environ.get("KIT_CHECK_KILL") or -1)
@@ -75,7 +74,7 @@ def of_torch(torch):
 
 def watch_gradients():
     """Watch the gradient of every parameter as this process computes it, before it is averaged."""
-    if state.steps >= KEPT_STEPS or state.is_sharded:
+    if state.steps >= state.kept or state.is_sharded:
         return
     for parameter in state.parameters():
         if id(parameter) not in _handles and parameter.requires_grad:
@@ -98,7 +97,7 @@ def _before_step(optimizer, args, kwargs):
         if not recorder.is_here or _is_inner(optimizer):
             return
         _stepping[:] = [optimizer]
-        _clock["began"] = _clock["began"] or time.monotonic()
+        _clock["began"] = _clock["began"] or recorder.clock()
         parameters, step = parameters_of(optimizer), state.steps
         if not state.steps and recorder.mode != "replay":
             replay.keep_weights()
@@ -141,17 +140,17 @@ def _after_step(optimizer, args, kwargs):
         _set_rates(optimizer, _own_rates)
         _own_rates.clear()
         state.steps += 1
-        if state.steps == KEPT_STEPS:
+        if state.steps == state.kept:
             for handle in _handles.values():
                 handle.remove()
-    if state.steps >= KEPT_STEPS and recorder.mode != "observe":
+    if state.steps >= state.kept and recorder.mode != "observe":
         recorder.leave()
     with recorder.guarded():
-        if state.steps == KEPT_STEPS:
+        if state.steps == state.kept:
             replay.save()
     limit = _most
     if not limit and state.current is None and recorder.world == 1 and state.steps >= _FEW_STEPS:
-        limit = state.steps if time.monotonic() - _clock["began"] > _FEW_SECONDS else 0
+        limit = state.steps if recorder.clock() - _clock["began"] > _FEW_SECONDS else 0
     if limit and state.steps >= limit and (state.current is None or "KIT_CHECK_STEPS_HARD" in os.environ):
         recorder.leave()
 
@@ -167,7 +166,7 @@ def _set_rates(optimizer, rates):
 
 
 def _keep(optimizer):
-    if state.steps >= KEPT_STEPS or state.is_sharded:
+    if state.steps >= state.kept or state.is_sharded:
         return
     parameters = parameters_of(optimizer)
     order = {id(parameter): at for at, parameter in enumerate(state.parameters())}
@@ -190,11 +189,11 @@ def _kept_by(optimizer, parameters):
 
 def _fingerprint(tensors):
     """Return a number for tensors; None if it has become too slow to do that at every step."""
-    began = time.monotonic()
+    began = recorder.clock()
     if state.steps >= _HASHED and not recorder.is_whole and _clock["hashing"] > 0.1 * (began - _clock["began"]):
         return None
     number = rows.fingerprint(tensors)
-    _clock["hashing"] += time.monotonic() - began
+    _clock["hashing"] += recorder.clock() - began
     return number
 
 

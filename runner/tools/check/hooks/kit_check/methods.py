@@ -1,0 +1,56 @@
+"""Sees what changes how ranks work together: hooks on the way of the gradients, averaged weights, and Join."""
+
+import functools
+
+from kit_check.recorder import recorder
+from kit_check.state import state
+
+_HARMLESS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
+"""Its hooks average, some in half precision."""
+_MOST_KEPT = 100
+
+
+def of_torch(torch):
+    """Put the hook on the hooks of DistributedDataParallel."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    register = DistributedDataParallel.register_comm_hook
+
+    @functools.wraps(register)
+    def register_comm_hook(self, kept, hook):
+        with recorder.guarded():
+            inner = [cell.cell_contents for cell in getattr(hook, "__closure__", None) or ()]  # of a wrapper
+            hooks = [hook, *filter(callable, inner)]
+            names = [getattr(each, "__name__", type(each).__name__) for each in hooks]
+            begins = getattr(kept, "start_powerSGD_iter", 0)
+            if begins < _MOST_KEPT:
+                state.kept = max(state.kept, begins + 2)
+            recorder.emit(
+                "comm_hook",
+                name=" of ".join(names),
+                lossy=not all(each.__module__ == _HARMLESS for each in hooks),
+                begins=begins,
+                place=recorder.place(),
+            )
+        # What the gradients of the ranks are compared with goes through no hook.
+        return None if recorder.mode == "replay" else register(self, kept, hook)
+
+    DistributedDataParallel.register_comm_hook = register_comm_hook
+
+
+def of_class(name):
+    """Return a hook for a module that notes where an object of one of its classes is made."""
+
+    def put(module):
+        kind = getattr(module, name)
+        make = kind.__init__
+
+        @functools.wraps(make)
+        def __init__(self, *args, **kwargs):
+            with recorder.guarded():
+                recorder.emit("method", name=type(self).__name__, place=recorder.place())
+            make(self, *args, **kwargs)
+
+        kind.__init__ = __init__
+
+    return put

@@ -1,0 +1,208 @@
+"""What is named for what it is, and not taken for a mistake or for the same training."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.tools.check.checking import Program, check
+from runner.tools.check.finding import Verdict
+from runner.tools.check.judge_evaluation import judge_evaluation
+from runner.tools.check.judge_samples import judge_samples
+from runner.tools.check.judge_weights import judge_weights
+from runner.tools.check.observation import Evaluation, Event, Pass, Rank
+from runner.tools.check.resuming import saves_again
+from runner.tools.check.uneven import Stillness, uneven
+from tests.support.held_clock import HeldClock
+
+PLACE = [["train.py", 7, "main"]]
+TEST, REST = "train.py:8", "train.py:9"
+
+
+def a_rank(number: int, events: Sequence[Event] = (), **seen: Any) -> Rank:
+    """Return a rank of two of which something was seen."""
+    rank = Rank(number, 2, list(events))
+    rank.__dict__.update(seen)
+    return rank
+
+
+def a_pass(samples: Sequence[int], **told: Any) -> Pass:
+    names = [(None, number) for number in samples]
+    return Pass("train.py:7", PLACE, PLACE, samples=names, batches=[len(names)], trains=True, is_broken=False, **told)
+
+
+def an_evaluation(key: str, indices: Sequence[int], *, reduces: bool) -> Evaluation:
+    loader = Pass(key, PLACE, PLACE, size=103, base=1)
+    names, counted = [(index, index) for index in indices], Counter({"loss": len(indices)})
+    reduced = [{"name": "all_reduce", "after": None, "place": PLACE}] if reduces else []
+    return Evaluation(key, PLACE, 4, names, loader, counted, collectives=reduced)
+
+
+@pytest.mark.parametrize(
+    ("is_reduced", "has_rest", "kinds"),
+    [
+        pytest.param((True, False), True, [], id="each rank adds the rest to the sum"),
+        pytest.param((False, True), True, ["padded-evaluation"], id="the rest is summed over the ranks"),
+        pytest.param((True, False), False, ["partial-evaluation"], id="nobody evaluates the rest"),
+    ],
+)
+def test_the_rest_of_a_division_is_to_be_counted_once(
+    is_reduced: tuple[bool, bool], has_rest: bool, kinds: list[str]
+) -> None:
+    ranks = []
+    for rank in range(2):
+        evaluations = [an_evaluation(TEST, range(rank, 102, 2), reduces=is_reduced[0])]
+        evaluations += [an_evaluation(REST, [102], reduces=is_reduced[1])] * has_rest
+        ranks.append(a_rank(rank, evaluations=evaluations))
+    verdict = Verdict()
+    judge_evaluation(a_rank(0, evaluations=[an_evaluation(TEST, range(103), reduces=False)]), ranks, verdict)
+    assert [found.kind for found in verdict.findings] == kinds
+
+
+@pytest.mark.parametrize(
+    ("told", "word"),
+    [
+        ({"sampler": "_InfiniteConstantSampler", "workers": 2}, "num_workers"),
+        ({"sampler": "DistributedSampler"}, "rank of each process"),
+        ({"sampler": "RandomSampler"}, "DistributedSampler(dataset)"),
+    ],
+)
+def test_a_mend_of_samples_that_come_again_fits_what_brings_them(told: dict[str, Any], word: str) -> None:
+    alone, *ranks = (a_rank(rank, trainings=[a_pass(range(64), **told)]) for rank in (0, 0, 1))
+    verdict = Verdict()
+    judge_samples(alone, ranks, Path(), verdict)
+    assert [(found.kind, word in found.mend) for found in verdict.findings][:1] == [("overlap", True)]
+
+
+def test_a_stream_that_each_worker_reads_as_a_whole_is_noted() -> None:
+    told = {"sampler": "_InfiniteConstantSampler", "workers": 2}
+    alone = a_rank(0, trainings=[a_pass([*range(64)] * 2, **told)])
+    ranks = [a_rank(rank, trainings=[a_pass([*range(rank, 64, 2)] * 2, **told)]) for rank in range(2)]
+    verdict = Verdict()
+    judge_samples(alone, ranks, Path(), verdict)
+    assert (verdict.word, [found.kind for found in verdict.findings]) == ("same", ["repeated-samples"])
+
+
+def steps_of(weights: str, *events: Event) -> list[Event]:
+    """Return the steps of a rank whose weights have these numbers."""
+    own = {"kind": "step", "optimizer": 0, "shapes": 1, "gradients": 1, "place": PLACE}
+    return [*events, *({**own, "step": at, "weights": number} for at, number in enumerate(weights))]
+
+
+def test_what_averages_weights_is_named() -> None:
+    made = {"kind": "method", "name": "PostLocalSGDOptimizer", "place": PLACE}
+    verdict = Verdict()
+    judge_weights([a_rank(0, steps_of("1234", made)), a_rank(1, steps_of("1534", made))], verdict)
+    assert "PostLocalSGDOptimizer (train.py:7)" in verdict.unknown[0]
+
+
+def test_the_mend_of_a_wrapped_model_does_not_wrap_it() -> None:
+    wrapped = {"kind": "ddp", "place": PLACE}
+    ends = [{"kind": "weights", "weights": rank} for rank in range(2)]
+    ranks = [a_rank(rank, [*steps_of("12" if rank else "13", wrapped), ends[rank]]) for rank in range(2)]
+    verdict = Verdict()
+    judge_weights(ranks, verdict)
+    assert [(found.kind, "wrap" in found.mend) for found in verdict.findings] == [("not-averaged", False)]
+
+
+WAITS: Event = {"kind": "waits", "name": "barrier", "place": PLACE}
+
+
+@pytest.mark.parametrize(
+    ("backwards", "lengths", "last", "why"),
+    [
+        ((60, 61), (30, 39), WAITS, "rank 0 has 30 batches an epoch, rank 1 has 39"),
+        ((5, 6), None, WAITS, "rank 0 began 5 backward passes, rank 1 began 6"),
+        ((5, 6), None, {"kind": "batch"}, ""),  # it works
+        ((6, 6), (30, 39), WAITS, ""),
+    ],
+)
+def test_ranks_that_stand_still_at_unequal_steps_are_named(
+    backwards: tuple[int, int], lengths: tuple[int, int] | None, last: Event, why: str
+) -> None:
+    ranks = []
+    for rank in range(2):
+        loaders = [a_pass([0], length=lengths[rank])] if lengths else []
+        events: list[Event] = [{"kind": "backward"}] * backwards[rank]
+        ranks.append(a_rank(rank, [*events, last], loaders=loaders))
+    said = uneven(ranks, stand_still=True)
+    assert why in said
+    assert bool(why) == bool(said)
+
+
+def test_ranks_are_looked_at_once_they_have_done_nothing_for_some_time(tmp_path: Path, held_clock: HeldClock) -> None:
+    for rank in range(2):
+        kinds = ["step", *["backward"] * rank, "waits"]
+        events = [{"kind": "rank", "rank": rank, "world": 2}, *({"kind": kind} for kind in kinds)]
+        text = "".join(json.dumps(event) + "\n" for event in events)
+        (tmp_path / f"rank-{rank}.jsonl").write_text(text)
+    still = Stillness(tmp_path)
+    assert still.uneven() == ""
+    held_clock.advance(19)
+    assert still.uneven() == ""
+    held_clock.advance(2)
+    assert "unequal" in still.uneven()
+    assert still.uneven() == ""
+
+
+@pytest.mark.parametrize(
+    ("begun", "saves", "last"),
+    [([0, 16, 32, 48], [16, 32, 48], 48), ([0, 16], [16], 16), ([0], [2, 4, 6], 6), ([0, 4], [1, 3, 5], 4)],
+)
+def test_a_training_is_ended_where_it_saves_again_and_begins_another_epoch(
+    begun: list[int], saves: list[int], last: int
+) -> None:
+    assert saves_again(a_rank(0, loaders=[a_pass([0], first_step=step) for step in begun]), saves) == last
+
+
+HOOKED = """
+import time, torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+world, rank = dist.get_world_size(), dist.get_rank()
+x = torch.randn(16, 8)
+model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
+# hook
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+begin, step = time.monotonic(), 0
+while step < 8:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x[rank::world]), x[rank::world]).backward()
+    optimizer.step()
+    step += 1
+"""
+POWER = """
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+model.register_comm_hook(power.PowerSGDState(None, 1, start_powerSGD_iter=4), power.powerSGD_hook)
+"""
+BY_THE_CLOCK = """go = torch.ones(1)
+while go.fill_(time.monotonic() < begin + 1.5) and (dist.broadcast(go, 0) or go.item()):
+    x = torch.randn(16, 8); time.sleep(0.01 * world)
+"""
+PARTS = """
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+from torch.distributed._tensor import Replicate
+mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (world,))
+if world > 1:
+    model = parallelize_module(nn.Linear(8, 8), mesh, ColwiseParallel(output_layouts=Replicate()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (("# hook", POWER), "powerSGD_hook (train.py:11) changes them from step 4 on"),
+        (("while step < 8:", BY_THE_CLOCK), "by the clock"),
+        (("# hook", PARTS), "in parts on the ranks (DTensor)"),
+    ],
+)
+def test_what_is_not_known_to_be_the_same_is_unknown(change: tuple[str, str], word: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(HOOKED.replace(*change))
+    verdict = check(Program(lambda _: ["train.py"], tmp_path), 2, 300, tmp_path / "seen", lambda _: None)
+    assert (verdict.word, word in " ".join(verdict.unknown)) == ("unknown", True), verdict
