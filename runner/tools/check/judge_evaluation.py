@@ -61,11 +61,10 @@ def _with_tails(evaluations: list[Evaluation], keys: list[str]) -> list[Evaluati
         joined[-1] = replace(
             last,
             samples=last.samples + each.samples,
-            counted=last.counted if is_once else last.counted + each.counted,
-            once=last.once + each.counted if is_once else last.once,
+            counted=last.counted + (Counter() if is_once else each.counted),
+            once=last.once + (each.counted if is_once else Counter()),
             collectives=last.collectives + each.collectives,
             prints=last.prints + each.prints,
-            is_whole=last.is_whole and each.is_whole,
         )
     return joined
 

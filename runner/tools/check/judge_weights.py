@@ -16,6 +16,7 @@ _SHARE = 5e-4
 _RATE_STEPS = 4
 _FEW_ELEMENTS = 8
 """What has no more may be a count or a loss."""
+_NOTHING = "nothing reduces them"
 _ORDERS = 30
 """So many times the difference that another order of the ranks gives by itself is no finding."""
 
@@ -61,7 +62,8 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         verdict.findings.append(found("initial-weights", evidence, place, rank=1, step=0))
     else:
         step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
-        how, place, mend = _averaging(ranks[0], place)
+        how, place = _averaging(ranks[0], place)
+        mend = "" if how == _NOTHING else "let every gradient of a trained model be averaged, once, before each step"
         evidence = (
             f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
         )
@@ -73,30 +75,26 @@ def _title(event: Event) -> str:
     return ":".join(map(str, event["place"][0][:2])) if event["place"] else "a library"
 
 
-def _averaging(rank: Rank, model: Place) -> tuple[str, Place, str]:
-    """Return how a rank's gradients are averaged, if at all, the line that has to be changed, and how."""
+def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
+    """Return how a rank's gradients are averaged, if at all, and the line that has to be changed."""
     if wrapper := rank.first("ddp"):
         bare = next((event for event in rank.of("forward") if event["bare"] and event["train"]), None)
         if bare:
-            how = "the forward pass goes to the module inside of DistributedDataParallel"
-            return how, bare["place"], "call the model that is wrapped, not its module"
+            return "the forward pass goes to the module inside of DistributedDataParallel", bare["place"]
         other = next((event for event in rank.of("model") if event["trained"] and not event["wrapped"]), None)
         if other:
-            place = _in_function(other["place"], wrapper["place"])
-            return "DistributedDataParallel wraps not every model", place, "wrap every model that is trained"
-        backward, hook = rank.first("backward"), rank.first("comm_hook")
-        how = f"despite the wrapper, which has {hook['name']} for it" if hook else "despite the wrapper"
-        mend = "let the gradients of each step be averaged: no no_sync, hook or further backward pass without that"
-        return how, hook["place"] if hook else backward["place"] if backward else model, mend
+            return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
+        if hook := _lossy_hook(rank):
+            return f"despite the wrapper, by {hook['name']}", hook["place"]
+        backward = rank.first("backward")
+        return "despite the wrapper", backward["place"] if backward else model
     before, behind = _around_first_step(rank)
     if before:
-        how = "a collective reduces only some of them, or a copy"
-        return how, before[-1]["place"], "reduce every gradient, in place, before the step"
+        return "a collective reduces only some of them, or a copy", before[-1]["place"]
     if behind:
         step = rank.first("step")
-        place = _in_function(behind[0]["place"], step["place"] if step else [])
-        return "they are reduced behind the step", place, "reduce every gradient, in place, before the step"
-    return "nothing reduces them", model, ""
+        return "they are reduced behind the step", _in_function(behind[0]["place"], step["place"] if step else [])
+    return _NOTHING, model
 
 
 def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
@@ -175,9 +173,13 @@ def judge_gradients(
         _uneven(event, ranks, limit, _loss_place(ranks[0], root), verdict)
 
 
+def _lossy_hook(rank: Rank) -> Event | None:
+    return next((hook for hook in rank.of("comm_hook") if hook["lossy"]), None)
+
+
 def _hooked(rank: Rank, compared: list[Event], verdict: Verdict) -> bool:
     """Tell the verdict of a hook that changes gradients on their way between the ranks; return whether there is one."""
-    hook = next((hook for hook in rank.of("comm_hook") if hook["lossy"]), None)
+    hook = _lossy_hook(rank)
     if hook:
         worst = 100 * max(event["relative"] for event in compared)
         when = f" from step {hook['begins']} on" if hook["begins"] else ""

@@ -115,7 +115,7 @@ WAITS: Event = {"kind": "waits", "name": "barrier", "place": PLACE}
     ("backwards", "lengths", "last", "why"),
     [
         ((60, 61), (30, 39), WAITS, "rank 0 has 30 batches an epoch, rank 1 has 39"),
-        ((5, 6), None, WAITS, "rank 0 began 5 backward passes, rank 1 began 6"),
+        ((5, 6), None, WAITS, "rank 0 has 5 backward passes, rank 1 has 6"),
         ((5, 6), None, {"kind": "batch"}, ""),  # it works
         ((6, 6), (30, 39), WAITS, ""),
     ],

@@ -55,12 +55,11 @@ def _watched(torch, name, function):
         if _inside or not recorder.is_here:
             return function(*args, **kwargs)
         _inside.append(name)
-        tensor, before = None, None
+        tensor = None
         try:
             with recorder.guarded():
                 recorder.emit("waits", name=name, place=recorder.place())
                 tensor = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)), None)
-                before = _values(tensor)
             result = function(*args, **kwargs)
         finally:
             _inside.pop()
@@ -70,7 +69,6 @@ def _watched(torch, name, function):
                 name=name,
                 elements=0 if tensor is None else tensor.numel(),
                 half=tensor is not None and tensor.dtype in (torch.float16, torch.bfloat16),
-                before=before,
                 after=None if kwargs.get("async_op") else _values(tensor),
                 gradient=replay.is_gradient(tensor),
                 place=recorder.place(),

@@ -52,7 +52,7 @@ def _seeding(function, name):
     def seed(*args, **kwargs):
         with recorder.guarded():
             _seeded.add(name)
-            recorder.emit("seed", name=name, value=repr(args[0] if args else None)[:40], place=recorder.place())
+            recorder.emit("seed", name=name, place=recorder.place())
         return function(*args, **kwargs)
 
     return seed

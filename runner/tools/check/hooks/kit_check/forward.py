@@ -56,7 +56,7 @@ def of_torch(torch):
 
     module.__init__, module.__call__, DistributedDataParallel.__init__ = __init__, __call__, wrapped
     for name in _LOSSES:
-        setattr(torch.nn.functional, name, _loss(torch, name, getattr(torch.nn.functional, name)))
+        setattr(torch.nn.functional, name, _loss(torch, getattr(torch.nn.functional, name)))
     for name in ("eq", "__eq__"):
         setattr(torch.Tensor, name, _equality(torch, getattr(torch.Tensor, name)))
     torch.eq = _equality(torch, torch.eq)
@@ -163,7 +163,7 @@ def buffers():
         recorder.emit("buffers", step=state.steps, number=rows.fingerprint(found))
 
 
-def _loss(torch, name, function):
+def _loss(torch, function):
     @functools.wraps(function)
     def loss(input, target, *args, **kwargs):
         with recorder.guarded():
@@ -175,7 +175,7 @@ def _loss(torch, name, function):
                         target = replay.target(input, target)
                     elif state.current is None:
                         replay.keep_target(target)
-                    recorder.emit("loss", name=name, step=state.steps, place=recorder.place())
+                    recorder.emit("loss", step=state.steps, place=recorder.place())
         return function(input, target, *args, **kwargs)
 
     return loss
@@ -195,4 +195,4 @@ def _equality(torch, function):
 
 
 def _count(how, number):
-    recorder.emit("counted", how=how, rows=number, place=recorder.place())
+    recorder.emit("counted", how=how, rows=number)

@@ -56,7 +56,7 @@ def of_torch(torch):
     @functools.wraps(set_epoch)
     def watched(self, epoch):
         with recorder.guarded():
-            recorder.emit("set_epoch", epoch=epoch, place=recorder.place())
+            recorder.emit("set_epoch", place=recorder.place())
         return set_epoch(self, epoch)
 
     DataLoader.__iter__, iterator._next_index, iterator._reset = __iter__, _next_index, _reset
@@ -115,7 +115,6 @@ class Pass:
             batches=_length(loader),
             workers=loader.num_workers,
             base=next(number for number, known in enumerate(_datasets) if known is base),
-            batch_size=loader.batch_size,
             step=state.steps,
             place=recorder.place(),
         )

@@ -87,7 +87,7 @@ class Recorder:
 
     def leave(self):
         """End the program, as all that is to be seen was seen."""
-        self.emit("cut", why="steps")
+        self.emit("cut")
         sys.stdout.flush()
         os._exit(0)
 

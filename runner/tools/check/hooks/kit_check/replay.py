@@ -264,12 +264,9 @@ def load_weights(torch):
     if len(parameters) != len(kept) or any(p.shape != k.shape for p, k in zip(parameters, kept)):
         recorder.emit("replay", fault="the model of one process has other parameters")
         return
-    changed = 0
     with torch.no_grad():
         for parameter, value in zip(parameters, kept):
-            changed += int(not torch.equal(parameter.detach().cpu(), value))
             parameter.copy_(value)
-    recorder.emit("loaded", changed=changed)
 
 
 def batches(key):
@@ -295,7 +292,6 @@ def joined(parts, loader):
     except (RuntimeError, TypeError, ValueError) as error:
         indices = [index for _, index in parts]
         if loader.collate_fn is not None and all(isinstance(index, list) and None not in index for index in indices):
-            recorder.emit("joined", by="the loader's collate function")
             return loader.collate_fn([loader.dataset[at] for index in indices for at in index])
         recorder.emit("replay", fault=f"the batches of the ranks cannot be joined: {error}"[:200])
         return parts[0][0]
@@ -376,13 +372,12 @@ def _compare(kept):
         "relative": float((used - ours).norm()) / size if size else None,
         "cosine": float(used @ ours) / (size * length) if size and length else None,
         "scale": float(used @ ours) / size**2 if size else None,
-        "others": len(set(theirs[0]["used"]) ^ set(kept["used"])),
     }
     shared = [key for key in keys if key in kept["local"] and all(key in rank["local"] for rank in theirs)]
     if shared:
         locals_ = torch.stack([_flat(rank["local"], shared) for rank in theirs])
         fields["weights"], fields["rest"] = _weights_of(torch, locals_, _flat(kept["local"], shared))
-        fields["used_weights"], fields["used_rest"] = _weights_of(torch, locals_, _flat(theirs[0]["used"], shared))
+        fields["used_weights"], _ = _weights_of(torch, locals_, _flat(theirs[0]["used"], shared))
     recorder.emit("compared", step=number, **fields)
     if not number:
         _given["alike"] = size and fields["relative"] < _ALIKE
