@@ -84,10 +84,10 @@ def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
         other = next((event for event in rank.of("model") if event["trained"] and not event["wrapped"]), None)
         if other:
             return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
-        if hook := _lossy_hook(rank):
-            return f"despite the wrapper, by {hook['name']}", hook["place"]
-        backward = rank.first("backward")
-        return "despite the wrapper", backward["place"] if backward else model
+        hook = _lossy_hook(rank)
+        cause = hook or rank.first("backward")
+        by = f", by {hook['name']}" if hook else ""
+        return f"despite the wrapper{by}", cause["place"] if cause else model
     before, behind = _around_first_step(rank)
     if before:
         return "a collective reduces only some of them, or a copy", before[-1]["place"]
