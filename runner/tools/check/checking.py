@@ -96,7 +96,7 @@ class _Runs:
         steps, others = len(alone.steps), len(ranks[0].steps)
         is_open = any(own.key == "by hand" or own.is_broken for own in passes)
         is_open |= len(alone.loaders) != len(ranks[0].loaders)
-        if steps == others or not is_open or any(alone.of("cut")):
+        if steps == others or not is_open or any(alone.of("cut")) or _caps(alone):
             return
         settings = {"KIT_CHECK_SEED": _SEED_ALONE, "KIT_CHECK_CLOCK": "4"}
         _, seen = self.run("clock", 1, "one process, with a faster clock", **settings)

@@ -176,7 +176,8 @@ def _same_order(
     why = "so they have with one process, as the sampler shuffles only what set_epoch tells it"
     why = why if is_same else "with one process the order changes"
     evidence = f"each of {len(ours[0])} epochs has the samples in the same order; {why}"
-    finding = found("same-order", evidence, place, epoch=2, step=training.first_step)
+    mend = "" if training.sampler == "DistributedSampler" else "draw the order from a seed and the epoch"
+    finding = found("same-order", evidence, place, mend, epoch=2, step=training.first_step)
     return replace(finding, level=NOTE) if is_same else finding
 
 
