@@ -19,19 +19,12 @@ def of_torch(torch):
     @functools.wraps(register)
     def register_comm_hook(self, kept, hook):
         with recorder.guarded():
-            inner = [cell.cell_contents for cell in getattr(hook, "__closure__", None) or ()]  # of a wrapper
-            hooks = [hook, *filter(callable, inner)]
-            names = [getattr(each, "__name__", type(each).__name__) for each in hooks]
+            name = getattr(hook, "__name__", type(hook).__name__)
             begins = getattr(kept, "start_powerSGD_iter", 0)
             if begins < _MOST_KEPT:
                 state.kept = max(state.kept, begins + 2)
-            recorder.emit(
-                "comm_hook",
-                name=" of ".join(names),
-                lossy=not all(each.__module__ == _HARMLESS for each in hooks),
-                begins=begins,
-                place=recorder.place(),
-            )
+            lossy = hook.__module__ != _HARMLESS or "wrapper" in name  # it may wrap any hook
+            recorder.emit("comm_hook", name=name, lossy=lossy, begins=begins, place=recorder.place())
         # What the gradients of the ranks are compared with goes through no hook.
         return None if recorder.mode == "replay" else register(self, kept, hook)
 
