@@ -1,8 +1,10 @@
 """`runner run`."""
 
 import shlex
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Optional, cast
 
 import typer
 
@@ -10,6 +12,7 @@ from runner.cli import options
 from runner.cli.lines import show_document
 from runner.core.capabilities import capability
 from runner.core.errors import RequestError, RunError
+from runner.definitions.definition import SCALINGS, Experiment
 from runner.definitions.plan import Plan, make_plan
 from runner.records.schema import Record
 
@@ -30,6 +33,10 @@ def run(
     change: options.Change = None,
     repeat: options.Repeat = None,
     device: options.Device = "auto",
+    scaling: Annotated[
+        Optional[str],
+        typer.Option(metavar="strong|weak", help="What does the same work: all layouts, or all processes."),
+    ] = None,
     results: options.Results = Path("results"),
     with_: options.With = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the launch specs; start nothing.")] = False,
@@ -42,13 +49,16 @@ def run(
 
     words = options.options_of(on, with_)
     target = targets.load(on, words)
-    without_definition = options.is_script(experiment)
+    without_definition, chosen = options.is_script(experiment), options.device_of(device)
     if without_definition:
-        made = _plan_of_script(experiment, arguments or [], layout, only, change, repeat, device, start=not dry_run)
+        defined = _of_script(experiment, arguments or [], change, layout, chosen, start=not dry_run)
+        change = None  # they are in its definition
     elif arguments:
         raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
     else:
-        made = options.plan_of(experiment, layout, only, change, repeat, device)
+        defined = options.experiment_of(experiment)
+    defined = _with_scaling(defined, scaling)
+    made = make_plan(defined, device=chosen, layouts=layout, only=only, changes=change, repeat=repeat)
     if dry_run:
         for planned in made.runs:
             show_document(target.spec(planned).text())
@@ -62,10 +72,8 @@ def run(
     from runner.execution.run import execute
 
     with signals.taken() as interrupts, Screen() as screen:
-        if (root := made.runs[0].experiment.root) != options.here():
-            screen.note(f"project {root}")
-        for name, skip in made.skipped:
-            screen.note(f"left out: {name}: {skip.why}")
+        for note in _notes(made):
+            screen.note(note)
         records = execute(made, target, words, results, screen, interrupts)
         done = sum(record.status == "completed" for record in records)
         said = f"{done} of {len(made.runs)} runs completed{_where_the_time_went(records)}"
@@ -74,24 +82,35 @@ def run(
         raise typer.Exit(RunError.exit_code)
 
 
-def _plan_of_script(
-    script: str,
-    line: list[str],
-    layouts: list[str] | None,
-    only: list[str] | None,
-    changes: list[str] | None,
-    repeat: int | None,
-    device: str,
-    *,
-    start: bool,
-) -> Plan:
-    """Plan the runs of a script that has no definition."""
+def _of_script(
+    script: str, line: list[str], changes: list[str] | None, layouts: list[str] | None, device: str, *, start: bool
+) -> Experiment:
+    """Make the experiment of a script that has no definition."""
     scripts = capability("script")
     if scripts is None:
         raise RequestError(f"{script}: this kit lacks runner/tools/init, which runs scripts without a definition")
-    chosen = options.device_of(device)
-    experiment = scripts.experiment_of(options.here(), script, line, changes or [], layouts or [], chosen, start=start)
-    return make_plan(experiment, device=chosen, layouts=layouts, only=only, repeat=repeat)
+    found = scripts.experiment_of(options.here(), script, line, changes or [], layouts or [], device, start=start)
+    return cast("Experiment", found)
+
+
+def _with_scaling(experiment: Experiment, scaling: str | None) -> Experiment:
+    """Let the command line say the kind of scaling."""
+    if scaling not in (None, *SCALINGS):
+        raise RequestError(f"--scaling {scaling}: there is {' and '.join(SCALINGS)}")
+    return replace(experiment, scaling=scaling or experiment.scaling)
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    """Say what a person should know before the runs are started."""
+    from runner.report.notes import SAY_SCALING
+
+    experiment = plan.runs[0].experiment
+    if experiment.root != options.here():
+        yield f"project {experiment.root}"
+    # A program that prints events counts its samples.
+    if not experiment.scaling and experiment.dialect and len({cell.layout for cell in plan.cells}) > 1:
+        yield SAY_SCALING
+    yield from (f"left out: {name}: {skip.why}" for name, skip in plan.skipped)
 
 
 def _where_the_time_went(records: list[Record]) -> str:

@@ -17,7 +17,8 @@ from runner.definitions.published import PUBLISHED
 from runner.definitions.settings import Settings
 from runner.definitions.skips import SKIP, Skip, finder
 
-REQUIRED = ("name", "summary", "program", "scaling", "matrix")
+REQUIRED = ("name", "summary", "program", "matrix")
+SCALINGS = ("strong", "weak")
 MOST_REPEATS = 1_000
 NAME = text(
     "The name of the file without .yaml.",
@@ -56,11 +57,11 @@ class Experiment:
     """The names of the dialects that read its stdout, with the text of those that are files of the project."""
     args: dict[str, Any] = field(metadata=ARGS)
     program_args: dict[str, dict[str, Any]] = field(metadata=PROGRAM_ARGS)
-    scaling: str = field(
+    scaling: str | None = field(
         metadata=choice(
-            "weak: batch_size is per process; strong: it is the global batch.",
-            ("strong", "weak"),
-            says={"required": "'{key}' is missing: say {meant}"},
+            "weak: batch_size is per process; strong: it is the global batch; without it nothing is said of speed-ups,"
+            " unless the program counts its samples.",
+            SCALINGS,
         )
     )
     matrix: dict[str, list[Any]] = field(metadata=MATRIX)

@@ -63,7 +63,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     repeats: Count
     program: str
     args: dict[str, Any]
-    scaling: str
+    scaling: str | None
     measure: str
     device: str
     timeout_seconds: float

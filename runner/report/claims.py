@@ -27,6 +27,8 @@ AGREEING_SHARE = 0.005
 LOSS_SHARE = 0.02
 FIRST_SHARE = 0.001
 """Of the first loss: what is left to learn near zero is worth no refusal."""
+OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds", "span_seconds")
+"""Measures that grow with what was trained."""
 SPREAD_SHARE = 0.1
 """However far repeats spread, they do not make losses equal that differ by more."""
 
@@ -47,7 +49,8 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
     fewest = min(len(cell.complete), len(base.complete))
     runs = [*cell.complete, *base.complete]
     return (
-        _doubtful(cell, base)
+        incomparable(cell, base)
+        or _doubtful(cell, base)
         or not_complete([(side.first.layout, side) for side in (cell, base)])
         or (f"n = {fewest}, needs {FEWEST} on both sides" if fewest < FEWEST else None)
         or disturbed(runs)
@@ -56,6 +59,13 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
         or _work_differs(cell, base)
         or learned_differs(cell, base)
     )
+
+
+def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
+    """Return why the times of a cell and of its baseline make no speed-up at all, not even one without a claim."""
+    runs = [*cell.complete, *base.complete]
+    counted = base.first.measure in OF_TRAINING and all(run.trained_samples for run in runs)
+    return None if base.first.scaling or counted else "the kind of scaling is not known"
 
 
 def not_shown(row: Row) -> str | None:
@@ -143,7 +153,8 @@ def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
 
 def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
     """Return what differs in where runs were made and what they were told to do, each with two values."""
-    fields = {name: [str(getattr(run, name)) for run in runs] for name in ("target", "hardware", "scaling", "measure")}
+    names = ("target", "hardware", "scaling", "measure")
+    fields = {name: [str(getattr(run, name) or "not known") for run in runs] for name in names}
     if "program" not in may_differ:
         fields["program"] = [run.program for run in runs]
     if "args" not in may_differ:
@@ -153,14 +164,15 @@ def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) ->
 
 
 def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Compare all of the work under strong scaling, and that of one process under weak scaling.
+    """Compare all of the work under strong scaling, and that of one process under weak scaling; else either.
 
     Weak runs of a fixed data set train on the same samples in all; their batch per process is what has to be equal.
     How many samples a run trained on is known of both cells, and is the same in all runs of a cell.
     """
     runs = [*cell.complete, *base.complete]
-    if runs[0].scaling == "strong":
-        return total_work_differs(runs)
+    differs = total_work_differs(runs)
+    if runs[0].scaling == "strong" or not (runs[0].scaling or differs):
+        return differs
     if not any(run.trained_samples for run in runs):
         return "weak scaling, and the work of each run is not counted"
     sides = [[f"{run.trained_samples:,}" for run in side.complete] for side in (cell, base)]

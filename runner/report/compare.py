@@ -11,7 +11,7 @@ import msgspec
 
 from runner.core.layout import Layout
 from runner.core.values import by_value
-from runner.report.claims import not_shown, refusal
+from runner.report.claims import OF_TRAINING, incomparable, not_shown, refusal
 from runner.report.order import Series, in_order, in_turn
 from runner.report.rows import Block, CellRuns, Row, cell_runs
 from runner.report.run_summary import UNKNOWN_HARDWARE, RunSummary
@@ -20,8 +20,6 @@ from runner.report.target_axes import at_layout
 
 BlockKey = tuple[str, str, str, str, str, bytes, str, tuple[str, ...]]
 """What all runs of a block share, by which blocks are sorted: experiment, target, hardware, and what they do."""
-_OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds", "span_seconds")
-"""Measures that grow with what was trained."""
 _encoder = msgspec.json.Encoder(order="deterministic")
 _WHOLE = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
 """What every float has in JSON that is a whole number."""
@@ -55,7 +53,7 @@ def block_key(run: RunSummary) -> BlockKey:
     # A program that is one of the axes differs between the rows of a block.
     program = "" if "program" in run.axes else run.program
     place = (run.experiment, run.target, run.hardware)
-    return (*place, run.scaling, run.measure, key_of(run.args), program, run.side or ())
+    return (*place, run.scaling or "", run.measure, key_of(run.args), program, run.side or ())
 
 
 def _block(
@@ -91,11 +89,12 @@ def over_baseline(
     `series` are all runs that were made with them, `elsewhere` is the baseline's cell of runs made in another way.
     """
     difference, why = None, None
-    if base and base.first is not cell.first and base.seconds and cell.seconds:
+    is_known = base is not None and not incomparable(cell, base)
+    if base and is_known and base.first is not cell.first and base.seconds and cell.seconds:
         by_spread = welch(_per_work(base, base), _per_work(cell, base), cell.confidence)
         difference, why = in_order(by_spread, base, cell, series, in_turn(cell, base, definition))
     speedup = difference.estimate() if difference else None
-    if base and base.first is cell.first and cell.seconds:
+    if base and is_known and base.first is cell.first and cell.seconds:
         speedup = Estimate(1.0)
     published = (definition.get("published") or {}).get("rows", [])
     place = {**cell.first.axes, "layout": cell.first.layout}
@@ -134,7 +133,7 @@ def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
     Times of anything but training are compared as they are.
     """
     counted = all(run.trained_samples for run in (*cell.complete, *base.complete))
-    if base.first.measure not in _OF_TRAINING:
+    if base.first.measure not in OF_TRAINING:
         return [run.seconds for run in cell.complete if run.seconds]
 
     def work(run: RunSummary) -> int:

@@ -3,7 +3,7 @@
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.records.checked import Check
-from runner.report.claims import taken_for_granted
+from runner.report.claims import incomparable, taken_for_granted
 from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
@@ -17,11 +17,19 @@ _WEAK = (
 )
 
 
+SAY_SCALING = (
+    "the kind of scaling is not known, so there is no speed-up: say runner run --scaling strong, or scaling: strong in"
+    " the definition, if all layouts do the same work, and weak if each process does as much as one alone"
+)
+
+
 def notes(block: Block) -> list[str]:
     """Return the notes of a block, those about single rows first."""
     found = [note for row in block.rows for note in _of_row(row)]
     found += _checked(block)
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
+    if len(block.rows) > 1 and any(row.baseline and incomparable(row, row.baseline) for row in block.rows):
+        found.append(SAY_SCALING)
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)
     tested = sum(row.adjusted_p is not None for row in block.rows)
@@ -133,8 +141,10 @@ def _sources(block: Block) -> list[str]:
         everywhere = {sources.get(figure) for _, sources in told}
         if places:
             found.append(f"{figure} from {everywhere.pop() if len(everywhere) == 1 else ', '.join(places)}")
-    scaling = f"{block.first.scaling} scaling is what the definition declares"
-    return [*found, f"the program's output does not count its work: {scaling}"] if told else []
+    if told:
+        declared = f": {block.first.scaling} scaling is what the definition declares" if block.first.scaling else ""
+        found.append(f"the program's output does not count its work{declared}")
+    return found
 
 
 def _bytes_moved(block: Block) -> list[str]:

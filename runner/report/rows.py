@@ -78,8 +78,8 @@ class Row(CellRuns):
 
     @property
     def serial_fraction(self) -> float | None:
-        """Karp and Flatt's metric of the speed-up; it is defined over one process alone."""
-        if self.speedup is None or self.baseline is None or self.baseline.first.processes > 1:
+        """Karp and Flatt's metric of the speed-up over one process alone; a slow-down has no serial part to show."""
+        if self.speedup is None or self.speedup.value < 1 or not self.baseline or self.baseline.first.processes > 1:
             return None
         return karp_flatt(self.speedup.value, self.first.processes)
 

@@ -66,7 +66,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     program: str
     args: dict[str, Any]
     own_args: dict[str, Any] = {}
-    scaling: str
+    scaling: str | None
     measure: str
     device: str
     started: str
@@ -176,7 +176,7 @@ def _setting(record: Record, layout: Layout, facts: list[dict[str, Any]], doubts
         "option_axes": {name: launch.option_axes[name] for name in own_axes},
         "program": _name(launch.program),
         **_compared(args, launch),
-        "scaling": _name(launch.scaling),
+        "scaling": _name(launch.scaling) if launch.scaling else None,
         "measure": _name(launch.measure),
         "device": _name(launch.device),
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),

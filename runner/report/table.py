@@ -61,7 +61,7 @@ def _common(block: Block) -> list[str]:
     summary = block.definition.get("summary", "")
     measured = [each for row in block.rows for each in row.complete] or [run]
     args = " ".join(f"{key}={value}" for key, value in run.args.items() if key not in ("scaling", "device"))
-    about = [f"target {run.target}", f"{run.scaling} scaling"]
+    about = [f"target {run.target}", f"{run.scaling} scaling" if run.scaling else "kind of scaling not known"]
     if batches := {row.first.global_batch_size for row in block.rows} - {0}:
         about.append(f"global batch {listed(sorted(batches))}")
     if samples := {run.trained_samples for run in measured} - {0}:

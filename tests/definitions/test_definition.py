@@ -99,7 +99,6 @@ SHAPES = [
     ("epochs: 2", "scaling: weak", "5: the scaling is declared by the definition's own key 'scaling'"),
     ("args: {epochs: 2, seed: 1}", "args: 5", "5: 'args' has to be a mapping of names to values, not 5"),
     ("scaling: weak", "scaling: week", "6: scaling has to be strong or weak, not 'week'"),
-    ("scaling: weak\n", "", "2: 'scaling' is missing: say strong or weak"),
     ("  layout: [1x1, 2+2, 2+3]\n", "", "7: 'matrix' needs the axis 'layout', for example layout: [1x1, 1x2]"),
     ("[1x1, 2+2, 2+3]", "[1x1, 12]", f"8: layout 12 makes no sense; {LAYOUTS}"),
     ("[1x1, 2+2, 2+3]", "1x1", "8: axis 'layout' has to be a list of values, not '1x1'"),

@@ -204,6 +204,29 @@ def test_weak_scaling_of_work_that_is_not_counted_has_the_efficiency_t1_over_tp(
     assert found.claimed == "weak scaling, and the work of each run is not counted"
 
 
+@pytest.mark.parametrize("measure", ["train_seconds", "eval_seconds"])
+def test_without_a_known_kind_of_scaling_there_is_no_figure(measure: str) -> None:
+    unknown: dict[str, Any] = {"scaling": None, "measure": measure, "trained_samples": 0}
+    made = block(base(**unknown) + pair(**unknown))
+    for row_ in made.rows:
+        assert (row_.speedup, row_.efficiency, row_.serial_fraction, row_.difference) == (None,) * 4
+        assert row_.seconds is not None
+    assert made.rows[1].claimed == "the kind of scaling is not known"
+    assert any("--scaling" in note for note in notes_of(made))
+
+
+def test_counted_samples_say_the_kind_of_scaling() -> None:
+    strong: dict[str, Any] = {"scaling": None}
+    assert row(base(**strong) + pair(**strong)).claimed is True
+    weak: dict[str, Any] = {"scaling": None, "trained_samples": 2_000, "steps": 10, "global_batch_size": 200}
+    found = row(base(scaling=None) + pair(**weak))
+    assert (value(found.speedup), found.claimed) == (pytest.approx(2 * 10.0 / 6.0, rel=0.01), True)
+
+
+def test_a_slow_down_shows_no_serial_fraction() -> None:
+    assert row(base() + pair([12.0, 12.1, 12.2])).serial_fraction is None
+
+
 def test_times_of_anything_but_training_are_not_scaled_with_the_work() -> None:
     weak: dict[str, Any] = {"scaling": "weak", "measure": "eval_seconds", "global_batch_size": 8}
     found = row(base([1.0, 1.01, 1.02], **weak) + pair([1.0, 1.01, 1.02], **weak, trained_samples=2_000))

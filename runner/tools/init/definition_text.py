@@ -35,7 +35,8 @@ def definition_lines(
         value = reading.dialects[0] if len(reading.dialects) == 1 else f"[{', '.join(reading.dialects)}]"
         yield f"dialect: {value}  # reads its output: {', '.join(reading.fields) or 'as docs/dialects.md says'}"
     yield from arguments.lines(program, args)
-    yield f"scaling: {traits.scaling}  # {traits.why_scaling}"
+    yield "# scaling:  # strong, if all layouts do the same work; weak, if each process does as much as one alone;"
+    yield "#          # until that is said, tables show the times and no speed-up"
     yield "matrix:"
     yield f"  layout: [{'1x1, 1x2' if traits.parallel else '1x1'}]  # {one_line(traits.why_layout, 300)}"
     if traits.cpu_alone:

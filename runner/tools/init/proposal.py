@@ -238,7 +238,7 @@ def _is_definition(path: Path) -> bool:
         values = yaml_reader.read(path).values
     except RequestError:
         return False
-    return isinstance(values, dict) and {"program", "matrix", "scaling"} <= values.keys()
+    return isinstance(values, dict) and {"program", "matrix", "summary"} <= values.keys()
 
 
 def _refuse_taken(settings: Settings, name: str) -> None:

@@ -32,8 +32,6 @@ class Sign:
     DEEPSPEED = "deepspeed.initialize()"
     SPAWN = "spawn()"
     LAUNCH = "torchrun"
-    SAMPLER = "DistributedSampler"
-    PREPARE = "accelerator.prepare()"
     ARGUMENTS = "arguments"
     EVENTS = "event lines"
     STDIN = "sys.stdin"
@@ -46,7 +44,6 @@ _CALLS = {
     ),
     "Accelerator": Sign.ACCELERATOR,
     "Fabric": Sign.FABRIC,
-    **dict.fromkeys(("DistributedSampler", "split_dataset_by_node"), Sign.SAMPLER),
     **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), Sign.ARGUMENTS),
     "EventLog": Sign.EVENTS,
 }
@@ -141,8 +138,6 @@ def _of_call(call: ast.Call) -> Iterator[str]:
         yield Sign.TRAINER
     elif method in _SPAWNS and (receiver.endswith(("mp", "multiprocessing")) or not is_method):
         yield Sign.SPAWN
-    elif method == "prepare" and "accelerator" in owner:
-        yield Sign.PREPARE
     elif method == "initialize" and owner == "deepspeed":
         yield Sign.DEEPSPEED
     elif method == "running" and (not is_method or owner == "trainkit"):

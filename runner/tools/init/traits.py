@@ -17,8 +17,6 @@ class Traits:
     parallel: bool
     """Torchrun may start more than one process of it."""
     why_layout: str
-    scaling: str
-    why_scaling: str
     cpu_alone: bool
     """On a CPU it only trains in one process."""
     events: bool
@@ -34,7 +32,6 @@ def traits(modules: Modules) -> Traits:
     return Traits(
         parallel,
         why_layout,
-        *_scaling(modules, signs, lightning=lightning, parallel=parallel),
         cpu_alone=parallel and lightning and _devices(modules) in (None, "'auto'", "-1", "'-1'"),
         events=Sign.EVENTS in signs,
         spawns={Sign.SPAWN, Sign.GROUP} <= signs or _launches(modules, signs),
@@ -64,16 +61,3 @@ def _launches(modules: Modules, signs: set[str]) -> bool:
 
 def _devices(modules: Modules) -> str | None:
     return next((source.devices for source in modules.files.values() if source.devices is not None), None)
-
-
-def _scaling(modules: Modules, signs: set[str], *, lightning: bool, parallel: bool) -> tuple[str, str]:
-    sharing = [sign for sign in (Sign.SAMPLER, Sign.PREPARE) if sign in signs]
-    if lightning:
-        sharing.append("Lightning")
-    elif Sign.TRAINER in signs and set(modules.frameworks) & _TRAINERS:
-        sharing.append("the Trainer")
-    if sharing:
-        return "strong", f"the processes share one epoch ({sharing[0]}); weak, if each does all of it"
-    if not parallel:
-        return "strong", "one process does all of the work; weak, if each of several would do as much"
-    return "weak", "each process does a whole epoch: no DistributedSampler was seen; strong, if they share one"

@@ -42,11 +42,10 @@ def experiment_of(
     say_output(reading, tried=start)
     with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)
-    found = proposal.traits
     script = os.path.relpath(root / named) if here.is_relative_to(root) else named
     keep = shlex.join(["runner", "init", script, *(word for pair in proposal.args.items() for word in _set(*pair))])
     keep = keep if here.is_relative_to(root) else f"cd {shlex.quote(str(root))} && {keep}"
-    say(f"definition: {found.scaling} scaling ({found.why_scaling}), timed by {reading.measure}; to keep it: {keep}")
+    say(f"definition: timed by {reading.measure}; to keep it: {keep}")
     return replace(experiment, path=root / named)
 
 

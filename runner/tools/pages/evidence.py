@@ -13,7 +13,7 @@ from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.report.cells import page_ratio, page_seconds, processes
 from runner.report.columns import Column, columns_of
-from runner.report.notes import granted
+from runner.report.notes import SAY_SCALING, granted
 from runner.report.rows import Block, Row
 from runner.tools.pages.details import DetailReader
 from runner.tools.pages.document import environment_of_html, environment_of_templates, newest, plot_prefix
@@ -81,6 +81,8 @@ def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence,
     steps = steps_of(block)
     if not steps:
         raise RequestError(f"{one_line(block.first.experiment)}: no run is complete, so there is no evidence to show")
+    if not any(step.speedup for step in steps):
+        raise RequestError(f"{one_line(block.first.experiment)}: {SAY_SCALING}")
     shown = steps[:MOST_STEPS]
     lines = choose_lines(points_of(shown, lambda row: row.speedup), "")
     with drawing():
@@ -91,7 +93,7 @@ def make_evidence(selection: Selection, reader: DetailReader) -> tuple[Evidence,
     evidence = Evidence(
         title=f"Scaling of {block.first.experiment}",
         question=str(block.definition.get("summary", "")),
-        scaling=_SCALING.get(block.first.scaling, f"Scaling: {block.first.scaling}."),
+        scaling=_SCALING.get(block.first.scaling or "", f"Scaling: {block.first.scaling or 'not known'}."),
         facts=_facts(Subject(block, reader, name)),
         baseline=f"Smallest feasible baseline{'' if len(bases) == 1 else 's, one for each line'}: {'. '.join(bases)}.",
         **_table(block, shown, reader),

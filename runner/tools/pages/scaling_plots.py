@@ -267,7 +267,8 @@ def _why_no_speedup(subject: Subject, rows: list[Row]) -> str:
         return "no run is complete"
     if len(subject.block.rows) == 1:
         return f"there is one cell, {subject.block.first.cell}, and nothing to compare it with"
-    reasons = sorted({str(row.claimed) for row in subject.measured if row not in rows and row.claimed is not True})
+    others = (row.claimed for row in subject.measured if row not in rows)
+    reasons = sorted({str(claimed) for claimed in others if claimed not in (True, "the baseline")})
     return listing(reasons[:3]) if reasons else "no cell has a complete baseline"
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from runner.core.layout import Layout
-from runner.report.claims import refusal
+from runner.report.claims import incomparable, refusal
 from runner.report.compare import over_baseline, with_claims
 from runner.report.order import Series
 from runner.report.rows import Block, Row
@@ -44,7 +44,8 @@ def steps_of(block: Block) -> list[Row]:
 def _step(row: Row, base: Row, series: Series, block: Block) -> Row:
     """Compare a cell with the smallest one; the table has the same speed-up if that is its baseline too."""
     if row is base:
-        found = replace(row, baseline=base, speedup=Estimate(1.0), claimed="the baseline")
+        speedup = None if incomparable(row, base) else Estimate(1.0)
+        found = replace(row, baseline=base, speedup=speedup, claimed="the baseline")
         return replace(found, difference=None, adjusted_p=None)
     if _is_over(row, base):
         return row if row.adjusted_p is None else replace(row, claimed=True)

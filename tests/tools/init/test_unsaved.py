@@ -40,13 +40,14 @@ def flat(copy: Copy) -> Project:
 def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) -> None:
     ran = flat.runner("run", "main.py", "--layout", "1x1", "--repeat", "1", "--", "--epochs", "1")
     assert ran.code == 0, ran.snapshot
-    said = [line for line in ran.stderr.splitlines() if line.startswith(("script:", "output:", "definition: strong"))]
+    said = [line for line in ran.stderr.splitlines() if line.startswith(("script:", "output:", "definition: timed"))]
     assert len(said) == 3
     assert said[-1].endswith("; to keep it: runner init main.py --set epochs=1")
     (path,) = flat.runs("main")
     record = flat.record(path)
     assert (record["status"], record["launch"]["args"]) == ("completed", {"epochs": 1})
     assert list(record["launch"]["dialects"]) == ["pytorch-mnist"]
+    assert record["launch"]["scaling"] is None  # nobody has said it
     assert "| 1x1 | 1 |" in flat.runner("summarize", "results/").stdout
     assert git(flat.root, "status", "--porcelain", "--ignored=no") == ""
 
@@ -64,6 +65,7 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
         ),
         (["main.py", "--epochs", "1"], "No such option: --epochs; see runner run --help; the arguments of main.py"),
         (["absent.py"], "no script absent.py here"),
+        (["main.py", "--scaling", "week"], "--scaling week: there is strong and weak"),
         (["main"], "no experiment 'main', for this folder is in no project: runner run train.py runs a script"),
         (["README.md"], "README.md is no Python file"),
         (["train.ipynb"], "train.ipynb is a notebook, and torchrun starts scripts: save it as one with `jupyter "),

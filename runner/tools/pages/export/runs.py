@@ -86,7 +86,7 @@ def exported(record: Record) -> ExportedRun:
     ended = _milliseconds(record.outcome.ended if record.outcome else "", started)
     given = {**(plain(launch.args) or {}), **summary.axes}
     own = {"layout": summary.layout, "target": summary.target, "device": summary.device, "program": summary.program}
-    own |= {"scaling": summary.scaling, "repeat": str(summary.repeat)}
+    own |= {"scaling": summary.scaling or "", "repeat": str(summary.repeat)}
     told = {
         "hardware": summary.hardware,
         "status": record.status,
