@@ -12,6 +12,7 @@ from runner.records.folder import RunFolder
 from runner.records.masking import mask_record
 from runner.records.run_events import RunEvents
 from runner.records.schema import Launch, Outcome, Record
+from runner.records.seen import doubts_of
 from runner.records.stdout_figures import take_printed
 from runner.records.verdict import verdict
 from trainkit import files
@@ -57,6 +58,9 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     if launch.dialects:
         take_printed(record, folder, raw, doubts)
     record.failure = first_failure(folder, raw, outcome, record.ranks)
+    if outcome and not outcome.stopped_because and not record.failure:
+        for doubt in doubts_of(folder, raw, launch):
+            doubts.add(doubt)
     record.doubts = doubts.all()
     mask_record(record, folder.secrets)
     record.status, record.reason = verdict(record, launch)

@@ -11,7 +11,7 @@ from runner.core.text import one_line
 
 MOST_FILES = 500_000
 DEEPEST = 5
-_OWN = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json)|(agent)\.log|(exit)\.json)")
+_OWN = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json|seen)|(agent)\.log|(exit)\.json)")
 _WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(?:(stdout|stderr)\.log|(error\.json))")
 
 

@@ -13,6 +13,7 @@ from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import by_value
 from runner.records.quality import TRAINING_LOSS
+from runner.records.seen import NO_TRAINING
 from runner.report.machines import machine_decides, memory_differs
 from runner.report.repeats import FEWEST
 from runner.report.rows import CellRuns, Row
@@ -21,6 +22,7 @@ from runner.report.statistics import Confidence, Difference, accuracies_agree
 
 UNKNOWN = "None"
 """How a value of `RunSummary.same` reads that a record does not have."""
+KIND_UNKNOWN = "the kind of scaling is not known"
 _LONGEST_VALUE = 24
 AGREEING_SHARE = 0.005
 """Accuracies of unknown numbers of samples may differ by this much."""
@@ -64,8 +66,10 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
 def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
     """Return why the times of a cell and of its baseline make no speed-up at all, not even one without a claim."""
     runs = [*cell.complete, *base.complete]
+    if other := next((doubt for run in runs for doubt in run.doubts if doubt.startswith(NO_TRAINING)), None):
+        return other
     counted = base.first.measure in OF_TRAINING and all(run.trained_samples for run in runs)
-    return None if base.first.scaling or counted else "the kind of scaling is not known"
+    return None if base.first.scaling or counted else KIND_UNKNOWN
 
 
 def not_shown(row: Row) -> str | None:

@@ -3,7 +3,7 @@
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.records.checked import Check
-from runner.report.claims import incomparable, taken_for_granted
+from runner.report.claims import KIND_UNKNOWN, taken_for_granted
 from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
 from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
@@ -28,7 +28,7 @@ def notes(block: Block) -> list[str]:
     found = [note for row in block.rows for note in _of_row(row)]
     found += _checked(block)
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
-    if len(block.rows) > 1 and any(row.baseline and incomparable(row, row.baseline) for row in block.rows):
+    if len(block.rows) > 1 and any(row.claimed == KIND_UNKNOWN for row in block.rows):
         found.append(SAY_SCALING)
     if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
         found.append(_WEAK)

@@ -5,10 +5,23 @@ It is of the standard library alone: it runs on hosts too (`ssh.on_host`).
 
 import os
 
-_STALE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
+_STALE = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
+    *("MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS"),
+)
+_LAUNCHERS = (
+    *("PET_", "TORCHELASTIC_", "SLURM_", "SLURMD_", "PMI_", "PMIX_", "PALS_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_"),
+    *("MPI_LOCAL", "JSM_NAMESPACE_", "FLUX_"),
+)
+"""How the variables begin by which programs see that they are a step of a job, as in a shell of `srun --pty bash`."""
+_NEEDED = ("SLURM_CONF", "SLURM_TMPDIR", "SLURM_SUBMIT_DIR", "SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE")
+"""What programs and commands look up there, and what says nothing of a group of processes."""
 
 
 def clean_environment(*begins: str) -> dict[str, str]:
     """Return this process's environment without the variables of a launcher, and those whose names begin so."""
-    left_out = ("PET_", "TORCHELASTIC_", *begins)
-    return {name: value for name, value in os.environ.items() if name not in _STALE and not name.startswith(left_out)}
+    return {name: value for name, value in os.environ.items() if not _is_left_out(name, begins)}
+
+
+def _is_left_out(name: str, begins: tuple[str, ...]) -> bool:
+    return name in _STALE or name.startswith(begins) or (name.startswith(_LAUNCHERS) and name not in _NEEDED)

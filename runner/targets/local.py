@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from runner.core import clock
@@ -29,6 +30,7 @@ from runner.targets.node_view import NodeView
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, WorkersHandle
 
+_HOOKS = Path(__file__).parent / "hooks"
 # What the command torchrun is, for the Python that the runner itself runs on.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 
@@ -137,6 +139,7 @@ class _Agent(FollowedNode):
         places = {
             "PET_LOG_DIR": str(folder.node(self.number).resolve()),
             "KIT_ARTIFACTS": str((folder.path / "artifacts").resolve()),
+            "KIT_SEEN": str(folder.node(self.number).resolve()),
         }
         with folder.open_agent(self.number) as output:
             self._process = subprocess.Popen(
@@ -167,9 +170,9 @@ class _Agent(FollowedNode):
 
 
 def _found_first(env: dict[str, str]) -> dict[str, str]:
-    """Let a program find the modules of its project before those of the caller's PYTHONPATH."""
-    places = [env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
-    return {**env, "PYTHONPATH": ":".join(filter(None, places))} if all(places) else env
+    """Let a program find the modules of its project before those of the caller's PYTHONPATH, and be watched."""
+    places = [str(_HOOKS), env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
+    return {**env, "PYTHONPATH": ":".join(filter(None, places))}
 
 
 def _visible(env: dict[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from runner.definitions.plan import Cell
 from runner.targets.base import NodeSpec
 
 DEVICE = "device"
+WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"}
 RENDEZVOUS_SECONDS = 120
 MASTER_PORT = 29500
 
@@ -45,10 +46,11 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
 
     Rendezvous is static, which keeps the order of the nodes, and the per-rank files are the only ones that several
     processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr). From a program that cannot be given a device the
-    GPUs are hidden if it shall train without. A process that crashes, or is ended because it hangs, prints its stack
-    (`PYTHONFAULTHANDLER`). `PYTHONPATH` is from the folder that the program is started in.
+    GPUs are hidden if it shall train without; Accelerate and Transformers form a group there only if they are told to.
+    A process that crashes, or is ended because it hangs, prints its stack (`PYTHONFAULTHANDLER`). `PYTHONPATH` is from
+    the folder that the program is started in.
     """
-    hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" and DEVICE not in cell.args else {}
+    hidden = WITHOUT_GPU if device == "cpu" and DEVICE not in cell.args else {}
     search = {"PYTHONPATH": ":".join(cell.program.search)} if cell.program.search else {}
     return {
         **hidden,

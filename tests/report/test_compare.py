@@ -215,6 +215,12 @@ def test_without_a_known_kind_of_scaling_there_is_no_figure(measure: str) -> Non
     assert any("--scaling" in note for note in notes_of(made))
 
 
+def test_runs_that_trained_apart_make_no_figure() -> None:
+    apart = "no training of this layout: rank 1 of 2 joined no process group"
+    found = row(base() + pair(doubts=[apart]))
+    assert (found.speedup, found.claimed) == (None, apart)
+
+
 def test_counted_samples_say_the_kind_of_scaling() -> None:
     strong: dict[str, Any] = {"scaling": None}
     assert row(base(**strong) + pair(**strong)).claimed is True

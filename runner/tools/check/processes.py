@@ -18,6 +18,8 @@ from runner.core import clock
 from runner.core.parent import die_with_parent
 from runner.core.ports import held_port
 from runner.core.text import one_line
+from runner.targets.clean_environment import clean_environment
+from runner.targets.torchrun import WITHOUT_GPU
 from runner.tools.check.observation import read
 from runner.tools.check.uneven import Stillness, uneven
 
@@ -52,9 +54,9 @@ class Job:
         """Return the environment of a process: that of torchrun, and the observer's."""
         path = [str(HOOKS), *(str(self.root / folder) for folder in self.search), os.environ.get("PYTHONPATH", "")]
         world = {} if self.alone else _world(rank, self.world, port)
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
+        hidden = WITHOUT_GPU if self.device == "cpu" else {}
         return {
-            **{name: value for name, value in os.environ.items() if name not in _world(0, 1, 0)},
+            **clean_environment(),
             **world,
             **hidden,
             "OMP_NUM_THREADS": "1",

@@ -1,0 +1,100 @@
+"""Notes what a process of a run does with torch: which process group it joins, and whether it computes gradients.
+
+The notes are lines of the file KIT_SEEN-rank<RANK>.seen, which `runner.records.seen` reads. Each thing is noted once.
+A `sitecustomize` that stands further on the path runs as it would without this one.
+"""
+
+import os
+import sys
+from functools import wraps
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_noted = set()
+
+
+def _note(words):
+    if words not in _noted:
+        _noted.add(words)
+        try:
+            with open(_PATH, "a") as file:
+                file.write(words + "\n")
+        except OSError:  # nothing is known then, and the program goes on
+            pass
+
+
+def _after(module, name, words):
+    """Note how a function of a module was called, once it has returned."""
+    function = getattr(module, name)
+
+    @wraps(function)
+    def noted(*args, **kwargs):
+        result = function(*args, **kwargs)
+        _note(words(*args, **kwargs))
+        return result
+
+    setattr(module, name, noted)
+
+
+def _once(owner, name, words):
+    """Note the first call of a function, which costs nothing from then on."""
+    function = getattr(owner, name)
+
+    @wraps(function)
+    def noted(*args, **kwargs):
+        setattr(owner, name, function)
+        _note(words)
+        return function(*args, **kwargs)
+
+    setattr(owner, name, noted)
+
+
+def _groups(module):
+    if "RANK" in os.environ:  # torchrun itself has none, and imports torch too
+        _note("torch")
+    if hasattr(module, "init_process_group"):  # torch may be built without
+        _after(module, "init_process_group", lambda *_, **__: f"group {module.get_rank()} {module.get_world_size()}")
+
+
+def _gradients(module):
+    _once(module, "backward", "gradient")
+    _once(module, "grad", "gradient")
+
+
+def _spawned(function, args=(), nprocs=1, *_, **__):
+    return f"spawned {nprocs}"
+
+
+_WATCHED = {
+    "torch.distributed.distributed_c10d": _groups,
+    "torch.autograd": _gradients,
+    "torch.optim.optimizer": lambda module: _once(module.Optimizer, "__init__", "optimizer"),
+    "torch.multiprocessing.spawn": lambda module: _after(module, "start_processes", _spawned),
+}
+
+
+class _Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        """Find a module that is watched as Python does, and watch it as soon as it is there."""
+        if name not in _WATCHED:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def watched(module):
+                execute(module)
+                _WATCHED[name](module)
+
+            spec.loader.exec_module = watched
+        return spec
+
+
+_spec = PathFinder.find_spec("sitecustomize", [folder for folder in sys.path if os.path.abspath(folder) != _HERE])
+if _spec is not None and _spec.loader is not None:
+    _spec.loader.exec_module(module_from_spec(_spec))
+if "KIT_SEEN" in os.environ:
+    _PATH = f"{os.environ['KIT_SEEN']}-rank{os.environ.get('RANK', '0')}.seen"
+    sys.meta_path.insert(0, _Finder)

@@ -1,0 +1,78 @@
+"""Whether the processes of a run trained together, by what was noted in them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.core.layout import Layout
+from runner.records.folder import RunFolder
+from runner.records.raw_files import RawFiles
+from runner.records.seen import NO_TRAINING, doubts_of
+from runner.targets import clean_environment, local
+from tests.support.records import make_launch
+
+TRAINED = ["optimizer", "gradient"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "ranks", "says"),
+    [
+        ("1x2", [["torch", "group 0 2", *TRAINED], ["torch", "group 1 2", *TRAINED]], ""),
+        ("1x2", [["torch", "group 0 1", "group 1 2", *TRAINED], ["torch", "group 0 2", *TRAINED]], ""),
+        ("1x2", [[], []], ""),  # without torch nothing is known
+        ("1x1", [["torch", *TRAINED]], ""),
+        ("1x2", [["torch", *TRAINED], ["torch", *TRAINED]], "rank 0, 1 of 2 joined no process group"),
+        ("1x2", [["torch", "group 0 1", *TRAINED]] * 2, "group of 1"),
+        ("1x2", [["torch", "group 0 2", *TRAINED]] * 2, "groups of 2"),
+        ("1x1", [["torch", "group 0 4", *TRAINED]], "groups of 4"),
+        ("1x1", [["torch", "spawned 0"]], "0 processes"),
+        ("1x1", [["torch", "optimizer"]], "no gradient"),
+    ],
+)
+def test_what_is_no_training_of_its_layout(tmp_path: Path, layout: str, ranks: list[list[str]], says: str) -> None:
+    (tmp_path / "raw").mkdir()
+    for rank, lines in enumerate(ranks):
+        if lines:
+            (tmp_path / "raw" / f"node0-rank{rank}.seen").write_text("".join(f"{line}\n" for line in lines))
+    raw = RawFiles(tmp_path / "raw", Layout.parse(layout))
+    found = list(doubts_of(RunFolder(tmp_path), raw, make_launch(layout=layout)))
+    assert len(found) == bool(says)
+    assert all(doubt.startswith(NO_TRAINING) and says in doubt for doubt in found)
+
+
+def test_a_process_notes_its_group_and_its_gradients_beside_another_sitecustomize(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("print('own')\n")
+    script = """
+import torch, torch.distributed as dist, torch.multiprocessing as mp
+dist.init_process_group("gloo", init_method="file://" + FILE, rank=0, world_size=1)
+model = torch.nn.Linear(2, 1); torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(2): model(torch.ones(1, 2)).sum().backward()
+mp.spawn(print, nprocs=0)
+"""
+    env = {
+        **clean_environment.clean_environment(),
+        "PYTHONPATH": f"{local._HOOKS}:{tmp_path / 'own'}",
+        "KIT_SEEN": str(tmp_path / "node0"),
+        "RANK": "3",
+    }
+    words = [sys.executable, "-c", script.replace("FILE", repr(str(tmp_path / "store")))]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "own\n"
+    noted = (tmp_path / "node0-rank3.seen").read_text().split("\n")
+    assert noted == ["torch", "group 0 1", "optimizer", "gradient", "spawned 0", ""]
+
+
+def test_a_step_of_another_launcher_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {"SLURM_TMPDIR": "/scratch", "SLURM_CPUS_PER_TASK": "4", "OMPI_MCA_btl": "tcp", "HOME": "/root"}
+    left = ["RANK", "SLURM_PROCID", "SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "NODE_RANK"]
+    for name in left:
+        monkeypatch.setenv(name, "0")
+    for name, value in kept.items():
+        monkeypatch.setenv(name, value)
+    found = clean_environment.clean_environment()
+    assert not found.keys() & set(left)
+    assert kept.items() <= found.items()
+    assert "SLURM_TMPDIR" not in clean_environment.clean_environment("SLURM_")
