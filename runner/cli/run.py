@@ -19,6 +19,13 @@ from runner.records.schema import Record
 _WHAT = "A name that `runner list` shows, a .yaml file, or a training script: train.py, whose args come after `--`."
 
 
+def _kind(scaling: Optional[str]) -> Optional[str]:
+    """Refuse an unknown kind of scaling before anything is started."""
+    if scaling not in (None, *SCALINGS):
+        raise RequestError(f"--scaling {scaling}: there is {' and '.join(SCALINGS)}")
+    return scaling
+
+
 def run(
     experiment: Annotated[
         str, typer.Argument(metavar="EXPERIMENT", help=_WHAT, autocompletion=options.complete_experiment)
@@ -35,7 +42,9 @@ def run(
     device: options.Device = "auto",
     scaling: Annotated[
         Optional[str],
-        typer.Option(metavar="strong|weak", help="What does the same work: all layouts, or all processes."),
+        typer.Option(
+            metavar="strong|weak", callback=_kind, help="What does the same work: all layouts, or all processes."
+        ),
     ] = None,
     results: options.Results = Path("results"),
     with_: options.With = None,
@@ -57,7 +66,7 @@ def run(
         raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
     else:
         defined = options.experiment_of(experiment)
-    defined = _with_scaling(defined, scaling)
+    defined = replace(defined, scaling=scaling or defined.scaling)
     made = make_plan(defined, device=chosen, layouts=layout, only=only, changes=change, repeat=repeat)
     if dry_run:
         for planned in made.runs:
@@ -91,13 +100,6 @@ def _of_script(
         raise RequestError(f"{script}: this kit lacks runner/tools/init, which runs scripts without a definition")
     found = scripts.experiment_of(options.here(), script, line, changes or [], layouts or [], device, start=start)
     return cast("Experiment", found)
-
-
-def _with_scaling(experiment: Experiment, scaling: str | None) -> Experiment:
-    """Let the command line say the kind of scaling."""
-    if scaling not in (None, *SCALINGS):
-        raise RequestError(f"--scaling {scaling}: there is {' and '.join(SCALINGS)}")
-    return replace(experiment, scaling=scaling or experiment.scaling)
 
 
 def _notes(plan: Plan) -> Iterator[str]:
