@@ -113,7 +113,8 @@ def find(root: Path, name: str, settings: Settings | None = None) -> Program:
     settings = settings or settings_of(root)
     if name.endswith(_SCRIPT):
         if ".." in name.split("/") or not (root / name).is_file():
-            beside = [str(path.relative_to(root)) for path in (root / PACKAGE).rglob(name.rpartition("/")[2])]
+            last = name.rpartition("/")[2]
+            beside = [str(path.relative_to(root)) for path in (root / PACKAGE).rglob("*.py") if path.name == last]
             hint = f"; a path is from the project's folder: {beside[0]}" if beside else ""
             raise RequestError(f"program '{one_line(name)}' does not exist ({one_line(root / name)}){hint}")
         return _elsewhere(settings, name, root / name)

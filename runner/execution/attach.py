@@ -107,8 +107,8 @@ def _discard(folder: RunFolder, before: Record | None) -> None:
 def _jobs(path: Path) -> list[dict[str, Any]]:
     try:
         text = files.read_file(path, LARGEST_MANIFEST).decode()
-        documents = list(YAML(typ="safe", pure=True).load_all(text))
-    except (OSError, UnicodeDecodeError, YAMLError, RecursionError) as error:
+        documents = list(YAML(typ="base", pure=True).load_all(text))  # words only: a date that is none is no concern
+    except (OSError, ValueError, YAMLError, RecursionError) as error:
         raise RequestError(f"{path}: {one_line(reason_of(error))}") from None
     found = [
         job

@@ -156,3 +156,12 @@ def test_a_value_that_the_program_would_refuse_is_refused_before(
     option: Option, value: object, meant: str | None
 ) -> None:
     assert option.refuses(value) == meant
+
+
+def test_the_name_of_a_script_is_no_pattern(project: Project) -> None:
+    (project.root / "experiments" / "toys" / "[x].py").touch()
+    for name in ("**.py", "a/**.py", "?.py"):
+        with pytest.raises(RequestError, match="does not exist"):
+            program.find(project.root, name)
+    with pytest.raises(RequestError, match=r"from the project's folder: experiments/toys/\[x\]\.py"):
+        program.find(project.root, "[x].py")
