@@ -1,9 +1,16 @@
-"""Processes that do not outlive the runner. A mark in their environment lets any process find them again."""
+"""Processes that do not outlive the runner. Marks let any process find them again.
+
+The first mark is in their environment. A process that sets its title (setproctitle) overwrites what /proc shows of
+that: the second mark is the file in the run's `raw/` that it prints to. What has neither, for example a daemon that
+forked twice, is adopted by a runner that asked for it (`core/parent.py`), and ended with the run.
+"""
 
 import errno
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -20,10 +27,14 @@ def marks(mark: str) -> dict[str, str]:
     return {MARK: mark, RUNNER: str(os.getpid())}
 
 
-def end_marked(mark: str, grace_seconds: float) -> None:
-    """End every process with this mark, for example workers without their agent: SIGTERM, then SIGKILL."""
+def end_marked(mark: str, grace_seconds: float, others: Collection[int] | None = None) -> None:
+    """End every process with this mark, for example workers without their agent: SIGTERM, then SIGKILL.
+
+    A caller that adopts orphans names its `others`, the children that are none.
+    """
     for seconds in (grace_seconds, 0):  # and what was started meanwhile
-        _end([process for process, environment in _marked() if environment[MARK] == mark], seconds)
+        found = [process for process, own, _ in _marked(mark.partition("/")[0]) if f"{own}/".startswith(f"{mark}/")]
+        _end([*found, *_adopted(others)], seconds)
 
 
 def end_orphans(run: str, grace_seconds: float) -> None:
@@ -50,19 +61,38 @@ def _end(processes: list[psutil.Process], grace_seconds: float) -> None:
 
 def orphans(run: str) -> list[psutil.Process]:
     """Find the processes of a run whose runner is dead."""
-    return [
-        process
-        for process, environment in _marked()
-        if environment[MARK].partition("/")[0] == run and not _lives(environment.get(RUNNER, ""), process)
-    ]
+    return [process for process, _, runner in _marked(run) if not _lives(runner, process)]
 
 
-def _marked() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
+def _marked(run: str) -> Iterator[tuple[psutil.Process, str, str]]:
+    """Yield each process of a run with its mark and its runner."""
+    prints = re.compile(rf"/{re.escape(run)}/raw/(node\d+)[/-]")
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             environment = process.environ()
-            if MARK in environment:
-                yield process, environment
+            if environment.get(MARK, "").partition("/")[0] == run:
+                yield process, environment[MARK], environment.get(RUNNER, "")
+            elif MARK not in environment:
+                files = (str(Path(f"/proc/{process.pid}/fd/{number}").readlink()) for number in (1, 2))
+                if node := next(filter(None, map(prints.search, files)), None):
+                    yield process, f"{run}/{node[1]}", _runner_above(process)
+
+
+def _runner_above(process: psutil.Process) -> str:
+    with suppress(psutil.Error, OSError):
+        for parent in process.parents():
+            if runner := parent.environ().get(RUNNER):
+                return runner
+    return ""
+
+
+def _adopted(others: Collection[int] | None) -> Iterator[psutil.Process]:
+    """Yield what this process has adopted: children in sessions of their own, as torchrun gives one to each worker."""
+    if others is not None:
+        for child in psutil.Process().children():
+            with suppress(OSError):  # it has ended meanwhile
+                if child.pid not in others and os.getsid(child.pid) != os.getsid(0):
+                    yield child
 
 
 def _lives(runner: str, child: psutil.Process) -> bool:

@@ -13,9 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+import psutil
+
 from runner.core import clock
 from runner.core.errors import RequestError
-from runner.core.parent import die_with_parent
+from runner.core.parent import adopt, die_with_parent
 from runner.core.ports import held_port
 from runner.core.text import one_line
 from runner.definitions.plan import Run
@@ -88,6 +90,7 @@ class LocalHandle(WorkersHandle):
         agents = [_Agent(number, spec) for number, spec in nodes.items()]
         super().__init__(folder, agents, [spec.processes for spec in nodes.values()])
         self._cwd, self._mark, self._held = cwd, mark, held
+        self._others: set[int] | None = None
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
         """Look at the processes with the run's mark; each belongs to the node of its environment."""
@@ -110,12 +113,15 @@ class LocalHandle(WorkersHandle):
         self._finish()
 
     def _start(self) -> Iterable[None]:
+        self._others = others = {child.pid for child in psutil.Process().children()}
+        adopt(orphans=True)
         for agent in self.nodes:
-            agent.start(self._folder, self._cwd, self._mark)
+            others.add(agent.start(self._folder, self._cwd, self._mark))
         return ()
 
     def _finish(self) -> Iterable[None]:
-        end_marked(self._mark, 0)
+        end_marked(self._mark, 0, self._others)
+        adopt(orphans=False)
         if self._held:
             self._held.close()
         return ()
@@ -134,7 +140,7 @@ class _Agent(FollowedNode):
         code = self._process.poll() if self._process else None
         return None if code is None else NodeExit(self.number, *exit_of(code), stopped=self.stopped)
 
-    def start(self, folder: RunFolder, cwd: str, mark: str) -> None:
+    def start(self, folder: RunFolder, cwd: str, mark: str) -> int:
         env = self._spec.env
         places = {
             "PET_LOG_DIR": str(folder.node(self.number).resolve()),
@@ -152,6 +158,7 @@ class _Agent(FollowedNode):
                 start_new_session=True,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - the runner has one thread here
             )
+        return self._process.pid
 
     def wait(self, seconds: float) -> None:
         if self._process:

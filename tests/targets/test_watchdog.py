@@ -66,3 +66,41 @@ def test_a_run_s_processes_are_orphans_only_once_their_runner_is_dead() -> None:
     assert own.poll() is None
     own.kill()
     own.wait()
+
+
+def test_a_process_without_an_environment_is_found_by_the_file_of_the_run_that_it_prints_to(tmp_path: Path) -> None:
+    run = new_id("local")
+    folder = tmp_path / run / "raw" / "node1" / "x"
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with (folder / "stdout.log").open("w") as output, (tmp_path / "stdout.log").open("w") as other:
+        titled = subprocess.Popen(command, env={}, stdout=output)
+        stranger = subprocess.Popen(command, env={}, stdout=other)
+    end_marked(f"{run}/node10", 2)
+    assert titled.poll() is None
+    end_marked(f"{run}/node1", 2)
+    titled.wait()
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+DAEMON = """
+import subprocess, sys
+from runner.core.parent import adopt
+from runner.targets.children import end_marked
+beside = subprocess.Popen(["sleep", "600"])
+adopt(orphans=True)
+forks = "setsid sh -c 'env -i sleep 600 >/dev/null 2>&1 & echo $!'"
+daemon = int(subprocess.run(["sh", "-c", forks], stdout=subprocess.PIPE).stdout)
+end_marked("no-run", 2, {beside.pid})
+print(daemon, beside.poll())
+beside.kill()
+"""
+
+
+def test_a_daemon_that_leaves_its_parents_ends_with_the_run_and_other_children_stay() -> None:
+    done = subprocess.run([sys.executable, "-c", DAEMON], capture_output=True, check=True, text=True)
+    pid, code = done.stdout.split()
+    assert code == "None"
+    assert not lives(int(pid))
