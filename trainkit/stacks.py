@@ -9,6 +9,7 @@ import faulthandler
 import os
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 NAME = "kit-stacks"
 SIGNAL = signal.SIGRTMIN + 9
@@ -18,8 +19,13 @@ _file: list[int] = []
 
 def answer_where() -> None:
     """Let the process answer; called once, it does nothing where the system has no such files."""
-    if _file:
+    if _file or _answers():
         return
     with suppress(AttributeError, OSError, ValueError):
         _file.append(os.memfd_create(NAME))
         faulthandler.register(SIGNAL, file=_file[0], all_threads=True, chain=False)
+
+
+def _answers() -> bool:
+    """Whether the process answers already: a runner on the same machine lets it."""
+    return any(NAME in str(link.readlink()) for link in Path("/proc/self/fd").glob("*") if link.is_symlink())

@@ -85,7 +85,7 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
     if because:
         observer.stopping(because)
         if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
-            stuck = watch.last_look(folder, abort=because != INTERRUPTED)
+            stuck = watch.last_look(folder, observer.note)
         left = _stop(life, handle, folder)
     if guard:
         watchdog.release(guard)

@@ -32,9 +32,10 @@ from runner.targets.node_view import NodeView
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, WorkersHandle
 
-_HOOKS = Path(__file__).parent / "hooks"
 # What the command torchrun is, for the Python that the runner itself runs on.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
+
+_HOOKS = Path(__file__).parent / "hooks"
 
 
 class Local(Target[LaunchSpec]):

@@ -13,9 +13,11 @@ Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's for
 from __future__ import annotations  # Python 3.8, which torch 2.3 still runs on, does not know `list[str]`
 
 # /proc is read by its own names, without the cost of importing pathlib.
-# ruff: noqa: PTH115, PTH123, PTH208
+# ruff: noqa: PTH115, PTH118, PTH119, PTH123, PTH208
+import ast
 import contextlib
 import errno
+import itertools
 import json
 import os
 import re
@@ -37,6 +39,11 @@ _STACKS = "/memfd:kit-stacks "
 _SIGNAL = signal.SIGRTMIN + 9
 _STATES = {1: "connected", 2: "connecting", 10: "listening"}
 _FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
+_OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "<")
+_WAITS = ("join", "_wait_for_tstate_lock", "_shutdown", "result", "as_completed")
+"""Functions of threading and concurrent.futures in which a thread waits for another one."""
+_HERE = ("127.0.0.1", "localhost")
+_TOLD = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 _TROUBLES = {errno.EAGAIN: "silence", errno.ETIMEDOUT: "silence", errno.ECONNREFUSED: "refused"}
 """What an attempt to connect shows; EAGAIN is Python's own time-out."""
 MARK = "KIT-LOOK "
@@ -45,25 +52,32 @@ MARK = "KIT-LOOK "
 def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
     """Return the launchers and the ranks of this node, as JSON has them."""
     numbers = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
-    found = [process for process in map(_process, numbers) if process and _is_of(process["environment"], mark)]
+    processes = [process for process in map(_process, numbers) if process]
+    found = [process for process in processes if _is_of(process["environment"], mark)]
     ranks = _ranks(found)
     workers = {rank["pid"] for rank in ranks}
     agents = [process for process in found if _is_agent(process, found, workers)]
+    launchers = {agent["pid"] for agent in agents}
+    titled = [process for process in processes if process["parent"] in launchers and process not in found]
     sockets = _sockets()
     before = {rank["pid"]: rank["cpu_seconds"] for rank in ranks}
     began = time.monotonic()
+    for rank in ranks:
+        rank["retries"] = _retries(rank, _own(rank["pid"], sockets))
     _write_stacks(ranks)
     time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
     seconds = time.monotonic() - began
     for rank in ranks:
         later = _process(rank["pid"])
         rank["busy"] = round((later["cpu_seconds"] - before[rank["pid"]]) / seconds, 2) if later else 0.0
+    described = [_rank(rank, sockets) for rank in ranks]
     if abort:
         _abort([rank for rank in ranks if not rank["stack"] and rank["state"] not in "TtZ"])
     return {
         "host": socket.gethostname(),
         "agents": [_agent(agent, sockets) for agent in agents],
-        "ranks": [_rank(rank, sockets) for rank in ranks],
+        "ranks": described,
+        "nameless": sum(process["state"] != "Z" for process in titled),
     }
 
 
@@ -188,6 +202,8 @@ def _rank(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
         "stack": rank["stack"],
         "listening": sorted({entry[1] for entry in own if entry[0] == "listening"})[:20],
         "connecting": sorted({entry[2] for entry in own if entry[0] == "connecting"})[:20],
+        "retries": rank["retries"],
+        **_astray(rank, sockets),
     }
 
 
@@ -244,7 +260,7 @@ def _ask(rank: dict[str, Any]) -> None:
     pid = rank["pid"]
     # The file to which a process writes its stacks, if it answers (trainkit/stacks.py)
     path = next((path for path, link in _open_files(pid) if link.startswith(_STACKS)), None)
-    if path is None or rank["state"] in "TtZ" or not _handles(pid):
+    if path is None or rank["state"] in "TtZ" or rank["retries"] or not _handles(pid):
         return
     with contextlib.suppress(OSError), open(path, "rb") as file:
         before = file.seek(0, 2)
@@ -260,6 +276,23 @@ def _ask(rank: dict[str, Any]) -> None:
         rank["stack"] = main_thread(file.read(1_000_000).decode("utf-8", "replace"))
 
 
+def _retries(rank: dict[str, Any], own: list[tuple[str, str, str]]) -> bool:
+    """Whether a rank may be looking for the store of the group again and again: a signal would end it then.
+
+    torch takes an interrupted sleep or poll for Ctrl-C (c10d/socket.cpp). Python sleeps until a point of time, and goes
+    on sleeping.
+    """
+    port = f":{rank['environment'].get('MASTER_PORT')}"
+    if rank["state"] != "S" or any(entry[0] == "connected" and entry[2].endswith(port) for entry in own):
+        return False
+    places = {"wchan": "0", "syscall": ""}
+    for name in places:
+        with contextlib.suppress(OSError), open(f"/proc/{rank['pid']}/{name}", encoding="utf-8") as file:
+            places[name] = file.read(1_000)
+    is_python = places["syscall"].split()[1:3] == ["0x1", "0x1"]
+    return places["wchan"] == "0" or "poll" in places["wchan"] or ("nanosleep" in places["wchan"] and not is_python)
+
+
 def _handles(pid: int) -> bool:
     """Return whether a process has a handler for the signal: without one it would end."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
@@ -272,7 +305,8 @@ def _handles(pid: int) -> bool:
 def main_thread(text: str) -> list[list[Any]]:
     """Return the main thread's frames, the innermost first, each as file, line and function.
 
-    Its outermost frame is a module; those of other threads are the threading module's.
+    Its outermost frame is a module; those of other threads are the threading module's. If it only waits for a thread,
+    and one thread alone runs code that is no library's, the frames of that one come first.
     """
     threads: list[list[list[Any]]] = []
     for line in text.splitlines():
@@ -280,8 +314,54 @@ def main_thread(text: str) -> list[list[Any]]:
             threads.append([])
         elif threads and (frame := _FRAME.match(line)):
             threads[-1].append([frame.group(1), int(frame.group(2)), frame.group(3)])
-    mains = [frames for frames in threads if frames and frames[-1][2] in ("<module>", "_run_module_as_main")]
-    return (mains or [frames for frames in threads if frames] or [[]])[-1][:_MOST_FRAMES]
+    threads = [frames for frames in threads if frames]
+    mains = [frames for frames in threads if frames[-1][2] in ("<module>", "_run_module_as_main")]
+    main = (mains or threads or [[]])[-1]
+    own = [frames for frames in threads if frames is not main and any(map(_is_own, frames))] if _joins(main) else []
+    return ((own[0] if len(own) == 1 else []) + main)[:_MOST_FRAMES]
+
+
+def _joins(frames: list[list[Any]]) -> bool:
+    library = itertools.takewhile(lambda frame: "/threading.py" in frame[0] or "/concurrent/" in frame[0], frames)
+    return any(frame[2] in _WAITS for frame in library)
+
+
+def _is_own(frame: list[Any]) -> bool:
+    return not any(part in frame[0] for part in _OF_LIBRARIES)
+
+
+def _astray(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
+    """Say whom a rank looks for as it joins the process group, if its script, or a file of its stack, sets that."""
+    told, sets = dict(rank["environment"]), {}
+    scripts = [os.path.join(f"/proc/{rank['pid']}/cwd", word) for word in rank["command"][1:4] if word.endswith(".py")]
+    joins = rank["retries"] or any(frame[2] == "init_process_group" for frame in rank["stack"])
+    for file in [*scripts, *sorted({frame[0] for frame in rank["stack"] if _is_own(frame)})] if joins else ():
+        with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+            with open(file, "rb") as source:
+                tree = ast.parse(source.read(1_000_000))
+            for line, name, value in _constants(tree):
+                if told.get(name) != value:
+                    told[name], sets[name] = value, f"{os.path.basename(file)}:{line} sets {name}"
+    found = {"sets": list(sets.values()), "size": told.get("WORLD_SIZE")}
+    if sets.keys() & {"MASTER_ADDR", "MASTER_PORT"}:
+        host, port = str(told.get("MASTER_ADDR")), f":{told.get('MASTER_PORT')}"
+        served = any(entry[0] == "listening" and entry[1].endswith(port) for entry in sockets.values())
+        found.update(address=host + port, silent=host in _HERE and not served)
+    return found
+
+
+def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield each constant that code gives to such a variable, but where it asks for that variable first."""
+    if isinstance(tree, ast.If) and any(name in ast.dump(tree.test) for name in _TOLD):
+        return
+    if isinstance(tree, ast.Assign) and isinstance(tree.value, ast.Constant):
+        for target in tree.targets:
+            if isinstance(target, ast.Subscript) and "environ" in ast.dump(target.value):
+                name = getattr(target.slice, "value", "")
+                if name in _TOLD:
+                    yield tree.lineno, name, str(tree.value.value)
+    for child in ast.iter_child_nodes(tree):
+        yield from _constants(child)
 
 
 def _abort(ranks: list[dict[str, Any]]) -> None:

@@ -48,7 +48,12 @@ class AgentView(msgspec.Struct):
 
 
 class RankView(msgspec.Struct):
-    """A rank's process: its state, the cores that it keeps busy, and its main thread's stack, the innermost first."""
+    """A rank's process: its state, the cores that it keeps busy, and its main thread's stack, the innermost first.
+
+    `retries` says that it may still be looking for the store of the group. `sets` are the lines that set over torchrun
+    what it needs to join it, as one of `size`; it looks for `address`, if that is set, where nothing listens if
+    `silent`.
+    """
 
     rank: int
     pid: int
@@ -59,6 +64,11 @@ class RankView(msgspec.Struct):
     world_size: str | None = None
     listening: list[str] = []
     connecting: list[str] = []
+    retries: bool = False
+    sets: list[str] = []
+    address: str = ""
+    silent: bool = False
+    size: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,17 +85,21 @@ class NodeView:
 
 
 class Seen(msgspec.Struct):
-    """What runs on a node, or on this machine for all nodes that are here."""
+    """What runs on a node, or on this machine for all nodes that are here.
+
+    `nameless` counts workers of which nothing says which ranks they are: their titles have overwritten that.
+    """
 
     host: str
     agents: list[AgentView]
     ranks: list[RankView]
+    nameless: int = 0
 
     def of_node(self, node: int, idle: str | None = None) -> NodeView:
         """Return the view of one of the nodes that are here; `idle` says what it means that nothing of it runs."""
         agents = [agent for agent in self.agents if agent.told.node == str(node)]
         ranks = [rank for rank in self.ranks if rank.node == str(node)]
-        return NodeView(node, Seen(self.host, agents, ranks), None if agents or ranks else idle)
+        return NodeView(node, Seen(self.host, agents, ranks, self.nameless), None if agents or ranks else idle)
 
 
 _decoder = msgspec.json.Decoder(Seen)

@@ -1,5 +1,6 @@
 """Where a rank is: read from its process's state, its sockets and its stack, as it was seen or printed."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -20,10 +21,12 @@ _C10D = "/torch/distributed/distributed_c10d.py"
 _DDP = "/torch/nn/parallel/distributed.py"
 _OF_GPU = ("/torch/cuda/__init__.py", "/torch/cuda/streams.py", "/torch/accelerator/__init__.py")
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list")
+_JOINS = ("join", "_wait_for_tstate_lock", "_shutdown")
 _JOINING = ("init_process_group", "new_group", "_new_process_group_helper", "rendezvous", "_store_based_barrier")
 _OF_LIBRARIES = ("/torch/", "/trainkit/", "/lib/python", "-packages/", "<")
 """Parts of the paths of what a program calls, but has not written."""
 _BACKWARD = ("_engine_run_backward", "backward")
+_STORE = "_create_c10d_store"
 _LONGEST = 100
 _LAST_BYTES = 100_000
 _ABORTED = "Fatal Python error: Aborted"
@@ -46,6 +49,8 @@ class Position:
     pid: int = 0
     stack: tuple[Frame, ...] = ()
     is_busy: bool = False
+    main: str = ""
+    """Where its main thread waits, if the stack is that of another thread."""
 
     @property
     def waits_for_others(self) -> bool:
@@ -55,6 +60,7 @@ class Position:
     def words(self) -> str:
         """Return where it is, in words to stand after the rank's name."""
         at = f" at {self.where}" if self.where else ""
+        at += f", in a thread that its main thread waits for at {self.main}" if self.main else ""
         return {
             "stopped": f"is stopped by a signal (process {self.pid}: kill -CONT {self.pid} lets it go on){at}",
             "disk": f"waits for a disk or a device, which cannot be interrupted (process {self.pid}){at}",
@@ -64,7 +70,7 @@ class Position:
             "gpu": f"waits on the GPU{at}",
             "busy": f"computes{at}",
             "spinning": f"is busy computing, or waiting on the GPU,{at}",
-            "elsewhere": f"is{at}",
+            "elsewhere": f"waits for {self.name}{at}" if self.name else f"is{at}",
             "unknown": "cannot be asked where it is",
         }[self.kind]
 
@@ -81,14 +87,22 @@ def positions_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = Fa
                 kind, name = _STATES[rank.state], ""
             else:
                 kind, name = _kind(stack, is_busy=is_busy, on_gpu=on_gpu)
-            found[rank.rank] = Position(rank.rank, view.node, kind, name, _where(stack), rank.pid, stack, is_busy)
+            seen = Position(rank.rank, view.node, kind, name, "", rank.pid, is_busy=is_busy)
+            found[rank.rank] = _placed(seen, stack)
     return [found[rank] for rank in sorted(found)]
 
 
 def with_stack(position: Position, stack: tuple[Frame, ...], *, on_gpu: bool) -> Position:
     """Return a position that was unknown, with the stack that the rank printed when it was ended."""
     kind, name = _kind(stack, is_busy=position.is_busy, on_gpu=on_gpu)
-    return replace(position, kind=kind, name=name, where=_where(stack), stack=stack)
+    return _placed(replace(position, kind=kind, name=name), stack)
+
+
+def _placed(position: Position, stack: tuple[Frame, ...]) -> Position:
+    """Return a position with its stack, and where it is in the program; that of a thread has the main one below it."""
+    ends = [place for place, (file, _, function) in enumerate(stack, 1) if function == "_bootstrap"]
+    own, main = (stack[: ends[0]], stack[ends[0] :]) if ends else (stack, ())
+    return replace(position, stack=stack, where=_where(own), main=_where(main))
 
 
 def of_connections(views: Sequence[NodeView]) -> Iterator[str]:
@@ -106,6 +120,21 @@ def of_connections(views: Sequence[NodeView]) -> Iterator[str]:
                     f"{name} listens at {one_line(own[0], _LONGEST)}, where no other node comes: "
                     "set GLOO_SOCKET_IFNAME to the interface that reaches the others (runner doctor names it)"
                 )
+
+
+def astray(views: Sequence[NodeView]) -> Iterator[str]:
+    """Yield which ranks look for each other elsewhere than torchrun says, and what sets that."""
+    alike: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for rank in (rank for view in views if view.seen for rank in view.seen.ranks if rank.sets):
+        what = "joins", f"a group of {rank.size}"
+        if rank.address:
+            if not rank.retries and not any(frame[2] == _STORE for frame in rank.stack):
+                continue
+            what = "connects", f"to {rank.address}{', where nothing listens' * rank.silent}"
+        alike[what[0], f"{what[1]}: {listed(rank.sets)}"].append(rank.rank)
+    for (verb, words), ranks in alike.items():
+        who = f"rank {ranks[0]} {verb}" if len(ranks) == 1 else f"ranks {listed(ranks)} {verb[:-1]}"
+        yield f"{who} {one_line(words, 2 * _LONGEST)} over torchrun's; leave it out or use setdefault"
 
 
 def printed_stack(folder: RunFolder, layout: Layout, rank: int) -> tuple[Frame, ...]:
@@ -128,7 +157,8 @@ def _kind(stack: tuple[Frame, ...], *, is_busy: bool, on_gpu: bool) -> tuple[str
     if not stack:
         return "unknown", ""
     exchanges = (found for file, _, function in stack if (found := _operation(file, function)))
-    kind, name = next(exchanges, ("elsewhere", ""))
+    waits = "/threading.py" in stack[0][0] and stack[0][2] in _JOINS
+    kind, name = next(exchanges, ("elsewhere", "a thread" if waits else ""))
     if kind in ("backward", "elsewhere") and is_busy:
         return ("spinning" if on_gpu else "busy"), ""
     return kind, name

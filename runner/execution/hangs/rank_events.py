@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 
 from runner.core.layout import Layout
+from runner.core.text import one_line
 from runner.core.values import whole
 from runner.records.events import Event
 
 _OF_THE_NODE = ("load",)
 """Events of a thread of their own, which go on while the training hangs."""
+_LONGEST_LINE = 100
 _LONGEST_EPOCH = 1_000_000_000
 
 
@@ -18,6 +20,8 @@ class OfRank:
     when: float
     event: str = ""
     epoch: int | None = None
+    line: str = ""
+    """The last line that it printed, which is no event."""
 
     def words(self) -> str:
         """Name the last event, for example `epoch_start 2`."""
@@ -46,13 +50,15 @@ class Heard:
 
     def __post_init__(self) -> None:
         self.began = self.last = self.now
+        self.longest = 0.0
+        """The longest time in which nothing was heard of any rank, until something was heard again."""
         self.joining_since: float | None = None
 
     def take(self, node: int, local_rank: int, text: bytes, event: Event | None, now: float) -> None:
         """Take in a line that a process printed."""
         if event.key in _OF_THE_NODE if event is not None else not text.strip():
             return  # an event begins with a newline, so that there are empty lines
-        self.last = now
+        self.longest, self.last = max(self.longest, now - self.last), now
         self.nodes.add(node)
         rank = self.layout.first_rank(node) + local_rank
         if event is not None:
@@ -61,6 +67,7 @@ class Heard:
         of_rank = self.ranks.setdefault(rank, OfRank(now))
         of_rank.when = now
         if event is None:
+            of_rank.line = one_line(text.decode("utf-8", "replace"), _LONGEST_LINE)
             return
         of_rank.event = event.key
         if (epoch := whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)) is not None:

@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from runner.core.text import listed
-from runner.execution.hangs.position import Position, of_connections
+from runner.execution.hangs.position import Position, astray, of_connections
 from runner.execution.hangs.rank_events import Heard
 from runner.targets.node_view import NodeView
 
+_MOST_LOST = 8
 _ENDED = ("stopped", "disk", "zombie")
 
 
@@ -21,7 +22,7 @@ def culprit(positions: Sequence[Position]) -> Position | None:
 
 def explain(heard: Heard, views: Sequence[NodeView], positions: Sequence[Position]) -> list[str]:
     """Return in sentences why nothing is heard: first the cause, then what hides it."""
-    says = list(_of_positions(positions))
+    says = [*astray(views), *_of_positions(positions)]
     seen = {position.rank for position in positions}
     for view in views:
         node = f"node {view.node}"
@@ -30,12 +31,26 @@ def explain(heard: Heard, views: Sequence[NodeView], positions: Sequence[Positio
         elif view.trouble:
             says.append(f"{node} cannot be looked at: {view.trouble}")
         elif lost := [rank for rank in heard.layout.ranks_of(view.node) if rank not in seen]:
-            says.insert(0, f"{_name(lost)} ({node}) has no process")
+            says[:0] = [f"{_name([rank])} ({node}) {_lost(heard, view, rank)}" for rank in lost[:_MOST_LOST]]
     says += of_connections(views)
     unheard = [rank for rank in heard.own if rank not in heard.ranks]
     if unheard and len(unheard) < len(heard.own):
         says.append(f"nothing was ever heard of {_name(unheard)}")
     return says
+
+
+def _lost(heard: Heard, view: NodeView, rank: int) -> str:
+    """Say what is known of a rank without a process. Its launcher would have ended all had its exit code not been 0."""
+    seen = view.seen
+    if seen is None or seen.nameless:
+        return "cannot be told from other processes, whose titles have overwritten their environment"
+    if rank not in heard.ranks and not seen.ranks:
+        return "has no process"
+    if not any(agent.state not in "TtZ" for agent in seen.agents):
+        return "has no process"
+    line = heard.ranks[rank].line if rank in heard.ranks else ""
+    last = f", last line: {line}" if line else ""
+    return f"has ended by itself (exit code 0{last})"
 
 
 def _of_positions(positions: Sequence[Position]) -> Iterable[str]:
@@ -58,7 +73,7 @@ def _of_positions(positions: Sequence[Position]) -> Iterable[str]:
         yield from map(_sentence, _alike([*waiting, *others]))
     unknown = [position.rank for position in positions if position.kind == "unknown"]
     if unknown:
-        yield f"{_name(unknown)} cannot be asked for the stack: only programs with trainkit answer"
+        yield f"{_name(unknown)} cannot be asked for the stack; it is printed when the run is ended, by Ctrl-C too"
 
 
 def _differ(waiting: Sequence[Position]) -> bool:

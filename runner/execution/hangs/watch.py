@@ -1,12 +1,13 @@
 """Watches a run for waiting: says who is missing at the rendezvous, and which rank makes no progress."""
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from runner.core import clock
 from runner.core.layout import Layout
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.execution.hangs import rendezvous, stuck
 from runner.execution.hangs.position import Position, positions_of, printed_stack, with_stack
 from runner.execution.hangs.rank_events import Heard
@@ -20,15 +21,17 @@ RENDEZVOUS_SECONDS = 6.0
 """So long the rendezvous may take before the nodes are looked at, which takes some seconds; they are again as often."""
 STARTING_SECONDS = 20.0
 """So long a launcher may take to start before that is said; on a busy machine they take some seconds."""
-PATIENCE_SECONDS = 120.0
-"""So long no rank may be heard of before it is said where they are, if the definition has no `patience_seconds`."""
+PATIENCE_SECONDS = 60.0
+PATIENCE_TIMES = 10.0
+"""So long no rank may be heard of, and so many times its longest silence before, until it is said where they are."""
 QUIET_SECONDS = 10.0
 """A run that is ended after so long without a word from any rank is asked where its ranks are."""
 MOST_RANKS = 64
 MOST_NODES = 64
 """In a larger run nobody is looked at: only what the ranks report is known."""
 _MOST_FRAMES = 20
-_NO_EVENT = "it has reported nothing"
+_MOST_STACKS = 8
+_NO_EVENT = "no event"
 _QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
@@ -48,7 +51,6 @@ class Watch:
         on_gpu: bool = False,
     ) -> None:
         self._handle, self._layout, self._agreed, self._on_gpu = handle, layout, patience, on_gpu
-        self._patience = PATIENCE_SECONDS if patience is None else patience
         now = clock.monotonic()
         self._heard = Heard(layout, now, tuple(range(layout.nodes)) if nodes is None else nodes)
         self._pool = ThreadPoolExecutor(1)
@@ -56,7 +58,10 @@ class Watch:
         self._looked = now
         self._is_for_rendezvous = False
         self._said: list[str] = []
-        self._all_there = False
+        self._all_there: float | None = None
+        """When every node was first seen to have ranks, although nothing was heard of some."""
+        self._silence: float | None = None
+        """When the silence began in which the ranks were last looked at."""
 
     def take(self, line: Line, event: Event | None) -> None:
         """Take in a line that a process printed."""
@@ -74,34 +79,42 @@ class Watch:
         now = clock.monotonic()
         if self._is_waiting_for_rendezvous() and now - max(self._looked, self._since()) > RENDEZVOUS_SECONDS:
             self._start(now, is_for_rendezvous=True)
-        elif self._agreed is None and now - max(self._heard.last, self._looked) > self._patience:
+        elif self._is_waiting_for_rendezvous():
+            return
+        elif self._silence != self._heard.last and now - self._heard.last > self._patience:
+            self._silence = self._heard.last
             self._start(now, is_for_rendezvous=False)
 
     def is_hung(self, now: float) -> bool:
-        """Return whether no rank was heard of for longer than was agreed; the rendezvous has a time-out of its own."""
-        return self._agreed is not None and bool(self._heard.ranks) and now - self._heard.last > self._agreed
+        """Return whether no rank was heard of for longer than was agreed, since there was one.
 
-    def last_look(self, folder: RunFolder, *, abort: bool) -> Stuck | None:
-        """Return where the ranks are before the run is ended; None if one was heard of a moment ago.
+        The rendezvous has a time-out of its own, and a queue may keep nodes waiting.
+        """
+        since = self._heard.last if self._heard.ranks else self._all_there
+        return self._agreed is not None and since is not None and now - since > self._agreed
 
-        With `abort`, ranks that cannot be asked are ended so that they print their stack.
+    def last_look(self, folder: RunFolder, say: Callable[[str], None]) -> Stuck | None:
+        """Return where the ranks are before the run is ended, and say their stacks; None if one was just heard of.
+
+        Ranks that cannot be asked are ended so that they print their stack.
         """
         now = clock.monotonic()
         quiet = now - self._heard.last
-        is_worth_it = quiet >= min(QUIET_SECONDS, self._patience) or (self._said and self._is_waiting_for_rendezvous())
+        enough = min(QUIET_SECONDS, self._agreed or QUIET_SECONDS)
+        is_worth_it = quiet >= enough or (self._said and self._is_waiting_for_rendezvous())
         if not is_worth_it or len(self._heard.followed) > MOST_NODES:
             return None
-        views = self._handle.look(abort=abort)
+        views = self._handle.look(abort=True)
         if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._heard, views)):
             return Stuck(quiet, [one_line(words) for words in says])
         positions = self._positions(views)
         for number, position in enumerate(positions):
             if position.kind == "unknown" and (stack := printed_stack(folder, self._layout, position.rank)):
                 positions[number] = with_stack(position, stack, on_gpu=self._on_gpu)
-        says = [one_line(words) for words in stuck.explain(self._heard, views, positions)]
-        held = stuck.culprit(positions)
-        ranks = [self._rank(position, now) for position in positions[:MOST_RANKS]]
-        return Stuck(quiet, says, held.rank if held else None, ranks)
+        found = self._stuck(views, positions, now)
+        for words in _stacks(found):
+            say(f"  {words}")
+        return found
 
     def close(self) -> None:
         """End the thread that looks; a next run may start its processes then."""
@@ -109,8 +122,12 @@ class Watch:
 
     def _is_waiting_for_rendezvous(self) -> bool:
         heard = self._heard
-        is_quiet_node = len(heard.nodes) < len(heard.followed) and not self._all_there
+        is_quiet_node = len(heard.nodes) < len(heard.followed) and self._all_there is None
         return is_quiet_node or heard.is_joining or bool(heard.worlds)
+
+    @property
+    def _patience(self) -> float:
+        return max(PATIENCE_SECONDS, PATIENCE_TIMES * self._heard.longest)
 
     def _since(self) -> float:
         """Return when the waiting began: with the launch, or as the first rank began to join."""
@@ -124,31 +141,31 @@ class Watch:
 
     def _said_now(self, views: list[NodeView]) -> Iterator[str]:
         """Yield what the views show, unless it is what was said before."""
-        now = clock.monotonic()
-        stack: list[str] = []
+        now, stacks = clock.monotonic(), []
         if self._is_for_rendezvous:
             says = rendezvous.explain(self._heard, views) if self._is_waiting_for_rendezvous() else []
             if says and rendezvous.is_only_starting(says) and now - self._heard.began < STARTING_SECONDS:
                 return
-            self._all_there = not says and all(view.seen and view.seen.ranks for view in views)
+            if views and not says and all(view.seen and view.seen.ranks for view in views):
+                self._all_there = now
             head = f"waiting for the rendezvous since {now - self._since():.0f} s"
         elif now - self._heard.last < self._patience:
             return
         else:
-            positions = self._positions(views)
-            says = stuck.explain(self._heard, views, positions)
-            held = stuck.culprit(positions)
-            if held:
-                rank = self._rank(held, now)
-                last = f"last event {rank.event}, {rank.quiet_seconds:.0f} s ago" if rank.event else _NO_EVENT
-                stack = [f"rank {rank.rank}: {last}; its stack, the innermost line first:"]
-                stack += [f"  {frame}" for frame in rank.stack]
-            head = f"no rank was heard of for {now - self._heard.last:.0f} s"
+            found = self._stuck(views, self._positions(views), now)
+            says, stacks = found.says, list(_stacks(found))
+            head = f"no rank was heard of for {found.quiet_seconds:.0f} s"
         # The name of a pod that is tried again and again differs.
         if says and (kinds := [_QUOTED.sub("", words) for words in says]) != self._said:
             self._said = kinds
             yield f"{head}: {says[0]}"
-            yield from (f"  {words}" for words in [*says[1:], *stack])
+            yield from (f"  {words}" for words in [*says[1:], *stacks])
+
+    def _stuck(self, views: list[NodeView], positions: list[Position], now: float) -> Stuck:
+        says = [one_line(words) for words in stuck.explain(self._heard, views, positions)]
+        held = stuck.culprit(positions)
+        ranks = [self._rank(position, now) for position in positions[:MOST_RANKS]]
+        return Stuck(now - self._heard.last, says, held.rank if held else None, ranks)
 
     def _positions(self, views: list[NodeView]) -> list[Position]:
         return positions_of(self._layout, views, on_gpu=self._on_gpu)
@@ -163,3 +180,16 @@ class Watch:
             round(now - heard.when, 1) if heard else None,
             [one_line(f"{file}:{line} in {function}") for file, line, function in position.stack[:_MOST_FRAMES]],
         )
+
+
+def _stacks(found: Stuck) -> Iterator[str]:
+    """Yield the stacks of a run that waits, each with its ranks, that of the rank first that the others wait for."""
+    alike: dict[tuple[str, ...], list[StuckRank]] = defaultdict(list)
+    for rank in sorted(found.ranks, key=lambda rank: rank.rank != found.rank):
+        if rank.stack:
+            alike[tuple(rank.stack)].append(rank)
+    for stack, ranks in list(alike.items())[:_MOST_STACKS]:
+        first = ranks[0]
+        last = f"last event {first.event}, {first.quiet_seconds:.0f} s ago" if first.event else _NO_EVENT
+        yield f"rank {listed(rank.rank for rank in ranks)}: {last}; the stack, the innermost line first:"
+        yield from (f"  {frame}" for frame in stack)

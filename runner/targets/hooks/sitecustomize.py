@@ -1,11 +1,14 @@
-"""Notes what a process of a run does with torch: which process group it joins, and whether it computes gradients.
+"""Notes what a process of a run does with torch, and lets every rank answer with its stacks.
 
-The notes are lines of the file KIT_SEEN-rank<RANK>.seen, which `runner.records.seen` reads. Each thing is noted once.
+The notes say which process group it joins, and whether it computes gradients. They are lines of the file KIT_SEEN-rank<RANK>.seen, which `runner.records.seen` reads. Each thing is noted once.
 A `sitecustomize` that stands further on the path runs as it would without this one.
 """
 
+import faulthandler
 import os
+import signal
 import sys
+from contextlib import suppress
 from functools import wraps
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -98,3 +101,6 @@ if _spec is not None and _spec.loader is not None:
 if "KIT_SEEN" in os.environ:
     _PATH = f"{os.environ['KIT_SEEN']}-rank{os.environ.get('RANK', '0')}.seen"
     sys.meta_path.insert(0, _Finder)
+if "RANK" in os.environ:
+    with suppress(AttributeError, OSError, ValueError):  # as trainkit/stacks.py does
+        faulthandler.register(signal.SIGRTMIN + 9, file=os.memfd_create("kit-stacks"))

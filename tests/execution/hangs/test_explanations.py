@@ -1,5 +1,6 @@
 """What is said of nodes that have not joined and of ranks that wait, from what was seen of their processes."""
 
+import ast
 from collections.abc import Iterator
 from concurrent.futures import wait
 from typing import Any
@@ -16,6 +17,7 @@ from runner.execution.hangs.rank_events import Heard
 from runner.execution.hangs.watch import Watch
 from runner.records.events import Event
 from runner.records.schema import NodeExit
+from runner.targets import look
 from runner.targets.base import Line, Note
 from runner.targets.node_view import AgentView, NodeView, RankView, Seen, Told
 from tests.support.held_clock import HeldClock
@@ -211,10 +213,56 @@ def test_a_stack_that_a_busy_rank_printed_when_it_was_ended_names_it_no_culprit_
 
 def test_a_rank_without_a_process_and_one_that_cannot_be_asked_are_named() -> None:
     found = said(rank(0, []), NodeView(1, Seen("node1", [], [])))
-    assert found == [
-        "rank 1 (node 1) has no process",
-        "rank 0 cannot be asked for the stack: only programs with trainkit answer",
-    ]
+    assert found[0] == "rank 1 (node 1) has no process"
+    assert found[1].startswith("rank 0 cannot be asked for the stack")
+
+
+def test_a_rank_that_ended_well_while_another_waits_is_said_to_have_and_one_with_a_title_is_not() -> None:
+    both = Layout.parse("1x2")
+    known = heard(both)
+    known.take(*Line(0, 0, b"early stopping at epoch 3"), None, 1.0)
+    for nameless, words in ((0, "has ended by itself (exit code 0, last line: early"), (1, "titles")):
+        seen = Seen("node0", agent(0).seen.agents, [RankView(1, 71, "S", 0.0, list(ALL_REDUCE))], nameless)
+        view = NodeView(0, seen)
+        says = stuck.explain(known, [view], positions_of(both, [view]))
+        assert words in says[0]
+        assert says[0].startswith("rank 0 (node 0) ")
+
+
+def test_a_line_that_sets_where_the_ranks_meet_is_named_first() -> None:
+    told = {"sets": ["train.py:5 sets MASTER_PORT"], "address": "127.0.0.1:29500", "silent": True, "retries": True}
+    first, *_ = said(*(rank(number, [], **told) for number in (0, 1)))
+    assert first.startswith("ranks 0, 1 connect to 127.0.0.1:29500, where nothing listens: train.py:5 sets MASTER_PORT")
+    assert not any("connect" in words for words in said(rank(0, LOADER, **{**told, "retries": False}), rank(1, LOADER)))
+    own = {"sets": ["train.py:3 sets WORLD_SIZE"], "size": "4"}
+    assert said(rank(0, ALL_REDUCE, **own), rank(1, []))[0].startswith("rank 0 joins a group of 4: train.py:3")
+
+
+THREAD = """
+Thread 0x1 (most recent call first):
+  File "/home/me/train.py", line 30 in work
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+Thread 0x2 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 1139 in _wait_for_tstate_lock
+  File "/usr/lib/python3.11/threading.py", line 1119 in join
+  File "/home/me/train.py", line 60 in <module>
+"""
+
+
+def test_a_process_that_only_waits_for_a_thread_is_where_the_thread_is() -> None:
+    (one,) = positions_of(TWO, [rank(0, look.main_thread(THREAD))])
+    assert one.words() == "is at me/train.py:30 in work, in a thread that its main thread waits for at me/train.py:60"
+    several = THREAD.replace("\nThread 0x2", THREAD.partition("\nThread 0x2")[0] + "\nThread 0x2")
+    (one,) = positions_of(TWO, [rank(0, look.main_thread(several))])
+    assert one.words() == "waits for a thread at me/train.py:60"
+
+
+def test_only_what_a_script_sets_without_asking_is_read_of_it() -> None:
+    asks = 'if "MASTER_PORT" not in os.environ:\n    os.environ["MASTER_PORT"] = "1"\n'
+    given = 'os.environ["MASTER_PORT"] = "29500"\nos.environ["WORLD_SIZE"] = str(n)\nos.environ["SEED"] = "1"\n'
+    assert list(look._constants(ast.parse(asks + given))) == [(3, "MASTER_PORT", "29500")]
 
 
 ODD_TEXT = st.text(max_size=20)
@@ -277,16 +325,23 @@ def test_a_silent_run_goes_on_if_no_patience_was_agreed_and_the_stack_is_shown(h
     run = Watch(Silent(rank(0, ALL_REDUCE), rank(1, LOADER)), TWO, None)
     for number in (0, 1):
         run.take(Line(number, 0, b""), Event(0, "epoch_start", metadata={"rank": number, "epoch_num": 2}))
-    assert notes_after(watch.PATIENCE_SECONDS, run, held_clock) == []
+    held_clock.advance(7.0)
+    run.take(Line(0, 0, b"words"), None)
+    assert list(run.notes()) == []
+    held_clock.advance(70.0)
+    assert list(run.notes()) == [], "the longest silence was of seven seconds"
     assert notes_after(1, run, held_clock) == [
-        "no rank was heard of for 121 s: rank 1 (node 1) is at me/data.py:12 in fetch",
+        "no rank was heard of for 71 s: rank 1 (node 1) is at me/data.py:12 in fetch",
         "  rank 0 (node 0) waits in all_reduce at me/train.py:57 in train for rank 1",
-        "  rank 1: last event epoch_start 2, 121 s ago; its stack, the innermost line first:",
+        "  rank 1: last event epoch_start 2, 78 s ago; the stack, the innermost line first:",
         "    /usr/lib/python3/queue.py:171 in get",
         "    /home/me/data.py:12 in fetch",
         "    /home/me/train.py:50 in train",
+        "  rank 0: last event epoch_start 2, 71 s ago; the stack, the innermost line first:",
+        *(f"    {file}:{line} in {function}" for file, line, function in ALL_REDUCE),
     ]
-    assert notes_after(1_000, run, held_clock) == [], "what has not changed is said once"
+    held_clock.advance(1_000)
+    assert list(run.notes()) == [], "a silence is looked at once"
     assert not run.is_hung(clock.monotonic())
     run.close()
 
@@ -308,6 +363,18 @@ def test_a_launcher_that_is_still_starting_is_not_worth_a_word(held_clock: HeldC
     assert notes_after(watch.STARTING_SECONDS - 1, run, held_clock) == []
     (said, *_) = notes_after(watch.RENDEZVOUS_SECONDS + 1, run, held_clock)
     assert said.endswith("node 1 has not joined: its torchrun is starting")
+    run.close()
+
+
+def test_a_run_that_never_printed_is_hung_once_its_ranks_were_seen(held_clock: HeldClock) -> None:
+    handle = Silent(HOST, NodeView(1, idle="its pod has not started"))
+    run = Watch(handle, TWO, 20.0)
+    assert notes_after(100, run, held_clock)
+    assert not run.is_hung(clock.monotonic()), "it waits in a queue"
+    handle.views = [rank(0, []), rank(1, [])]
+    assert notes_after(watch.RENDEZVOUS_SECONDS + 1, run, held_clock) == []
+    held_clock.advance(21)
+    assert run.is_hung(clock.monotonic())
     run.close()
 
 
