@@ -6,10 +6,11 @@ may name any of them. So a rank whose last words are about a lost peer is taken 
 
 import re
 import signal
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.core.text import escaped, one_line
+from runner.core.text import escaped, listed, one_line
 from runner.records import cause, hints
 from runner.records.cause import Statement
 from runner.records.folder import RunFolder
@@ -28,6 +29,7 @@ _UNEXPLAINED = 5
 _NO_MEMORY = "the container ran out of memory"
 LINES_KEPT = 20
 _LONGEST = 500
+_LONGEST_LAST = 200
 _TAIL_BYTES = 16_384
 _REPORT_BYTES = 4_000_000
 # With these words torchrun begins to report a worker that failed.
@@ -41,6 +43,7 @@ _VICTIM = re.compile(
     re.IGNORECASE,
 )
 _NOT_FIRST = re.compile(rf"{_VICTIM.pattern}|killed by signal|keyboardinterrupt|signalexception", re.IGNORECASE)
+_CLOSING = re.compile(r"Sending process (\d+) closing signal")
 _RANK = re.compile(r"(\d{1,9})\s?\(local_rank:")
 _CODE = re.compile(r"-?\d{1,9}")
 
@@ -51,7 +54,7 @@ def first_failure(folder: RunFolder, raw: RawFiles, outcome: Outcome | None, ran
         return _of_stuck(outcome.stuck, raw)
     logs = LastLines(folder, raw)
     found = _first(logs, raw, outcome, ranks)
-    if found and outcome and outcome.stopped_because not in _FROM_OUTSIDE:
+    if found and not found.cause and outcome and outcome.stopped_because not in _FROM_OUTSIDE:
         _explain(found, logs, outcome, ranks)
     return found
 
@@ -89,6 +92,8 @@ def _first(logs: "LastLines", raw: RawFiles, outcome: Outcome | None, ranks: lis
             others = [rank for rank in range(raw.layout.world_size)[:MOST_CHILDREN] if rank not in words]
             if (rank := next(filter(logs.has_own_error, others), None)) is not None:
                 return Failure(rank, raw.layout.node_of(rank), last_lines=logs.last_lines(rank))
+            if left := _left(logs, raw.layout.node_of(first.rank), first.rank, words.keys()):
+                return left
         if killed is None or not _innocence(first, words[first.rank], aborted):
             known = {number.value: number.name for number in signal.Signals}
             name = known.get(-first.code, f"signal {-first.code}") if first.code < 0 else None
@@ -98,6 +103,20 @@ def _first(logs: "LastLines", raw: RawFiles, outcome: Outcome | None, ranks: lis
             return Failure(first.rank, node, code, name, lines)
         launcher = killed
     return Failure(None, launcher.node, launcher.code, launcher.signal, _shown(logs.launcher(launcher.node)))
+
+
+def _left(logs: "LastLines", node: int, victim: int, failed: Collection[int]) -> Failure | None:
+    """Return the rank that had ended with exit code 0 before others failed by losing it; None if there is none."""
+    others, count = logs.others(node, failed)
+    if not count:
+        return None
+    who, rank, lines = f"{count} of the ranks {listed(others)}", None, []
+    if count == len(others):
+        who, rank, lines = f"rank {listed(others)}", others[0], logs.last_lines(others[0])
+    last = f", last line: {one_line(lines[-1], _LONGEST_LAST)}" if lines else ""
+    cause = f"{who} had ended by itself (exit code 0{last}) while rank {victim} still ran"
+    advice = "all ranks have to leave the loop together (broadcast the decision)"
+    return Failure(rank, node, None if rank is None else 0, last_lines=lines, cause=f"{cause}: {advice}")
 
 
 def _innocence(child: "Child", words: list[str], aborted: set[int]) -> int:
@@ -177,6 +196,16 @@ class LastLines:
                 found.append(Child(int(rank[1]), int(code[0]), fields["time"].partition(" ")[0]))
             fields = {}
         return found
+
+    def others(self, node: int, failed: Collection[int]) -> tuple[list[int], int]:
+        """Return the ranks of a node that did not fail, and how many of them had ended with exit code 0.
+
+        torchrun reports each that failed, and says of each that is left that it sends it a signal
+        (torch/distributed/elastic/multiprocessing/api.py).
+        """
+        others = [rank for rank in self._raw.layout.ranks_of(node) if rank not in failed]
+        sent = set(_CLOSING.findall(self._folder.end_of(self._raw.agents.get(node), _REPORT_BYTES)))
+        return others, len(others) - len(sent)
 
     def said_for(self, node: int, aborted: set[int]) -> list[str]:
         """Return what the first rank of a node said as it gave up: it speaks for all that refuse alike.

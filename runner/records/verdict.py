@@ -52,6 +52,7 @@ def _failed(record: Record) -> tuple[str, str] | None:
         starved = any(ended.out_of_memory for ended in exits)
         return "failed", f"{who} was killed by {failure.signal}{': the container ran out of memory' * starved}{why}"
     how = "failed" if failure.exit_code is None else f"exited with {failure.exit_code}"
+    how += " while others still ran" * (failure.exit_code == 0)
     return "failed", f"{who} {how}{why}"
 
 

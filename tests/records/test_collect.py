@@ -146,9 +146,14 @@ LOST = "RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by p
 
 
 def failure(
-    place: Path, make: Make, children: list[tuple[int, int, int]], stderr: dict[int, str], exits: list[NodeExit]
+    place: Path,
+    make: Make,
+    children: list[tuple[int, int, int]],
+    stderr: dict[int, str],
+    exits: list[NodeExit],
+    left: int = 0,
 ) -> Any:
-    """Children as (rank, exit code, second), in the order in which torchrun names them."""
+    """Children as (rank, exit code, second), as torchrun names them; of the others so many had left with code 0."""
     launch = make.launch(layout="1x3" if len(exits) == 1 else "2+1")
     layout = Layout.parse(launch.layout)
     folder = begin(place, launch, "", "")
@@ -157,6 +162,8 @@ def failure(
     for node in range(layout.nodes):
         own = [child for child in children if layout.node_of(child[0]) == node]
         text = "".join(CHILD_ERROR.format(first=0, rank=rank, code=code, time=time) for rank, code, time in own)
+        ended = range(len(layout.ranks_of(node)) - len(own) - left) if own else ()
+        text += "".join(f"W1121 Sending process {pid} closing signal SIGTERM\n" for pid in ended)
         folder.agent(node).write_text(text or "the agent's own last words\n")
     outcome = Outcome(ended=ENDED, wall_seconds=1.0, exits=exits)
     return collect(folder, launch, outcome).failure
@@ -192,6 +199,33 @@ def test_who_failed_first_is_named(tmp_path: Path, make: Make, case: str) -> Non
     found = failure(tmp_path, make, children, stderr, exits)
     assert (found.rank, found.node, found.exit_code, found.signal) == first
     assert found.last_lines == ["why" if case in FIRST else "the agent's own last words"]
+
+
+@pytest.mark.parametrize(
+    ("children", "left", "rank", "words"),
+    [
+        (
+            [(1, 1, 1), (2, 1, 1)],
+            1,
+            0,
+            "rank 0 had ended by itself (exit code 0, last line: early stopping) while",
+        ),
+        ([(1, 1, 1)], 1, None, "1 of the ranks 0, 2 had ended by itself (exit code 0) while rank 1"),
+        ([(1, 7, 1), (2, 1, 1)], 1, 0, "rank 0 had"),
+    ],
+)
+def test_a_rank_that_left_with_exit_code_0_is_the_first_where_others_failed_by_losing_it(
+    tmp_path: Path, make: Make, children: list[tuple[int, int, int]], left: int, rank: int | None, words: str
+) -> None:
+    found = failure(tmp_path, make, children, {0: "early stopping\n", 1: LOST, 2: LOST}, HERE, left)
+    assert found.rank == rank
+    assert found.cause.startswith(words)
+    assert failure(tmp_path / "x", make, [(1, 1, 1)], {1: LOST}, HERE).rank == 1, "nobody had left"
+
+
+def test_a_rank_with_an_error_of_its_own_is_the_first_whoever_had_left(tmp_path: Path, make: Make) -> None:
+    found = failure(tmp_path, make, [(1, 7, 1)], {0: "", 1: "ValueError: why\n", 2: ""}, HERE, 2)
+    assert (found.rank, found.exit_code) == (1, 7)
 
 
 OWN = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 1, in f\n[rank1]: {error}\n'
