@@ -22,7 +22,8 @@ SCHEMAS = ROOT / "tests" / "targets" / "kubernetes"
 """The schemas of the CRDs of training-operator 1.9.3, Trainer 2.2.1 and JobSet 0.12.0, without their descriptions."""
 # What differs from target to target, and has to: where the log goes, and how long nodes wait for each other.
 OWN = {"PET_REDIRECTS", "PET_LOG_DIR", "KIT_ARTIFACTS", "PET_RDZV_CONF", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
-OWN |= {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "ACCELERATE_USE_CPU", "PET_TEE"}
+OWN |= {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "ACCELERATE_USE_CPU", "PET_TEE", "HOME"}
+OWN |= {"USER"}
 
 
 def closed(schema: Any) -> Any:

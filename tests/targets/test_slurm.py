@@ -53,7 +53,13 @@ def test_unlike_nodes_are_components_that_all_have_the_options_of_the_job(projec
     assert {"--nodes=2", "--gpus-per-node=3"} <= set(second)
     of_all = {"--partition=gpu", "--account=lab", "--time=00:30:00", "--no-requeue"}
     assert all(of_all <= set(part) for part in (first, second))
-    assert "--het-group=0 bash -c 'node 2' : \\\n  --het-group=1 bash -c 'node 3'" in text
+    assert "--het-group=0 --cpus-per-task=2 bash -c 'node 2' : \\\n  --het-group=1 --cpus-per-task=3 bash -c" in text
+
+
+def test_srun_gets_the_cores_of_the_job_which_it_does_not_inherit(project: Project) -> None:
+    text = text_of(project, matrix={"layout": ["2x3"]})
+    assert "--cpus-per-task=3" in directives(text)[0]
+    assert 'export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-3}"\n' in text.partition("\nsrun ")[0]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ CONTAINERS = (CONTAINER, TRAINER_CONTAINER)
 USER = 1000
 RENDEZVOUS_SECONDS = 900
 """How long nodes wait for each other: one may pull the image while another has it."""
+NAMED = {"HOME": "/tmp", "USER": "kit"}  # noqa: S108 - the pod's own
+"""Any image runs as this user, of whom its passwd may know neither the name nor a home that can be written to."""
 _OF_A_USER = {
     "runAsNonRoot": True,
     "runAsUser": USER,
@@ -125,7 +127,7 @@ def pod_template(
         "name": container_name,
         **base,
         "command": [literal(word) for word in command],
-        "env": [{"name": key, "value": literal(value)} for key, value in environment.items()],
+        "env": [{"name": key, "value": literal(value)} for key, value in (NAMED | environment).items()],
         "resources": _resources(run, processes, options),
     }
     pod = {
@@ -153,7 +155,8 @@ def _prepare(data: str, base: dict[str, Any]) -> dict[str, Any]:
     """Describe the init step that fetches data; if it cannot, the program itself says in one line what is missing."""
     resources = {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
     script = literal(f"runner prepare {data} || true")
-    return {"name": "data", **base, "command": ["sh", "-c", script], "resources": resources}
+    environment = [{"name": key, "value": value} for key, value in NAMED.items()]
+    return {"name": "data", **base, "command": ["sh", "-c", script], "env": environment, "resources": resources}
 
 
 def _resources(run: Run, processes: int, options: PodOptions) -> dict[str, dict[str, str]]:

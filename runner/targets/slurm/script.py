@@ -94,13 +94,15 @@ def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str
         plugin = f'--container-image={image} --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD" '
     steps = []
     for number, (_, processes) in enumerate(parts):
-        group = f"--het-group={number} " if len(parts) > 1 else ""
+        cores = processes * cell.threads_per_process
+        group = f"--het-group={number} --cpus-per-task={cores} " if len(parts) > 1 else ""
         steps.append(f"{group}{plugin}bash -c 'node {processes}'")
     return _BODY.format(
         experiment=shlex.quote(run.experiment.name),
         exports="\n".join(lines),
         torchrun=f"{inside}{python} -u -m torch.distributed.run {words}",
         steps=" : \\\n  ".join(steps),
+        cores=parts[0][1] * cell.threads_per_process,
         folder=FOLDER,
         again=AGAIN,
         no_project=NO_PROJECT,
@@ -128,6 +130,8 @@ first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 PET_MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
 PET_MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 export PET_MASTER_ADDR="${{PET_MASTER_ADDR:-$first}}" PET_MASTER_PORT
+# Since Slurm 22.05 srun does not inherit --cpus-per-task, and may bind a task to one core.
+export SRUN_CPUS_PER_TASK="${{SLURM_CPUS_PER_TASK:-{cores}}}"
 
 # node PROCESSES: this node's launcher, the one task of the node. How it ended is kept beside its output.
 node() {{

@@ -11,7 +11,7 @@ from typing import Any
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.ssh.verdicts import Verdict
-from runner.tools.doctor import answer, cluster, engine, inside
+from runner.tools.doctor import answer, cluster, engine, inside, slurm
 from runner.tools.doctor import peers as hosts
 from runner.tools.doctor.finding import OK, STATES, Finding, count_states, ok, wrong
 from runner.tools.doctor.gpus import check_gpus, check_links, links
@@ -54,6 +54,8 @@ def examine(request: Request) -> list[Finding]:
         questions["engine"] = partial(engine.gather, request.options, chosen, container, request.image)
     if request.target == "kubernetes":
         questions["cluster"] = partial(cluster.gather, request.options)
+    if request.target == "slurm":
+        questions["slurm"] = partial(slurm.gather, request.options.partition)
     seconds = SECONDS
     if request.target == "ssh":
         seconds = SSH_SECONDS
@@ -69,7 +71,7 @@ def _check(request: Request, facts: dict[str, Any], device: str, seconds: float)
     here = facts["here"] or {}
     where = one_line(here.get("host") or "this machine", 60)
     mends = {"engine": "docker info, docker ps", "cluster": "kubectl cluster-info", "peers": "getent hosts HOST"}
-    mends["hosts"] = "ssh HOST true, for each host"
+    mends |= {"hosts": "ssh HOST true, for each host", "slurm": "scontrol ping"}
     mends["here"] = "df: a folder on a network disk that does not answer?"
     silent = [name for name, answered in facts.items() if answered is None and name in mends]
     found = [wrong(name, where, f"no answer within {seconds:g} s", mends[name]) for name in silent]
@@ -80,6 +82,8 @@ def _check(request: Request, facts: dict[str, Any], device: str, seconds: float)
         found += engine.check(facts["engine"], here, where, device)
     if facts.get("cluster"):
         found += cluster.check(facts["cluster"], where, request.options, device, request.image)
+    if facts.get("slurm"):
+        found += slurm.check(facts["slurm"], where)
     if facts.get("hosts"):
         found += _check_hosts(facts["hosts"], where)
     if facts["peers"]:

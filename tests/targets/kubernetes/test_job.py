@@ -97,6 +97,10 @@ def test_every_container_keeps_to_the_restricted_standard(kind: str, name: str) 
             assert own["capabilities"] == {"drop": ["ALL"]}
             assert own["readOnlyRootFilesystem"] is True
             assert set(container["resources"]) == {"requests", "limits"}
+            environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+            mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+            assert environment["HOME"] in mounted  # the user has no entry in the passwd of an image of somebody else
+            assert environment["USER"]
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         assert volumes["shm"]["emptyDir"]["medium"] == "Memory"
         assert all(set(volume) <= {"name", "emptyDir", "persistentVolumeClaim"} for volume in volumes.values())

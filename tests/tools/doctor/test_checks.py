@@ -9,7 +9,7 @@ import pytest
 
 from runner.core.network import GLOO, NCCL, route_to
 from runner.targets.kubernetes.target import Options
-from runner.tools.doctor import cluster, inside
+from runner.tools.doctor import cluster, inside, slurm
 from runner.tools.doctor.finding import Finding
 from runner.tools.doctor.gpus import check_gpus, check_links
 from runner.tools.doctor.machine import check_difference, check_folder, check_image_disk, check_machine, check_versions
@@ -229,3 +229,16 @@ def test_what_a_cluster_lacks_is_found() -> None:
     assert of_cluster(node={"images": []}) == {"image": "warning"}
     assert of_cluster(device="cuda") == {"gpus": "wrong"}
     assert of_cluster(device="cuda", node={"gpus": 8}) == {}
+
+
+def test_a_controller_that_does_not_answer_and_nodes_that_take_no_jobs_are_found() -> None:
+    def states(**facts: Any) -> list[tuple[str, str, str]]:
+        return [(finding.check, finding.state, finding.where) for finding in slurm.check(facts, "login")]
+
+    assert states(missing=["sinfo"]) == states(problem="connect failure") == [("slurm", "wrong", "login")]
+    rows = [["cpu", "idle", "2"], ["gpu", "mix", "1"], ["gpu", "drain", "1"], ["old", "down*", "3"]]
+    answers = ("slurm", "ok", "login")
+    found = states(rows=rows, partition="")
+    assert found == [answers, ("nodes", "ok", "cpu"), ("nodes", "warning", "gpu"), ("nodes", "warning", "old")]
+    assert states(rows=rows[3:], partition="old") == [answers, found[3], ("nodes", "wrong", "login")]
+    assert states(rows=[], partition="nope") == [answers, ("nodes", "wrong", "login")]
