@@ -14,6 +14,7 @@ from runner import __version__
 from runner.cli.commands import FURTHER, MAIN, load, summaries
 from runner.cli.exit import ended_by_signals, explain, leave
 from runner.cli.lines import show, show_document
+from runner.core.secrets import refuse
 
 
 class _Commands(TyperGroup):
@@ -75,6 +76,7 @@ def run_command() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        refuse(sys.argv[1:])  # before anything is printed or kept
         with ended_by_signals():
             code = app(standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where everything ends

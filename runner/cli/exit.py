@@ -15,6 +15,7 @@ from runner import __version__
 from runner.cli.lines import say
 from runner.core import clock
 from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitError, RequestError
+from runner.core.secrets import mask_text
 from runner.core.text import one_line
 
 # typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
@@ -89,7 +90,7 @@ def explain(error: BaseException) -> int:
         for line in str(error).splitlines():
             say(f"error: {line}")
         return error.exit_code
-    say(f"error: a defect of ours, {type(error).__name__}: {error}; {_keep(error)}")
+    say(mask_text(f"error: a defect of ours, {type(error).__name__}: {error}; {_keep(error)}"))
     return EXIT_DEFECT
 
 
@@ -155,8 +156,8 @@ def _keep(error: BaseException) -> str:
 
     try:
         with tempfile.NamedTemporaryFile("w", prefix="runner-defect-", suffix=".log", delete=False) as log:
-            log.write(f"runner {__version__}, Python {sys.version}\n{sys.argv!r}\n\n")
-            traceback.print_exception(error, file=log)
+            said = "".join(traceback.format_exception(error))
+            log.write(mask_text(f"runner {__version__}, Python {sys.version}\n{sys.argv!r}\n\n{said}"))
     except OSError as unwritable:
         return f"its log could not be written: {unwritable.strerror}"
     return f"please send {log.name}"

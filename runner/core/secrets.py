@@ -1,157 +1,148 @@
-"""What a secret is: known by the name of a value, or by the form of well-known keys.
+"""What a secret is, by its name alone; arguments that hold one are refused, and texts that hold one are masked.
 
-The forms are those that their issuers document: AWS access key ids, tokens of GitHub, GitLab, Hugging Face, OpenAI,
-Anthropic, Slack and Google, JSON Web Tokens (RFC 7519), private keys in PEM (RFC 7468), and passwords in URLs
-(RFC 3986, 3.2.1).
+Its name ends in token, secret, password, passphrase, or api, access, secret or private key, in any case and spelling:
+HF_TOKEN, --hf-token, hfToken, apiKey. It is never a token of a vocabulary (`pad_token`), a number, a boolean, or a text
+of fewer than 8 characters. The place of a secret is the environment, whose values are masked in all that is kept.
 """
 
+import json
+import os
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from itertools import dropwhile, pairwise
+from operator import itemgetter
 from typing import Any
+from urllib.parse import quote
+
+from runner.core.errors import RequestError
+from runner.core.text import one_line
 
 MASK = "<masked>"
-"""What stands for a secret."""
-_LONGEST_NAME = 100
-_RANDOM_LENGTH = 20
-_RANDOM_LETTERS = 12
-_HEADER = r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-_FORMS = tuple(
-    (hints, re.compile(pattern))
-    for hints, pattern in (
-        (("akia", "asia", "abia", "acca"), r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),  # AWS
-        (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),  # GitHub
-        (("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b"),
-        (("glpat-",), r"\bglpat-[\w-]{20,255}"),  # GitLab
-        (("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{30,100}\b"),  # Hugging Face
-        (("sk-",), r"\bsk-(?=[\w-]{0,200}[0-9])(?=[\w-]{0,200}[A-Z])[\w-]{20,250}"),  # OpenAI, Anthropic
-        (("xox",), r"\bxox[abeoprs]-[A-Za-z0-9-]{10,250}"),  # Slack
-        (("hooks.slack",), r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,200})"),
-        (("aiza",), r"\bAIza[0-9A-Za-z_-]{35}(?![\w-])"),  # Google
-        (("eyj",), r"\beyJ[\w-]{10,4000}\.eyJ[\w-]{10,4000}\.[\w-]{10,4000}"),  # JSON Web Tokens
-        (("private key",), _HEADER + r"(?:\s|\\+[nr])[^-]{16,20000}(?:-----END [A-Z0-9 ]{1,60}-----)?"),
-        (("://",), r"://[^\s/:@\"'<>\\{}$]{0,200}:(?P<secret>[^\s/@\"'<>\\{}$]{1,200})(?=@[\w\[])"),  # passwords
-    )
-)
-"""Of each kind of secret words in small letters of which one stands in it, and its pattern.
-
-The group `secret` of a pattern is the secret; without one, all of it is.
-"""
-_KEYS = ("api", "access", "secret", "private", "signing", "encryption", "ssh", "wandb")
-_NAMES = rf"passw(?:or)?d|passphrase|secrets?|(?:{'|'.join(_KEYS)})[_-]?key|credentials?|token"
-_HINTS = ("passw", "passphrase", "secret", "credential", "token", *(f"{key}{sep}key" for key in _KEYS for sep in "_-"))
-_HINTS += tuple(f"{key}key" for key in _KEYS)
-"""Words in small letters of which one stands in each name of a secret."""
-_NAME = re.compile(rf"(?:.*[_.-])?(?:{_NAMES}|access_key_id|(?:hf|hub|auth|access|api|bearer|session|refresh)token)")
-# Not secrets but words of a vocabulary, as tokenizers name them.
+SHORTEST = 8
+_KEYS = [f"{kind}{between}key" for kind in ("api", "access", "secret", "private") for between in ("_", "-", ".", "")]
+_ENDS = ("token", "secret", "password", "passphrase", *_KEYS)
 _VOCABULARY = re.compile(
-    r"(?:.*[_.-])?(?:pad|eos|bos|unk|sep|cls|mask|stop|start|end|begin|special|new|image|video|audio|text|prompt|next"
-    r"|first|last|decoder_start|forced_bos|forced_eos|eot|im_start|im_end|newline|word|sub|space)_?token"
+    r"(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|eo[tdc]|stop|start|end|begin|special|new|image|video|audio|text|prompt"
+    r"|prefix|suffix|middle|next|first|last|newline|word|sub|space)_?token$"
 )
-_OF_VOCABULARY = re.compile(r"\[[^\]\s]{0,30}\]|<[^>\s]{0,30}>")
-_ASSIGNED = re.compile(
-    rf"(?i)(?:{_NAMES})(?P<end>\\?[\"']?)(?P<sign>\s{{0,2}}[=:]\s{{0,2}}|\s)(?P<quote>\\?[\"']?)"
-    r"(?P<value>[^\s\"',;\\(){}\[\]<>$]{4,500})"
-)
-_NO_VALUES = ("null", "None", "true", "false", "True", "False")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-
-@lru_cache(10_000)
-def _is_secret_name(name: str) -> bool:
-    """Return whether a name is that of a secret, for example `hf_token`, `db-password` or `apiKey`."""
-    if len(name) > _LONGEST_NAME:
-        return False
-    spelled = _CAMEL.sub("_", name).lower().replace("-", "_")
-    return _NAME.fullmatch(spelled) is not None and not _VOCABULARY.fullmatch(spelled)
+_LONGEST = 100
+_ASSIGNED = re.compile(
+    # Behind a name: `=`, `:`, `", "value":`, or a space behind an option; then a quoted value, or a plain word.
+    rb"(?P<sign>\\*[\"']?(?:,?\s{1,40}\\*[\"']?value\\*[\"']?)?\s{0,2}[=:]\s{0,2}|\s{1,2})"
+    rb"(?:(?P<quote>\\*[\"'])(?P<quoted>[^$<{\n](?:(?!(?P=quote))[^\n]){7,4000})(?P=quote)"
+    rb"|(?P<plain>[^\s\"',;\\(){}\[\]<>$&|]{8,500}))"
+)
+_SET = re.compile(r"(?:export|declare|local|env)$|\w+=")
+_BEFORE = re.compile(rb"[\w.-]*$")
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Return whether a value with this name is a secret.
-
-    Switches and empty values are none, nor are numbers of tokens and words of a vocabulary, as `[PAD]`.
-    """
-    if value in (None, "", MASK) or isinstance(value, bool) or not _is_secret_name(name):
+    """Return whether a value of this name is a secret."""
+    if not isinstance(value, str) or len(value) < SHORTEST or value == MASK:
         return False
-    if not name.lower().endswith("token"):
+    spelled = re.sub(r"[-. ]", "_", _CAMEL.sub("_", name[-_LONGEST:])).lower()
+    if not spelled.endswith(_ENDS) or _VOCABULARY.search(spelled):
+        return False
+    try:
+        float(value)
+    except ValueError:
         return True
-    return not isinstance(value, int | float) and not (isinstance(value, str) and _OF_VOCABULARY.fullmatch(value))
+    return False
 
 
-def may_hold_secrets(lowered: bytes) -> bool:
-    """Return whether a text, in small letters, may hold a secret: a quick look before the long one."""
-    hints = (hint for hints, _ in _FORMS for hint in hints)
-    return any(word.encode() in lowered for word in (*hints, *_HINTS))
+def refuse(words: Iterable[str]) -> None:
+    """Raise RequestError, which names the argument and not its value, if words of a command line hold a secret."""
+    known = _of_environment()
+    for word, following in pairwise([*words, ""]):
+        name, equals, value = word.partition("=")
+        if not equals and word.startswith("-") and not following.startswith("-"):
+            value = following
+        if is_secret(name, value):
+            _refuse(name)
+        for inner, _ in _spans(word.encode("utf-8", "surrogateescape")):
+            _refuse(inner)
+        if found := next((variable for variable, secret in known if secret in word), None):
+            _refuse(name if equals else "an argument", f"it holds the value of {found}; ")
 
 
-def find_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Find where secrets stand, by their form, or as a quoted random value that is assigned to their name.
-
-    They come kind by kind, and one may lie in another.
-    """
-    lowered = text.lower()
-    for hints, pattern in _FORMS:
-        if any(hint in lowered for hint in hints):
-            group = "secret" if "secret" in pattern.groupindex else 0
-            yield from (match.span(group) for match in pattern.finditer(text))
-    for match in _assigned(text, lowered):
-        if match["quote"] and _is_random(match["value"]):
-            yield match.span("value")
+def refuse_args(args: Any, name: str = "") -> None:
+    """Raise RequestError if args of a program, or values below one of them, hold a secret."""
+    if isinstance(args, dict):
+        for key, value in args.items():
+            refuse_args(value, str(key))
+    elif isinstance(args, list | tuple):
+        for value in args:
+            refuse_args(value, name)
+    elif isinstance(args, str):
+        refuse([f"{name}={args}"])
 
 
-def find_assigned(text: str) -> Iterator[tuple[int, int]]:
-    """Find where literals stand that are assigned to the name of a secret, as in `--token abc1` or `"token": "abc"`.
-
-    A literal is quoted, stands behind an option, or has a digit: other words may be names of code.
-    """
-    for match in _assigned(text, text.lower()):
-        literal = match["quote"] or match["sign"].isspace() or any(letter.isdigit() for letter in match["value"])
-        if literal and match["value"] not in _NO_VALUES:
-            yield match.span("value")
+def refuse_script(text: str) -> None:
+    """Refuse a shell script with a secret among the arguments of a command; `$NAME` is none."""
+    for line in text.replace("\\\n", " ").splitlines():
+        with suppress(ValueError):  # a quote that stays open: words over several lines
+            words = ["" if re.match(r"([\w.+-]*=)?\$", word) else word for word in shlex.split(line, comments=True)]
+            refuse(dropwhile(_SET.match, words))
 
 
-def secrets_in(value: Any) -> dict[str, list[str]]:
-    """Return the secrets in a mapping of args, by the path to each, for example `hub.token`."""
-    found: dict[str, list[str]] = {}
-    _collect(value, "", found, inside=False)
-    return found
+def _refuse(name: str, why: str = "") -> None:
+    name = one_line(name, _LONGEST)
+    variable = "NAME" if why else re.sub(r"\W", "_", _CAMEL.sub("_", name.strip("-+").rpartition(".")[2])).upper()
+    use = f"use the environment: export {variable}=..., and read it in the program"
+    raise RequestError(f"{name}: {why}secrets are not taken as arguments, which other users can read; {use}")
 
 
-def _collect(value: Any, path: str, found: dict[str, list[str]], *, inside: bool) -> None:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            below = f"{path}.{key}" if path else str(key)
-            _collect(item, below, found, inside=inside or is_secret(str(key), item))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _collect(item, path, found, inside=inside)
-    elif inside and value is not None and not isinstance(value, bool) and value not in ("", MASK):
-        found.setdefault(path, []).append(str(value))
-    elif isinstance(value, str) and (shown := [value[slice(*span)] for span in find_secrets(value)]):
-        found.setdefault(path, []).extend(shown)
+def mask(data: bytes, *, named: bool = True) -> bytes:
+    """Put `MASK` in place of the secrets of the environment and, if `named`, of values behind the name of a secret."""
+    known = _pattern(_of_environment())
+    data = known.sub(MASK.encode(), data) if known else data
+    for _, (start, end) in sorted(_spans(data), key=itemgetter(1), reverse=True) if named else ():
+        data = data[:start] + MASK.encode() + data[end:]
+    return data
 
 
-def _assigned(text: str, lowered: str) -> Iterator[re.Match[str]]:
-    """Yield the values that are assigned to the name of a secret."""
-    if not any(hint in lowered for hint in _HINTS):
-        return
-    for match in _ASSIGNED.finditer(text):
-        begin, least = match.start(), max(0, match.start() - _LONGEST_NAME)
-        while begin > least and (text[begin - 1].isalnum() or text[begin - 1] in "_-."):
-            begin -= 1
-        name = text[begin : match.start("end")]
-        if match["sign"].isspace() and not name.startswith("--"):
+def mask_text(text: str) -> str:
+    """Mask a text, as `mask` does."""
+    return mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+
+def _of_environment() -> tuple[tuple[str, str], ...]:
+    """List the secrets of the environment with their names; of one of several lines, as a private key, each line."""
+    found = ((name, value) for name, value in os.environ.items() if is_secret(name, value))
+    return tuple((name, line) for name, value in found for line in value.splitlines() if len(line) >= SHORTEST)
+
+
+@cache
+def _pattern(known: tuple[tuple[str, str], ...]) -> re.Pattern[bytes] | None:
+    """Match values as they are and as JSON, Python, YAML and a URL write them, and their beginnings before `...`."""
+    forms = set()
+    for _, value in known:
+        written = {value, repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+        forms |= {*written, *(json.dumps(form)[1:-1] for form in written), value.replace("'", "''"), quote(value, "")}
+    patterns = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
+    patterns += [rf"{re.escape(form[:SHORTEST])}[^\s\"']*(?=\.\.\.)" for form in sorted(forms)]
+    return re.compile("|".join(patterns).encode("utf-8", "surrogateescape")) if patterns else None
+
+
+def _spans(data: bytes) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Find names of secrets with values: quoted, behind an option, or with a digit, as names of code have none."""
+    lowered, found = data.lower(), set()
+    for word in _ENDS:
+        end = -1
+        while (end := lowered.find(word.encode(), end + 1)) >= 0:
+            found.add(end + len(word))
+    for end in sorted(found):
+        if not (match := _ASSIGNED.match(data, end)):
             continue
-        if is_secret(name.strip("-.").rpartition(".")[2], match["value"]):
-            yield match
-
-
-def _is_random(value: str) -> bool:
-    """Return whether a value looks like drawn by chance: long, with digits and letters of both cases, and no words."""
-    kinds = (str.isdigit, str.isupper, str.islower)
-    return (
-        len(value) >= _RANDOM_LENGTH
-        and all(any(kind(letter) for letter in value) for kind in kinds)
-        and len(set(value)) >= _RANDOM_LETTERS
-        and not re.search(r"[a-z]{7}|[/.:].*[/.:]|[-_ ]\w+[-_ ]\w+[-_ ]", value)
-    )
+        before = _BEFORE.search(data, max(0, end - _LONGEST), end)
+        name = before[0].decode() if before else ""
+        value = (match["plain"] or match["quoted"]).decode("utf-8", "replace")
+        is_option = not match["sign"].strip()
+        if is_option and not name.startswith("--"):
+            continue
+        if (match["quote"] or is_option or re.search("[0-9]", value)) and is_secret(name, value):
+            yield name, match.span("plain" if match["plain"] else "quoted")

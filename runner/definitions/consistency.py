@@ -1,8 +1,10 @@
 """What no key of a definition says alone: programs take the args, and every row belongs to a cell that is run."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from runner.core.errors import RequestError, did_you_mean
+from runner.core.secrets import refuse_args
 from runner.core.yaml_reader import Document
 from runner.definitions import data, program
 from runner.definitions.axes import values_of
@@ -18,6 +20,7 @@ def check(document: Document, experiment: Experiment) -> None:
         document.fail(wrong, "data")
     if wrong := refused_layout(experiment, experiment.matrix["layout"]):
         document.fail(wrong, "matrix", "layout")
+    _refuse_secrets(document, experiment)
     _check_args(document, experiment)
     _check_programs(document, experiment)
     _check_cells_exist(document, experiment)
@@ -29,6 +32,17 @@ def refused_layout(experiment: Experiment, layouts: Iterable[object]) -> str | N
     if experiment.launcher == "torchrun" or not several:
         return None
     return f"layout {several[0]}: with launcher python the program starts its processes itself; only 1x1 can be run"
+
+
+def _refuse_secrets(document: Document, experiment: Experiment) -> None:
+    groups: dict[tuple[str, ...], dict[str, Any]] = {("args",): experiment.args, ("matrix",): experiment.matrix}
+    groups |= {("program_args", name): args for name, args in experiment.program_args.items()}
+    for path, args in groups.items():
+        for key, value in args.items():
+            try:
+                refuse_args(value, key)
+            except RequestError as error:
+                document.fail(str(error), *path, key)
 
 
 def _check_args(document: Document, experiment: Experiment) -> None:

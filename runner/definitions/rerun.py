@@ -10,11 +10,10 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.core.masking import Masker
-from runner.core.secrets import secrets_in
+from runner.core.secrets import refuse_args
 from runner.core.text import listed, one_line
 from runner.definitions import experiment as definitions
-from runner.definitions.definition import Experiment, hash_resolved
+from runner.definitions.definition import hash_resolved
 from runner.definitions.plan import Cell, Run
 from runner.definitions.skips import DEVICES
 from runner.records.schema import Launch
@@ -28,8 +27,9 @@ def run_of(launch: Launch, root: Path) -> Run:
     if not _NAME.fullmatch(launch.experiment):
         raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is no name")
     require_values(launch)
+    refuse_args(launch.args)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
-    if _hash_as_kept(experiment, launch) != launch.definition_sha256:
+    if hash_resolved(_with_places(experiment.resolved(), launch.definition, launch)) != launch.definition_sha256:
         now, then = experiment.resolved(), launch.definition
         names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
         changed = one_line(", ".join(names) or "what it means", 200)
@@ -51,22 +51,11 @@ def run_of(launch: Launch, root: Path) -> Run:
 
 
 def require_values(launch: Launch) -> None:
-    """Raise RequestError if args of a run were masked in its record, and say how it is run with them."""
-    masked = {"masked as a secret": launch.masked, "a folder, masked in the archive": launch.masked_places}
-    for what, names in masked.items():
-        if lost := [name for name in names if name.startswith("args.")]:
-            named = " ".join(f"--set {name.removeprefix('args.')}=..." for name in lost)
-            msg = f"the record holds no value of {listed(lost)}: {what}; runner run {launch.experiment} {named}"
-            raise RequestError(one_line(msg, 300))
-
-
-def _hash_as_kept(experiment: Experiment, launch: Launch) -> str:
-    """Hash a definition as a record keeps it: with its secrets and folders masked, if there are any."""
-    resolved: dict[str, Any] = _with_places(experiment.resolved(), launch.definition, launch)
-    if not any(name.startswith("definition.") for name in launch.masked):
-        return hash_resolved(resolved)
-    secrets = secrets_in(resolved)
-    return hash_resolved(Masker(value for values in secrets.values() for value in values).tree(resolved))
+    """Raise RequestError if a folder was masked in args of a run, and say how it is run with them."""
+    if lost := [name for name in launch.masked_places if name.startswith("args.")]:
+        named = " ".join(f"--set {name.removeprefix('args.')}=..." for name in lost)
+        why = f"the record holds no value of {listed(lost)}: a folder, masked in the archive"
+        raise RequestError(one_line(f"{why}; runner run {launch.experiment} {named}", 300))
 
 
 def _with_places(now: Any, kept: Any, launch: Launch, path: str = "definition") -> Any:

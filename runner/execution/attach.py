@@ -12,7 +12,7 @@ from runner.core.errors import Interrupted, RequestError, reason_of
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.plan import Run
-from runner.execution.launch import Masked, describe_by_hand, run_told, utc_now
+from runner.execution.launch import describe_by_hand, run_told, utc_now
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
@@ -48,19 +48,17 @@ def attach(
         cluster = Cluster(options.namespace or str(metadata.get("namespace") or ""), options.context or "")
         job = _find(cluster, document["kind"], str(metadata["name"]), path)
         run = _run(job, root, path)
-        masked = Masked(run)
         # The id is made of the job's own, so that it is collected once.
         created = read_moment(job["metadata"]["creationTimestamp"])
         run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{job['metadata']['uid'][:8]}"
-        launch = describe_by_hand(masked.run, target.name, run_id, created, options)
+        launch = describe_by_hand(run, target.name, run_id, created, options)
         folder = RunFolder(results / launch.experiment / launch.id)
         if (before := folder.finished()) and (before.status == "completed" or not _has_pods(cluster, job)):
             observer.note(f"{folder.path}: collected already: {before.status}")
             records.append(before)
             continue
         _discard(folder, before)
-        request, _ = masked.apply(launch, to_yaml(masked.masker.tree(_created(job))), "")
-        folder = begin(results, launch, request, "", KubernetesSpec.file, masked.values)
+        folder = begin(results, launch, to_yaml(_created(job)), "", KubernetesSpec.file)
         observer.begin(1, 1, run, folder.path)
         record = supervise(_life(cluster, job, run, folder, launch), folder, launch, observer, interrupts)
         if record.status == INTERRUPTED:

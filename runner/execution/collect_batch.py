@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from runner.core.errors import RequestError
+from runner.core.secrets import refuse_script
 from runner.core.text import one_line
 from runner.definitions.plan import Run
 from runner.execution.launch import describe_by_hand, run_told
@@ -29,7 +30,9 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
     Raises RequestError for a script that is none of the kit's, and if no job of it has ended.
     """
     try:
-        told = cell_of(_text(path))
+        text = _text(path)
+        refuse_script(text)
+        told = cell_of(text)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

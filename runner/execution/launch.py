@@ -1,20 +1,18 @@
-"""Run -> Launch: all that is known before a run is started, its secrets masked; and the run that a job says it is."""
+"""Run -> Launch: all that is known before a run is started; and the run that a job says it is."""
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.core.masking import Masker
-from runner.core.secrets import secrets_in
+from runner.core.secrets import mask_text, refuse_args
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions import program
-from runner.definitions.definition import hash_resolved
 from runner.definitions.plan import Cell, Run
 from runner.records import provenance
 from runner.records.folder import new_id
@@ -26,10 +24,18 @@ DIFF = "request/code.diff"
 
 
 def describe_surroundings(run: Run) -> tuple[dict[str, Any], str]:
-    """Describe what surrounds a run: this runner, this machine, and the code; with the text of its changes."""
+    """Describe what surrounds a run: this runner, this machine, and the code; with the text of its changes, masked."""
     root = run.experiment.root
     code, diff = provenance.describe_code(root, run.cell.program.sources(root))
-    return {"runner": provenance.describe_runner(), "host": provenance.describe_host(), "code": code}, diff
+    kept = mask_text(diff)
+    if kept != diff and _sha256(diff) == code.get("diff_sha256"):  # else it is cut, and its hash is meant to say so
+        code["diff_sha256"] = _sha256(kept)
+    described = {"runner": provenance.describe_runner(), "host": provenance.describe_host(), "code": code}
+    return {**described, "masked": [DIFF] if kept != diff else []}, kept
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def describe_launch(
@@ -80,6 +86,7 @@ def run_told(read: Callable[[], Any], root: Path, where: str) -> Run:
         named = str(told["program"])
     except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise RequestError(f"{where} does not say which experiment it is: {one_line(error)}") from None
+    refuse_args(args)
     experiment = definition.load(definition.find(name, root), root)
     return Run(experiment, Cell(layout, program.find(root, named), axes, args), 1, 1, device)
 
@@ -92,47 +99,3 @@ def describe_by_hand(run: Run, target: str, run_id: str, started: datetime, opti
     launch.started = started.isoformat(timespec="milliseconds")
     launch.by_hand = True
     return launch
-
-
-class Masked:
-    """A run as its record shows it: the processes get its secrets, the record shows a mask instead.
-
-    `run` is the same one with every secret masked in its args, so that a target's spec of it, which is pure, is the
-    request to keep; `found` are the names of what was masked, and `values` the secrets.
-    """
-
-    def __init__(self, run: Run) -> None:
-        cell = run.cell
-        secrets = secrets_in({"args": cell.args, "axes": cell.axes, "definition": run.experiment.resolved()})
-        self.found = list(secrets)
-        self.values = tuple(dict.fromkeys(value for values in secrets.values() for value in values))
-        self.masker = Masker(self.values)
-        if self.found:
-            args, axes = self.masker.tree(cell.args), self.masker.tree(cell.axes)
-            run = replace(run, cell=replace(cell, args=args, axes=axes))
-        self.run = run
-
-    def apply(self, launch: Launch, request: str, diff: str) -> tuple[str, str]:
-        """Mask what else is known before the start, and name it in `launch.masked`; return the request and the changes.
-
-        The launch and the request, the text of the spec, are those of `run`; the diff has the uncommitted changes.
-        """
-        masker, masked = self.masker, list(self.found)
-        if self.found:
-            launch.definition = masker.tree(launch.definition)
-            launch.definition_sha256 = hash_resolved(launch.definition)
-            launch.dialects = masker.tree(launch.dialects, named=False)
-        launch.options = masker.tree(launch.options, named=False)
-        if launch.side:
-            launch.side.label = masker.text(launch.side.label, assigned=True)
-        kept = masker.text(diff, assigned=True)
-        if kept != diff:
-            masked.append(DIFF)
-            whole = _sha256(diff) == launch.code.get("diff_sha256")  # else it is cut, and its hash is meant to say so
-            launch.code = {**launch.code, **({"diff_sha256": _sha256(kept)} if whole else {})}
-        launch.masked = masked
-        return masker.text(request), kept
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -15,7 +15,7 @@ from runner.core.network import is_loopback, route_to, variables_for
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.execution import handshake
-from runner.execution.launch import Masked, describe_launch, describe_surroundings
+from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
@@ -60,15 +60,10 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
         raise RequestError(f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}")
     if len(specs) > 1:
         specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
-    masked = Masked(run)
-    shown = node_specs(masked.run.cell, master, run.device)
-    kept = [replace(spec, argv=masked_spec.argv) for spec, masked_spec in zip(specs, shown, strict=True)]
-    launch = describe_launch(masked.run, TARGET, kept, describe_surroundings(run)[0])
+    launch = describe_launch(run, TARGET, specs, describe_surroundings(run)[0])
     launch.by_hand = True
-    request, _ = masked.apply(launch, LaunchSpec(kept, str(run.experiment.root), run.device).text(), "")
     spec = LaunchSpec(specs, str(run.experiment.root), run.device)
-    folder, refused = _rendezvous(launch, request, len(specs), node, master, results, observer, interrupts)
-    folder.secrets = masked.values
+    folder, refused = _rendezvous(launch, spec.text(), len(specs), node, master, results, observer, interrupts)
     with folder.held():
         observer.begin(1, 1, run, folder.path)
         if refused:

@@ -43,19 +43,17 @@ def resume(path: Path, root: Path, observer: Observer, interrupts: Interrupts, *
     try:
         with folder.held_alone():
             before = _ended(folder, is_trusted=is_trusted)  # another resume may have made an attempt meanwhile
-            masked, spec, launch = job.describe()
+            launch = job.describe()
             launch.id = before.launch.id
             ended = before.outcome.ended if before.outcome else None
             attempt = Attempt(before.launch.started, ended, before.status, before.reason)
             launch.attempts = [*before.launch.attempts, attempt]
-            request, diff = masked.apply(launch, spec.text(launch.id), job.diff)
             _require_same(before.launch, launch)
-            folder.start_again(before, launch, request, diff, spec.file)
+            folder.start_again(before, launch, job.spec.text(launch.id), job.diff, job.spec.file)
     except BlockingIOError:
         raise RequestError(_still_runs(path)) from None
     except OSError as error:
         raise RequestError(describe_error(error, path)) from None
-    folder.secrets = masked.values
     observer.begin(1, 1, run, path)
     record = supervise(life_of(job, folder, launch), folder, launch, observer, interrupts)
     observer.end(run, record, path)

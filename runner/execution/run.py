@@ -8,7 +8,7 @@ from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
 from runner.execution.disk import NEXT_RUN_BYTES, what_is_lost
-from runner.execution.launch import Masked, describe_launch, describe_surroundings
+from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
@@ -30,12 +30,10 @@ class Job:
     surroundings: dict[str, Any]
     diff: str
 
-    def describe(self) -> tuple[Masked, LaunchSpec, Launch]:
-        """Describe the run as its record shows it: its secrets, the spec and the launch, both masked."""
-        masked = Masked(self.run)
-        spec = self.target.spec(masked.run) if masked.found else self.spec
+    def describe(self) -> Launch:
+        """Describe the run as its record shows it."""
         target = self.target
-        return masked, spec, describe_launch(masked.run, target.name, spec.nodes, self.surroundings, target.options)
+        return describe_launch(self.run, target.name, self.spec.nodes, self.surroundings, target.options)
 
 
 def execute(
@@ -78,8 +76,8 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
         if str(run.cell) in failed:
             observer.left_out(run)
             continue
-        masked, spec, launch = job.describe()
-        folder = _begin(results, launch, spec, job.diff, masked, earlier=bool(records))
+        launch = job.describe()
+        folder = _begin(results, launch, job.spec, job.diff, earlier=bool(records))
         observer.begin(number, len(jobs), run, folder.path)
         if launch.masked:
             observer.note(f"masked in the record: {listed(launch.masked)}")
@@ -114,11 +112,10 @@ def _surroundings(
         raise Interrupted from None
 
 
-def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, masked: Masked, *, earlier: bool) -> RunFolder:
+def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, *, earlier: bool) -> RunFolder:
     """Make a run's folder; if runs were carried out before, a failure is not one of the request."""
     try:
-        request, diff = masked.apply(launch, spec.text(launch.id), diff)
-        return begin(results, launch, request, diff, spec.file, masked.values)
+        return begin(results, launch, spec.text(launch.id), diff, spec.file)
     except RequestError as error:
         if not earlier:
             raise

@@ -25,10 +25,9 @@ import msgspec
 from runner.core import clock
 from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
-from runner.core.masking import Masker
+from runner.core.secrets import mask
 from runner.records import manifest
 from runner.records.decode import decode, read_launch, read_record
-from runner.records.masking import mask_exit, mask_outcome
 from runner.records.raw_files import RawFiles
 from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
 from trainkit import files
@@ -37,7 +36,8 @@ LARGEST_RECORD = 64_000_000
 _LARGEST_EXIT = 1_000_000
 _COPIED_BYTES = 1_000_000
 _LARGEST_RECORDING = 8_000_000_000
-_UNFINISHED = re.compile(r"\.(run|outcome|launch|node\d+-exit)\.json\.\d+\.tmp")
+_UNFINISHED = re.compile(r"\.(run|outcome|launch|node\d+-exit)\.json\.\d+\.tmp|\..*\.masked\.tmp")
+_BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """How a disk answers that knows no locks."""
@@ -46,15 +46,14 @@ _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
 
 class RunFolder:
-    """The folder of one run; `secrets` are values that its processes got and that stand nowhere in its record."""
+    """The folder of one run; secrets are masked in all that is kept in it but artifacts."""
 
-    def __init__(self, path: Path, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.secrets = secrets
 
     @property
     def raw(self) -> Path:
-        """Return where the processes' own output goes, byte for byte."""
+        """Return where the processes' own output goes, byte for byte; secrets are masked in it at the end."""
         return self.path / "raw"
 
     def node(self, node: int) -> Path:
@@ -134,7 +133,6 @@ class RunFolder:
 
     def keep_exit(self, ended: NodeExit) -> None:
         """Keep how one node ended, as its own launcher reports."""
-        mask_exit(ended, Masker(self.secrets))
         self._write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:
@@ -234,12 +232,11 @@ class RunFolder:
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keep what was seen from outside, and give each process's file its lasting name."""
-        mask_outcome(outcome, Masker(self.secrets))
         self.name_outputs()
         self._write(self.raw / "outcome.json", _text(outcome))
 
     def name_outputs(self) -> None:
-        """Give each process's file its lasting name, all of them having ended."""
+        """Give each process's file its lasting name, all of them having ended, and mask secrets in it."""
         raw = self.raw_files(Layout.parse(self.launch().layout))
         for (rank, stream), path in raw.workers.items():
             lasting = self.raw / f"node{raw.layout.node_of(rank)}-rank{rank}.{stream}"
@@ -248,6 +245,21 @@ class RunFolder:
         for node in range(raw.layout.nodes):
             if files.is_folder(self.node(node)):
                 files.remove_empty_folders(self.node(node), below=self.path)
+        for name in manifest.listing(self.raw)[0] if files.is_folder(self.raw) else ():
+            self._mask(self.raw / name)
+
+    def _mask(self, path: Path) -> None:
+        """Mask secrets in what was printed; it is written again only if there are any."""
+        with files.open_file(path, self.path) as file:
+            if all(mask(block) == block for block in _blocks(file)):
+                return
+            masked = path.with_name(f".{path.name}.masked.tmp")
+            file.seek(0)
+            with files.create_file(masked, below=self.path) as output:
+                output.writelines(map(mask, _blocks(file)))
+                output.flush()
+                os.fsync(output.fileno())
+        files.move_file(masked, path, below=self.path)
 
     def remove_unfinished(self) -> None:
         """Remove files that a killed runner was about to write; each would have been renamed."""
@@ -296,7 +308,13 @@ class RunFolder:
         return files.read_file(path, LARGEST_RECORD, below=self.path)
 
     def _write(self, path: Path, data: bytes) -> None:
-        files.write_file(path, data, below=self.path)
+        files.write_file(path, data if path.name == manifest.NAME else mask(data), below=self.path)
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Read a file in blocks of whole lines; a line that is longer than a block is cut."""
+    while block := file.read(_BLOCK):
+        yield block + file.readline(_BLOCK)
 
 
 def new_id(target: str) -> str:
@@ -324,9 +342,7 @@ def _unwritable(path: Path, why: str | None) -> str:
     return f"{path}: cannot be written: {why}; name another folder with --results"
 
 
-def begin(
-    results: Path, launch: Launch, request: str, diff: str, file: str = "request.json", secrets: tuple[str, ...] = ()
-) -> RunFolder:
+def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
     """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written.
 
     The names of the experiment and of the run have to stay in their folders: an id may come from another machine.
@@ -334,7 +350,7 @@ def begin(
     for name in (launch.experiment, launch.id):
         if not _NAME.fullmatch(name):
             raise RequestError(f"{name!r} is no name for a folder in {results}")
-    folder = RunFolder(results / launch.experiment / launch.id, secrets)
+    folder = RunFolder(results / launch.experiment / launch.id)
     made = False
     try:
         folder.path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ from runner.records.checks import Doubts, check_figure, nan_since
 from runner.records.events import read_events
 from runner.records.failure import first_failure
 from runner.records.folder import RunFolder
-from runner.records.masking import mask_record
 from runner.records.run_events import RunEvents
 from runner.records.schema import Launch, Outcome, Record
 from runner.records.seen import doubts_of
@@ -62,7 +61,6 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         for doubt in doubts_of(folder, raw, launch):
             doubts.add(doubt)
     record.doubts = doubts.all()
-    mask_record(record, folder.secrets)
     record.status, record.reason = verdict(record, launch)
     return record
 

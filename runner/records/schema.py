@@ -48,9 +48,9 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
     text of others. `options` are the target's, as given, and `option_axes` the
     kinds of those that decide how long a run takes. Floats that JSON lacks are words in `axes`, `args` and
-    `definition`. `attempts` are the earlier ones of a run that was started again. `masked` names what held a secret and
-    was masked, for example `args.hf_token`: the processes got the real value, and what they printed of it is in `raw/`.
-    `masked_places` names the args and the keys of the definition in which an archive has masked a folder.
+    `definition`. `attempts` are the earlier ones of a run that was started again. `masked` names what is kept with a
+    secret masked in it: `request/code.diff`, or nothing. `masked_places` names the args and the keys of the definition
+    in which an archive has masked a folder.
     """
 
     schema: int

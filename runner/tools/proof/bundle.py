@@ -11,6 +11,7 @@ from runner.core import git
 from runner.core.capabilities import capability
 from runner.core.errors import RequestError, RunError
 from runner.core.output import require_outputs
+from runner.core.secrets import mask as without_secrets
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.records import manifest
@@ -23,11 +24,9 @@ from runner.tools.proof.masking import (
     ASSIGNING,
     WHAT,
     Mask,
-    holds_secrets,
     is_artifact,
     is_printed,
     mask_json,
-    without_secrets,
 )
 from runner.tools.proof.sources import DIFF, SUBMODULE, Sources
 from trainkit import files
@@ -96,20 +95,17 @@ class Bundle:
             if name in self.records or Path(name).parts != (RESULTS, record.launch.experiment, record.launch.id):
                 self.left_out.append(f"{one_line(path)}: its name is that of another run, or none")
             else:
-                self._copy_run(path, name, mask, record)
+                self._copy_run(path, name, mask)
                 self.records[name] = RunFolder(self.folder / name).read()
 
-    def _copy_run(self, path: Path, name: str, mask: Mask, record: Record) -> None:
+    def _copy_run(self, path: Path, name: str, mask: Mask) -> None:
         """Copy a run with what is private masked; its manifest follows, and says so."""
         target = self.folder / name
-        secret = holds_secrets(record)
         regular, other = manifest.listing(path)
         changed, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:
             if is_artifact(file):
                 gone.append(f"{file}: an artifact may hold anything")
-            elif secret and is_printed(file):
-                gone.append(f"{file}: the run has secret args, and its processes may have printed them")
             elif (path / file).stat().st_size > LARGEST_MASKED:
                 gone.append(f"{file}: it has more than {LARGEST_MASKED:,} bytes")
             else:
@@ -165,7 +161,7 @@ class Bundle:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
             data = source.read_bytes()
-            if (shown := without_secrets(data, assigned=source.suffix in ASSIGNING)) != data:
+            if (shown := without_secrets(data, named=source.suffix in ASSIGNING)) != data:
                 target.write_bytes(shown)
                 why = "a secret in it is masked: change it, it is in the repository"
                 self.left_out.append(one_line(f"{name}/{file}: {why}"))

@@ -53,8 +53,7 @@ class Inputs:
         changes, diff = self._changes(launch, folder)
         checks = [definition, changes, self._programs(launch, diff)]
         if launch.masked:
-            words = f"the record holds no value of {one_line(listed(launch.masked), 200)}: masked as secrets"
-            checks.append(Check("args", None, words))
+            checks.append(Check("secrets", None, f"masked in {one_line(listed(launch.masked), 200)}"))
         if launch.masked_places:
             words = f"{one_line(listed(launch.masked_places), 200)}: runner bundle has masked a folder in it"
             checks.append(Check("args", None, words))

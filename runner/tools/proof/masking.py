@@ -1,7 +1,7 @@
 """What is private in a record, and what stands for it in a bundle: always the same word for the same thing.
 
 Masked are home directories, the folders of the project and of the results, host names, and the random ids of machines,
-as far as records name them; and secrets that show themselves by their form or name. Nothing else is: what a program
+as far as records name them; secrets are masked by `runner.core.secrets`. Nothing else is: what a program
 prints, addresses of networks, uncommitted changes and the project's files stay as they are, and the bundle says so. A
 host whose name is also a word of a run's definition is masked only where it is named as a host.
 """
@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from runner.core.masking import Masker
 from runner.definitions.definition import hash_resolved
 from runner.records.events import TOKEN
 from runner.records.schema import Record
@@ -99,20 +98,6 @@ class Mask:
             line = self._replaced(self._of_places, found[0])
             return _NAMED.sub(lambda named: named[1] + self._words.get(named[2], named[2]) + b'"', line)
         return self._places.get(found[0]) or self._words[found[0]]
-
-
-def without_secrets(data: bytes, *, assigned: bool = True) -> bytes:
-    """Mask secrets that show themselves, also those assigned to a secret's name if `assigned`."""
-    masker = Masker()
-    if not masker.may_apply(data):
-        return data
-    text = data.decode("utf-8", "surrogateescape")
-    return masker.text(text, assigned=assigned).encode("utf-8", "surrogateescape")
-
-
-def holds_secrets(record: Record) -> bool:
-    """Return whether processes of a run got secrets that its record does not name."""
-    return any(not name.startswith("request/") for name in record.launch.masked)
 
 
 def is_printed(name: str) -> bool:

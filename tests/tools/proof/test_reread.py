@@ -106,7 +106,7 @@ def test_a_whole_record_is_none_of_these(make: Make, tmp_path: Path) -> None:
 
 
 def test_a_masked_record_is_not_accused_of_what_is_masked_and_a_figure_is_found(make: Make, tmp_path: Path) -> None:
-    masked = {"masked": ["args.hf_token"], "args": {"hf_token": "<masked>"}, "runner": describe_runner()}
+    masked = {"masked": ["request/code.diff"], "runner": describe_runner()}
     verdict = altered(make.run(tmp_path, **masked), lambda record: record["facts"].update(dataset="<masked>"))
     assert (verdict.level, [check.same for check in verdict.checks]) == (0, [None])
     verdict = altered(make.run(tmp_path, **masked), CHANGES["time"][0])

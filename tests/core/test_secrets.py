@@ -1,0 +1,111 @@
+"""A secret is known by its name: as an argument it is refused, and in a text it is masked."""
+
+import json
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.core.errors import RequestError
+from runner.core.secrets import MASK, is_secret, mask, mask_text, refuse, refuse_args, refuse_script
+from tests.support.projects import ROOT
+
+VALUE = "hunter2-hunter2"
+NAMES = "token hf_token HF_TOKEN --hf-token hfToken hub-token password PGPASSWORD client_secret passphrase apiKey"
+NAMES += " API_KEY --api_key APIKEY aws_secret_access_key private_key login.token"
+OTHER = "tokens --max-tokens --tokenizer-name pad_token padToken EOS_TOKEN mask_token --sort-key num_key_value_heads"
+OTHER += " secretary password_file token_path batch_size monkey key"
+
+
+def test_a_secret_is_known_by_its_name_and_is_no_number_and_not_short() -> None:
+    assert [name for name in NAMES.split() if not is_secret(name, VALUE)] == []
+    assert [name for name in OTHER.split() if is_secret(name, VALUE)] == []
+    assert [
+        value
+        for value in ("", None, True, 12345678, "12345678", "1e-300000", "short", MASK)
+        if is_secret("token", value)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--hf-token", VALUE],
+        [f"--hf-token={VALUE}"],
+        ["--set", f"hf_token={VALUE}"],
+        [f"+model.hf_token={VALUE}"],
+        ["--config", json.dumps({"hf_token": VALUE})],
+        ["--url", f"https://ada:{VALUE}@example.org"],
+    ],
+)
+def test_an_argument_is_refused_by_its_name_and_its_value_is_not_shown(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_PASSWORD", VALUE if "--url" in words else "another one")
+    with pytest.raises(RequestError, match="environment") as refused:
+        refuse(words)
+    assert VALUE not in str(refused.value)
+    assert ("hf" in str(refused.value)) != ("SOME_PASSWORD" in str(refused.value))
+
+
+def test_what_is_no_secret_is_taken() -> None:
+    refuse(["--tokenizer-name", "bert-base-uncased", "--max-tokens", "12345678", "--sort-key", "by-length", "--token"])
+    refuse(["--token", "--verbose-output", "--hf-token="])
+    refuse_args({"tokenizer_name": "bert-base-uncased", "token": 12345678, "eos_token": "<|endoftext|>"})
+    with pytest.raises(RequestError, match="api_key"):
+        refuse_args({"hub": [{"api_key": VALUE}]})
+
+
+def test_a_script_may_name_a_variable_or_set_it_and_give_no_secret_as_an_argument() -> None:
+    refuse_script(f"# --token {VALUE}\nexport HF_TOKEN={VALUE}\n")
+    refuse_script(f'HF_TOKEN={VALUE} srun train.py --hf-token "$HF_TOKEN" \\\n  --seed 1')
+    refuse_script('echo "open\n')
+    with pytest.raises(RequestError, match="--hf-token"):
+        refuse_script(f"srun train.py \\\n  --hf-token {VALUE}\n")
+
+
+def test_what_stands_behind_the_name_of_a_secret_is_masked() -> None:
+    for text in ("--hf-token {} --seed 1", "--hf-token={} --seed 1", '{{"hf_token": "{}", "seed": 1}}'):
+        assert mask_text(text.format(VALUE)) == text.format(MASK)
+    for text in ("Namespace(hf_token='{}')", r"{{\"password\": \"{}\"}}", "- name: HF_TOKEN\n  value: {}\n"):
+        assert mask_text(text.format(VALUE)) == text.format(MASK)
+    assert mask(f'token = "{VALUE}"'.encode(), named=False) == f'token = "{VALUE}"'.encode()
+    code = "token = read_token(path)\nself.password: Optional[str] = None\ntoken: str, secret: bytes\n"
+    event = '{"key": "tokens_per_second", "value": 12345678.9, "token": 12345678}'
+    for text in (code, event, 'train --hf-token "$HF_TOKEN"', 'pad_token="<|endoftext|>"'):
+        assert mask_text(text) == text
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=8, max_size=60).filter(lambda text: len(set(text)) > 4))
+def test_a_secret_of_the_environment_is_masked_however_it_is_written(value: str) -> None:
+    value = "x" + value.replace("\0", "").replace("\n", "").replace("\r", "") + "y"
+    lines = [line for line in value.splitlines() if len(line) >= 8]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_TOKEN", value)
+        for line in lines:
+            for written in (line, json.dumps(line), json.dumps(line, ensure_ascii=False), json.dumps(json.dumps(line))):
+                shown = mask_text(f"before {written} after")
+                assert line not in shown
+                assert json.dumps(line)[1:-1] not in shown
+                assert mask_text(shown) == shown
+
+
+def test_the_beginning_of_a_secret_that_was_cut_off_and_each_line_of_a_key_are_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "correct-horse-battery")
+    monkeypatch.setenv("DEPLOY_PRIVATE_KEY", "BEGIN KEY\nabcdefghijkl\nmnopqrstuvwx\nEND KEY")
+    assert mask_text("it was correct-hor...") == f"it was {MASK}..."
+    assert mask_text("abcdefghijkl\nmnopqrstuvwx") == f"{MASK}\n{MASK}"
+
+
+def test_no_committed_file_of_settings_holds_a_secret() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("no git repository")
+    names = [
+        name for name in listed.stdout.decode().split("\0") if name.endswith((".yaml", ".yml", ".toml", ".sbatch"))
+    ]
+    assert len(names) > 20
+    assert [name for name in names if mask((ROOT / name).read_bytes()) != (ROOT / name).read_bytes()] == []
