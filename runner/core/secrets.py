@@ -33,7 +33,7 @@ _LONGEST = 100
 _ASSIGNED = re.compile(
     # Behind a name: `=`, `:`, `", "value":`, or a space behind an option; then a quoted value, or a plain word.
     rb"(?P<sign>\\*[\"']?(?:,?\s{1,40}\\*[\"']?value\\*[\"']?)?\s{0,2}[=:]\s{0,2}|\s{1,2})"
-    rb"(?:(?P<quote>\\*[\"'])(?P<quoted>[^$<{\n](?:(?!(?P=quote))[^\n]){7,4000})(?P=quote)"
+    rb"(?:(?P<quote>\\*[\"'])(?P<quoted>(?![$<{])(?:(?!(?P=quote))[^\n]){8,4000})(?P=quote)"
     rb"|(?P<plain>[^\s\"',;\\(){}\[\]<>$&|]{8,500}))"
 )
 _SET = re.compile(r"(?:export|declare|local|env)$|\w+=")

@@ -73,7 +73,8 @@ def test_what_stands_behind_the_name_of_a_secret_is_masked() -> None:
     assert mask(f'token = "{VALUE}"'.encode(), named=False) == f'token = "{VALUE}"'.encode()
     code = "token = read_token(path)\nself.password: Optional[str] = None\ntoken: str, secret: bytes\n"
     event = '{"key": "tokens_per_second", "value": 12345678.9, "token": 12345678}'
-    for text in (code, event, 'train --hf-token "$HF_TOKEN"', 'pad_token="<|endoftext|>"'):
+    empty = "Namespace(hf_token='', tokenizer_name='bert-base-uncased', api_key=\"\", name=\"long enough\")"
+    for text in (code, event, empty, 'train --hf-token "$HF_TOKEN"', 'pad_token="<|endoftext|>"'):
         assert mask_text(text) == text
 
 
