@@ -3,7 +3,8 @@
 import re
 import shlex
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,25 @@ _OTHERS_HOLD = {"epoch": _EPOCHS - {"epoch"}}
 """`epoch` is the number of epochs only if nothing else is: elsewhere it is where a training goes on."""
 
 
+@dataclass(frozen=True)
+class Again:
+    """The command that a person gives again, `runner init`; `line` are the words that were typed behind `--`."""
+
+    command: str
+    line: tuple[str, ...] = ()
+
+    def with_args(self, program: Program, args: Mapping[str, object]) -> str:
+        """Write it with further arguments, in the way in which the person gives them."""
+        if self.line:
+            return f"{self.command} -- {shlex.join([*self.line, *program.argv(dict(args))])}"
+        return f"{self.command} {' '.join(f'--set {key}={spell(value)}' for key, value in args.items())}"
+
+    @property
+    def example(self) -> str:
+        """Write it with arguments of any name."""
+        return f"{self.command} -- ARGS" if self.line else f"{self.command} --set name=value"
+
+
 def missing(program: Program, args: dict[str, Any]) -> list[str]:
     """List the arguments without a default that have no value; if no subcommand is named, those of the first."""
     first = {key: option.choices[0] for key, option in program.options.items() if option.depth == 1 and option.choices}
@@ -45,11 +65,11 @@ def missing(program: Program, args: dict[str, Any]) -> list[str]:
     return [key for key, option in options if option.required and args.get(key) is None and key not in RESERVED]
 
 
-def needs(script: str, names: list[str], program: Program, root: Path, command: str) -> str:
+def needs(script: str, names: list[str], program: Program, root: Path, again: Again) -> str:
     """Return the line that names arguments which a script does not start without, and how to give them."""
-    words = " ".join(f"--set {name}={_example(name, program, root)}" for name in names)
+    words = again.with_args(program, {name: _example(name, program, root) for name in names})
     many = "s" if len(names) > 1 else ""
-    return one_line(f"{script} does not start without the argument{many} {', '.join(names)}: {command} {words}")
+    return one_line(f"{script} does not start without the argument{many} {', '.join(names)}: {words}")
 
 
 def _example(name: str, program: Program, root: Path) -> str:

@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from runner.core.text import one_line, shown
-from runner.definitions.options.option import spell
 from runner.definitions.program import Program
-from runner.tools.init.arguments import needs
+from runner.records.hints import hints
+from runner.tools.init.arguments import Again, needs
 from runner.tools.init.modules import USUAL_PLACES
 from runner.tools.init.trial import Trial
 from trainkit.files import is_file, is_folder
@@ -20,7 +20,6 @@ KIT = "distributed-experiment-kit"
 _NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?")
 _REQUIRED = re.compile(r"error: the following arguments are required: (.{1,300})")
 _MISSING_OPTION = re.compile(r"\bMissing (?:option|argument) '(?:-\w / )?-{0,2}([\w-]{1,100})")
-_ERROR = re.compile(r"^[\w.]{0,120}(?:Error|Exception|Exit|Interrupt|Warning|Failure)\b.{0,4}")
 _PACKAGES = {
     "PIL": "Pillow", "yaml": "PyYAML", "cv2": "opencv-python", "sklearn": "scikit-learn", "skimage": "scikit-image",
     "pytorch_lightning": "pytorch-lightning", "hydra": "hydra-core", "dotenv": "python-dotenv", "attr": "attrs",
@@ -31,7 +30,6 @@ _PACKAGES = {
 _ABOVE = 3
 """So many folders above the project may hold a package that belongs to it."""
 INIT, RUN = "runner init", "runner run"
-_BARE = re.compile(r"\w{1,100}(?:Error|Exception|Exit)")
 _NEWER_TORCH = re.compile(r"^AttributeError: module 'torch' has no attribute '(\w{1,60})'")
 _RANK = re.compile(r"^\[rank\d{1,6}\]:")
 _NO_FILE = re.compile(r"FileNotFoundError: .{0,40}No such file or directory: '(.{1,300})'")
@@ -65,48 +63,48 @@ def torch_is_missing() -> str:
     return f"torch is not installed for {one_line(sys.executable)}, so nothing can be run here: {kit}"
 
 
-def describe(trial: Trial, root: Path, script: str, program: Program, command: str) -> tuple[str, bool]:
-    """Return why the script failed, and whether what it printed is worth keeping.
-
-    The command is the one to give again, for example `runner init`.
-    """
-    lines = trial.record.failure.last_lines if trial.record.failure else []
-    kinds = (_ERROR.match, _REQUIRED.search, _MISSING_OPTION.search)
-    why = next((line for line in reversed(lines) if any(kind(line) for kind in kinds)), lines[-1] if lines else "")
+def describe(trial: Trial, root: Path, script: str, program: Program, again: Again) -> tuple[str, bool]:
+    """Return why the script failed, and whether what it printed is worth keeping."""
+    failure = trial.record.failure
+    lines = failure.last_lines if failure else []
+    said = next((line for line in reversed(lines) if _MISSING_OPTION.search(line)), lines[-1] if lines else "")
+    why = (failure and failure.cause) or said
     if found := _NO_MODULE.search(why):
         return _no_module(found[1], root, script), False
     found = _REQUIRED.search(why) or _MISSING_OPTION.search(why)
     if found and not trial.record.launch.args.keys() & _named(found[1]):
-        return needs(script, _named(found[1]), program, root, command), False
-    said = one_line(_with_line(why, lines) or trial.record.reason or "it printed nothing", 300)
-    where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
-    way_out = f"mend that, or give it arguments: {command} --set name=value"
+        return needs(script, _named(found[1]), program, root, again), False
     place = _last_own_line(lines, root)
-    if why.startswith("EOFError") or _ASKS.search(place):
-        way_out = f"it asks for input at {place}, and a run has no terminal: let it take that from an argument"
-    elif args := _that_help(lines, program):
-        way_out = f"try {command} {args}"
-    elif _WANDB.search(why):
-        way_out = "write WANDB_MODE=offline before the command, and it logs in nowhere"
-    elif place and _TAKES_GPU.search(why):
-        way_out = f"it takes a GPU at {place}"
-    elif path := _beside(why, root, script):
-        way_out = f"{shown(path)} is beside the script: call the runner in {one_line((root / script).parent)}"
-    elif found := _NEWER_TORCH.search(why):
-        way_out = f"torch {version('torch')} has no torch.{found[1]}: another version may, or it is a slip"
-    if command == INIT:
+    kind, _, text = why.partition(": ")
+    if text and place.endswith(f": {text}"):  # an exception without a text, such as `AssertionError`
+        why = f"{kind} at {place}"
+    whole = " ".join(lines[lines.index(why) :]) if why in lines else why
+    said = one_line(whole or trial.record.reason or "it printed nothing", 300)
+    where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
+    way_out = _way_out(why, lines, place, root, script, program, again)
+    hint = hints().get(failure.hint) if failure and failure.hint else None
+    if hint and not way_out:
+        way_out = f"hint {hint.name}: {hint.means} {hint.do}".rstrip(".")
+    way_out = way_out or f"mend that, or give it arguments: {again.example}"
+    if again.command == INIT:
         way_out += "; --no-try leaves this run out"
     return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True
 
 
-def _with_line(why: str, lines: list[str]) -> str:
-    """Add to an exception without a text, such as `AssertionError`, the line of the source that raised it."""
-    if not _BARE.fullmatch(why):
-        return why
-    for place, code in reversed([*pairwise(lines[: lines.index(why)])]):
-        if found := _PLACE.match(place):
-            return f"{why} at {found[1]}:{found[2]}: {code.strip()}"
-    return why
+def _way_out(why: str, lines: list[str], place: str, root: Path, script: str, program: Program, again: Again) -> str:
+    """Return what a person can do about the failure of a script that was started here as it is; empty if unknown."""
+    if why.startswith("EOFError") or _ASKS.search(place):
+        return f"it asks for input at {place}, and a run has no terminal: let it take that from an argument"
+    if args := _that_help(lines, program):
+        return f"try {again.with_args(program, args)}"
+    if _WANDB.search(why):
+        return "write WANDB_MODE=offline before the command, and it logs in nowhere"
+    if place and _TAKES_GPU.search(why):
+        return f"it takes a GPU at {place}"
+    if path := _beside(why, root, script):
+        return f"{shown(path)} is beside the script: call the runner in {one_line((root / script).parent)}"
+    found = _NEWER_TORCH.search(why)
+    return f"torch {version('torch')} has no torch.{found[1]}: another version may, or it is a slip" if found else ""
 
 
 def _beside(why: str, root: Path, script: str) -> str:
@@ -131,15 +129,15 @@ def _last_own_line(lines: list[str], root: Path) -> str:
     return ""
 
 
-def _that_help(lines: list[str], program: Program) -> str:
-    """Return the arguments of the script that help where its defaults cannot run, as words of the command."""
+def _that_help(lines: list[str], program: Program) -> dict[str, object]:
+    """Return the argument of the script that helps where its defaults cannot run; {} if there is none."""
     for wrong, names in _HELP:
         if any(wrong.search(line) for line in lines):
             for name, value in names.items():
                 option = program.options.get(name)
                 if option and option.refuses(value) is None:
-                    return f"--set {name}={spell(value)}"
-    return ""
+                    return {name: value}
+    return {}
 
 
 def _named(listed: str) -> list[str]:

@@ -11,6 +11,7 @@ from runner.execution import signals
 from runner.execution.run import execute
 from runner.records.repository import describe_repository
 from runner.tools.init import arguments, failure, reading, trial
+from runner.tools.init.arguments import Again
 from runner.tools.init.definition_text import LIMIT_SECONDS
 from runner.tools.init.failure import INIT
 from runner.tools.init.proposal import Proposal
@@ -30,11 +31,9 @@ def unread(proposal: Proposal) -> Reading:
     return Reading((), "train_seconds", ("event lines",)) if proposal.traits.events else reading.unread()
 
 
-def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
-    """Start the script once, for so many seconds at most, and find how its output is read.
-
-    The command is the one that a person gives again, with further arguments for the script.
-    """
+def read_first_run(proposal: Proposal, device: str, seconds: float, again: Again | None = None) -> Reading:
+    """Start the script once, for so many seconds at most, and find how its output is read."""
+    again = again or Again(INIT)
     if importlib.util.find_spec("torch") is None:
         raise RequestError(failure.torch_is_missing())
     folder, is_kept = Path(tempfile.mkdtemp(prefix="runner-init-")), False
@@ -49,7 +48,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         (tried,) = screen.trials
         script = proposal.choice.modules.script
         if tried.failed:
-            said, is_kept = failure.describe(tried, proposal.root, script, proposal.program, command)
+            said, is_kept = failure.describe(tried, proposal.root, script, proposal.program, again)
             raise RequestError(said)
         limit = f"a run of its own is ended after {LIMIT_SECONDS} s, unless a definition gives it more"
         took = tried.record.metrics.get("wall_seconds", seconds)
@@ -59,10 +58,9 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         say(f"ended: {how}")
         fewer = short or (arguments.for_first_try(proposal.program, {}) if tried.ended_early else {})
         if fewer:
-            words = " ".join(f"--set {key}={value}" for key, value in fewer.items())
-            again = f"runner run {proposal.name}" if command == INIT else command
+            table = Again(f"runner run {proposal.name}") if again.command == INIT else again
             what = f"this run was a short one, and {limit}" if short else "it has an argument that shortens it"
-            say(f"note: {what}; for a quick table of such: {again} {words}")
+            say(f"note: {what}; for a quick table of such: {table.with_args(proposal.program, fewer)}")
         return recognise(tried)
     finally:
         if not is_kept:

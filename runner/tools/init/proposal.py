@@ -17,6 +17,7 @@ from runner.definitions.definition import NAME, Experiment
 from runner.definitions.program import Program
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
 from runner.tools.init import arguments, source, tree
+from runner.tools.init.arguments import Again
 from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import definition_lines
@@ -115,8 +116,8 @@ def propose(
     program = _with_command(program, args)
     if names := arguments.missing(program, args):
         script = choice.modules.script
-        command = command if line is None else run_command(settings.root / script)
-        raise RequestError(arguments.needs(script, names, program, settings.root, command))
+        again = Again(command if line is None else run_command(settings.root / script), tuple(line or ()))
+        raise RequestError(arguments.needs(script, names, program, settings.root, again))
     return Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
 
 

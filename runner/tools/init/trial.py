@@ -19,6 +19,8 @@ LAYOUT = "1x1"
 MOST_BYTES = 50_000_000
 """What a script may print in its first run; one that prints more is ended."""
 _LOOK_SECONDS = 0.5
+_WHOLE_ERRORS = "HYDRA_FULL_ERROR"
+"""With it Hydra raises its exceptions; else it prints their text in a form of its own, whose last line is advice."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,12 @@ def plan_trial(experiment: Experiment, device: str, args: dict[str, Any], second
 
 
 class Bounded(Local):
-    """The target `local`, but for the size of what is printed."""
+    """The target `local`, but for the size and the form of what is printed."""
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> Any:
         """Start the run."""
-        return _BoundedHandle(super().start(spec, folder), folder.raw)
+        nodes = [replace(node, env={_WHOLE_ERRORS: "1", **node.env}) for node in spec.nodes]
+        return _BoundedHandle(super().start(replace(spec, nodes=nodes), folder), folder.raw)
 
 
 class _BoundedHandle:

@@ -14,6 +14,7 @@ from runner.definitions.choices import read_change
 from runner.definitions.definition import Experiment
 from runner.definitions.options.option import spell
 from runner.definitions.plan import Run, make_plan
+from runner.tools.init.arguments import Again
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, choice_of, propose
@@ -38,7 +39,8 @@ def experiment_of(
         say("note: it reads sys.stdin, which is empty in a run")
     named, root = proposal.choice.modules.script, proposal.root
     say(f"script: {named}: {proposal.choice.why}")
-    reading = read_first_run(proposal, device, FIRST_SECONDS, run_command(root / named)) if start else unread(proposal)
+    again = Again(run_command(root / named), tuple(line))
+    reading = read_first_run(proposal, device, FIRST_SECONDS, again) if start else unread(proposal)
     say_output(reading, tried=start)
     with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)

@@ -57,9 +57,8 @@ def test_a_script_that_fails_is_shown_with_its_last_error_and_all_of_its_output(
 ) -> None:
     said = refused(folder, {"train.py": "print('first line')\nopen('data/train.bin')\n"})
     assert "train.py failed in its first run: FileNotFoundError: [Errno 2] No such file or directory" in said
-    assert said.endswith(
-        "; mend that, or give it arguments: runner init --set name=value; --no-try leaves this run out"
-    )
+    assert "; hint missing-file: A file of the program is not there" in said
+    assert said.endswith("; --no-try leaves this run out")
     (scratch,) = kept(tmp_path)
     (stdout,) = scratch.rglob("node0-rank0.stdout")
     assert str(stdout.parent) in said

@@ -30,6 +30,14 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
 model(torch.ones(4, 2)).sum().backward()
 """
 
+LIKE_HYDRA = """
+import os, sys, torch
+
+if "HYDRA_FULL_ERROR" in os.environ:
+    raise KeyError("epoch")
+sys.exit("Could not set it.\\nSet the environment variable HYDRA_FULL_ERROR=1")
+"""
+
 
 @pytest.fixture
 def flat(copy: Copy) -> Project:
@@ -88,7 +96,7 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
         (NEEDS_A_GPU, "; try runner run train.py --set backend=gloo"),
         (
             "import torch\n\ndata = []\nassert data\nloss.backward()\n",
-            "train.py failed in its first run: AssertionError at ...train.py:4: assert data; ",
+            "train.py failed in its first run: AssertionError at train.py:4: assert data; ",
         ),
         ("import torch\ninput()\n", "; it asks for input at train.py:2: input(), and a run has no terminal"),
         ("import sys\nint(sys.stdin.readline())\n", "; it asks for input at train.py:2: int(sys.stdin.readline())"),
@@ -104,8 +112,12 @@ def test_what_it_cannot_run_is_refused_in_one_line(flat: Project, words: list[st
             "import torch\nraise RuntimeError('wandb: no API key configured')\n",
             "; write WANDB_MODE=offline before the command",
         ),
+        (
+            LIKE_HYDRA,
+            "train.py failed in its first run: KeyError: 'epoch'; ",
+        ),
     ],
-    ids=["nccl", "an exception without a text", "input", "stdin", "a GPU", "another torch", "wandb"],
+    ids=["nccl", "an exception without a text", "input", "stdin", "a GPU", "another torch", "wandb", "Hydra"],
 )
 def test_a_script_that_fails_here_is_one_line_with_the_way_out(folder: Project, text: str, says: str) -> None:
     (folder.root / "train.py").write_text(text)
