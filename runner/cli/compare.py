@@ -36,6 +36,7 @@ def compare(
     device: options.Device = "auto",
     results: options.Results = Path("results"),
     with_: options.With = None,
+    with_files: options.WithFiles = None,
     detect: Annotated[str, typer.Option(metavar="PERCENT", help="The difference that is asked for.")] = "5%",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a comment.")] = False,
@@ -51,6 +52,8 @@ def compare(
     root = options.project_root_or_here()
     kinds = [kind_of(word, root, on) for word in (a, b)]
     failed = False
+    if with_files and Kind.COMMIT not in kinds:
+        raise RequestError(f"--with-files {with_files[0]}: is for a commit, and neither side is one")
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
         given = {"on": on != "local", "only": only, "layout": layout, "set": change, "repeat": repeat, "with": with_}
         if refused := [name for name, value in given.items() if value]:
@@ -63,7 +66,7 @@ def compare(
     else:
         words, chosen = options.options_of(on, with_), options.device_of(device)
         choices = Choices(experiment, on, words, chosen, layout, only, change, repeat or REPEATS)
-        labels, sides = _run((a, b), kinds, choices, root, results)
+        labels, sides = _run((a, b), kinds, choices, root, results, with_files or [])
         failed = any(run.status != "completed" for side in sides for run in side)
     verdicts = judge(*sides, share)
     code = 1 if failed else exit_code(verdicts)
@@ -117,12 +120,12 @@ def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
 
 
 def _run(
-    words: tuple[str, str], kinds: list[Kind], choices: Choices, root: Path, results: Path
+    words: tuple[str, str], kinds: list[Kind], choices: Choices, root: Path, results: Path, with_files: list[str]
 ) -> tuple[tuple[str, str], tuple[list[RunSummary], list[RunSummary]]]:
     """Run both sides in turn; a signal ends that, and the worktrees are removed all the same."""
     from runner.cli.terminal import Screen
 
-    with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts) as trees:
+    with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts, with_files) as trees:
         a, b = (version_of(word, kind, choices, root, trees) for word, kind in zip(words, kinds, strict=True))
         for note in trees.notes:
             screen.note(note)

@@ -50,6 +50,14 @@ Layouts = Annotated[
 ]
 Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="auto: cuda if there is a GPU.")]
+WithFiles = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--with-files",
+        metavar="PATH",
+        help="A file or folder that git does not hold, for the folder of a commit; may be given several times.",
+    ),
+]
 With = Annotated[
     Optional[list[str]],
     typer.Option(

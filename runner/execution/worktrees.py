@@ -1,6 +1,7 @@
 """Commits as folders: each is a repository of its own in the folder for temporary files, removed in the end."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from runner.core import git
 from runner.core.errors import Interrupted, RequestError
 from runner.core.temporary import temporary_folder
+from runner.core.text import listed, one_line
 from runner.execution.signals import Interrupts
 
 DATA = "data"
@@ -17,8 +19,8 @@ DATA = "data"
 class Worktrees:
     """Makes folders of the commits of one repository, below which the project's root is; it is not changed by that."""
 
-    def __init__(self, root: Path, folder: Path, interrupts: Interrupts) -> None:
-        self._root, self._folder, self._interrupts = root, folder, interrupts
+    def __init__(self, root: Path, folder: Path, interrupts: Interrupts, with_files: Sequence[str] = ()) -> None:
+        self._root, self._folder, self._interrupts, self._with_files = root, folder, interrupts, with_files
         self.made = 0
         self.notes: list[str] = []
 
@@ -34,6 +36,9 @@ class Worktrees:
         except git.GitError as error:
             raise RequestError(f"{commit}: cannot be checked out to {path}: {error}") from None
         self._show_data(project)
+        bring(self._root, project, self._with_files)
+        if (left := lacking(self._root, project)) and left not in self.notes:
+            self.notes.append(left)
         return project
 
     def _check_out(self, path: Path, commit: str) -> str:
@@ -56,14 +61,60 @@ class Worktrees:
                 if (project / DATA).exists():
                     return  # it shows data of its own, into which nothing is written
                 (project / DATA).unlink()
-            for entry in (self._root / DATA).iterdir():
-                if not (project / DATA / entry.name).exists():
-                    (project / DATA).mkdir(exist_ok=True)
-                    (project / DATA / entry.name).symlink_to(entry.resolve())
+            if (self._root / DATA).is_dir():
+                (project / DATA).mkdir(exist_ok=True)
+                _link(self._root / DATA, project / DATA)
 
 
 @contextmanager
-def worktrees(root: Path, interrupts: Interrupts) -> Iterator[Worktrees]:
+def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()) -> Iterator[Worktrees]:
     """Make folders of commits in a block; in the end, however it comes, they are removed."""
     with temporary_folder("compare") as folder:
-        yield Worktrees(root, folder, interrupts)
+        yield Worktrees(root, folder, interrupts, with_files)
+
+
+def bring(root: Path, project: Path, names: Sequence[str]) -> None:
+    """Link files and folders of a project into the folder of a commit, beside what the commit has there.
+
+    Raises RequestError for a name that is not there.
+    """
+    for name in names:
+        path = Path(os.path.normpath(root / name))
+        if not path.exists() or not path.is_relative_to(root):
+            raise RequestError(f"--with-files {one_line(name)}: there is nothing of that name in {one_line(root)}")
+        _link(path, project / path.relative_to(root))
+
+
+def _link(source: Path, target: Path) -> None:
+    """Show a file or a folder at another place, or of a folder that is there already each entry that it lacks."""
+    if not os.path.lexists(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(source.resolve())
+    elif source.is_dir() and target.is_dir() and not target.is_symlink():
+        for entry in source.iterdir():
+            _link(entry, target / entry.name)
+
+
+def lacking(root: Path, project: Path) -> str:
+    """Say which files and folders of a project are not in the folder of a commit; empty if there are none.
+
+    Of a file its folder is named. Caches, records, environments and what is hidden do not count.
+    """
+    try:
+        if (repository := git.find(root)) is None:
+            return ""
+        with repository.view() as view:
+            found = os.fsdecode(view.ask("ls-files", "-z", "--others", "--directory", "--no-empty-directory"))
+    except git.GitError:
+        return ""
+    names = [name for name in found.split("\0")[:-1] if not _is_by_product(root / name, f"/{name}")]
+    folders = dict.fromkeys(
+        f"{name.rpartition('/')[0]}/" if "/" in name else name for name in names if not os.path.lexists(project / name)
+    )
+    why = "a commit is run in a temporary folder, without what git does not hold"
+    return one_line(f"{why}: {listed(folders)}; --with-files {next(iter(folders))} brings it") if folders else ""
+
+
+def _is_by_product(path: Path, name: str) -> bool:
+    is_cache = "/." in name or "/__pycache__/" in name
+    return is_cache or (path / "pyvenv.cfg").exists() or any(path.glob("*/*/run.json"))

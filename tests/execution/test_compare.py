@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from runner.core.errors import RequestError
 from runner.execution.signals import Interrupts
-from runner.execution.worktrees import worktrees
+from runner.execution.worktrees import bring, worktrees
 from runner.report.summarize import summarize
 from tests.support.launches import until
 from tests.support.projects import OK, Project
@@ -119,6 +120,32 @@ def test_a_commit_finds_the_data_of_the_checkout_and_leaves_it_there(versions: P
     assert not project.exists()
     assert data.read_text() == "prepared"
     assert nothing_left(versions)
+
+
+def test_what_a_commit_lacks_of_the_project_is_named_and_brought_if_asked(versions: Project) -> None:
+    for name in (
+        "cache/train/x.pt",
+        "experiments/toys/cache/x.pt",
+        ".venv/x",
+        "results/a/b/run.json",
+        "env/pyvenv.cfg",
+    ):
+        (versions.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (versions.root / name).write_text("x")
+    commit = git(versions.root, "rev-parse", "before").strip()
+    with worktrees(versions.root, Interrupts()) as trees:
+        trees.add(commit)
+        (said,) = trees.notes
+        assert said.endswith(": cache/, experiments/toys/cache/; --with-files cache/ brings it")
+    with worktrees(versions.root, Interrupts(), ["cache/", "experiments"]) as trees:
+        project = trees.add(commit)
+        assert trees.notes == []
+        assert (project / "cache/train/x.pt").read_text() == "x"
+        assert (project / "experiments/toys/cache/x.pt").read_text() == "x"
+        assert about(0.4) in (project / "experiments" / "toys" / "ok.py").read_text()
+        with pytest.raises(RequestError, match="--with-files absent: there is nothing"):
+            bring(versions.root, project, ["absent"])
+    assert (versions.root / "cache/train/x.pt").exists()
 
 
 @pytest.mark.slow

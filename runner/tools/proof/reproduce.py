@@ -22,6 +22,7 @@ from runner.execution.observer import Observer
 from runner.execution.recover import words_of
 from runner.execution.run import carry_out, prepare
 from runner.execution.signals import Interrupts
+from runner.execution.worktrees import DATA, bring, lacking
 from runner.records.schema import Launch, Record
 from runner.report.rows import once
 from runner.report.run_summary import RunSummary, summary_of
@@ -34,7 +35,6 @@ from runner.tools.proof.sources import Tree, kept_changes
 from runner.tools.proof.verify import verify
 from trainkit.files import is_folder
 
-DATA = "data"
 _OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
 """What a record says of its commit; the programs and the lock file are hashed where they run."""
 _IMAGE = re.compile("sha256:[0-9a-f]{64}")
@@ -50,15 +50,17 @@ class Wish:
         target: where it is run; None is where it was.
         words: options of the target, as `name=value`; without any, those of the record that may be used.
         results: the folder of the new records.
-        data: the folder of prepared data that the programs find as their project's; None if there is none.
+        here: the project of whoever runs it, whose folder of prepared data the programs find as their own.
         anyway: whether something is run though its hashes do not hold.
+        with_files: what else they find of it.
     """
 
     target: str | None
     words: list[str]
     results: Path
-    data: Path | None
+    here: Path
     anyway: bool
+    with_files: tuple[str, ...] = ()
 
 
 def require_whole(path: Path, *, anyway: bool) -> Record:
@@ -101,7 +103,11 @@ def reproduce(
     altered = next((check for check in checks if check.name == "definition" and check.same is False), None)
     if altered and not wish.anyway:
         raise RunError(f"{one_line(path)}: level 0: {altered}; nothing is run from it; --anyway runs it all the same")
-    with _tree(path, record, sources, diff, wish.data) as (root, note):
+    if wish.with_files and name != "local":
+        raise RequestError(f"--with-files {one_line(wish.with_files[0])}: is for --on local, not for {name}")
+    with _tree(path, record, sources, diff, wish) as (root, note):
+        if name == "local" and not isinstance(sources, Kit) and (left := lacking(wish.here, root)):
+            observer.note(left)
         run = replace(run_of(as_it_came_out(record), root), repeat=1, repeats=1)
         target = targets.load(name, words)
         jobs = prepare(Plan((run,), (run.cell,), ()), target, words, wish.results, observer, interrupts)
@@ -157,9 +163,7 @@ def _verdict(
 
 
 @contextmanager
-def _tree(
-    path: Path, record: Record, sources: Tree, diff: bytes | None, data: Path | None
-) -> Iterator[tuple[Path, str]]:
+def _tree(path: Path, record: Record, sources: Tree, diff: bytes | None, wish: Wish) -> Iterator[tuple[Path, str]]:
     """Put the commit, the kept changes and the prepared data together in a temporary folder; a note comes with it."""
     launch = record.launch
     commit = str(launch.code.get("commit") or "")
@@ -170,13 +174,15 @@ def _tree(
         if root is None:
             raise RunError(f"{one_line(path)}: level 0: commit {commit[:12]} {why}")
         place = root / DATA
-        if data is not None:  # in place of the commit's folder or link; a file of that name stays
+        data = wish.here / DATA
+        if data.is_dir():  # in place of the commit's folder or link; a file of that name stays
             if is_folder(place):
                 shutil.rmtree(place)
             elif place.is_symlink():
                 place.unlink()
             if not place.exists():
                 place.symlink_to(data.resolve())
+        bring(wish.here, root, wish.with_files)
         try:
             yield root, why
         except (RequestError, RunError) as error:  # the folder is gone when somebody reads it

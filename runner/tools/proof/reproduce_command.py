@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.options import With, options_of, project_root, project_root_or_here
+from runner.cli.options import With, WithFiles, options_of, project_root, project_root_or_here
 from runner.core.errors import RequestError, RunError
 from runner.records.schema import Record
 from runner.tools.proof.kit import Kit
@@ -27,6 +27,7 @@ def reproduce(
         Optional[str], typer.Option("--run", metavar="ID", help="Only this run of the archive; any part of its name.")
     ] = None,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the new records.")] = REPRODUCED,
+    with_files: WithFiles = None,
     level: Annotated[int, typer.Option(min=2, max=4, help="The level that is asked for.")] = 2,
     anyway: Annotated[bool, typer.Option("--anyway", help="Run it though its hashes do not hold.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -42,14 +43,14 @@ def reproduce(
     from runner.tools.proof.reproduce import Wish, not_run, of_cell, reproduce
     from runner.tools.proof.verify_command import finish
 
-    data = project_root_or_here() / "data"
+    here = project_root_or_here()
     with _source(run, only, anyway=anyway) as (chosen, sources, others), signals.taken() as interrupts:
         known = read_results(others).runs if others.is_dir() else []
         verdicts = []
         with Screen() as screen:
             for path, record in chosen:
                 words = options_of(on or record.launch.target, with_) if with_ or on else []
-                wish = Wish(on, words, results, data if data.is_dir() else None, anyway)
+                wish = Wish(on, words, results, here, anyway, tuple(with_files or ()))
                 try:
                     verdict = reproduce(path, record, sources, wish, of_cell(record, known), screen, interrupts)
                 except (RequestError, RunError) as error:  # the other cells of an archive are worth their verdict
