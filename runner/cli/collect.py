@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from runner.cli.lines import say, show, show_document
-from runner.cli.options import Results, With, options_of, project_root
+from runner.cli.options import Results, With, options_of, project_root_or_here
 from runner.core.errors import RequestError, RunError
 from runner.records.schema import Record
 
@@ -63,6 +63,7 @@ def _collect_logs(source: str, own: list[Path], *, json: bool, explain: bool) ->
     """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
     from runner.logs import sources
     from runner.logs.explanation import Explanation
+    from runner.records.log_failure import explained
 
     path = Path(source)
     if explain and (json or path.is_dir()):
@@ -70,9 +71,9 @@ def _collect_logs(source: str, own: list[Path], *, json: bool, explain: bool) ->
     explanation = Explanation() if explain else None
     known = sources.dialects_with(own)
     if source == "-":
-        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, "-", explanation)])
+        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, "-", explanation, explained)])
     else:
-        logs = sources.of_path(path, known, explanation)
+        logs = sources.of_path(path, known, explanation, explained)
     for log in logs:
         if json:
             show_document(dumps(log, allow_nan=False) + "\n")
@@ -85,6 +86,7 @@ def _collect_logs(source: str, own: list[Path], *, json: bool, explain: bool) ->
 def _show_log(log: dict[str, Any]) -> None:
     """Print what a log says for a person, with the lines that it stands in."""
     from runner.logs.summary import FIELDS
+    from runner.records.hints import hints
 
     show(f"{log['log']}: {log['status'] or 'the log does not say how it ended'}")
     for field in FIELDS[1:]:
@@ -94,6 +96,8 @@ def _show_log(log: dict[str, Any]) -> None:
         show(f"    dialects: {', '.join(log['dialects'])}")
     for note in log["notes"]:
         show(f"    note: {note}")
+    if hint := hints().get(log.get("hint") or ""):
+        show(f"    hint: {hint.name}: {hint.means} {hint.do}")
 
 
 def _words(value: Any) -> str:
@@ -127,7 +131,7 @@ def _collect_batch(path: Path, results: Path) -> None:
     from runner.execution.collect_batch import collect_batch
 
     statuses = set()
-    for folder, record in collect_batch(path, project_root(), results):
+    for folder, record in collect_batch(path, project_root_or_here(), results):
         _show(folder, record)
         statuses.add(record.status)
     if statuses != {"completed"}:
@@ -146,6 +150,6 @@ def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:
 
     target = targets.load("kubernetes", words)
     with signals.taken() as interrupts, Screen() as screen:
-        found = attach(path, project_root(), results, target, screen, interrupts)
+        found = attach(path, project_root_or_here(), results, target, screen, interrupts)
     if any(record.status != "completed" for record in found):
         raise typer.Exit(RunError.exit_code)

@@ -116,6 +116,12 @@ def _jobs(path: Path) -> list[dict[str, Any]]:
     ]
     if not found:
         raise RequestError(f"{path}: there is no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it")
+    if other := next((job for job in found if RUN not in str(job["metadata"].get("annotations"))), None):
+        why = f"{other['kind']} {other['metadata']['name']} is none of `runner render` or `runner run`"
+        log = f"kubectl logs {other['metadata']['name']}-worker-0 | runner collect -"
+        raise RequestError(
+            one_line(f"{path}: {why}, whose annotation says which run it is; of its pods the logs: {log}")
+        )
     return found
 
 

@@ -187,6 +187,11 @@ class Tail:
         self._line = block.line + block.data.count(b"\n")
 
     @property
+    def lines(self) -> list[tuple[int, str]]:
+        """Return the last lines, each with its number."""
+        return list(enumerate(text_of(self._data).split("\n"), self._line - self._data.count(b"\n")))
+
+    @property
     def dates(self) -> list[Date]:
         """Return the dates in the last lines."""
         return dates(text_of(self._data), self._line - self._data.count(b"\n"))

@@ -8,6 +8,7 @@ from typing import Any
 from runner.core.errors import RequestError, reason_of
 from runner.core.text import one_line
 from runner.logs.dialect import Dialect, built_in, load
+from runner.logs.endings import Tail
 from runner.logs.explanation import Explanation
 from runner.logs.reading import read_log, read_stream
 from runner.logs.summary import summary, unread
@@ -17,6 +18,12 @@ MOST_FILES = 50_000
 _DEEPEST = 30
 _TOO_DEEP = f"it lies more than {_DEEPEST} folders deep; collect it by itself"
 _OF_A_RUN = ("run.json", "raw", "request")
+Explain = Callable[[dict[str, Any], Tail], dict[str, Any]]
+"""Adds to the object of a log what its last lines say of a failure."""
+
+
+def _as_it_is(log: dict[str, Any], _: Tail) -> dict[str, Any]:
+    return log
 
 
 def is_log(path: Path) -> bool:
@@ -40,19 +47,28 @@ def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
 
 
 def of_stream(
-    read: Callable[[int], bytes], dialects: tuple[Dialect, ...], name: str = "-", explanation: Explanation | None = None
+    read: Callable[[int], bytes],
+    dialects: tuple[Dialect, ...],
+    name: str = "-",
+    explanation: Explanation | None = None,
+    explained: Explain = _as_it_is,
 ) -> dict[str, Any]:
     """Read what a function returns, to its end."""
-    return summary(name, read_stream(read, dialects, None, explanation))
+    reading = read_stream(read, dialects, None, explanation)
+    return explained(summary(name, reading), reading.tail)
 
 
 def of_path(
-    path: Path, dialects: tuple[Dialect, ...], explanation: Explanation | None = None
+    path: Path,
+    dialects: tuple[Dialect, ...],
+    explanation: Explanation | None = None,
+    explained: Explain = _as_it_is,
 ) -> Iterator[dict[str, Any]]:
     """Read a file, or each file below a folder; what cannot be read there has a note that says why."""
     if not files.is_folder(path):
         try:
-            yield summary(str(path), read_log(path, dialects, explanation))
+            reading = read_log(path, dialects, explanation)
+            yield explained(summary(str(path), reading), reading.tail)
         except (OSError, ValueError) as error:
             raise RequestError(f"{one_line(path)}: cannot be read: {one_line(reason_of(error))}") from None
         return
@@ -65,13 +81,17 @@ def of_path(
             yield unread(name, f"not read: {why}")
             continue
         try:
-            yield summary(name, read_log(file, dialects))
+            reading = read_log(file, dialects)
+            yield explained(summary(name, reading), reading.tail)
         except (OSError, ValueError, RequestError) as error:
             yield unread(name, f"not read: {reason_of(error)}")
 
 
 def _below(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files below a folder in the order of their names, and why what is there cannot be read."""
+    """Yield the files below a folder in the order of their names, and why what is there cannot be read.
+
+    What is hidden, such as a repository's own folder, is left out.
+    """
     failed: list[OSError] = []
 
     def failures() -> Iterator[tuple[Path, str]]:
@@ -82,10 +102,11 @@ def _below(folder: Path) -> Iterator[tuple[Path, str]]:
     for place, folders, names in os.walk(folder, onerror=failed.append):
         yield from failures()
         here = Path(place)
+        folders[:] = [name for name in folders if name[0] != "."]
         links = [name for name in folders if (here / name).is_symlink()]
         if len(here.relative_to(folder).parts) >= _DEEPEST:
             yield from ((here / name, _TOO_DEEP) for name in sorted(set(folders) - set(links)))
             folders.clear()
         folders.sort()
-        yield from ((here / name, "") for name in sorted([*names, *links]))
+        yield from ((here / name, "") for name in sorted([*names, *links]) if name[0] != ".")
     yield from failures()

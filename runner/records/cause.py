@@ -16,8 +16,8 @@ from runner.records.decode import decode
 LARGEST_ERROR_FILE = 1_000_000
 _FOLLOWING = 12
 """Lines after an exception that belong to it: its message may have several, and C++ adds its frames."""
-_TRACEBACK = "Traceback (most recent call last):"
-_CHAINED = ("During handling of the above exception", "The above exception was the direct cause", "Original Traceback")
+TRACEBACK = "Traceback (most recent call last):"
+CHAINED = ("During handling of the above exception", "The above exception was the direct cause", "Original Traceback")
 _IGNORED = "Exception ignored in"
 # A launcher's own exception, which says only that a worker failed.
 _LAUNCHERS = re.compile(r"[\w.]{0,200}ChildFailedError|[\w.]{0,100}CalledProcessError: .{0,2000}--local[_-]rank")
@@ -81,7 +81,7 @@ def _tracebacks(lines: list[str]) -> list[list[str]]:
     prefix = previous = source = ""
     in_frames = chained = False
     for line in lines:
-        before, found, _ = line.partition(_TRACEBACK)
+        before, found, _ = line.partition(TRACEBACK)
         if found and _IGNORED not in previous:
             earlier, chain = chain, (chain if chained or before.endswith("Original ") else [])
             prefix, in_frames, chained = before.removesuffix("Original "), True, False
@@ -94,7 +94,7 @@ def _tracebacks(lines: list[str]) -> list[list[str]]:
         elif in_frames and line.strip(" ^~"):
             source = line.removeprefix(prefix)
         elif chain and not in_frames:
-            chained = chained or any(link in line for link in _CHAINED)
+            chained = chained or any(link in line for link in CHAINED)
             if len(chain[-1]) < _FOLLOWING and not found:
                 chain[-1].append(line.removeprefix(prefix))
         if line.strip():

@@ -36,13 +36,13 @@ _REPORT_BYTES = 4_000_000
 _REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
 # Of lines about a lost rank: whoever printed them may be only a victim. Searched in time linear in the line's length:
 # nothing unbounded stands before a part that may fail.
-_VICTIM = re.compile(
+VICTIM = re.compile(
     r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer [^\n]{0,100}(closed|lost)|"
     r"remote process exited|socket timeout|recvvalue failed|\]:\d{1,5}: [^\n]{0,100}(reset|closed)|distnetworkerror|"
     r"watchdog|application timeout caused pair closure",
     re.IGNORECASE,
 )
-_NOT_FIRST = re.compile(rf"{_VICTIM.pattern}|killed by signal|keyboardinterrupt|signalexception", re.IGNORECASE)
+_NOT_FIRST = re.compile(rf"{VICTIM.pattern}|killed by signal|keyboardinterrupt|signalexception", re.IGNORECASE)
 _CLOSING = re.compile(r"Sending process (\d+) closing signal")
 _RANK = re.compile(r"(\d{1,9})\s?\(local_rank:")
 _CODE = re.compile(r"-?\d{1,9}")
@@ -124,7 +124,7 @@ def _innocence(child: "Child", words: list[str], aborted: set[int]) -> int:
 
     One that died by a signal or in silence is none.
     """
-    is_victim = child.code > 0 and any(map(_VICTIM.search, words))
+    is_victim = child.code > 0 and any(map(VICTIM.search, words))
     return is_victim + (is_victim and child.rank in aborted)
 
 
@@ -214,7 +214,7 @@ class LastLines:
         """
         speaker = self._raw.layout.first_rank(node)
         lines = self.last_lines(speaker) if speaker in aborted else []
-        return [] if any(map(_VICTIM.search, lines)) else lines
+        return [] if any(map(VICTIM.search, lines)) else lines
 
     def last_lines(self, rank: int) -> list[str]:
         """Return the end of a rank's stderr, or of its stdout where it said nothing there, fit to be shown."""

@@ -46,7 +46,7 @@ class WithoutPods(Cluster):
 def manifest(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(attach, "Cluster", WithoutPods)
     path = project.root / "tiny.yaml"
-    path.write_text("kind: PyTorchJob\nmetadata: {name: tiny}\n")
+    path.write_text(f"kind: PyTorchJob\nmetadata: {{name: tiny, annotations: {{{RUN}: '{{}}'}}}}\n")
     return path
 
 
@@ -60,6 +60,15 @@ def test_a_job_that_another_command_collects_is_left_to_it(project: Project, mak
     with folder.held(), pytest.raises(RequestError, match=f"{ID}: another runner collects it: wait for its end"):
         collect(project, manifest)
     assert folder.read().status == "running"
+
+
+def test_a_job_of_somebody_else_is_refused_without_a_project_or_a_cluster(project: Project, tmp_path: Path) -> None:
+    folder = Project(tmp_path / "elsewhere", project.env)
+    folder.root.mkdir()
+    (folder.root / "job.yaml").write_text("kind: PyTorchJob\nmetadata: {name: theirs}\n")
+    assert "PyTorchJob theirs is none of `runner render`" in folder.refused("collect", "job.yaml")
+    (folder.root / "job.sbatch").write_text("#!/bin/sh\nsrun torchrun train.py\n")
+    assert "no batch script of the kit" in folder.refused("collect", "job.sbatch")
 
 
 def test_a_cluster_that_says_nothing_of_a_job_s_pods_is_a_refusal(project: Project, make: Make, manifest: Path) -> None:

@@ -113,6 +113,14 @@ def test_what_is_packed_has_one_note_that_says_the_way_out(data: bytes, note: st
     assert note in said
 
 
+def test_what_is_hidden_below_a_folder_is_left_out(tmp_path: Path) -> None:
+    for name in (".git/hooks/pre-commit.sample", "runs/.state", "runs/a.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(LOG)
+    assert list(collected(tmp_path)) == ["runs/a.log"]
+    assert list(collected(tmp_path / ".git")) == ["hooks/pre-commit.sample"]
+
+
 def test_files_below_too_many_folders_have_a_note(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*["d"] * 40)
     deep.mkdir(parents=True)
