@@ -10,8 +10,8 @@ from runner.core.yaml_writer import to_yaml
 from runner.definitions.keys import Node
 from runner.definitions.options.option import spell
 
-NAME = r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*"
-"""A dot stands in the names of nested settings, as Hydra's `optimizer.lr`."""
+NAME = r"(?:\+\+?|~)?[A-Za-z][A-Za-z0-9_]*(?:[./@][A-Za-z0-9_]+)*|--?[A-Za-z][A-Za-z0-9_-]*"
+"""Of nested settings, as Hydra's `optimizer.lr`, and of what Hydra adds or takes away; or a flag as it is typed."""
 LONGEST_TEXT = 10_000
 LONGEST_HINT = 200
 RESERVED = {

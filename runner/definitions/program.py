@@ -86,6 +86,8 @@ class Program:
         """Spell args as the program's command line; a null is left to the program's own default."""
         given = {key: (self.interface.option(key), value) for key, value in args.items() if value is not None}
         named = [(option.depth, option.words(value)) for option, value in given.values() if not option.positional]
+        if self.interface.style.assigns:  # argparse, which Hydra asks, takes no flag between two settings
+            named.sort(key=lambda pair: not "".join(pair[1]).startswith("-"))
         # The order of the positional ones is that of the source.
         places = [given[key] for key in self.options if key in given]
         alone = [(option.depth, option.words(value)) for option, value in places if option.positional]

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from runner.core.text import one_line
@@ -40,17 +39,16 @@ def explained(log: dict[str, Any], tail: Tail) -> dict[str, Any]:
     if first is None:
         return log
     again = [one.line for one in found if one[1:3] == first[1:3]]
-    ends = [number for number, text in tail.lines if _WORKERS_ENDED in text]
-    starts = sum(any(before < end < line for end in ends) for before, line in pairwise(again))
-    words = f"{first.rank}{one_line(first.cause, _LONGEST)} (line {first.line}"
-    words += f"; again after {starts} restart{'s' * (starts > 1)}, line {again[-1]})" if starts else ")"
-
-    def adds(text: str) -> bool:
-        return not _LAUNCHERS.search(text) and text not in first.cause
-
-    of_launcher = f"line {log['lines'].get('status')} says: "
-    notes = [note for note in log["notes"] if not note.startswith(of_launcher) or adds(note.removeprefix(of_launcher))]
+    is_restarted = any(_WORKERS_ENDED in text and first.line < number < again[-1] for number, text in tail.lines)
+    times = f"; again after {len(again) - 1} restart{'s' * (len(again) > 2)}, line {again[-1]}" if is_restarted else ""
+    words = f"{first.rank}{one_line(first.cause, _LONGEST)} (line {first.line}{times})"
+    place = f"line {log['lines'].get('status')} says: "
+    notes = [note for note in log["notes"] if not (note.startswith(place) and _adds_nothing(note, first.cause, place))]
     return log | {"notes": [words, *notes]}
+
+
+def _adds_nothing(note: str, cause: str, place: str) -> bool:
+    return bool(_LAUNCHERS.search(note)) or note.removeprefix(place) in cause
 
 
 def _exceptions(lines: list[tuple[int, str]]) -> list[_Exception]:

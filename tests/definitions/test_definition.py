@@ -94,7 +94,7 @@ SHAPES = [
             """betas: "0.9 'x y'" (for Hydra, OmegaConf and Fire betas: "[0.9, x y]")"""
         ),
     ),
-    ("epochs: 2", "--epochs: 2", "5: arg '--epochs' has to be a word of letters, digits and underscores"),
+    ("epochs: 2", "--epochs: 2", "5: program toys.ok takes no arg '--epochs'; did you mean 'epochs'?"),
     ("epochs: 2", "device: cpu", "5: the device is chosen on the command line, by --device"),
     ("epochs: 2", "scaling: weak", "5: the scaling is declared by the definition's own key 'scaling'"),
     ("args: {epochs: 2, seed: 1}", "args: 5", "5: 'args' has to be a mapping of names to values, not 5"),

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 REPEATED, LISTED = "repeat", "words"
+TYPED = "-~"
+"""How words begin that no source declares, and that are passed on as they are typed: `--multirun`, `~db`."""
 
 
 def spell(value: object) -> str:
@@ -35,7 +37,7 @@ class Option(NamedTuple):
         spelling: the word of the command line; without a hyphen it is a positional argument, or, in a style that
             assigns, the name before the equals sign.
         kind: `int`, `float`, `flag` (it stands there or it does not), `switch` (`--amp`, `--no-amp`), `bool`
-            (`--amp true`), or `value` for anything else.
+            (`--amp true`), `typed` (passed on as a person typed it), or `value` for anything else.
         choices: empty if any value is taken, or if they cannot be read from the source.
         least: the least whole number.
         required: it has no default.
@@ -85,6 +87,8 @@ class Option(NamedTuple):
 
     def words(self, value: object) -> list[str]:
         """Write it with a value as words of the command line."""
+        if value is True and self.kind == "typed":
+            return [self.spelling]
         if self.kind in ("flag", "switch") and not self.positional:
             no = [self.off or f"--no-{self.spelling[2:]}"] if self.kind == "switch" else []
             return [self.spelling] if value else no
@@ -169,4 +173,6 @@ class Interface:
         if key in self.options:
             return self.options[key]
         behind = 2 if any(option.depth for option in self.options.values()) else 0
+        if key[0] in TYPED:
+            return Option(key, "typed", style=self.style, depth=behind)
         return Option(key if self.style.assigns else f"--{key}", style=self.style, truth=self.style.truth, depth=behind)

@@ -14,7 +14,7 @@ from runner.core.yaml_reader import scalar
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.args import NAME, RESERVED, unfit
 from runner.definitions.choices import read_change
-from runner.definitions.options.option import JOINED, LISTED, REPEATED, WORDS, Interface, Option, spell
+from runner.definitions.options.option import JOINED, LISTED, REPEATED, TYPED, WORDS, Interface, Option, spell
 from runner.definitions.program import Program
 from runner.tools.init.readers.dataclasses_of_parsers import FEW_STEPS
 
@@ -138,6 +138,8 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
         values = [value]
         if assigns and equals:
             key = keys.get(name, name)
+        elif name not in keys and not equals and _is_typed(word, words, program.interface):
+            key, values = word, ["true"] if not _has_value(words, assigns=assigns) else [words.popleft()]
         elif not word.startswith("-") and places:
             key, values = places.pop(0), [word]
         elif name not in keys and not word.startswith("--"):
@@ -157,10 +159,23 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
     return {key: _read_value(program.interface.option(key), key, values) for key, values in found.items()}
 
 
+def _is_typed(word: str, words: deque[str], interface: Interface) -> bool:
+    """Return whether an option that no source declares is passed on as it is: a flag, or an option of Hydra's own."""
+    assigns = interface.style.assigns
+    return interface.is_open and word.startswith((*TYPED,)) and (assigns or not _has_value(words))
+
+
+def _has_value(words: deque[str], *, assigns: bool = False) -> bool:
+    """Return whether what follows on an option that no source declares may be its value."""
+    if not words or (assigns and ("=" in words[0] or words[0][:1] in ("+", "~"))):
+        return False
+    return not words[0].startswith("-") or bool(_NUMBER.fullmatch(words[0]))
+
+
 def _values(words: deque[str], program: Program, name: str, *, many: bool) -> list[str]:
     """Take the value, or the values, that stand behind the name of an argument."""
     values: list[str] = []
-    while words and (many or not values) and not (words[0].startswith("-") and not _NUMBER.fullmatch(words[0])):
+    while (many or not values) and _has_value(words):
         values.append(words.popleft())
     if not values:
         msg = f"argument {one_line(name, 100)} of {program.name} has no value: write {one_line(name, 100)}=VALUE"

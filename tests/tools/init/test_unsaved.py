@@ -1,6 +1,7 @@
 """A script that is run without a definition: `runner run train.py -- ARGS`."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
+from runner.definitions.args import NAME
 from runner.definitions.options import Interface, Option, read_interface
 from runner.definitions.program import Program
 from runner.tools.init.arguments import of_line
+from runner.tools.init.readers.styles import HYDRA
 from tests.support.projects import Project
 from tests.support.repository import git
 from tests.tools.init.conftest import Copy
@@ -221,6 +224,23 @@ LINE = st.lists(
 def test_a_script_gets_the_words_that_were_typed(line: list[str]) -> None:
     program = Program("train.py", Path("train.py"), Interface("argparse", OPTIONS))
     assert program.argv(of_line(program, line)) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [["+new=3", "--multirun"], ["-m", "epochs=3"], ["--config-name=other", "~db"], ["hydra/sweeper=optuna"]],
+    ids=" ".join,
+)
+def test_what_hydra_takes_beside_its_settings_is_passed_on_as_it_was_typed(line: list[str]) -> None:
+    program = Program("train.py", Path("train.py"), Interface("hydra", is_open=True, style=HYDRA))
+    args = of_line(program, line)
+    assert program.argv(args) == sorted(line, key=lambda word: not word.startswith("-"))
+    assert all(re.fullmatch(NAME, key) for key in args)
+
+
+def test_a_flag_that_no_source_declares_is_passed_on() -> None:
+    program = Program("train.py", Path("train.py"), Interface("plain", is_open=True))
+    assert program.argv(of_line(program, ["--fast", "--lr=3"])) == ["--fast", "--lr", "3"]
 
 
 def test_the_last_of_several_values_counts_but_for_lists_and_what_is_no_number_is_refused() -> None:
