@@ -94,7 +94,7 @@ SHAPES = [
             """betas: "0.9 'x y'" (for Hydra, OmegaConf and Fire betas: "[0.9, x y]")"""
         ),
     ),
-    ("epochs: 2", "--epochs: 2", "5: program toys.ok takes no arg '--epochs'; did you mean 'epochs'?"),
+    ("epochs: 2", "ep-ochs: 2", "5: arg 'ep-ochs' has to be a word of letters, digits and underscores"),
     ("epochs: 2", "device: cpu", "5: the device is chosen on the command line, by --device"),
     ("epochs: 2", "scaling: weak", "5: the scaling is declared by the definition's own key 'scaling'"),
     ("args: {epochs: 2, seed: 1}", "args: 5", "5: 'args' has to be a mapping of names to values, not 5"),
@@ -170,6 +170,7 @@ MEANINGS = [
     ("{layout: 2+3, batch_size: 16, when", "{batch_size: 32, when", "11: batch_size 32 matches no cell"),
     ("{layout: 2+3, batch_size: 16, when: cuda, ", "{", "10: every cell is skipped"),
     ("baseline: {layout: 1x1}", "baseline: {layout: 1x4}", "12: layout '1x4' matches no cell; did you mean '1x1'?"),
+    ("epochs: 2", "--epochs: 2", "5: program toys.ok takes no arg '--epochs'; did you mean 'epochs'?"),
     ("12.5", ".nan", "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most, not nan"),
     ("{layout: 1x1, hardware", "{layout: 4x1, hardware", "19: layout '4x1' matches no cell; did you mean '1x1'?"),
     (FULL, "a:\n  - [", "2: not YAML"),
