@@ -16,7 +16,7 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Check(msgspec.Struct):
-    """A verdict, the program with its arguments and the hash of its sources, and the mistakes with their lines.
+    """A verdict, the program with its arguments and the hash of its sources, the mistakes, and what was not compared.
 
     `off` says how far the gradient of each of the first steps is from that of one process with the batches of all
     ranks, relative to it, and `order` how far another order of the ranks leads by itself.
@@ -29,6 +29,7 @@ class Check(msgspec.Struct):
     mistakes: Annotated[list[_Text], msgspec.Meta(max_length=50)] = []
     off: Annotated[list[_Share], msgspec.Meta(max_length=10)] = []
     order: _Share | None = None
+    not_checked: Annotated[list[_Text], msgspec.Meta(max_length=50)] = []
 
 
 def keep(results: Path, experiment: str, processes: int, check: Check) -> None:

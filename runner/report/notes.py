@@ -81,7 +81,8 @@ def _checked(block: Block) -> list[str]:
         check = checks.get(str(row.first.processes))
         if check is None or check.program != row.first.program:
             continue
-        said = {"same": "same training", "differs": f"another training than one process: {'; '.join(check.mistakes)}"}
+        same = "; not compared: ".join(["same training", *filter(None, [", ".join(check.not_checked)])])
+        said = {"same": same, "differs": f"another training than one process: {'; '.join(check.mistakes)}"}
         what = said.get(check.verdict, "whether it is the same training could not be seen")
         if check.sources_sha256 not in row.first.same["code"].split():
             what = f"{what}, but with other code than that of these runs"

@@ -35,6 +35,8 @@ def test_the_newest_verdict_is_named_with_its_mistakes_and_whether_it_is_of_the_
     keep(results, name, 2, Check("same", code, program))
     keep(results, name, 3, Check("unknown", code, program))
     assert said(results) == ["1x2: checked: same training"]
+    keep(results, name, 2, Check("same", code, program, not_checked=["clipping"]))
+    assert said(results) == ["1x2: checked: same training; not compared: clipping"]
     keep(results, name, 2, Check("same", "of other code", program))
     assert said(results) == ["1x2: checked: same training, but with other code than that of these runs"]
     keep(results, name, 2, Check("same", code, "another.program"))

@@ -42,6 +42,7 @@ _SAID = {
     "differs": "{} processes do not train what one trains",
     "unknown": "whether it is the same training cannot be said",
 }
+_UNITS = {"samples": "epoch", "weights": "step", "gradients": "step", "losses": "step"}
 _RESUMED = {
     "same": "a training that is ended goes on as if it had not been ended",
     "differs": "a training that is ended goes on as another one",
@@ -107,7 +108,9 @@ def check(
         mistakes = [one_line(found.title, 300) for found in verdict.findings if found.level == MISTAKE]
         program, args = first.cell.program, first.cell.args
         code = hash_sources(program.sources(first.experiment.root))
-        kept = Check(verdict.word, code, program.name, args, mistakes[:50], verdict.off, verdict.order)
+        kept = Check(
+            verdict.word, code, program.name, args, mistakes[:50], verdict.off, verdict.order, verdict.not_checked
+        )
         try:
             keep(results, first.experiment.name, world, kept)
         except OSError as error:
@@ -156,3 +159,8 @@ def _show(verdict: Verdict, words: dict[str, str], world: int) -> None:
     for reason in verdict.unknown:
         show(one_line(f"unknown: {reason}", 400))
     show(f"{verdict.word}: {words[verdict.word].format(world)}")
+    if verdict.word == "same":
+        counts = (f"{what} of {n} {_UNITS[what]}{'s' * (n > 1)}" for what, n in verdict.compared.items())
+        for name, parts in (("compared", list(counts)), ("not compared", verdict.not_checked)):
+            if parts:
+                show(one_line(f"  {name}: {'; '.join(parts)}", 600))

@@ -1,6 +1,7 @@
 """Runs a program with one process, with several, and with one that has the batches of all; then judges."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from runner.tools.check.observation import Rank, read
 from runner.tools.check.processes import Job, run_side_by_side
 
 _SEED_ALONE, _SEED = "20240501", "7"
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,41 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
     if is_equal:
         replay, order, failure = runs.replay(alone, ranks)
         judge_gradients(ranks, alone, replay, order, failure, program.root, verdict)
-        judge_rate(alone, ranks, verdict)
-    judge_evaluation(alone, ranks, verdict)
+        judge_rate(alone, ranks, program.root, verdict)
+    judge_evaluation(alone, ranks, program.root, verdict)
     judge_randomness(alone, ranks, verdict)
     judge_prints(ranks, verdict)
+    verdict.not_checked += not_checked(alone, ranks)
     troubles = dict.fromkeys(event["text"] for rank in (alone, *ranks) for event in rank.of("trouble"))
     verdict.unknown += [f"the observer: {text}" for text in troubles]
     return verdict
+
+
+def not_checked(alone: Rank, ranks: list[Rank]) -> list[str]:
+    """Return what the ranks do of which only the beginning was compared, or nothing."""
+    first, found = ranks[0], []
+    if any(first.of("scheduler")) or len({tuple(event["rate"]) for event in first.of("step")}) > 1:
+        last = [
+            f"{event['rate'][0]:.3g} at step {event['step']}"
+            for rank in (first, alone)
+            for event in [*rank.of("step")][-1:]
+        ]
+        found.append(f"learning rates behind step 4: the last was {last[0]}, with one process {last[-1]}")
+    if any(first.of("clip")):
+        found.append("clipping of gradients behind step 4")
+    written = Counter(Path(path).name for rank in ranks for path in {event["path"] for event in rank.of("wrote")})
+    if written:
+        names = (f"{name} by {number} of {len(ranks)} ranks" for name, number in written.most_common(_NAMED))
+        found.append(f"files: {', '.join(names)}")
+    if any(own.workers for own in first.trainings):
+        found.append("random numbers of loader workers")
+    gradients = [event["place"] for event in first.of("collective") if event["gradient"]]  # known of the first steps
+    reduced = (event for event in first.of("collective") if event["before"] and event["place"] not in gradients)
+    figure = next((event for event in reduced if "broadcast" not in event["name"] and event["place"]), None)
+    if figure:
+        file, line, _ = figure["place"][0]
+        found.append(f"figures that are joined over ranks ({file}:{line})")
+    return found
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ class _Answer(msgspec.Struct):
     facts: list[str]
     off: list[float]
     order: float | None
+    compared: dict[str, int]
+    not_checked: list[str]
 
 
 def _archive(run: Run, request: dict[str, Any]) -> bytes:

@@ -23,6 +23,7 @@ KINDS = {
     ),
     "uneven-weights": (MISTAKE, "weigh each rank by what its loss counts: sum, all_reduce the count, then divide"),
     "learning-rate": (MISTAKE, "raise the learning rate only as far as a step has more samples than with one process"),
+    "clipped-apart": (MISTAKE, "clip the gradients behind their average over the ranks"),
     "initial-weights": (MISTAKE, "set one seed before the model is made, or broadcast its weights from rank 0"),
     "repeated-samples": (NOTE, "divide the stream by worker in __iter__: torch.utils.data.get_worker_info()"),
     "global-batch": (NOTE, "divide the batch size by the number of processes to compare at the same global batch"),
@@ -73,6 +74,7 @@ def found(kind: str, evidence: str, place: Place | None, mend: str = "", **where
 class Verdict:
     """What a check says: findings, and what could not be seen, with the reason.
 
+    `compared` has the number of epochs or steps by what was compared in them, `not_checked` what was not.
     `off` and `order` are the differences of gradients: of each step, and by another order of the ranks.
     """
 
@@ -81,6 +83,8 @@ class Verdict:
     facts: list[str] = field(default_factory=list)
     off: list[float] = field(default_factory=list)
     order: float | None = None
+    compared: dict[str, int] = field(default_factory=dict)
+    not_checked: list[str] = field(default_factory=list)
 
     @property
     def word(self) -> Literal["same", "differs", "unknown"]:
@@ -92,4 +96,5 @@ class Verdict:
     def values(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         findings = [asdict(finding) for finding in self.findings]
-        return {"verdict": self.word, "findings": findings, "unknown": self.unknown, "facts": self.facts}
+        seen = {"facts": self.facts, "compared": self.compared, "not_checked": self.not_checked}
+        return {"verdict": self.word, "findings": findings, "unknown": self.unknown, **seen}

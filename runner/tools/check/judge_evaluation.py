@@ -3,9 +3,11 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 from runner.tools.check.finding import Finding, Verdict, found
-from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Rank
+from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Event, Rank
+from runner.tools.check.source_lines import figure_line
 
 _OF_A_PART = re.compile(r"\b(rank|shard|local|process|worker|gpu|proc)\b", re.IGNORECASE)
 """Words by which a line says that its figure is that of one rank: `rank 1: accuracy 0.9`."""
@@ -22,11 +24,11 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?")
 """A figure with a point: `0.9312`, `1.2e-05`."""
 
 
-def judge_evaluation(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
+def judge_evaluation(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
     """Compare the evaluations of the ranks with those of one process."""
     for kind in ("partial-evaluation", "padded-evaluation"):
         for number, (whole, parts) in enumerate(_pairs(alone, ranks)):
-            finding = _judge(whole, parts, number + 1)
+            finding = _judge(whole, parts, number + 1, root)
             if finding and finding.kind == kind:
                 verdict.findings.append(finding)
                 return
@@ -69,13 +71,13 @@ def _with_tails(evaluations: list[Evaluation], keys: list[str]) -> list[Evaluati
     return joined
 
 
-def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding | None:  # noqa: PLR0911 - one for each kind
+def _judge(whole: Evaluation, parts: list[Evaluation], number: int, root: Path) -> Finding | None:  # noqa: PLR0911 - one for each kind
     size = len(whole.samples)
     if not size or all(len(part.samples) >= size for part in parts):
         return None  # every rank that evaluates has the whole set
     joined = [event for part in parts for event in part.collectives]
     if not joined:
-        return _printed_alone(size, parts, number)
+        return _printed_alone(size, parts, number, root)
     if not all(part.is_whole for part in [whole, *parts]):
         return None
     loader = parts[0].of_loader
@@ -104,14 +106,10 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int) -> Finding |
     return found("padded-evaluation", evidence, place, epoch=number)
 
 
-def _printed_alone(size: int, parts: list[Evaluation], number: int) -> Finding | None:
+def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) -> Finding | None:
     """Look for a figure of one rank's samples that is printed as if it were that of all."""
-    # Where every rank prints its number at the same place, the figure is that of a rank: `[1] accuracy 0.93`.
-    for said_by_all in zip(*(part.prints for part in parts), strict=False):
-        numbers = [_WHOLE_NUMBER.findall(event["text"]) for event in said_by_all]
-        same = zip(*numbers, strict=False)
-        if len(parts) > 1 and any(list(map(int, each)) == list(range(len(parts))) for each in same):
-            return None
+    if _are_numbered([part.prints for part in parts]):
+        return None
     for rank, part in enumerate(parts):
         if part.reads_back:
             continue
@@ -121,9 +119,18 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int) -> Finding |
             text = said["text"].strip()[:80]
             evidence = f"rank {rank} prints a figure of its own {len(part.samples)} of {size} samples: {text}"
             loader = part.of_loader if len(parts) == 1 else None
-            place = (loader.sampler_place or loader.loader) if loader else said["place"]
+            place = (loader.sampler_place or loader.loader) if loader else figure_line(root, part.place, said["place"])
             return found("partial-evaluation", evidence, place, rank=rank, epoch=number)
     return None
+
+
+def _are_numbered(prints: list[list[Event]]) -> bool:
+    """Return whether every rank prints its number at the same place of a line: `[1] accuracy 0.93`."""
+    for said_by_all in zip(*prints, strict=False):
+        same = zip(*(_WHOLE_NUMBER.findall(event["text"]) for event in said_by_all), strict=False)
+        if len(prints) > 1 and any(list(map(int, each)) == list(range(len(prints))) for each in same):
+            return True
+    return False
 
 
 def _distinct(whole: Evaluation, parts: list[Evaluation]) -> int | None:
@@ -142,13 +149,15 @@ def _distinct(whole: Evaluation, parts: list[Evaluation]) -> int | None:
 
 def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
     """Note a printed loss that is that of one rank's samples, where the ranks' losses differ."""
+    if _are_numbered([list(rank.of("print")) for rank in ranks]):
+        return
     losses = [_losses(rank) for rank in ranks]
     for rank, own in zip(ranks, losses, strict=True):
         count = 0
         for event in rank.events:
             count += event["kind"] == "backward" and event["value"] is not None
             others = [of_rank[count - 1] for of_rank in losses if 0 < count <= len(of_rank)]
-            if event["kind"] != "print" or len(others) < len(ranks):
+            if event["kind"] != "print" or len(others) < len(ranks) or _OF_A_PART.search(event["text"]):
                 continue
             for value, *each in zip(own[count - 1], *others, strict=True):
                 mean = sum(each) / len(each)

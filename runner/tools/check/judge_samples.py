@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner.tools.check.finding import NOTE, Finding, Verdict, found
 from runner.tools.check.observation import Pass, Place, Rank
-from runner.tools.check.source_lines import epoch_loop, part_line, work_line
+from runner.tools.check.source_lines import epoch_loop, iter_line, part_line, work_line
 
 _STREAM = "_InfiniteConstantSampler"
 """The sampler of a loader over an IterableDataset, which takes no other."""
@@ -47,6 +47,7 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
             f"first epoch: one process trains on {len(theirs[0].samples)} samples, the ranks on {sizes}, "
             f"{distinct} of them different"
         )
+    verdict.compared["samples"] = min(map(len, [theirs, *ours]))
     one, all_ = theirs[0].batches[0], sum(passes[0].batches[0] for passes in ours)
     if per_step(alone, theirs) * 1.01 < sum(map(per_step, ranks, ours)):
         evidence = f"a step has {all_} samples on {len(ranks)} processes, {one} on one"
@@ -132,7 +133,7 @@ def _repeated(theirs: list[Pass], name: Name) -> Finding | None:
     if training.sampler != _STREAM or first != training.workers or first < 2 or {first} != {first, *others}:
         return None
     evidence = f"in an epoch of one process each sample comes {first} times, once from each of the loader's workers"
-    return found("repeated-samples", evidence, training.loader, epoch=1)
+    return found("repeated-samples", evidence, training.sampler_place or training.loader, epoch=1)
 
 
 def _where(training: Pass, root: Path) -> Place:
@@ -140,7 +141,9 @@ def _where(training: Pass, root: Path) -> Place:
     if training.is_skipped:
         return training.place
     of_loader = training.key != "by hand"
-    return training.sampler_place or part_line(root, training.loader, of_loader=of_loader)
+    if training.sampler_place:
+        return iter_line(root, training.sampler_place)
+    return part_line(root, training.loader, of_loader=of_loader)
 
 
 def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path) -> Finding | None:

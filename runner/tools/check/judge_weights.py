@@ -6,7 +6,7 @@ from pathlib import Path
 from runner.tools.check.finding import Verdict, found
 from runner.tools.check.judge_samples import differing_draw, per_step
 from runner.tools.check.observation import Event, Place, Rank
-from runner.tools.check.source_lines import calls_backward, divides, loss_line
+from runner.tools.check.source_lines import calls_backward, divides, loss_line, rate_line
 
 _EXACT = 1e-4
 """Relative difference of gradients in single precision on a CPU that another order of summation does not reach."""
@@ -23,8 +23,9 @@ _ORDERS = 30
 
 def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
     """Compare the weights of the ranks at each step; return whether they start equal and stay so."""
-    model = ranks[0].first("model")
-    place = model["place"] if model else []
+    trained = next((event for event in ranks[0].of("model") if event["trained"]), ranks[0].first("model"))
+    optimizer = ranks[0].first("optimizer")
+    place = _in_function(trained["place"], optimizer["place"] if optimizer else []) if trained else []
     if any(event["sharded"] for rank in ranks for event in rank.of("model")):
         verdict.facts.append("weights: each rank holds a shard of them")
         return True
@@ -45,7 +46,7 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
             why = "each rank takes a gradient of its own, and the weights are equal again before the next step"
             verdict.unknown.append(f"weights: {why}, as if they were averaged themselves")
             return False
-        seen = sum(None not in values for values in weights.values())
+        seen = verdict.compared["weights"] = sum(None not in values for values in weights.values())
         verdict.facts.append(f"weights: equal on every rank, bit by bit, at {seen} of {len(shared)} steps")
         return True
     firsts = {optimizer: key for key in reversed(shared) for _, optimizer in [key]}
@@ -118,8 +119,9 @@ def _reductions(events: list[Event]) -> list[Event]:
 
 
 def _in_function(place: Place, other: Place) -> Place:
-    """Return the frame of a place in the function of another place; the place if it has none."""
-    return next(([frame] for frame in place if other and frame[2] == other[0][2]), place)
+    """Return the innermost frame of a place in a function that leads to another place too; the place if none does."""
+    functions = {frame[2] for frame in other}
+    return next(([frame] for frame in place if frame[2] in functions), place)
 
 
 def judge_gradients(
@@ -142,6 +144,7 @@ def judge_gradients(
         why = "another order of the ranks gives other gradients, as what the loss compares with is not in the batch"
         verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {why}")
         return
+    verdict.compared["gradients"] = len(compared)
     verdict.off, verdict.order = [event["relative"] for event in compared if event["relative"] < 1e6], noise
     limit = max(_rounding(ranks[0], compared[0]), _ORDERS * noise)
     verdict.facts.append(
@@ -169,7 +172,9 @@ def judge_gradients(
         _scaled(event, ranks, alone, replay, limit, root, verdict)
     elif drawn:
         verdict.unknown.append("gradients: the model draws random numbers that cannot be taken away, so they differ")
-    elif not batch_norm and not is_hooked:
+    elif batch_norm:
+        verdict.not_checked.append("gradients but for their scale, as BatchNorm takes each rank's batch")
+    elif not is_hooked:
         _uneven(event, ranks, limit, _loss_place(ranks[0], root), verdict)
 
 
@@ -207,7 +212,7 @@ def _rounding(rank: Rank, event: Event) -> float:
     return _HALF / 3 if is_explained else _HALF
 
 
-def judge_rate(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
+def judge_rate(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
     """Compare the learning rates of the first steps, if the gradients agree; more samples a step may have a higher."""
     if not verdict.off or verdict.off[0] > _HALF:
         return
@@ -227,7 +232,9 @@ def judge_rate(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
     if one and sum(all_) <= one * 1.01:
         optimizer = ranks[0].first("optimizer")
         evidence += ", although a step has no more samples"
-        verdict.findings.append(found("learning-rate", evidence, optimizer["place"] if optimizer else [], step=step))
+        verdict.findings.append(
+            found("learning-rate", evidence, rate_line(root, optimizer["place"] if optimizer else []), step=step)
+        )
     else:
         verdict.facts.append(evidence)
 
@@ -251,11 +258,14 @@ def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict
     if reduces and len({tuple(rank.trainings[0].batches[:1]) for rank in ranks}) > 1:
         place = reduces["place"]  # batches of unequal size: the average has to weigh them, not the loss
     wanted, given = (" and ".join(f"{share:.4f}" for share in each) for each in shares)
+    kind, clip, seen = "uneven-weights", ranks[0].first("clip"), ranks[0].events
+    if clip and reduces and seen.index(clip) < seen.index(reduces):
+        kind, place = "clipped-apart", clip["place"]
     evidence = (
         f"at step {event['step']} the gradients of the ranks weigh {given}; in one process with the same samples they "
         f"weigh {wanted}: the gradient is {off}"
     )
-    verdict.findings.append(found("uneven-weights", evidence, place, rank=0, step=event["step"]))
+    verdict.findings.append(found(kind, evidence, place, rank=0, step=event["step"]))
 
 
 def _scaled(
@@ -295,6 +305,8 @@ def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None
     if steps < 2:
         verdict.unknown.append("gradients: they lie in shards, and fewer than two losses were seen")
         return
+    verdict.compared["losses"] = steps
+    verdict.not_checked.append("gradients and weights, which lie in shards")
     means = [sum(losses[at] for losses in ours) / len(ours) for at in range(steps)]
     worst = max(abs(mean - loss) / max(abs(loss), 1e-12) for mean, loss in zip(means, theirs, strict=False))
     verdict.facts.append(f"losses of {steps} steps against one process with all batches: {worst:.1e} off at most")

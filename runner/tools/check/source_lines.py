@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from runner.tools.check.observation import Place
@@ -33,7 +34,8 @@ def epoch_loop(root: Path, place: Place) -> Place:
         loops = [node for node in _around(root / file, line) if isinstance(node, _LOOPS)]
         outer = [loop for loop in loops if depth or loop.lineno != line]
         if outer:
-            return [[file, outer[-1].lineno if depth else outer[0].lineno, function]]
+            is_around_batches = depth or len(outer) < len(loops)
+            return [[file, outer[-1 if is_around_batches else 0].lineno, function]]
     return place
 
 
@@ -149,6 +151,44 @@ def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
     return place
 
 
+def iter_line(root: Path, place: Place) -> Place:
+    """Return where an `__iter__` of the program, at whose head a place is, cuts the samples out, or hands them on."""
+    file, line, name = place[0]
+    around, ranks = _around(root / file, line), _holders(_tree(root / file))
+    if name != "__iter__" or not around or around[0].lineno != line:
+        return place
+    parts = list(ast.walk(around[0]))
+    cuts = [part for part in parts if isinstance(part, ast.Subscript | ast.Call) and _says_rank(part, ranks)]
+    gives = [part for part in parts if isinstance(part, ast.Return | ast.Yield | ast.YieldFrom)]
+    return [[file, part.lineno, name] for part in cuts[:1] or gives[-1:]] or place
+
+
+def figure_line(root: Path, place: Place, printed: Place) -> Place:
+    """Return where a function that evaluates returns its figure to the one that prints it; else the print."""
+    for (file, line, function), caller in pairwise(place):
+        parts = [part for scope in _around(root / file, line)[:1] for part in ast.walk(scope)]
+        returns = [part.lineno for part in parts if isinstance(part, ast.Return)]
+        if caller[2] == printed[0][2] and returns:
+            return [[file, returns[-1], function]]
+    return printed
+
+
+def rate_line(root: Path, place: Place) -> Place:
+    """Return where a learning rate is multiplied by the number of processes: at an optimizer, or before it."""
+    text = ""
+    for file, line, function in place:
+        ranks, made = _holders(_tree(root / file)), _around(root / file, line)[-1:]
+        text += "".join(map(ast.unparse, made))
+        given = [node for node in ast.walk(_tree(root / file)) if isinstance(node, ast.Assign | ast.AugAssign)]
+        for node in [*made, *reversed(given)]:
+            targets = getattr(node, "targets", [getattr(node, "target", node)])
+            products = [part for part in ast.walk(node) if isinstance(getattr(part, "op", None), ast.Mult)]
+            leads = node in made or any(ast.unparse(target) in text for target in targets)
+            if leads and any(_says_rank(part, ranks) for part in products):
+                return [[file, node.lineno, function]]
+    return place
+
+
 def _last_name(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
@@ -187,12 +227,14 @@ def _holders(tree: ast.AST) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and ("rank" in ast.unparse(node.value).lower()):
             found |= {name for target in node.targets for name in _names(target) if len(node.targets) == 1}
-    return found
+    return found - {"self"}
 
 
 def _says_rank(value: ast.AST, ranks: set[str]) -> bool:
     attributes = {part.attr for part in ast.walk(value) if isinstance(part, ast.Attribute)}
-    return bool(ranks & set(_names(value)) or attributes & {"rank", "world_size", "get_rank", "get_world_size"})
+    return bool(
+        ranks & set(_names(value)) or attributes & {"rank", "world_size", "num_replicas", "get_rank", "get_world_size"}
+    )
 
 
 def _pass_on(tree: ast.AST, name: str, ranks: set[str]) -> None:

@@ -28,7 +28,7 @@ def of_torch(torch):
         with recorder.guarded():
             if recorder.is_here and id(self) not in _born:
                 forget = functools.partial(_born.pop, id(self))  # the dead reference is the default
-                _born[id(self)] = (weakref.ref(self, forget), recorder.place(of_made=True))
+                _born[id(self)] = (weakref.ref(self, forget), recorder.place(made=self))
         make(self, *args, **kwargs)
 
     def __call__(self, *args, **kwargs):

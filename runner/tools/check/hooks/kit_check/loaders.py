@@ -95,6 +95,8 @@ class Pass:
         self._describe(place)
 
     def _describe(self, place):
+        from torch.utils.data import IterableDataset
+
         loader = self._loader
         sampler = getattr(loader, "sampler", None)
         inner = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
@@ -110,7 +112,7 @@ class Pass:
             loader=place,
             sampler=type(sampler).__name__,
             shuffles=bool(getattr(sampler, "shuffle", False)),
-            sampler_place=_place_of(sampler),
+            sampler_place=_place_of(loader.dataset if isinstance(loader.dataset, IterableDataset) else sampler),
             size=length() if length else None,
             batches=_length(loader),
             workers=loader.num_workers,

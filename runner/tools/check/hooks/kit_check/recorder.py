@@ -118,7 +118,7 @@ class Recorder:
         """Return a line of the program, its file below the root."""
         return [os.path.relpath(os.path.abspath(file), self.root), number, function]
 
-    def place(self, of_made=False):
+    def place(self, made=None):
         """Return the program's lines that lead here, the innermost first: [file, line, function].
 
         Of what is being made, the constructors of its own class are left out.
@@ -126,7 +126,7 @@ class Recorder:
         found, frame = [], sys._getframe(1)
         while frame is not None and len(found) < _MOST_FRAMES:
             code = frame.f_code
-            if self.is_own(code.co_filename) and not (of_made and not found and code.co_name == "__init__"):
+            if self.is_own(code.co_filename) and (made is None or found or frame.f_locals.get("self") is not made):
                 found.append(self.line(code.co_filename, frame.f_lineno, code.co_name))
             frame = frame.f_back
         return found

@@ -115,5 +115,6 @@ def _note(path):
     if os.path.isfile(path) and os.path.getmtime(path) < _began:  # and not of another rank of this run
         copy = os.path.join(recorder.folder, f"before-{os.getpid()}-{len(_noted)}")
         shutil.copy2(path, copy)
+    recorder.emit("wrote", path=path)
     with open(os.path.join(recorder.folder, "saved.txt"), "a", encoding="utf-8") as file:
         file.write(json.dumps([path, copy]) + "\n")

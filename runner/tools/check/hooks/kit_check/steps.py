@@ -34,7 +34,7 @@ def of_torch(torch):
         with recorder.guarded():
             if recorder.is_here:
                 state.optimizers.append(self)
-                recorder.emit("optimizer", name=type(self).__name__, place=recorder.place(of_made=True))
+                recorder.emit("optimizer", name=type(self).__name__, place=recorder.place(made=self))
 
     @functools.wraps(clear)
     def zero_grad(self, *args, **kwargs):
@@ -61,15 +61,23 @@ def of_torch(torch):
     torch.nn.Module.zero_grad = zero_grad_of_module
     module.register_optimizer_step_pre_hook(_before_step)
     module.register_optimizer_step_post_hook(_after_step)
-    clip = torch.nn.utils.clip_grad_norm_
-
-    @functools.wraps(clip)
-    def clip_grad_norm_(*args, **kwargs):
-        recorder.emit("clip", step=state.steps)
-        return clip(*args, **kwargs)
-
-    torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = clip_grad_norm_
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        clipping = _told("clip", getattr(torch.nn.utils, name))
+        setattr(torch.nn.utils, name, clipping)
+        setattr(torch.nn.utils.clip_grad, name, clipping)
+    scheduler = torch.optim.lr_scheduler.LRScheduler
+    scheduler.__init__ = _told("scheduler", scheduler.__init__)
     recorder.at_exit += [_last, replay.save, replay.path]
+
+
+def _told(kind, function):
+    @functools.wraps(function)
+    def told(*args, **kwargs):
+        with recorder.guarded():
+            recorder.emit(kind, step=state.steps, place=recorder.place(made=next(iter(args), None)))
+        return function(*args, **kwargs)
+
+    return told
 
 
 def watch_gradients():

@@ -1,0 +1,72 @@
+"""What a verdict does not speak of, and what is noted of it, from the events of ranks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.tools.check.checking import not_checked
+from runner.tools.check.finding import Verdict
+from runner.tools.check.judge_evaluation import judge_prints
+from runner.tools.check.judge_samples import judge_samples
+from runner.tools.check.observation import Rank
+
+PLACE = [["train.py", 9, "main"]]
+
+
+def event(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, "place": PLACE, **fields}
+
+
+def trained(rank: int, world: int, epochs: list[list[Any]], **told: Any) -> Rank:
+    """A rank that makes a step for each sample."""
+    events, step = [], 0
+    known = {"key": "train.py:5", "loader": PLACE, "sampler": "", "sampler_place": [], "size": 8, "base": 0}
+    known |= {"shuffles": False, "workers": 0, **told}
+    for number, samples in enumerate(epochs):
+        events.append(event("pass", number=number, step=step, **known))
+        for sample in samples:
+            events.append(event("batch", run=number, rows=1, indices=None, hashes=[sample]))
+            events.append(event("forward", train=True, run=number, rows=1, taken=None, bare=False))
+            same = {"weights": step, "gradients": step, "shapes": 2, "backwards": 1}
+            events.append(event("step", step=step, optimizer=0, rate=[0.1], **same))
+            step += 1
+        events.append(event("pass_end", number=number, cut=False, batches=len(samples), trains=True, rest=[]))
+    return Rank(rank, world, events)
+
+
+@pytest.mark.parametrize(
+    ("seen", "word"),
+    [
+        (event("clip"), "clipping"),
+        (event("scheduler"), "learning rates"),
+        (event("wrote", path="/tmp/model.pt"), "model.pt"),
+        (event("collective", name="all_reduce", before=[0.5], gradient=False), "train.py:9"),
+        (event("collective", name="all_reduce", before=[0.5], gradient=True), None),
+        (event("collective", name="broadcast", before=[1.0], gradient=False), None),
+    ],
+)
+def test_only_what_a_training_has_is_named_as_not_compared(seen: dict[str, Any], word: str | None) -> None:
+    ranks = [trained(rank, 2, [[1, 2]]) for rank in (0, 1)]
+    assert not_checked(ranks[0], ranks) == []
+    ranks[0].events.append(seen)
+    assert [word in text for text in not_checked(ranks[0], ranks) if word] == [True] * bool(word)
+    assert "workers" in not_checked(ranks[0], [trained(0, 1, [[1]], workers=2)])[0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kinds"),
+    [
+        (["loss 0.25", "loss 0.75"], ["wrong-loss-print"]),
+        (["Rank 0, loss 0.25", "Rank 1, loss 0.75"], []),
+        (["[0] loss 0.25", "[1] loss 0.75"], []),
+    ],
+)
+def test_a_loss_with_the_name_of_its_rank_is_no_wrong_print(texts: list[str], kinds: list[str]) -> None:
+    verdict = Verdict()
+    ranks = [
+        Rank(rank, 2, [event("backward", value=value), event("print", text=texts[rank])])
+        for rank, value in enumerate((0.25, 0.75))
+    ]
+    judge_prints(ranks, verdict)
+    assert [finding.kind for finding in verdict.findings] == kinds
