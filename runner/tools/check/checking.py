@@ -10,7 +10,7 @@ from shutil import rmtree
 from runner.tools.check.finding import Verdict
 from runner.tools.check.judge_evaluation import judge_evaluation, judge_prints
 from runner.tools.check.judge_samples import judge_samples
-from runner.tools.check.judge_weights import judge_gradients, judge_randomness, judge_rate, judge_weights
+from runner.tools.check.judge_weights import FEW_ELEMENTS, judge_gradients, judge_randomness, judge_rate, judge_weights
 from runner.tools.check.observation import Rank, read
 from runner.tools.check.processes import Job, run_side_by_side
 
@@ -96,9 +96,10 @@ def not_checked(alone: Rank, ranks: list[Rank]) -> list[str]:
         found.append(f"files: {', '.join(names)}")
     if any(own.workers for own in first.trainings):
         found.append("random numbers of loader workers")
+    small = [event for event in first.of("collective") if 0 < event["elements"] <= FEW_ELEMENTS and event["place"]]
     gradients = [event["place"] for event in first.of("collective") if event["gradient"]]  # known of the first steps
-    reduced = (event for event in first.of("collective") if event["before"] and event["place"] not in gradients)
-    figure = next((event for event in reduced if "broadcast" not in event["name"] and event["place"]), None)
+    joined = (event for event in small if "broadcast" not in event["name"] and event["place"] not in gradients)
+    figure = next(joined, None)
     if figure:
         file, line, _ = figure["place"][0]
         found.append(f"figures that are joined over ranks ({file}:{line})")

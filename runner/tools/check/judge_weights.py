@@ -14,7 +14,7 @@ _HALF = 3e-2
 _SHARE = 5e-4
 """Difference of the shares of two ranks that is none."""
 _RATE_STEPS = 4
-_FEW_ELEMENTS = 8
+FEW_ELEMENTS = 8
 """What has no more may be a count or a loss."""
 _NOTHING = "nothing reduces them"
 _ORDERS = 30
@@ -115,7 +115,7 @@ def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
 def _reductions(events: list[Event]) -> list[Event]:
     """Return the collectives on what may be gradients, and no count or loss."""
     found_ = [event for event in events if event["kind"] == "collective" and "broadcast" not in event["name"]]
-    return [event for event in found_ if event["gradient"] or event["elements"] > _FEW_ELEMENTS]
+    return [event for event in found_ if event["gradient"] or event["elements"] > FEW_ELEMENTS]
 
 
 def _in_function(place: Place, other: Place) -> Place:
@@ -124,7 +124,7 @@ def _in_function(place: Place, other: Place) -> Place:
     return next(([frame] for frame in place if frame[2] in functions), place)
 
 
-def judge_gradients(
+def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
     ranks: list[Rank], alone: Rank, replay: Rank | None, order: Rank | None, failure: str, root: Path, verdict: Verdict
 ) -> None:
     """Compare the gradients that the ranks used with those of one process that has all their batches."""

@@ -1,6 +1,5 @@
 """What a verdict does not speak of, and what is noted of it, from the events of ranks."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from runner.tools.check.checking import not_checked
 from runner.tools.check.finding import Verdict
 from runner.tools.check.judge_evaluation import judge_prints
-from runner.tools.check.judge_samples import judge_samples
 from runner.tools.check.observation import Rank
 
 PLACE = [["train.py", 9, "main"]]
@@ -22,7 +20,7 @@ def trained(rank: int, world: int, epochs: list[list[Any]], **told: Any) -> Rank
     """A rank that makes a step for each sample."""
     events, step = [], 0
     known = {"key": "train.py:5", "loader": PLACE, "sampler": "", "sampler_place": [], "size": 8, "base": 0}
-    known |= {"shuffles": False, "workers": 0, **told}
+    known |= {"shuffles": False, "workers": 0, "batches": 4, **told}
     for number, samples in enumerate(epochs):
         events.append(event("pass", number=number, step=step, **known))
         for sample in samples:
@@ -41,9 +39,9 @@ def trained(rank: int, world: int, epochs: list[list[Any]], **told: Any) -> Rank
         (event("clip"), "clipping"),
         (event("scheduler"), "learning rates"),
         (event("wrote", path="/tmp/model.pt"), "model.pt"),
-        (event("collective", name="all_reduce", before=[0.5], gradient=False), "train.py:9"),
-        (event("collective", name="all_reduce", before=[0.5], gradient=True), None),
-        (event("collective", name="broadcast", before=[1.0], gradient=False), None),
+        (event("collective", name="all_reduce", elements=1, gradient=False), "train.py:9"),
+        (event("collective", name="all_reduce", elements=1, gradient=True), None),
+        (event("collective", name="broadcast", elements=1, gradient=False), None),
     ],
 )
 def test_only_what_a_training_has_is_named_as_not_compared(seen: dict[str, Any], word: str | None) -> None:

@@ -58,7 +58,7 @@ def test_the_rest_of_a_division_is_to_be_counted_once(
         evaluations += [an_evaluation(REST, [102], reduces=is_reduced[1])] * has_rest
         ranks.append(a_rank(rank, evaluations=evaluations))
     verdict = Verdict()
-    judge_evaluation(a_rank(0, evaluations=[an_evaluation(TEST, range(103), reduces=False)]), ranks, verdict)
+    judge_evaluation(a_rank(0, evaluations=[an_evaluation(TEST, range(103), reduces=False)]), ranks, Path(), verdict)
     assert [found.kind for found in verdict.findings] == kinds
 
 
