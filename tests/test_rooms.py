@@ -17,7 +17,7 @@ from runner.definitions.plan import make_plan
 from tests.support.projects import ROOT, Project, complete
 
 LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5, "cli": 6}
-TOOLS = ("audit", "check", "doctor", "init", "pages", "predict", "proof")
+TOOLS = ("audit", "check", "doctor", "init", "pages", "proof")
 LEVELS |= {f"tools.{name}": 7 for name in TOOLS}
 """A room imports from rooms of a lower level only: `report` and `targets` do not know each other, nor do two tools."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
@@ -176,7 +176,7 @@ def named_options(tree: ast.Module) -> set[str]:
 
 
 def test_what_compares_records_names_no_option_of_a_target() -> None:
-    rooms = ("report", "tools.pages", "tools.predict")
+    rooms = ("report", "tools.pages")
     modules = {name: tree for name, tree in sources("runner").items() if room(name) in rooms}
     assert any("launch.options" in ast.unparse(tree) for tree in modules.values())
     assert not {name: found for name, tree in modules.items() if (found := named_options(tree))}

@@ -22,7 +22,6 @@ from trainkit.errors import Refusal
 from trainkit.flops import Work
 from trainkit.run import Run
 from trainkit.sharding import Batch
-from trainkit.step_profile import report_step
 from trainkit.time_use import InputTime, TimeUse
 
 Step = Callable[[Any], Tensor]
@@ -171,8 +170,6 @@ class Report:
             for number, batch in enumerate(islice(self.first_batches(batches), self.args.warmup_steps)):
                 with nullcontext() if number else self.work.counted(self.units_of(batch)):
                     (step if number or counted is None else counted)(batch)
-            if batch is not None:
-                report_step(self.run, model, step, batch)
             self.run.require_equal_parameters(model)
             if batch is not None and measure is not None:
                 changed = measure(lambda: self.batch_to_measure(batches))

@@ -26,7 +26,6 @@ from trainkit.parent import end_with_launcher
 from trainkit.run import make_repeatable
 from trainkit.script_facts import choose_device, name_of_program, plain_args
 from trainkit.session import Session, opened
-from trainkit.step_profile import watch_optimizer
 from trainkit.time_use import TimeUse
 
 COUNTS = ("global_batch_size", "train_samples", "eval_samples")
@@ -330,8 +329,4 @@ def running(
     if repeatable:
         make_repeatable(run.device, torch.get_num_threads())
     with opened(run, plain_args(args)):
-        stop_watching = watch_optimizer(run.log) if run.world_size == 1 else lambda: None
-        try:
-            yield run
-        finally:
-            stop_watching()
+        yield run

@@ -2,8 +2,7 @@
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.collectives.network
 
-One rank of each node takes part. With one node alone its ranks are measured, and the events say so. Then all ranks
-together: sums of each size, and how much processes that compute slow each other down. `runner predict` reads it.
+One rank of each node takes part. With one node alone its ranks are measured, and the events say so.
 """
 
 import math
@@ -18,7 +17,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from experiments.collectives.load import measure_all_reduce, measure_neighbours
 from trainkit import distributed
 from trainkit.arguments import add_backend, at_least, program_parser
 from trainkit.distributed import SENT
@@ -47,7 +45,7 @@ def main() -> None:
 
 def measure(run: Run, args: Namespace) -> None:
     """Measure each pair, in both directions, while the other ranks wait; then sum up."""
-    ranks_of_nodes, node_of, between = ends(run)
+    node_of, between = ends(run)
     memory = distributed.device_of_messages()
     small = torch.zeros(SMALL_BYTES, dtype=torch.uint8, device=memory)
     large = torch.zeros(args.message_bytes, dtype=torch.uint8, device=memory).fill_(1)
@@ -74,20 +72,18 @@ def measure(run: Run, args: Namespace) -> None:
                 f" latency {1e6 * row['latency_seconds']:.1f} us, p99 {1e6 * row['latency_p99_seconds']:.1f} us,"
                 f" {row['bytes_per_second'] / 1e9:.3f} GB/s\n"
             )
-    with run.phase("together"):
-        together = measure_all_reduce(run, args.message_bytes) | measure_neighbours(run, ranks_of_nodes)
     if run.first:  # of the worst pair
         worst = {key: (min if key == "bytes_per_second" else max)(row[key] for row in rows) for key in rows[0]}
-        run.log.point("tracked_stats", {**worst, **together})
+        run.log.point("tracked_stats", worst)
 
 
-def ends(run: Run) -> tuple[dict[int, int], dict[int, int], str]:
-    """Return all ranks and those that take part, each with its node, and what it is that lies between them."""
+def ends(run: Run) -> tuple[dict[int, int], str]:
+    """Return the ranks that take part, each with its node, and what it is that lies between them."""
     places = distributed.gathered([run.place.node_rank, run.place.local_rank])
     nodes = {rank: node for rank, (node, _) in enumerate(places)}
     if len(set(nodes.values())) == 1:
-        return nodes, nodes, "ranks of one node"
-    return nodes, {rank: node for rank, (node, local_rank) in enumerate(places) if local_rank == 0}, "nodes"
+        return nodes, "ranks of one node"
+    return {rank: node for rank, (node, local_rank) in enumerate(places) if local_rank == 0}, "nodes"
 
 
 def round_trips(run: Run, source: int, target: int, small: Tensor, count: int) -> list[float]:

@@ -21,7 +21,6 @@ MAIN = {
 }
 FURTHER = {
     "compare": ("cli.compare", "Say whether B is faster or slower than A."),
-    "predict": ("tools.predict.predict_command", "Say what more processes would bring, before paying for them."),
     "audit": ("tools.audit.audit_command", "Recompute the tables of others."),
     "verify": ("tools.proof.verify_command", "Say how far a record can be believed."),
     "bundle": ("tools.proof.bundle_command", "Make one archive of the records that others can check."),

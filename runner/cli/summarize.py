@@ -11,7 +11,7 @@ from runner.cli.lines import say, show_document
 from runner.core.capabilities import capability
 from runner.core.errors import RequestError
 from runner.report.rows import Block
-from runner.report.table import Table, to_table
+from runner.report.table import to_table
 
 
 def summarize(
@@ -28,7 +28,7 @@ def summarize(
 
     Time, speed-up and efficiency with their intervals, accuracy, what may be claimed, and the published figures.
     """
-    from runner.report.formats import FOR_SCRIPTS, FORMS, document
+    from runner.report.formats import FORMS, document
     from runner.report.reading import read_results
     from runner.report.summarize import compared
 
@@ -36,22 +36,19 @@ def summarize(
     form = format_ or ("table" if sys.stdout.isatty() else "markdown")
     if form not in FORMS:
         raise RequestError(f"--format {form}: there is {', '.join(FORMS)}")
-    predicted: list[Table] = []
     if results.is_file():
         blocks, notes = _of_kit(results, experiment)
     else:
         contents = read_results(results)
         blocks, notes = compared(results, contents, experiment)
-        if form not in FOR_SCRIPTS and (predictions := capability("predictions")):
-            predicted = predictions.tables_if_known(results, contents.runs, experiment)
     for note in notes:
         say(f"note: {note}")
     if form != "table":
-        show_document(document(form, blocks, predicted))
+        show_document(document(form, blocks))
         return
     from runner.cli.terminal import print_table
 
-    for table in (*map(to_table, blocks), *predicted):
+    for table in map(to_table, blocks):
         print_table(table)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 CAPABILITIES = {
     "archive": "tools.proof.kit",
     "page": "tools.pages.files",
-    "predictions": "tools.predict.summary",
     "readers": "tools.init.readers",
     "script": "tools.init.unsaved",
 }

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from runner.report.columns import FIELDS, plain
@@ -13,7 +13,6 @@ from runner.report.table import Table, to_table
 
 FORMS = ("table", "markdown", "csv", "latex", "json")
 """What `runner summarize` shows; the table is drawn on the terminal and no document."""
-FOR_SCRIPTS = ("csv", "json")
 
 
 def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
@@ -21,8 +20,8 @@ def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
     return [plain(row) for block in blocks for row in block.rows]
 
 
-def document(form: str, blocks: list[Block], further: Iterable[Table] = ()) -> str:
-    """Write blocks in a form; behind them further tables, if it is one for people."""
+def document(form: str, blocks: list[Block]) -> str:
+    """Write blocks in a form."""
     if form == "json":
         return "[\n" + ",\n".join(map(json, to_rows(blocks))) + "\n]\n"
     if form == "csv":
@@ -31,7 +30,7 @@ def document(form: str, blocks: list[Block], further: Iterable[Table] = ()) -> s
         writer.writeheader()
         writer.writerows({key: csv_cell(value) for key, value in row.items()} for row in to_rows(blocks))
         return text.getvalue()
-    tables = [*map(to_table, blocks), *further]
+    tables = map(to_table, blocks)
     if form == "markdown":
         return "\n".join(map(_markdown, tables))
     return "% These tables need \\usepackage{booktabs}.\n" + "\n".join(map(_latex, tables))

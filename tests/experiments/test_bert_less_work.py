@@ -85,6 +85,4 @@ def test_a_program_has_the_same_losses_with_less_work(launch_bert: Launch) -> No
     plain, both = (launch_bert("bert.single", None, *SHORT, *more) for more in ((), BOTH))
     for expected, got in zip(good(plain).losses, good(both).losses, strict=True):
         assert float.fromhex(got) == pytest.approx(float.fromhex(expected), rel=1e-6)
-    moved = [ended.first("step_profile")["value"]["gradient_bytes"] for ended in (plain, both)]
-    assert moved[1] <= moved[0]
     assert both.first("step_flops")["value"] < plain.first("step_flops")["value"]

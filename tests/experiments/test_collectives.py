@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.collectives.load import sizes
 from experiments.collectives.measure import require_sense, sizes_between
 from experiments.collectives.network import quantiles
 from experiments.collectives.operations import OPERATIONS
@@ -135,7 +134,7 @@ def test_what_is_not_measured_is_one_line(
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * (world or 1)
 
 
-def test_the_network_is_measured_both_ways_between_all_pairs_and_with_all_ranks_at_once(plain: Launch) -> None:
+def test_the_network_is_measured_both_ways_between_all_pairs(plain: Launch) -> None:
     ended = good(plain("collectives.network", 3, *PING))
     rows = {event["value"]: event["metadata"] for event in ended.all("network")}
     assert set(rows) == {f"{a} -> {b}" for a in range(3) for b in range(3) if a != b}
@@ -146,17 +145,6 @@ def test_the_network_is_measured_both_ways_between_all_pairs_and_with_all_ranks_
     stats = ended.first("tracked_stats")["value"]
     assert stats["round_trip_seconds"] == max(row["round_trip_seconds"] for row in rows.values())
     assert stats["bytes_per_second"] == min(row["bytes_per_second"] for row in rows.values())
-    assert [event["value"] for event in ended.all("all_reduce")] == sizes(65536) == [4096, 32768, 65536]
-    for size in sizes(65536):
-        assert stats[f"all_reduce_{size}_seconds"] > 0
-        assert stats[f"all_reduce_{size}_processor_seconds"] >= 0
-    assert stats["half_all_reduce_65536_seconds"] > 0
-    assert stats["node_slowdown"] == 1.0  # there is one node
-    assert stats["compute_slowdown"] > 0.1
-    assert stats["memory_slowdown"] > 0.1
-    assert stats["waiting_share"] >= 0
-    assert stats["memory_bytes_per_second"] > 1e8
-    assert stats["cast_bytes_per_second"] > 1e6
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=300))

@@ -105,18 +105,6 @@ def test_the_seed_decides(train: Launch) -> None:
     assert single.losses != other.losses
 
 
-def test_one_process_reports_what_its_step_is_made_of(train: Launch) -> None:
-    told = train("mnist.ddp", None, *ODD).first("step_profile")["value"]
-    assert 0 < told["forward_share"] < told["forward_share"] + told["backward_share"] <= 1
-    assert told["samples"] == 479
-    assert told["half_samples"] == 239
-    assert told["ddp"] is True
-    assert sum(size for size, _, _ in told["buckets"]) == told["gradient_bytes"]
-    several = train("mnist.ddp", 2, *ODD)
-    assert not several.all("step_profile")
-    assert several.first("traffic")["metadata"]["all_reduce_bytes"] == told["gradient_bytes"]
-
-
 def test_the_clock_of_training_holds_no_tests_and_no_loading_and_two_accuracies_are_told(train: Launch) -> None:
     ended = train("mnist.single", None, *ALIKE)
     stats = ended.first("tracked_stats")["value"]

@@ -14,7 +14,6 @@ from runner.report.run_summary import RunSummary
 from runner.report.summarize import summarize
 from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge
 from runner.report.verdicts import to_notes
-from runner.tools.predict.starts import Reader
 from runner.tools.proof.reproduce import of_cell
 from tests.support.records import Make
 
@@ -63,14 +62,13 @@ def test_runs_that_somebody_gave_one_id_are_repeats_if_they_began_at_other_times
     assert (len(found.rows[0].runs), found.rows[0].copies) == (3, ())
 
 
-def test_predictions_and_repetitions_know_each_run_once(results: Path, make: Make) -> None:
+def test_repetitions_know_each_run_once(results: Path, make: Make) -> None:
     run = make.run(results, 10.0)
     make.run(results, 11.0)
     copied(results)
     runs = read_results(results).runs
     assert len(runs) == 4
     assert len(of_cell(RunFolder(run.path).read(), runs)) == 2
-    assert len(Reader(results, runs)._runs) == 2
 
 
 def sides(tmp_path: Path, make: Make, *, copy_to: str) -> tuple[list[RunSummary], list[RunSummary]]:

@@ -214,23 +214,3 @@ def test_the_package_is_imported_without_torch_and_without_any_framework() -> No
     assert done.stdout.splitlines() == ["[]", "True False"]
     with pytest.raises(ImportError, match="cannot import name 'walking'"):
         exec("from trainkit import walking")  # noqa: S102
-
-
-def test_a_script_alone_reports_its_gradients_once(script: Script) -> None:
-    text = """
-        import torch
-        from trainkit import running
-        net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2))
-        with running() as run:
-            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-            with run.epoch(1) as epoch:
-                for _ in range(2):
-                    net(torch.ones(3, 8)).sum().backward()
-                    optimizer.step()
-                    epoch.add(3)
-        optimizer.step()
-    """
-    [told] = good(script(text)).all("step_profile")
-    assert told["value"]["gradient_bytes"] == 4 * (8 * 4 + 4 + 4 * 2 + 2)
-    assert told["value"]["matrices"] == [[4, 8, 1], [2, 4, 1]]
-    assert not good(script(text, 2)).all("step_profile")

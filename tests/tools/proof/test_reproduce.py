@@ -11,9 +11,8 @@ from runner.report.run_summary import summary_of
 from runner.tools.proof.comparison import compare, explain
 from runner.tools.proof.level import Check
 from runner.tools.proof.reproduce import options_again
-from tests.support.predictions import lines
 from tests.support.projects import OK, Project
-from tests.support.records import Make
+from tests.support.records import Make, event_lines
 from tests.tools.proof.conftest import committed, ran, refused, verdict_of
 
 COUNTS = """
@@ -85,7 +84,13 @@ def test_a_run_that_followed_the_clock_is_made_again_with_what_it_chose(project:
 
 def test_a_command_repeats_a_run_whose_choices_are_too_long_to_write_down(make: Make, tmp_path: Path) -> None:
     choices = "/".join(f"{step}:{step},1" for step in range(1, 100))
-    said = lines(0, [("repeat_with", {"balance": choices}, {})])
+    start = {"host": "here", "device_name": "Toy CPU", "torch": "2.3.1", "threads": 1, "machine": "m"}
+    events = [
+        ("run_start", None, start),
+        ("repeat_with", {"balance": choices}, {}),
+        ("run_stop", None, {"status": "success"}),
+    ]
+    said = event_lines(0, events)
     run = make.run(tmp_path, args={"balance": "measured"}, stdout={0: said})
     assert summary_of(run.read()).repeat_with == "runner reproduce"
 
