@@ -17,7 +17,7 @@ from runner.definitions.plan import make_plan
 from tests.support.projects import ROOT, Project, complete
 
 LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5, "cli": 6}
-TOOLS = ("audit", "check", "doctor", "init", "pages", "proof")
+TOOLS = ("check", "doctor", "init", "pages", "proof")
 LEVELS |= {f"tools.{name}": 7 for name in TOOLS}
 """A room imports from rooms of a lower level only: `report` and `targets` do not know each other, nor do two tools."""
 TRAINS = {"torch", "torchvision", "transformers", "numpy", "experiments"}
@@ -25,7 +25,6 @@ ONLY_IN = {
     "rich": "runner.cli.terminal",
     "typer": "runner.cli",
     "docker": "runner.targets.compose",
-    "markdown_it": "runner.tools.audit.markdown",
     "kubernetes": "runner.targets.kubernetes",
     "matplotlib": "runner.tools.pages",
     "jinja2": "runner.tools.pages",

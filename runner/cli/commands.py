@@ -21,7 +21,6 @@ MAIN = {
 }
 FURTHER = {
     "compare": ("cli.compare", "Say whether B is faster or slower than A."),
-    "audit": ("tools.audit.audit_command", "Recompute the tables of others."),
     "verify": ("tools.proof.verify_command", "Say how far a record can be believed."),
     "bundle": ("tools.proof.bundle_command", "Make one archive of the records that others can check."),
     "reproduce": ("tools.proof.reproduce_command", "Run a record again from what it says, and compare."),

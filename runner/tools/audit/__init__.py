@@ -1,1 +1,0 @@
-"""Other people's tables, recomputed: which of their printed numbers follow from the others."""
