@@ -39,7 +39,8 @@ _STACKS = "/memfd:kit-stacks "
 _SIGNAL = signal.SIGRTMIN + 9
 _STATES = {1: "connected", 2: "connecting", 10: "listening"}
 _FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
-_OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "<")
+OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "/hooks/sitecustomize.py", "<")
+"""Parts of the paths of what a program calls, but has not written."""
 _WAITS = ("join", "_wait_for_tstate_lock", "_shutdown", "result", "as_completed")
 """Functions of threading and concurrent.futures in which a thread waits for another one."""
 _HERE = ("127.0.0.1", "localhost")
@@ -327,7 +328,7 @@ def _joins(frames: list[list[Any]]) -> bool:
 
 
 def _is_own(frame: list[Any]) -> bool:
-    return not any(part in frame[0] for part in _OF_LIBRARIES)
+    return not any(part in frame[0] for part in OF_LIBRARIES)
 
 
 def _astray(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:

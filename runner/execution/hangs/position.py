@@ -9,7 +9,7 @@ from runner.core.layout import Layout
 from runner.core.network import is_loopback
 from runner.core.text import listed, one_line
 from runner.records.folder import RunFolder
-from runner.targets.look import main_thread
+from runner.targets.look import OF_LIBRARIES, main_thread
 from runner.targets.node_view import NodeView
 
 Frame = tuple[str, int, str]
@@ -23,8 +23,6 @@ _OF_GPU = ("/torch/cuda/__init__.py", "/torch/cuda/streams.py", "/torch/accelera
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list")
 _JOINS = ("join", "_wait_for_tstate_lock", "_shutdown")
 _JOINING = ("init_process_group", "new_group", "_new_process_group_helper", "rendezvous", "_store_based_barrier")
-_OF_LIBRARIES = ("/torch/", "/trainkit/", "/lib/python", "-packages/", "<")
-"""Parts of the paths of what a program calls, but has not written."""
 _BACKWARD = ("_engine_run_backward", "backward")
 _STORE = "_create_c10d_store"
 _LONGEST = 100
@@ -184,7 +182,7 @@ def _where(stack: tuple[Frame, ...]) -> str:
     """Name the innermost line of the program itself, by the last two parts of its path."""
     if not stack:
         return ""
-    own = [frame for frame in stack if not any(part in frame[0] for part in _OF_LIBRARIES)]
+    own = [frame for frame in stack if not any(part in frame[0] for part in OF_LIBRARIES)]
     file, line, function = (own or list(stack))[0]
     inside = f" in {function}" if function != "<module>" else ""
     return f"{'/'.join(PurePosixPath(file).parts[-2:]).lstrip('/')}:{line}{inside}"
