@@ -4,7 +4,7 @@ By hand:  python -m bench efficiency, or PYTHONPATH=. python -m bench.efficiency
 
 Two processes live through the whole measurement, and take turns of a few steps of 512 samples each: one of them alone,
 as a DDP of one process, while the other sleeps; both at once, each for itself; both with what DDP exchanges, gradients
-copied into its buckets, lying in them, or going through memory that both see. So the times of a round are neighbours.
+copied into its buckets or lying in them. So the times of a round are neighbours.
 The goal is an efficiency of 0.9; it cannot be above that of two processes that exchange nothing.
 
 Other work on the machine takes one of the cores now and then, and then both processes wait. So beside the median of
@@ -32,15 +32,13 @@ from torch.nn.parallel import DistributedDataParallel
 from experiments.mnist import data
 from experiments.mnist.arguments import DATA, mnist_parser
 from experiments.mnist.training import build_model, build_optimizer
-from trainkit.communication.gradients import OneMachine
 from trainkit.errors import Refusal
 from trainkit.run import Run, make_repeatable
 
 BATCH, STEPS, GOAL = 512, 4, 0.9
 ALONE, BESIDE = "one alone", "two, nothing exchanged"
 EXCHANGING = {"two, gradients copied": False, "two, gradients in the buckets": True}
-"""The last is what the programs do, and then what they do with `--communication shared-memory`."""
-SHARED = "two, through shared memory"
+"""The last is what the programs do."""
 
 
 def main(words: Sequence[str] = ()) -> None:
@@ -100,7 +98,7 @@ def prepared(args: Namespace, run: Run) -> dict[str, Callable[[], None]]:
     turns = {name: trained(apart) for name in (ALONE, BESIDE)}
     for name, view in EXCHANGING.items():
         turns[name] = trained(partial(DistributedDataParallel, gradient_as_bucket_view=view))
-    return {**turns, SHARED: trained(lambda bare: OneMachine(run, bare).model)}
+    return turns
 
 
 def load(args: Namespace, run: Run) -> data.Samples:

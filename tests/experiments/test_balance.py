@@ -125,7 +125,7 @@ def test_with_unequal_shares_gradients_are_the_mean_over_all_samples(train: Laun
 
 @pytest.mark.slow
 def test_steps_without_averages_are_measured_without_leaving_a_trace(train: Launch) -> None:
-    words = ("--epochs", "1", "--batch-size", "101", "--model", "lenet-relu", *chosen("diloco"))
+    words = ("--epochs", "1", "--batch-size", "101", "--model", "lenet-relu", *chosen("local-sgd"))
     ended = train("mnist.ddp", 2, *words, "--balance", "measured")
     [event] = ended.all("repeat_with")
     trained_alike(ended, train("mnist.ddp", 2, *words, "--balance", event["value"]["balance"]))
