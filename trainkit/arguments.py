@@ -80,8 +80,8 @@ def add_communication(parser: ArgumentParser) -> None:
         "--balance",
         default="off",
         metavar="off|measured|SHARES",
-        help="each process's share of a batch. off: equal; measured: as fast as it is, measured in the warm-up and"
-        " followed slowly; or fixed shares by rank, for example 2,1, and from a step on others: 2,1/97:3,2",
+        help="each process's share of a batch. off: equal; measured: as fast as it is, measured once, in the"
+        " warm-up; or fixed shares by rank, for example 2,1",
     )
 
 
