@@ -3,10 +3,7 @@
 import argparse
 from importlib import import_module
 
-PARTS = (
-    *("startup", "parsing", "summary", "load", "marks", "collectives", "bert", "efficiency", "overhead"),
-    *("first-step", "compose", "ssh", "slurm", "nodes"),
-)
+PARTS = ("startup", "parsing", "summary", "load", "marks")
 
 
 def main() -> None:
@@ -17,7 +14,7 @@ def main() -> None:
     for name in names:
         if name not in PARTS:
             parser.error(f"no part '{name}'; there are {', '.join(PARTS)}")
-        import_module(f"bench.{name.replace('-', '_')}").main()
+        import_module(f"bench.{name}").main()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from bench.timing import in_turn, interval
+from bench.timing import in_turn
 from experiments.mnist.model import MODELS
 from trainkit import distributed
 from trainkit.ddp_time import find_ddp
@@ -52,10 +52,10 @@ def main() -> None:
     step = min(_seconds(usual) for _ in range(10)) / 10 * 1e6
     epoch = statistics.median(_seconds(partial(_epoch, use)) for _ in range(100)) * 1e3
     torch.distributed.destroy_process_group()
-    cost, share = interval(added), interval([100 * cost_of_marks / step for cost_of_marks in added])
+    cost = statistics.median(added)
     print(
-        f"marks: they add {cost.text(' us', 1)} CPU time to a step, {share.text('%')} of one of {step / 1e3:.1f} ms"
-        f" (goal: at most {GOAL:g}%), and {epoch:.2f} ms to an epoch; {PAIRS} ABBA pairs of {STEPS} steps"
+        f"marks: they add {cost:+.1f} us CPU time to a step, {100 * cost / step:+.2f}% of one of {step / 1e3:.1f} ms"
+        f" (goal: at most {GOAL:g}%), and {epoch:.2f} ms to an epoch; median of {PAIRS} ABBA pairs of {STEPS} steps"
     )
 
 

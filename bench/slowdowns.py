@@ -1,6 +1,6 @@
 """How often `runner explain` names what was injected into a run, and nobody in a clean one.
 
-    python -m bench.slowdowns [--loader N] [--quota N] [--link N] [--clean N] [--keep FOLDER]
+    python -m bench.slowdowns [--only KIND] [--times N] [--keep FOLDER]
 
 Each run has two processes. `loader`: 30 ms of sleep before each batch of rank 1. `quota`: half a core for node 1, by
 its control group. `link`: 50 Mbit/s for what leaves node 1, by `tc tbf` in a network namespace. The last two need root.
@@ -62,20 +62,19 @@ def _report(kind: str, *, right: bool) -> None:
 def main() -> int:
     """Make so many runs of each kind, and print how often the right rank and cause were named."""
     parser = argparse.ArgumentParser(prog="bench.slowdowns", description=__doc__)
-    for kind in SERIES:
-        parser.add_argument(f"--{kind}", type=int, default=0, metavar="N")
+    parser.add_argument("--only", choices=SERIES, metavar="KIND", help=", ".join(SERIES))
+    parser.add_argument("--times", type=int, help="runs of each kind")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep here the runs that were misread")
-    options = vars(parser.parse_args())
-    keep = options.pop("keep")
-    wanted = {kind: count for kind, count in options.items() if count > 0} or SERIES
+    args = parser.parse_args()
     all_right = True
-    for kind, count in wanted.items():
+    for kind in [args.only] if args.only else SERIES:
+        count = args.times or SERIES[kind]
         if why := why_not(kind):
             print(f"slowdowns: {kind}: not tried: {why}", flush=True)
             continue
         began = time.monotonic()
         with ThreadPoolExecutor(AT_ONCE.get(kind, 1)) as pool:
-            instead = Counter(seen for seen in pool.map(partial(try_once, kind, keep), range(count)) if seen)
+            instead = Counter(seen for seen in pool.map(partial(try_once, kind, args.keep), range(count)) if seen)
         wrong = sum(instead.values())
         seconds = time.monotonic() - began
         print(f"slowdowns: {kind}: right in {count - wrong} of {count} ({seconds:.0f} s)", flush=True)

@@ -30,14 +30,10 @@ def main() -> None:
             results = Path(folder, "results")
             write_records(results, count)
             typers, ours, memory = zip(*(_pair(results) for _ in range(PAIRS)), strict=True)
-            words = ["report", str(results), "-o", str(results.with_name("report.html"))]
-            page = cost([sys.executable, "-m", "runner", *words])
         print(
             f"summary: {count:,} records in times of import typer: {in_typers(median(ours), median(typers))}, "
             f"{max(memory):.0f} MB (goal: {seconds} CPU s, {megabytes} MB), medians of {PAIRS} pairs"
         )
-        took = f"{page.wall_seconds:.1f} s, {page.cpu_seconds:.1f} CPU s"
-        print(f"report: a page of {count:,} records: {took}")
 
 
 def _pair(results: Path) -> tuple[Cost, Cost, float]:

@@ -58,13 +58,11 @@ def add_communication(parser: ArgumentParser) -> None:
     """
     parser.add_argument(
         "--communication",
-        choices=["ddp", "shared-memory", "bf16", "fp16", "powersgd", "local-sgd", "diloco"],
+        choices=["ddp", "bf16", "fp16", "local-sgd"],
         default="ddp",
-        help="what the processes exchange. ddp: the gradients, at every step, as they are; shared-memory: the same,"
-        " through the memory of the machine on which all of them run; bf16, fp16: gradients rounded to 16 bits before"
-        " they are added up; powersgd: approximations of a low rank, what they lack is added at the next step;"
-        " local-sgd: no gradients, every process takes steps of its own and the models are averaged now and then;"
-        " diloco: as local-sgd, and what the average has moved is the gradient of an outer SGD with momentum",
+        help="what the processes exchange. ddp: the gradients, at every step, as they are; bf16, fp16: gradients"
+        " rounded to 16 bits before they are added up; local-sgd: no gradients, every process takes steps of its own"
+        " and the models are averaged now and then",
     )
     parser.add_argument(
         "--accumulate",
@@ -74,26 +72,16 @@ def add_communication(parser: ArgumentParser) -> None:
         " is so many times --batch-size",
     )
     parser.add_argument(
-        "--powersgd-rank",
-        type=at_least(1),
-        help="of powersgd: rank of the approximations, 2 if not given; a gradient that it would not make smaller is"
-        " exchanged as it is",
-    )
-    parser.add_argument(
         "--sync-every",
         type=at_least(1),
-        help="of local-sgd and diloco: steps between two averages, 32 if not given; the end of an epoch averages too",
-    )
-    parser.add_argument("--outer-lr", type=float, help="of diloco: learning rate of the outer SGD, 0.7 if not given")
-    parser.add_argument(
-        "--outer-momentum", type=float, help="of diloco: Nesterov momentum of the outer SGD, 0.9 if not given"
+        help="of local-sgd: steps between two averages, 32 if not given; the end of an epoch averages too",
     )
     parser.add_argument(
         "--balance",
         default="off",
         metavar="off|measured|SHARES",
-        help="each process's share of a batch. off: equal; measured: as fast as it is, measured in the warm-up and"
-        " followed slowly; or fixed shares by rank, for example 2,1, and from a step on others: 2,1/97:3,2",
+        help="each process's share of a batch. off: equal; measured: as fast as it is, measured once, in the"
+        " warm-up; or fixed shares by rank, for example 2,1",
     )
 
 

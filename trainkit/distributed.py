@@ -174,13 +174,6 @@ def require_equal(what: str, sha256: str) -> None:
         raise RuntimeError(f"{what} of rank {ranks} are not those of rank 0")
 
 
-def agree(sha256: str) -> bool:
-    """Return whether all ranks have the same SHA-256, by its first 48 bits."""
-    number = float(int(sha256[:12], 16))  # a float64 holds it exactly
-    most, least = largest([number, -number])
-    return most == -least
-
-
 def share_buffers(model: nn.Module) -> None:
     """Give all ranks rank 0's buffers (BatchNorm's running statistics), as DDP does.
 

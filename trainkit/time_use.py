@@ -39,8 +39,6 @@ class TimeUse:
         self._clock: _HostClock | _DeviceClock = _DeviceClock(device) if device.type == "cuda" else _HostClock()
         self._kind: str | None = None
         self._quota = quota_throttling() or (lambda: 0.0)
-        self._busy_before = self._cpu_before = 0.0
-        self._cpu_seconds = 0.0
         self._sums: dict[str, float] = {}
         self._reset()
 
@@ -90,18 +88,6 @@ class TimeUse:
             self._cpu_seconds += time.process_time()
             self._throttled += self._quota()
 
-    def spent(self) -> tuple[float, float]:
-        """Return for how long this rank was busy in all epochs so far, and its CPU time in them, in seconds.
-
-        Busy is what it did not wait for other ranks or exchange with them. A GPU is waited for.
-        """
-        if self._kind is not None:
-            self._clock.mark(self._kind, False, self._add)  # what runs is spent too: the CPU time has it
-            self._clock.read_all(self._add)
-        running = time.process_time() if self._kind is not None else 0.0
-        busy = sum(self._sums[kind] for kind in _BUSY)
-        return self._busy_before + busy, self._cpu_before + self._cpu_seconds + running
-
     def result(self, train_seconds: float) -> dict[str, float]:
         """Return the seconds of each kind; called by all ranks, because they compare how long each was busy.
 
@@ -131,8 +117,6 @@ class TimeUse:
         return {name: round(seconds, 6) for name, seconds in parts.items()}
 
     def _reset(self) -> None:
-        self._busy_before += sum(self._sums.get(kind, 0.0) for kind in _BUSY)
-        self._cpu_before += self._cpu_seconds
         self._sums = dict.fromkeys((DATA, COMPUTE, EXCHANGE, OTHER, LEFT_OUT), 0.0)
         self._busy, self._waits = array("d"), array("d")
         self._own = self._waited = 0.0

@@ -73,12 +73,10 @@ def train(run: Run, args: Namespace) -> None:
         with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch))
-                balance.stepped(batch.samples)
             exchange.synchronise()
         report.evaluate(model, epoch)
     report.finish(model)
     exchange.report()
-    balance.finish()
     if args.communication == "ddp":
         report_ddp(run, model, next(batches.epoch(1)).images)
 

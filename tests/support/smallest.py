@@ -29,7 +29,7 @@ IMAGES = {
     "quickstart": Smallest("1x1,1x2", _DIGITS),
     "mnist": Smallest("1x1,2+3", _DIGITS),
     "mnist-backends": Smallest("1x1,1x2", _DIGITS),
-    "mnist-communication": Smallest("1x1,1x2", _DIGITS, ("communication=ddp,powersgd",)),
+    "mnist-communication": Smallest("1x1,1x2", _DIGITS, ("communication=ddp,bf16",)),
     "mnist-balance": Smallest("1x1,2x1", _DIGITS),
     "mnist-cpu": Smallest("1x1,1x2", _DIGITS),
     "mnist-strategies": Smallest("1x1,1x2", _DIGITS),
@@ -46,7 +46,7 @@ OTHERS = {
 """Experiments that need no data."""
 BERT = {
     "bert": Smallest("1x2", _BERT),
-    "bert-slow-link": Smallest("2x1", _BERT, ("communication=powersgd",)),
+    "bert-slow-link": Smallest("2x1", _BERT, ("communication=local-sgd",)),
     "bert-leak": Smallest("1x2", ("epochs=1",)),
 }
 """Experiments that need the sentences and the model of tests/experiments/tiny_bert.py."""

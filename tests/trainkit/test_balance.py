@@ -81,10 +81,9 @@ def test_a_rank_too_fast_for_the_clock_leaves_the_others_a_share() -> None:
 
 
 def test_shares_are_read_as_written() -> None:
-    assert parse("off", 3) == parse("measured", 3) == {}
-    assert parse("2,1", 2) == {1: (2, 1)}
-    assert parse("1.5,0.25", 2) == {1: (6, 1)}
-    assert parse("1333,667/97:1290,710/200:1,1", 2) == {1: (1333, 667), 97: (1290, 710), 200: (1, 1)}
+    assert parse("off", 3) is parse("measured", 3) is None
+    assert parse("2,1", 2) == (2, 1)
+    assert parse("1.5,0.25", 2) == (6, 1)
 
 
 REFUSALS = {
@@ -96,11 +95,7 @@ REFUSALS = {
     "": "nothing is no share",
     "2,²": "² is no share",
     "fast": "fast is no share",
-    "3:2,1": "write off, measured, shares (2,1)",
-    "2,1/x:3,1": "write off, measured, shares (2,1)",
-    "2,1/5:3,1/5:1,1": "step 5 does not come after step 5",
-    "2,1/1:3,1": "step 1 does not come after step 1",
-    "2,1/9:3,1,1": "3 shares for 2 processes",
+    "2,1/9:3,1": "1/9:3 is no share",
     "2," + 10**6 * "9": "is no share",
     "2,\x1b[31m": "is no share",
 }

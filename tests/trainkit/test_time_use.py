@@ -156,20 +156,6 @@ def test_stretches_of_one_process_are_those_of_its_marks(monkeypatch: pytest.Mon
     assert [found[part] for part in PARTS] == pytest.approx([1.0, 20.0, 300.0, 0.0, 0.5], abs=ROUNDED)
 
 
-def test_what_is_going_on_counts_as_busy_as_its_processor_time_does() -> None:
-    time_use = TimeUse(torch.device("cpu"))
-    began = time.monotonic()
-    time_use.open()
-    time_use.begin(COMPUTE)
-    until = time.thread_time() + 0.05  # the process has further threads
-    while time.thread_time() < until:
-        pass
-    busy, processor = time_use.spent()
-    assert processor >= 0.05
-    assert busy >= 0.05
-    assert time_use.spent()[0] <= time.monotonic() - began  # nothing counts twice
-
-
 def test_a_copy_of_a_watched_model_and_a_file_of_it_have_hooks_that_do_nothing() -> None:
     called: list[object] = []
     model = nn.Linear(2, 2)

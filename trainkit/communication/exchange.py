@@ -25,8 +25,6 @@ class Traffic:
     exchanges: float = 0
     """How many operations that were."""
     steps: int = 0
-    aligned: int = 0
-    """How often the ranks' parameters had drifted apart by rounding and were made equal."""
 
     def reduced(self, count: float) -> None:
         """Count bytes that are added up over the ranks."""
@@ -105,8 +103,7 @@ class Exchange:
         if self._run.first:
             traffic = self.traffic
             mean = {name: round(count, 1) for name, count in traffic.per_step(self._run.world_size).items()}
-            counts: dict[str, Any] = {**mean, "steps": traffic.steps, "aligned": traffic.aligned}
-            self._run.log.point("communication", self.name, **counts)
+            self._run.log.point("communication", self.name, **mean, steps=traffic.steps)
             stats = {"communicated_bytes": mean["sent_bytes"], "bytes_moved_per_step": mean["moved_bytes"]}
             self._run.log.point("tracked_stats", stats)
 
@@ -124,5 +121,5 @@ def require_type(run: Run, dtype: torch.dtype, wanted_by: str) -> None:
         name = str(dtype).removeprefix("torch.")
         raise Refusal(
             f"--communication {wanted_by}: the {run.backend} backend of torch {torch.__version__} cannot add up {name}"
-            f" ({one_line(error)[:200]}): choose ddp, or powersgd"
+            f" ({one_line(error)[:200]}): choose ddp"
         ) from None

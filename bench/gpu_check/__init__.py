@@ -1,1 +1,0 @@
-"""The programs at real sizes on the GPUs of this machine: `make gpu-check`."""

@@ -1,1 +1,0 @@
-"""What changes the numbers of a training, and by how much: the table of docs/references.md."""
