@@ -15,9 +15,6 @@ def report(
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
     experiment: Annotated[Optional[str], typer.Option(help="Only this experiment.")] = None,
-    evidence: Annotated[
-        bool, typer.Option("--evidence", help="One page for a proposal for computing time, with LaTeX beside it.")
-    ] = False,
     plots: Annotated[
         Optional[Path], typer.Option(metavar="FOLDER", help="Also write each plot here, as PNG and SVG.")
     ] = None,
@@ -29,12 +26,12 @@ def report(
     """
     import gc
 
-    from runner.tools.pages.files import write_evidence, write_report
+    from runner.tools.pages.files import write_report
     from runner.tools.pages.style import require_plots
 
     gc.disable()  # as for `summarize`
-    if evidence or plots:
-        require_plots("runner report --evidence" if evidence else "runner report --plots")
+    if plots:
+        require_plots("runner report --plots")
     folders = results or [Path("results")]
     for archive in folders:
         if archive.is_file():
@@ -44,6 +41,5 @@ def report(
         for folder in written.absolute().parents:
             if (folder / "run.json").exists():  # nothing is added to a run that has ended
                 raise RequestError(f"{written}: it lies in the folder of a run, {folder}: name another place")
-    write = write_evidence if evidence else write_report
-    for line in write(folders, output, experiment=experiment, plots=plots):
+    for line in write_report(folders, output, experiment=experiment, plots=plots):
         say(line)
