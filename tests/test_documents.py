@@ -143,7 +143,7 @@ def test_every_command_of_the_runner_in_a_document_exists_with_its_options() -> 
     found = [(name, words) for name, line in MENTIONED if (words := words_of(line, "runner"))]
     assert len(found) > 30
     for name, words in found:
-        of_group = words[0] in ("image", "export") and len(words) > 1 and not words[1].startswith("-")
+        of_group = words[0] == "image" and len(words) > 1 and not words[1].startswith("-")
         command = " ".join(["runner", *words[: 2 if of_group else 1]])
         own = words[: words.index("--")] if "--" in words else words  # what follows is for a script
         options = {word.partition("=")[0] for word in own if word[:2] == "--" and " " not in word}

@@ -140,10 +140,10 @@ def _check(uri: str) -> None:
         return
     path = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or not path.name:
-        msg = f"--to {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
+        msg = f"--output {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
         raise RequestError(msg)
     if not path.parent.is_dir():
-        raise RequestError(f"--to {without_credentials(uri)}: there is no folder {one_line(path.parent)}")
+        raise RequestError(f"--output {without_credentials(uri)}: there is no folder {one_line(path.parent)}")
     require_outputs([path])
     try:
         with path.open("rb") as file:
@@ -151,9 +151,9 @@ def _check(uri: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise RequestError(f"--to {without_credentials(uri)}: {error.strerror}") from None
+        raise RequestError(f"--output {without_credentials(uri)}: {error.strerror}") from None
     if begin not in (b"", _MAGIC):
-        raise RequestError(f"--to {without_credentials(uri)}: {one_line(path)} is no SQLite file")
+        raise RequestError(f"--output {without_credentials(uri)}: {one_line(path)} is no SQLite file")
 
 
 def _import() -> None:
