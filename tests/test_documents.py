@@ -16,7 +16,6 @@ import pytest
 from runner.definitions import experiment as definition
 from runner.definitions.published import figures
 from runner.tools.pages.files import page_of
-from runner.tools.proof.kit import opened
 from tests.support.fork_server import command as command_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -268,8 +267,7 @@ def test_the_report_of_the_readme_is_one_small_file_that_says_what_the_pictures_
     assert not re.findall(r"(?<![\w.])/(?:home|root|tmp|work)/", text), "no path of the machine that made it"
     assert "<script" not in text
     captions = {html.unescape(caption) for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text)}
-    with opened(ROOT / EVIDENCE) as kit:
-        made_now = page_of(kit.results, "Results")
+    made_now = page_of([ROOT / EVIDENCE]).html
     assert captions == {html.unescape(caption) for caption in re.findall(r"<figcaption>(.*?)</figcaption>", made_now)}
     pictures = re.findall(r"(?m)^!\[(.+)\]\(docs/report/([\w-]+\.svg)\)$", TEXTS["README.md"])
     assert len(pictures) == 2

@@ -14,7 +14,7 @@ PAGE, MLFLOW = "report.html", "mlflow"
 
 def report(
     results: Annotated[
-        Optional[list[Path]], typer.Argument(metavar="RESULTS...", help="One or several folders of records.")
+        Optional[list[Path]], typer.Argument(metavar="RESULTS|KIT...", help="Folders of records, or archives of them.")
     ] = None,
     output: Annotated[
         str,
@@ -43,10 +43,6 @@ def report(
         return
     if plots:
         require_plots("runner report --plots")
-    for archive in folders:
-        if archive.is_file():
-            msg = f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
-            raise RequestError(msg)
     for written in (Path(output), *([plots / "plot"] if plots else [])):
         for folder in written.absolute().parents:
             if (folder / "run.json").exists():  # nothing is added to a run that has ended

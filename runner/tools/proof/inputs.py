@@ -91,7 +91,7 @@ class Inputs:
         if diff is None and launch.code.get("diff_sha256"):
             return Check(name, False, f"not those of this checkout, and the changes to commit {short} are lost")
         at, why = hash_at(self._sources, launch.code, launch.program, diff)
-        lacking = self._sources.lacks(commit)
+        lacking = self._sources.lacks(launch.code)
         lacks = f"; the commit does not hold {listed(lacking)}" if lacking else ""
         if at == wanted:
             return Check(name, True, f"those of commit {short}{'' if diff is None else ' and the kept changes'}{lacks}")
@@ -113,7 +113,8 @@ class Inputs:
         commit, short = str(launch.code.get("commit")), str(wanted)[:12]
         other = Check(name, False, f"it is another one than {short}, here and at the commit")
         same = Check(name, True, short)
-        return self._once(f"lock {wanted} {commit}", lambda: same if wanted in self._sources.locks(commit) else other)
+        locks = self._once(f"lock {commit} {launch.code.get('diff_sha256')}", lambda: self._sources.locks(launch.code))
+        return same if wanted in locks else other
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()

@@ -16,13 +16,13 @@ from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.records import manifest
+from runner.records.altered import altered
 from runner.records.decode import read_launch, read_record
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD, run_folders
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
 from runner.records.schema import Record
-from runner.tools.proof.altered import altered
 from runner.tools.proof.level import Check
 from trainkit.files import is_folder
 

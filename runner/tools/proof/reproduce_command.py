@@ -79,13 +79,13 @@ def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[lis
         yield [(path, require_whole(path, anyway=anyway))], Sources(project_root()), path.absolute().parent
         return
     with opened(path, Sources(project_root_or_here())) as kit:
-        if kit.faults and not anyway:
-            raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
-        found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]
+        if (faults := kit.archive.faults) and not anyway:
+            raise RunError(f"{path}: no level: {faults[0]}; nothing is run from it; --anyway runs it all the same")
+        found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.archive.results, [])]
         chosen = _one_of_each_cell(found) if only is None else [folder for folder in found if only in folder[0].name]
         if not chosen:
             raise RequestError(f"{path}: " + (f"no run '{only}' in it" if only else "no run in it was completed"))
-        yield chosen, kit, kit.results
+        yield chosen, kit, kit.archive.results
 
 
 def _one_of_each_cell(found: list[tuple[Path, Record]]) -> list[tuple[Path, Record]]:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from runner.definitions.definition import hash_resolved
-from runner.tools.proof.kit import Kit
 from tests.support.projects import Project, make_project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
@@ -39,16 +38,6 @@ def test_a_project_in_a_folder_of_a_repository_is_verified_and_made_again_from_i
         assert " and the kept changes" in ended.stdout
         ran(project, "reproduce", where)
     ran(project, "verify", "reproduced")
-
-
-@pytest.mark.parametrize("prefix", ["/etc", "../../etc", "a/../../etc", "a\0b"])
-def test_a_prefix_from_a_stranger_leads_nowhere_else(tmp_path: Path, prefix: str) -> None:
-    commit = "a" * 40
-    (tmp_path / "kit" / "project" / commit).mkdir(parents=True)
-    kit = Kit(tmp_path / "kit.tar", tmp_path / "kit", None)
-    made, why = kit.check_out({"commit": commit, "prefix": prefix}, tmp_path / "scratch" / "deep" / "er", None)
-    assert (made, why) == (None, "lies in a folder that leads elsewhere")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kit"]
 
 
 @pytest.mark.slow
