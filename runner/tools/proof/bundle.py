@@ -1,6 +1,7 @@
 """Results -> one archive for a reviewer: records, code, tables, what describes them, and a list of what is left out."""
 
 import os
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
@@ -20,15 +21,7 @@ from runner.records.schema import Record
 from runner.tools.proof.archive import pack
 from runner.tools.proof.integrity import check_whole, runs_at
 from runner.tools.proof.kit import PROJECT, tree_name
-from runner.tools.proof.masking import (
-    ASSIGNING,
-    WHAT,
-    Mask,
-    is_artifact,
-    is_printed,
-    mask_json,
-)
-from runner.tools.proof.sources import DIFF, SUBMODULE, Sources, kept_changes
+from runner.tools.proof.sources import SUBMODULE, Sources, kept_changes
 from trainkit import files
 
 README = "README.md"
@@ -36,7 +29,9 @@ LARGEST_SOURCE = 50_000_000
 """Bytes of a file of the project; a larger one is data, and is left out."""
 LARGEST_MASKED = 200_000_000
 """Bytes of a file that is masked in memory; a larger one is left out."""
-_RECORDS = ("run.json", "launch.json", "outcome.json", "-exit.json")
+_ARTIFACT = re.compile(r"(attempts/\d+/)?artifacts/")
+_ASSIGNING = (".yaml", ".yml", ".json", ".toml", ".env", ".ini", ".cfg", ".diff")
+"""Ends of files in which a word behind a secret's name is its value, and no code."""
 
 
 class Bundle:
@@ -66,7 +61,7 @@ class Bundle:
         _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
-        """Copy every run that has ended, masked."""
+        """Copy every run that has ended."""
         found: list[tuple[Path, Record]] = []
         for path in runs_at(self.results, self.left_out):
             record, faults, _ = check_whole(path)
@@ -80,30 +75,27 @@ class Bundle:
                 found.append((path, record))
         if not found:
             raise RequestError(f"{one_line(self.results)}: no run in it has ended")
-        is_here = any(self.sources.has(program) for program in {record.launch.program for _, record in found})
-        folders = {self.results.resolve(): "/results", **({self.sources.root: "/project"} if is_here else {})}
-        mask = Mask([record for _, record in found], folders)
         for path, record in found:
             name = f"{RESULTS}/{record.launch.experiment}/{record.launch.id}"
             if name in self.records or Path(name).parts != (RESULTS, record.launch.experiment, record.launch.id):
                 self.left_out.append(f"{one_line(path)}: its name is that of another run, or none")
             else:
-                self._copy_run(path, name, mask)
+                self._copy_run(path, name)
                 self.records[name] = RunFolder(self.folder / name).read()
 
-    def _copy_run(self, path: Path, name: str, mask: Mask) -> None:
-        """Copy a run with what is private masked; its manifest follows, and says so."""
+    def _copy_run(self, path: Path, name: str) -> None:
+        """Copy a run with its secrets masked; its manifest follows, and says so."""
         target = self.folder / name
         regular, other = manifest.listing(path)
         changed, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:
-            if is_artifact(file):
+            if _ARTIFACT.match(file):
                 gone.append(f"{file}: an artifact may hold anything")
             elif (path / file).stat().st_size > LARGEST_MASKED:
                 gone.append(f"{file}: it has more than {LARGEST_MASKED:,} bytes")
             else:
                 data = files.read_file(path / file, LARGEST_MASKED, below=path)
-                shown = without_secrets(_masked(file, data, mask))
+                shown = without_secrets(data)
                 changed += [file] if shown != data else []
                 _put(target / file, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
@@ -162,7 +154,7 @@ class Bundle:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
             data = source.read_bytes()
-            if (shown := without_secrets(data, named=source.suffix in ASSIGNING)) != data:
+            if (shown := without_secrets(data, named=source.suffix in _ASSIGNING)) != data:
                 target.write_bytes(shown)
                 why = "a secret in it is masked: change it, it is in the repository"
                 self.left_out.append(one_line(f"{name}/{file}: {why}"))
@@ -208,15 +200,6 @@ def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], N
         say(f"left out: {words}")
 
 
-def _masked(name: str, data: bytes, mask: Mask) -> bytes:
-    """Mask a file of a run by what it is; uncommitted changes have to stay as they are."""
-    if name.endswith(DIFF):
-        return data
-    if is_printed(name):
-        return mask.printed(data)
-    return mask_json(data, mask) if name.endswith(_RECORDS) else mask.apply(data)
-
-
 def _put(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -234,9 +217,7 @@ def _readme(records: dict[str, Record], trees: list[str], left_out: list[str]) -
         "    runner report kit.tar       # a page with plots",
         "    runner reproduce kit.tar    # one run of each cell again, compared bit for bit; it runs the code in here",
         "",
-        f"Masked, always by the same words: {WHAT}.",
-        "Not masked: what programs printed otherwise, addresses of networks, uncommitted changes (code.diff), and the",
-        f"files of `{PROJECT}/`, which are as they were committed.",
+        "Masked: secrets. Not masked: hosts, users, folders, addresses, and whatever else programs printed.",
         "",
         "Left out:",
         "",

@@ -54,9 +54,6 @@ class Inputs:
         checks = [definition, changes, self._programs(launch, diff)]
         if launch.masked:
             checks.append(Check("secrets", None, f"masked in {one_line(listed(launch.masked), 200)}"))
-        if launch.masked_places:
-            words = f"{one_line(listed(launch.masked_places), 200)}: runner bundle has masked a folder in it"
-            checks.append(Check("args", None, words))
         return [*checks, self._lock(launch), self._architecture(launch), self._image(record)]
 
     def _changes(self, launch: Launch, folder: Path) -> tuple[Check, bytes | None]:

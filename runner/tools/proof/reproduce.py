@@ -16,7 +16,7 @@ from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.definitions.plan import Plan
-from runner.definitions.rerun import require_values, run_of
+from runner.definitions.rerun import run_of
 from runner.execution import started
 from runner.execution.observer import Observer
 from runner.execution.recover import words_of
@@ -96,7 +96,6 @@ def reproduce(
     if name in BY_HAND:
         msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
         raise RequestError(msg)
-    require_values(record.launch)
     words = wish.words or options_again(path, record.launch, name)
     diff = _diff(path, record, anyway=wish.anyway)
     checks = Inputs(sources).check_without_data(record, path)

@@ -17,7 +17,6 @@ from runner.core.errors import RequestError, RunError
 from runner.records.archive import opened, unpack
 from runner.tools.proof.archive import pack
 from runner.tools.proof.bundle import Bundle, write_bundle
-from runner.tools.proof.masking import Mask
 from tests.support.projects import Project
 from tests.support.records import Make
 from tests.support.repository import git
@@ -60,34 +59,6 @@ def test_it_holds_what_a_reviewer_needs(bundled: Project) -> None:
     for ending in ("run.json", "raw/node0-rank1.stdout", "request/launch.json", "request/request.json", "SHA256SUMS"):
         assert any(name.startswith("kit/results/tiny/") and name.endswith(ending) for name in names), ending
     assert not any(name.endswith("/link") for name in names)
-
-
-def test_nothing_private_is_in_it_and_what_stands_for_it_is_said(bundled: Project) -> None:
-    with tarfile.open(bundled.root / "kit.tar") as tar:
-        texts = {file.name: tar.extractfile(file).read() for file in tar}  # type: ignore[union-attr]
-    everything = b"\n".join(text for name, text in texts.items() if "/project/" not in name)
-    for form in (
-        str(bundled.root),
-        json.dumps(str(bundled.root))[1:-1],
-        json.dumps(str(bundled.root), ensure_ascii=False)[1:-1],
-    ):
-        assert form.encode() not in everything
-    records = [json.loads(text) for name, text in texts.items() if name.endswith("/run.json")]
-    hosts = {record["launch"][part][key] for record in records for part, key in (("host", "name"), ("runner", "host"))}
-    hosts |= {rank["facts"]["host"] for record in records for rank in record["ranks"]}
-    assert hosts == {"host-1", "host-2"}  # the machine's, and the one that the program invents
-    assert b"Masked, always by the same words: home directories" in texts["kit/README.md"]
-
-
-def test_homes_and_hosts_are_masked_as_whole_words(make: Make, tmp_path: Path) -> None:
-    record = make.run(tmp_path).read()
-    record.launch.host["name"] = "gpu"
-    mask = Mask([record], {Path("/srv/work"): "/project"})
-    text = b'"/srv/work/data" /srv/workshop /home/alice/x /Users/Bob/y on gpu: gpu0 gpu-1 gpus, my.gpu (gpu)'
-    assert mask.apply(text) == (
-        b'"/project/data" /srv/workshop /home/user/x /home/user/y on host-1: gpu0 gpu-1 gpus, my.gpu (host-1)'
-    )
-    assert mask.apply(mask.apply(text)) == mask.apply(text)
 
 
 def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_path: Path) -> None:

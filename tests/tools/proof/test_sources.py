@@ -122,3 +122,11 @@ def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: 
     assert any("the record names no commit to run again" in why for verdict in verdicts for why in verdict["stopped"])
     assert "/tmp/" not in ended.stdout  # a name, not a place to write
     assert str(project.root.parent) not in ended.stdout
+
+
+def test_nothing_is_run_from_a_definition_that_is_not_the_one_its_hash_names(project: Project) -> None:
+    committed(project)
+    run = one_run(project)
+    change_launch(project, run, lambda launch: launch["definition"].update(summary="Another"))
+    why = "level 0: definition: the one in the record is not the one that its hash names; nothing is run"
+    refused(project, why, "reproduce", run)
