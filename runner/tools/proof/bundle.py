@@ -65,12 +65,11 @@ class Bundle:
         found: list[tuple[Path, Record]] = []
         for path in runs_at(self.results, self.left_out):
             record, faults, _ = check_whole(path)
-            old = bool(faults) and faults[0].startswith("no manifest: made before")
-            if record is None or (faults and not old and record.status != "running"):
+            if record is not None and record.status == "running":
+                self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
+            elif record is None or faults:
                 msg = f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
                 raise RunError(msg)
-            if record.status == "running":
-                self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
             else:
                 found.append((path, record))
         if not found:
@@ -99,8 +98,6 @@ class Bundle:
                 changed += [file] if shown != data else []
                 _put(target / file, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
-        if not files.is_file(path / manifest.NAME):
-            return
         text = files.read_file(path / manifest.NAME, manifest.LARGEST, below=path)
         if changed or gone:
             said = manifest.read(text).said

@@ -107,11 +107,10 @@ class Inputs:
             return Check(name, None, "the project had none")
         if not self._sources.has(launch.program):
             return Check(name, False, "there is no project here")
-        commit, short = str(launch.code.get("commit")), str(wanted)[:12]
-        other = Check(name, False, f"it is another one than {short}, here and at the commit")
-        same = Check(name, True, short)
-        locks = self._once(f"lock {commit} {launch.code.get('diff_sha256')}", lambda: self._sources.locks(launch.code))
-        return same if wanted in locks else other
+        key, short = f"lock {launch.code.get('commit')} {launch.code.get('diff_sha256')}", str(wanted)[:12]
+        if wanted in self._once(key, lambda: self._sources.locks(launch.code)):
+            return Check(name, True, short)
+        return Check(name, False, f"it is another one than {short}, here and at the commit")
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()
