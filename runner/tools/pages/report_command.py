@@ -1,5 +1,6 @@
 """`runner report`."""
 
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Optional
@@ -51,8 +52,9 @@ def report(
         say(line)
 
 
-def _to_mlflow(folders: list[Path], to: str, uri: str, experiment: str | None, plots: Path | None) -> None:
+def _to_mlflow(sources: list[Path], to: str, uri: str, experiment: str | None, plots: Path | None) -> None:
     """Write every run to MLflow: parameters, figures, and curves over epochs; again adds only what is new."""
+    from runner.records.archive import opened
     from runner.tools.pages.export import mlflow_store
     from runner.tools.pages.export.runs import exported_runs
 
@@ -60,8 +62,10 @@ def _to_mlflow(folders: list[Path], to: str, uri: str, experiment: str | None, p
         msg = f"--to {to}: it takes `{MLFLOW}`, with the store as -o http://HOST:PORT or sqlite:///FILE, and no --plots"
         raise RequestError(msg)
     notes: list[str] = []
-    runs = chain.from_iterable(exported_runs(folder, experiment, notes) for folder in folders)
-    counts = mlflow_store.export(runs, uri, say)
+    with ExitStack() as stack:
+        folders = (stack.enter_context(opened(path)).results if path.is_file() else path for path in sources)
+        runs = chain.from_iterable(exported_runs(folder, experiment, notes) for folder in folders)
+        counts = mlflow_store.export(runs, uri, say)
     for note in notes:
         say(f"note: {note}")
     total = f"{sum(counts):,} runs are in {mlflow_store.without_credentials(uri)}"

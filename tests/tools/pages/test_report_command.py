@@ -33,3 +33,10 @@ def test_nothing_is_written_into_a_run_and_a_folder_that_is_not_there_is_one_lin
     done = finished.runner("report", "no-results")
     assert done.code == 2
     assert "there is no such folder" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--to", "elsewhere", "-o", "sqlite:///x.db"], ["--to", "mlflow"]])
+def test_runs_are_handed_to_mlflow_at_a_place_that_is_named(finished: Project, words: list[str]) -> None:
+    done = finished.runner("report", "results", *words)
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: --to ")

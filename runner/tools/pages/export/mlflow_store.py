@@ -16,7 +16,6 @@ from runner.tools.pages.export.runs import ExportedRun
 
 SQLITE = "sqlite:///"
 _SERVER = ("http://", "https://")
-_MAGIC = b"SQLite format 3\x00"
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
 _MOST_METRICS = 1_000
 _MOST_PARAMS = 100
@@ -145,15 +144,6 @@ def _check(uri: str) -> None:
     if not path.parent.is_dir():
         raise RequestError(f"--output {without_credentials(uri)}: there is no folder {one_line(path.parent)}")
     require_outputs([path])
-    try:
-        with path.open("rb") as file:
-            begin = file.read(len(_MAGIC))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise RequestError(f"--output {without_credentials(uri)}: {error.strerror}") from None
-    if begin not in (b"", _MAGIC):
-        raise RequestError(f"--output {without_credentials(uri)}: {one_line(path)} is no SQLite file")
 
 
 def _import() -> None:
