@@ -30,7 +30,7 @@ ONLY_IN = {
     "jinja2": "runner.tools.pages",
     "markupsafe": "runner.tools.pages",
     "regex": "runner.logs.pattern",
-    "mlflow": "runner.tools.pages.export.mlflow_store",
+    "mlflow": "runner.tools.pages.mlflow_store",
 }
 """Libraries that one module or room knows; a tool's commands, `*_command.py`, know typer too."""
 LISTING = """

@@ -55,8 +55,8 @@ def report(
 def _to_mlflow(sources: list[Path], to: str, uri: str, experiment: str | None, plots: Path | None) -> None:
     """Write every run to MLflow: parameters, figures, and curves over epochs; again adds only what is new."""
     from runner.records.archive import opened
-    from runner.tools.pages.export import mlflow_store
-    from runner.tools.pages.export.runs import exported_runs
+    from runner.tools.pages import mlflow_store
+    from runner.tools.pages.exported import exported_runs
 
     if to != MLFLOW or uri == PAGE or plots:
         msg = f"--to {to}: it takes `{MLFLOW}`, with the store as -o http://HOST:PORT or sqlite:///FILE, and no --plots"

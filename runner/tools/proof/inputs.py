@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from runner.core.errors import KitError, RequestError
-from runner.core.text import listed, one_line, shown
+from runner.core.text import listed, one_line
 from runner.definitions import program as programs
 from runner.definitions.data import environment
 from runner.definitions.definition import hash_resolved
@@ -145,7 +145,8 @@ class Inputs:
         answer = self._once(f"data {family} {words}", lambda: _ask(root, family, words))
         if isinstance(answer, Check):
             return [answer]
-        return [_compare(name, wanted[name], answer.get(name)) for name in sorted(wanted)]
+        unsaid = f"{INPUTS}.py does not say it"
+        return [_compare(name, wanted[name], answer.get(name), unsaid) for name in sorted(wanted)]
 
     def _once(self, key: str, look: Callable[[], _Found]) -> _Found:
         if key not in self._known:
@@ -165,15 +166,8 @@ def _unknown(code: dict[str, Any]) -> str | None:
 def compare_data(old: Record, new: Record) -> list[Check]:
     """Compare the data and the model that two runs say they have read."""
     wanted = _hashes_of_data(old)
-    return [_as_reported(name, wanted[name], new.facts.get(name)) for name in sorted(wanted)] or [_NO_DATA]
-
-
-def _as_reported(name: str, was: str, now: object) -> Check:
-    what = name.removesuffix(_HASH)
-    if not isinstance(now, str):
-        return Check(what, None, "the run that was made again does not say it")
-    words = shown(was, 16) if was == now else f"it is another: SHA-256 {shown(now, 16)}, before {shown(was, 16)}"
-    return Check(what, was == now, words)
+    unsaid = "the run that was made again does not say it"
+    return [_compare(name, wanted[name], new.facts.get(name), unsaid) for name in sorted(wanted)] or [_NO_DATA]
 
 
 def _hashes_of_data(record: Record) -> dict[str, str]:
@@ -181,10 +175,10 @@ def _hashes_of_data(record: Record) -> dict[str, str]:
     return {key: value for key, value in hashes if isinstance(value, str)}
 
 
-def _compare(name: str, wanted: object, found: object) -> Check:
+def _compare(name: str, wanted: str, found: object, unsaid: str) -> Check:
     what = name.removesuffix(_HASH)
     if found is None:
-        return Check(what, None, f"{INPUTS}.py does not say it")
+        return Check(what, None, unsaid)
     was, now = (one_line(str(value)[:12]) for value in (wanted, found))
     return Check(what, found == wanted, was if found == wanted else f"it is another: SHA-256 {now}, in the run {was}")
 

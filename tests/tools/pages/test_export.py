@@ -12,8 +12,8 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.core.ports import free_port
-from runner.tools.pages.export import mlflow_store
-from runner.tools.pages.export.runs import ExportedRun, exported_runs, safe_name
+from runner.tools.pages import mlflow_store
+from runner.tools.pages.exported import ExportedRun, exported_runs, safe_name
 from tests.report.hostile import FORGED, edited
 from tests.support.launches import until
 from tests.support.projects import complete

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from runner.core.errors import KitError, RequestError
 from runner.core.output import require_outputs
 from runner.core.text import one_line
-from runner.tools.pages.export.runs import ExportedRun
+from runner.tools.pages.exported import ExportedRun
 
 SQLITE = "sqlite:///"
 _SERVER = ("http://", "https://")
