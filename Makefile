@@ -108,7 +108,7 @@ wheel: $(VENV)/.runtime ## the kit for other repositories: dist/*.whl
 kubernetes: $(VENV)/.runtime ## install what the target kubernetes needs
 	@$(PYTHON) requirements/setup.py $(VENV) kubernetes
 
-report: $(VENV)/.runtime ## install what pictures and TensorBoard files need
+report: $(VENV)/.runtime ## install what pictures need
 	@$(PYTHON) requirements/setup.py $(VENV) report
 
 mlflow: $(VENV)/.runtime ## install what the export to MLflow needs

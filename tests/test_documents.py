@@ -16,7 +16,6 @@ import pytest
 from runner.definitions import experiment as definition
 from runner.definitions.published import figures
 from runner.tools.pages.files import page_of
-from runner.tools.proof.kit import opened
 from tests.support.fork_server import command as command_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -143,7 +142,7 @@ def test_every_command_of_the_runner_in_a_document_exists_with_its_options() -> 
     found = [(name, words) for name, line in MENTIONED if (words := words_of(line, "runner"))]
     assert len(found) > 30
     for name, words in found:
-        of_group = words[0] in ("image", "export") and len(words) > 1 and not words[1].startswith("-")
+        of_group = words[0] == "image" and len(words) > 1 and not words[1].startswith("-")
         command = " ".join(["runner", *words[: 2 if of_group else 1]])
         own = words[: words.index("--")] if "--" in words else words  # what follows is for a script
         options = {word.partition("=")[0] for word in own if word[:2] == "--" and " " not in word}
@@ -268,8 +267,7 @@ def test_the_report_of_the_readme_is_one_small_file_that_says_what_the_pictures_
     assert not re.findall(r"(?<![\w.])/(?:home|root|tmp|work)/", text), "no path of the machine that made it"
     assert "<script" not in text
     captions = {html.unescape(caption) for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text)}
-    with opened(ROOT / EVIDENCE) as kit:
-        made_now = page_of(kit.results, "Results")
+    made_now = page_of([ROOT / EVIDENCE]).html
     assert captions == {html.unescape(caption) for caption in re.findall(r"<figcaption>(.*?)</figcaption>", made_now)}
     pictures = re.findall(r"(?m)^!\[(.+)\]\(docs/report/([\w-]+\.svg)\)$", TEXTS["README.md"])
     assert len(pictures) == 2

@@ -30,8 +30,7 @@ ONLY_IN = {
     "jinja2": "runner.tools.pages",
     "markupsafe": "runner.tools.pages",
     "regex": "runner.logs.pattern",
-    "mlflow": "runner.tools.pages.export.mlflow_store",
-    "tensorboard": "runner.tools.pages.export.tensorboard_files",
+    "mlflow": "runner.tools.pages.mlflow_store",
 }
 """Libraries that one module or room knows; a tool's commands, `*_command.py`, know typer too."""
 LISTING = """
@@ -60,7 +59,6 @@ ELSEWHERE = {
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
     "runner.core.output": "the files that a person names, compose/, k8s/, slurm/, the Dockerfile and containers/",
     "runner.tools.pages.files": "the folder of plots that a person names",
-    "runner.tools.pages.export.tensorboard_files": "the folder that an export names",
     "runner.targets.compose": "the data folder, which containers are shown",
     "runner.targets.slurm.handle": "a file in memory, from which sbatch reads its script",
     "runner.targets.ssh": "on hosts: the kit's folder; here: the folder of ssh's sockets",
@@ -251,7 +249,7 @@ def test_help_loads_no_target_no_command_and_nothing_heavy(project: Project) -> 
     loaded = modules_of("--help", project=project)
     assert "typer" in loaded
     heavy = {"markdown_it", "docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
-    heavy |= {"mlflow", "tensorboard", "matplotlib", "jinja2"}
+    heavy |= {"mlflow", "matplotlib", "jinja2"}
     assert not loaded & (heavy | TRAINS)
     assert "runner.cli.commands" in loaded
     assert not loaded & {f"runner.{entry.partition(':')[0]}" for entry, _ in (MAIN | FURTHER).values()}

@@ -32,7 +32,6 @@ FURTHER = {
     "schema": ("cli.schema", "Print the JSON Schema of a definition, for editors."),
     "render": ("cli.render", "Render compose/, k8s/, slurm/ and the bases of the Dockerfile."),
     "image": ("cli.image:app", "The images that containers run."),
-    "export": ("tools.pages.export_command:app", "Hand the runs to other tools; again adds only what is new."),
 }
 """Each command's module below `runner`, with the name in it where that is another, and its summary."""
 

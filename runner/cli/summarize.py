@@ -8,7 +8,6 @@ from typing import Annotated, Optional
 import typer
 
 from runner.cli.lines import say, show_document
-from runner.core.capabilities import capability
 from runner.core.errors import RequestError
 from runner.report.rows import Block
 from runner.report.table import to_table
@@ -54,12 +53,10 @@ def summarize(
 
 def _of_kit(path: Path, experiment: str | None) -> tuple[list[Block], list[str]]:
     """Read the records of an archive; a note names each file of it that was altered."""
+    from runner.records.archive import opened
     from runner.report.summarize import summarize as read
 
-    archive = capability("archive")
-    if archive is None:
-        raise RequestError(f"{path}: a file, not a folder of records; this kit lacks the tool that opens archives")
-    with archive.opened(path) as kit:
+    with opened(path) as kit:
         blocks, notes = read(kit.results, experiment)
         altered = [f"{path}: not as it was packed: {fault}" for fault in kit.faults]
-        return blocks, altered + [note.replace(f"{kit.folder}/", "") for note in notes]
+        return blocks, altered + [kit.within(note) for note in notes]

@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from typing import Any
 
 CAPABILITIES = {
-    "archive": "tools.proof.kit",
-    "page": "tools.pages.files",
     "readers": "tools.init.readers",
     "script": "tools.init.unsaved",
 }

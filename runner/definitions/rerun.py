@@ -6,12 +6,11 @@ program's arguments; whatever is not the same now is refused by name.
 
 import re
 from pathlib import Path
-from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.secrets import refuse_args
-from runner.core.text import listed, one_line
+from runner.core.text import one_line
 from runner.definitions import experiment as definitions
 from runner.definitions.definition import hash_resolved
 from runner.definitions.plan import Cell, Run
@@ -26,10 +25,9 @@ def run_of(launch: Launch, root: Path) -> Run:
     """Make the run that a launch describes, of the project's own definition; RequestError names what has changed."""
     if not _NAME.fullmatch(launch.experiment):
         raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is no name")
-    require_values(launch)
     refuse_args(launch.args)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
-    if hash_resolved(_with_places(experiment.resolved(), launch.definition, launch)) != launch.definition_sha256:
+    if hash_resolved(experiment.resolved()) != launch.definition_sha256:
         now, then = experiment.resolved(), launch.definition
         names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
         changed = one_line(", ".join(names) or "what it means", 200)
@@ -48,20 +46,3 @@ def run_of(launch: Launch, root: Path) -> Run:
         raise RequestError(one_line(error)) from None
     cell = Cell(layout, program, launch.axes, launch.args)
     return Run(experiment, cell, launch.repeat, launch.repeats, launch.device)
-
-
-def require_values(launch: Launch) -> None:
-    """Raise RequestError if a folder was masked in args of a run, and say how it is run with them."""
-    if lost := [name for name in launch.masked_places if name.startswith("args.")]:
-        named = " ".join(f"--set {name.removeprefix('args.')}=..." for name in lost)
-        why = f"the record holds no value of {listed(lost)}: a folder, masked in the archive"
-        raise RequestError(one_line(f"{why}; runner run {launch.experiment} {named}", 300))
-
-
-def _with_places(now: Any, kept: Any, launch: Launch, path: str = "definition") -> Any:
-    """Put what a record keeps in place of each value in which a folder was masked."""
-    if path in launch.masked_places:
-        return kept
-    if not isinstance(now, dict) or not isinstance(kept, dict):
-        return now
-    return {key: _with_places(item, kept.get(key), launch, f"{path}.{key}") for key, item in now.items()}

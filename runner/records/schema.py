@@ -49,8 +49,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     text of others. `options` are the target's, as given, and `option_axes` the
     kinds of those that decide how long a run takes. Floats that JSON lacks are words in `axes`, `args` and
     `definition`. `attempts` are the earlier ones of a run that was started again. `masked` names what is kept with a
-    secret masked in it: `request/code.diff`, or nothing. `masked_places` names the args and the keys of the definition
-    in which an archive has masked a folder.
+    secret masked in it: `request/code.diff`, or nothing.
     """
 
     schema: int
@@ -83,7 +82,6 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     side: Side | None = None
     attempts: list[Attempt] = []
     masked: list[str] = []
-    masked_places: list[str] = []
 
     def __post_init__(self) -> None:
         """Spell the floats that JSON lacks, so that runs with different values stay apart."""

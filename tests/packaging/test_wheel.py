@@ -14,12 +14,12 @@ from packaging.requirements import Requirement
 from tests.support.installed import Installed
 from tests.support.projects import ROOT, Project
 
-LARGE = {"torch", "torchvision", "transformers", "matplotlib", "kubernetes", "mlflow", "tensorboard"}
+LARGE = {"torch", "torchvision", "transformers", "matplotlib", "kubernetes", "mlflow"}
 """What only some commands need, and what has gigabytes."""
 MOST_BYTES = 62_000_000
 ALONE = """
 import sys
-for name in ("torch", "transformers", "matplotlib", "kubernetes", "tensorboard"):
+for name in ("torch", "transformers", "matplotlib", "kubernetes"):
     sys.modules[name] = None
 from runner.cli import main
 main()

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.records.folder import RunFolder
 from runner.records.schema import Attempt
 from runner.report.formats import document
 from runner.report.notes import notes as notes_of
@@ -14,7 +13,6 @@ from runner.report.run_summary import RunSummary
 from runner.report.summarize import summarize
 from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge
 from runner.report.verdicts import to_notes
-from runner.tools.proof.reproduce import of_cell
 from tests.support.records import Make
 
 DETECT = 0.05
@@ -60,15 +58,6 @@ def test_runs_that_somebody_gave_one_id_are_repeats_if_they_began_at_other_times
         (results / "tiny").rename(results / f"{place} of three")
     (found,) = summarize(results)[0]
     assert (len(found.rows[0].runs), found.rows[0].copies) == (3, ())
-
-
-def test_repetitions_know_each_run_once(results: Path, make: Make) -> None:
-    run = make.run(results, 10.0)
-    make.run(results, 11.0)
-    copied(results)
-    runs = read_results(results).runs
-    assert len(runs) == 4
-    assert len(of_cell(RunFolder(run.path).read(), runs)) == 2
 
 
 def sides(tmp_path: Path, make: Make, *, copy_to: str) -> tuple[list[RunSummary], list[RunSummary]]:

@@ -17,7 +17,7 @@ from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
 from runner.report.summarize import summarize
-from runner.tools.pages.export.runs import exported_runs
+from runner.tools.pages.exported import exported_runs
 from tests.report.hostile import FORGED, HUGE, all_formats, by_hand, edited
 from tests.support.records import Make
 

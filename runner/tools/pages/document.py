@@ -1,7 +1,6 @@
 """Selection -> the page: sections are laid out one after the other, until it has as many bytes as it may have."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -45,14 +44,14 @@ class Page(NamedTuple):
 def make_page(selection: Selection, title: str) -> Page:
     """Lay out a page; the same results give the same bytes."""
     reader = DetailReader(HERE)
-    environment = environment_of_html()
+    environment = _environment()
     blocks = selection.blocks
-    order = sorted(range(len(blocks)), key=lambda place: (newest(blocks[place]), place), reverse=True)
+    order = sorted(range(len(blocks)), key=lambda place: (_newest(blocks[place]), place), reverse=True)
     made: dict[int, tuple[Section, str]] = {}
     left_out: list[Section] = []
     room, plots = MOST_BYTES - _RESERVED, MOST_PLOTS
     for turn, place in enumerate(order):  # the newest first, in case not all fit
-        subject = Subject(blocks[place], reader, plot_prefix(place, blocks[place].first.experiment))
+        subject = Subject(blocks[place], reader, _plot_prefix(place, blocks[place].first.experiment))
         for size in _SIZES:
             section = section_of(subject, place + 1, size)
             bare = _render(environment, section)
@@ -118,26 +117,21 @@ def _verdict(sections: list[Section]) -> str:
     return f"{speed_ups}, and {slow_downs}." if slower else f"{speed_ups}."
 
 
-def plot_prefix(place: int, experiment: str) -> str:
+def _plot_prefix(place: int, experiment: str) -> str:
     """Begin the file names of a block's plots: whatever the experiment is called, it stays in its folder."""
     word = "".join(letter if letter.isascii() and (letter.isalnum() or letter == "-") else "-" for letter in experiment)
     return f"{place + 1:02}-{word[:60]}"
 
 
-def environment_of_html() -> Environment:
+def _environment() -> Environment:
     """Return the templates of pages; each text is escaped for HTML, and made one printable line first."""
-    return environment_of_templates(lambda value: one_line(value) if isinstance(value, str) else value, autoescape=True)
-
-
-def environment_of_templates(write: Callable[[Any], Any], **settings: Any) -> Environment:
-    """Return the templates; every value but markup of our own is written by a function."""
-    return Environment(  # noqa: S701 - what escapes is among the settings, or `write` does
+    return Environment(
         loader=PackageLoader("runner.tools.pages"),
         undefined=StrictUndefined,
-        finalize=lambda value: value if isinstance(value, Markup) else write(value),
+        autoescape=True,
+        finalize=lambda value: one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
-        **settings,
     )
 
 
@@ -147,6 +141,6 @@ def _render(environment: Environment, section: Section) -> bytes:
     return template.render(section=section, plots=plots, seconds=page_seconds).encode()
 
 
-def newest(block: Block) -> str:
+def _newest(block: Block) -> str:
     """Return when the newest run of a block was started."""
     return max(run.started for row in block.rows for run in row.runs)

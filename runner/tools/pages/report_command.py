@@ -1,26 +1,31 @@
 """`runner report`."""
 
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import say
+from runner.cli.lines import say, show
 from runner.core.errors import RequestError
+
+PAGE, MLFLOW = "report.html", "mlflow"
 
 
 def report(
     results: Annotated[
-        Optional[list[Path]], typer.Argument(metavar="RESULTS...", help="One or several folders of records.")
+        Optional[list[Path]], typer.Argument(metavar="RESULTS|KIT...", help="Folders of records, or archives of them.")
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE", help="The page; of MLflow http://HOST:PORT or sqlite:///FILE."),
+    ] = PAGE,
     experiment: Annotated[Optional[str], typer.Option(help="Only this experiment.")] = None,
-    evidence: Annotated[
-        bool, typer.Option("--evidence", help="One page for a proposal for computing time, with LaTeX beside it.")
-    ] = False,
     plots: Annotated[
         Optional[Path], typer.Option(metavar="FOLDER", help="Also write each plot here, as PNG and SVG.")
     ] = None,
+    to: Annotated[Optional[str], typer.Option(metavar=MLFLOW, help="Write the runs to MLflow instead.")] = None,
 ) -> None:
     """Make one HTML file of the records, with plots.
 
@@ -29,21 +34,39 @@ def report(
     """
     import gc
 
-    from runner.tools.pages.files import write_evidence, write_report
+    from runner.tools.pages.files import write_report
     from runner.tools.pages.style import require_plots
 
     gc.disable()  # as for `summarize`
-    if evidence or plots:
-        require_plots("runner report --evidence" if evidence else "runner report --plots")
     folders = results or [Path("results")]
-    for archive in folders:
-        if archive.is_file():
-            msg = f"{archive}: no folder of records; an archive of runner bundle has its report.html in it"
-            raise RequestError(msg)
-    for written in (output, *([plots / "plot"] if plots else [])):
+    if to is not None:
+        _to_mlflow(folders, to, output, experiment, plots)
+        return
+    if plots:
+        require_plots("runner report --plots")
+    for written in (Path(output), *([plots / "plot"] if plots else [])):
         for folder in written.absolute().parents:
             if (folder / "run.json").exists():  # nothing is added to a run that has ended
                 raise RequestError(f"{written}: it lies in the folder of a run, {folder}: name another place")
-    write = write_evidence if evidence else write_report
-    for line in write(folders, output, experiment=experiment, plots=plots):
+    for line in write_report(folders, Path(output), experiment=experiment, plots=plots):
         say(line)
+
+
+def _to_mlflow(sources: list[Path], to: str, uri: str, experiment: str | None, plots: Path | None) -> None:
+    """Write every run to MLflow: parameters, figures, and curves over epochs; again adds only what is new."""
+    from runner.records.archive import opened
+    from runner.tools.pages import mlflow_store
+    from runner.tools.pages.exported import exported_runs
+
+    if to != MLFLOW or uri == PAGE or plots:
+        msg = f"--to {to}: it takes `{MLFLOW}`, with the store as -o http://HOST:PORT or sqlite:///FILE, and no --plots"
+        raise RequestError(msg)
+    notes: list[str] = []
+    with ExitStack() as stack:
+        folders = (stack.enter_context(opened(path)).results if path.is_file() else path for path in sources)
+        runs = chain.from_iterable(exported_runs(folder, experiment, notes) for folder in folders)
+        counts = mlflow_store.export(runs, uri, say)
+    for note in notes:
+        say(f"note: {note}")
+    total = f"{sum(counts):,} runs are in {mlflow_store.without_credentials(uri)}"
+    show(f"{total}: {counts.new:,} new, {counts.replaced:,} replaced, {counts.unchanged:,} unchanged")

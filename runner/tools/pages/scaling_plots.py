@@ -58,10 +58,10 @@ def speed_up(subject: Subject) -> Plot | Gap:
         caption = f"{caption} Here each speed-up is times the processes of its baseline, so that all have one ideal."
     if published and lines.bases != {1}:
         caption, published = f"{caption} The published speed-ups are over one process, and in the table.", []
-    return Plot(name, title, caption, draw_speed_up(lines, published))
+    return Plot(name, title, caption, _draw_speed_up(lines, published))
 
 
-def draw_speed_up(lines: Lines, published: list[tuple[int, float]]) -> Figure:
+def _draw_speed_up(lines: Lines, published: list[tuple[int, float]]) -> Figure:
     """Draw speed-ups over their baselines, the ideal ones, and published ones."""
     over = f"over {processes(min(lines.bases))}" if len(lines.bases) == 1 else "x baseline's processes"
     lines = on_one_scale(lines)

@@ -216,15 +216,6 @@ def as_png(plot: Plot) -> bytes:
     return data.getvalue()
 
 
-def as_pdf(plot: Plot) -> bytes:
-    """Return a plot as PDF, for LaTeX."""
-    data = io.BytesIO()
-    nothing = dict.fromkeys(("Creator", "Producer", "CreationDate"))
-    with drawing():
-        plot.figure.savefig(data, format="pdf", facecolor="white", metadata=nothing)
-    return data.getvalue()
-
-
 def _svg(plot: Plot, salt: str, facecolor: str = "none") -> str:
     import matplotlib as mpl
 

@@ -1,45 +1,37 @@
 """Results -> one archive for a reviewer: records, code, tables, what describes them, and a list of what is left out."""
 
 import os
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from runner.core import git
-from runner.core.capabilities import capability
 from runner.core.errors import RequestError, RunError
 from runner.core.output import require_outputs
 from runner.core.secrets import mask as without_secrets
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.records import manifest
+from runner.records.archive import RESULTS
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
-from runner.tools.proof import crate
 from runner.tools.proof.archive import pack
 from runner.tools.proof.integrity import check_whole, runs_at
-from runner.tools.proof.masking import (
-    ASSIGNING,
-    WHAT,
-    Mask,
-    is_artifact,
-    is_printed,
-    mask_json,
-)
-from runner.tools.proof.sources import DIFF, SUBMODULE, Sources
+from runner.tools.proof.kit import PROJECT, tree_name
+from runner.tools.proof.sources import SUBMODULE, Sources, kept_changes
 from trainkit import files
 
-RESULTS = "results"
-PROJECT = "project"
 README = "README.md"
 LARGEST_SOURCE = 50_000_000
 """Bytes of a file of the project; a larger one is data, and is left out."""
 LARGEST_MASKED = 200_000_000
 """Bytes of a file that is masked in memory; a larger one is left out."""
-_LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING")
-_RECORDS = ("run.json", "launch.json", "outcome.json", "-exit.json")
+_ARTIFACT = re.compile(r"(attempts/\d+/)?artifacts/")
+_ASSIGNING = (".yaml", ".yml", ".json", ".toml", ".env", ".ini", ".cfg", ".diff")
+"""Ends of files in which a word behind a secret's name is its value, and no code."""
 
 
 class Bundle:
@@ -52,7 +44,7 @@ class Bundle:
         self.results, self.sources, self.folder, self.code = results, sources, folder, code
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
-        self.trees: dict[str, str] = {}
+        self.trees: list[str] = []
         self.lacking: list[str] = []
 
     def fill(self) -> None:
@@ -65,57 +57,47 @@ class Bundle:
         self._make_tables()
         readme = _readme(self.records, self.trees, self.left_out)
         _put(self.folder / README, readme.encode("utf-8", "backslashreplace"))
-        found = (f"{tree}/{name}" for tree in self.trees.values() for name in _LICENCES)
-        licence = next((name for name in found if files.is_file(self.folder / name)), None)
-        described = crate.describe(self.records, manifest.make(self.folder), self.trees, licence)
-        _put(self.folder / crate.NAME, described)
         whole = manifest.make(self.folder, ["written by runner bundle", *self.lacking])
         _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
-        """Copy every run that has ended, masked."""
+        """Copy every run that has ended."""
         found: list[tuple[Path, Record]] = []
         for path in runs_at(self.results, self.left_out):
             record, faults, _ = check_whole(path)
-            old = bool(faults) and faults[0].startswith("no manifest: made before")
-            if record is None or (faults and not old and record.status != "running"):
+            if record is not None and record.status == "running":
+                self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
+            elif record is None or faults:
                 msg = f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
                 raise RunError(msg)
-            if record.status == "running":
-                self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
             else:
                 found.append((path, record))
         if not found:
             raise RequestError(f"{one_line(self.results)}: no run in it has ended")
-        is_here = any(self.sources.has(program) for program in {record.launch.program for _, record in found})
-        folders = {self.results.resolve(): "/results", **({self.sources.root: "/project"} if is_here else {})}
-        mask = Mask([record for _, record in found], folders)
         for path, record in found:
             name = f"{RESULTS}/{record.launch.experiment}/{record.launch.id}"
             if name in self.records or Path(name).parts != (RESULTS, record.launch.experiment, record.launch.id):
                 self.left_out.append(f"{one_line(path)}: its name is that of another run, or none")
             else:
-                self._copy_run(path, name, mask)
+                self._copy_run(path, name)
                 self.records[name] = RunFolder(self.folder / name).read()
 
-    def _copy_run(self, path: Path, name: str, mask: Mask) -> None:
-        """Copy a run with what is private masked; its manifest follows, and says so."""
+    def _copy_run(self, path: Path, name: str) -> None:
+        """Copy a run with its secrets masked; its manifest follows, and says so."""
         target = self.folder / name
         regular, other = manifest.listing(path)
         changed, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:
-            if is_artifact(file):
+            if _ARTIFACT.match(file):
                 gone.append(f"{file}: an artifact may hold anything")
             elif (path / file).stat().st_size > LARGEST_MASKED:
                 gone.append(f"{file}: it has more than {LARGEST_MASKED:,} bytes")
             else:
                 data = files.read_file(path / file, LARGEST_MASKED, below=path)
-                shown = without_secrets(_masked(file, data, mask))
+                shown = without_secrets(data)
                 changed += [file] if shown != data else []
                 _put(target / file, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
-        if not files.is_file(path / manifest.NAME):
-            return
         text = files.read_file(path / manifest.NAME, manifest.LARGEST, below=path)
         if changed or gone:
             said = manifest.read(text).said
@@ -125,30 +107,38 @@ class Bundle:
         _put(target / manifest.NAME, text)
 
     def _take_code(self) -> None:
-        """Take the project's files at the commit of each run."""
-        commits: dict[str, list[str]] = defaultdict(list)
+        """Take the project's files as each run had them: those of its commit, with the changes that it kept."""
+        trees: dict[str | None, list[str]] = defaultdict(list)
         for name, record in self.records.items():
-            commits[str(record.launch.code.get("commit") or "")].append(name)
-        for commit, names in sorted(commits.items()):
-            runs = listed(sorted(names), most=3)
-            if not git.is_commit(commit):
-                self.left_out.append(f"the code of {runs}: the record names no commit")
-                continue
-            if not any(self.sources.has(self.records[name].launch.program) for name in names):
-                self.left_out.append(f"the code of {runs}: the command was not given in its project")
-                continue
-            with temporary_folder("bundle") as scratch:
-                tree, why = self.sources.check_out({"commit": commit}, scratch, None)
-                if tree is None:
-                    self.left_out.append(f"the code of {runs}: commit {commit[:12]} {why}")
-                    continue
-                self._copy_tree(tree, f"{PROJECT}/{commit}")
-                self.trees[commit] = f"{PROJECT}/{commit}"
-                self.left_out += [f"{PROJECT}/{commit}: {why}"] if why else []
-            lacking = self.sources.lacking(commit)
-            self.lacking += [f"{kind}{PROJECT}/{commit}/{name}" for kind, names in lacking.items() for name in names]
-            of_others = ": a submodule: its files are in another repository"
-            self.left_out += [f"{PROJECT}/{commit}/{name}{of_others}" for name in lacking.get(SUBMODULE, [])]
+            trees[tree_name(record.launch.code)].append(name)
+        for tree, names in sorted(trees.items(), key=str):
+            of_runs = f"the code of {listed(sorted(names), most=3)}"
+            if tree is None:
+                self.left_out.append(f"{of_runs}: the record names no commit")
+            elif not any(self.sources.has(self.records[name].launch.program) for name in names):
+                self.left_out.append(f"{of_runs}: the command was not given in its project")
+            elif why := self._take_tree(tree, self.folder / names[0], self.records[names[0]].launch.code):
+                self.left_out.append(f"{of_runs}: {why}")
+
+    def _take_tree(self, name: str, run: Path, code: dict[str, Any]) -> str | None:
+        """Copy the project's files as one run had them; return why, if that fails."""
+        commit, diff = str(code["commit"]), None
+        if code.get("diff_sha256"):
+            diff, why = kept_changes(run, code["diff_sha256"])
+            if diff is None or why:
+                return why
+        with temporary_folder("bundle") as scratch:
+            tree, why = self.sources.check_out(code, scratch, diff)
+            if tree is None:
+                return f"commit {commit[:12]} {why}"
+            self._copy_tree(tree, name)
+        self.trees.append(name)
+        self.left_out += [f"{name}: {why}"] if why else []
+        lacking = self.sources.lacking(commit)
+        self.lacking += [f"{kind}{name}/{file}" for kind, names in lacking.items() for file in names]
+        of_others = ": a submodule: its files are in another repository"
+        self.left_out += [f"{name}/{file}{of_others}" for file in lacking.get(SUBMODULE, [])]
+        return None
 
     def _copy_tree(self, tree: Path, name: str) -> None:
         regular, other = manifest.listing(tree)
@@ -161,13 +151,13 @@ class Bundle:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
             data = source.read_bytes()
-            if (shown := without_secrets(data, named=source.suffix in ASSIGNING)) != data:
+            if (shown := without_secrets(data, named=source.suffix in _ASSIGNING)) != data:
                 target.write_bytes(shown)
                 why = "a secret in it is masked: change it, it is in the repository"
                 self.left_out.append(one_line(f"{name}/{file}: {why}"))
 
     def _make_tables(self) -> None:
-        """Make the tables and the page from the records as they are in the archive."""
+        """Make the tables from the records as they are in the archive."""
         from runner.report.formats import document  # it takes its time
         from runner.report.summarize import summarize
 
@@ -176,11 +166,6 @@ class Bundle:
         for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
             text = document(form, blocks)
             _put(self.folder / file, text.replace(here, "").encode("utf-8", "backslashreplace"))
-        if pages := capability("page"):
-            page: str = pages.page_of(results, "Results").replace(here, "")
-            _put(self.folder / "report.html", page.encode("utf-8", "backslashreplace"))
-        else:
-            self.left_out.append("report.html: this kit lacks the tool that makes pages")
 
 
 def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], None], *, code: bool = True) -> None:
@@ -212,34 +197,24 @@ def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], N
         say(f"left out: {words}")
 
 
-def _masked(name: str, data: bytes, mask: Mask) -> bytes:
-    """Mask a file of a run by what it is; uncommitted changes have to stay as they are."""
-    if name.endswith(DIFF):
-        return data
-    if is_printed(name):
-        return mask.printed(data)
-    return mask_json(data, mask) if name.endswith(_RECORDS) else mask.apply(data)
-
-
 def _put(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 
 
-def _readme(records: dict[str, Record], trees: dict[str, str], left_out: list[str]) -> str:
+def _readme(records: dict[str, Record], trees: list[str], left_out: list[str]) -> str:
     lines = [
         "# Runs of distributed training, to be checked and repeated",
         "",
-        f"{len(records)} runs. `table.md` and `report.html` show them, `{RESULTS}/` holds the records with all that",
-        f"their processes printed, `{PROJECT}/` the code at each commit, and `{crate.NAME}` describes it all.",
+        f"{len(records)} runs. `table.md` shows them, `{RESULTS}/` holds the records with all that their processes",
+        f"printed, and `{PROJECT}/` the code at each commit, with the changes that a run kept.",
         "",
         "    runner verify kit.tar       # is every byte as it was written, and are the inputs there?",
         "    runner summarize kit.tar    # the table again, from the records",
+        "    runner report kit.tar       # a page with plots",
         "    runner reproduce kit.tar    # one run of each cell again, compared bit for bit; it runs the code in here",
         "",
-        f"Masked, always by the same words: {WHAT}.",
-        "Not masked: what programs printed otherwise, addresses of networks, uncommitted changes (code.diff), and the",
-        f"files of `{PROJECT}/`, which are as they were committed.",
+        "Masked: secrets. Not masked: hosts, users, folders, addresses, and whatever else programs printed.",
         "",
         "Left out:",
         "",

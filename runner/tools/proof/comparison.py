@@ -1,9 +1,7 @@
-"""Levels 2 to 4: a run and one that was made again from its record, compared."""
+"""Level 2: a run and one that was made again from its record, compared."""
 
-import math
 from itertools import zip_longest
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,14 +9,10 @@ import msgspec
 from runner.core.errors import reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
-from runner.core.values import number, whole
+from runner.core.values import whole
 from runner.records.events import Event, read_events
 from runner.records.folder import RunFolder
-from runner.records.machine_facts import KIND, UNKNOWN
 from runner.records.schema import Launch, Record
-from runner.report.machines import memory_differs
-from runner.report.run_summary import RunSummary, summary_of
-from runner.report.statistics import DEFAULT, accuracies_agree, t_quantile
 from runner.tools.proof.level import Check
 from trainkit import files
 
@@ -38,15 +32,23 @@ _PROVES = ("parameters", "loss", "loss_hex", "after")
 """Values of which one has to be there: without a loss, a model or an outcome the others show nothing."""
 
 
-def compare(before: Path, old: Record, after: Path, new: Record, earlier: list[RunSummary]) -> list[Check]:
-    """Compare two runs of the same cell by their folders and records: a check for each of the levels 2, 3 and 4.
-
-    `earlier` are all earlier runs of the cell, the first one among them, for the interval of their time.
-    """
+def compare(before: Path, old: Record, after: Path, new: Record) -> Check:
+    """Compare every value that two runs of the same cell report, by their folders and records."""
+    name = "bit for bit"
     if new.status != "completed":
-        why = f"the run that was made again is {new.status}: {one_line(new.reason or '', 300)}"
-        return [Check(name, False, why) for name in ("bit for bit", "accuracy", "time")]
-    return [_bits(before, old, after, new), _accuracy(old, new), _time(summary_of(new), earlier)]
+        return Check(name, False, f"the run that was made again is {new.status}: {one_line(new.reason or '', 300)}")
+    try:
+        was, now = read_values(before, old), read_values(after, new)
+    except OSError as error:
+        return Check(name, None, one_line(f"the raw output cannot be read: {reason_of(error)}"))
+    if not any(value.place.rpartition(" ")[2] in _PROVES for own in was.values() for value in own):
+        return Check(name, None, "the program reports neither losses nor a hash of its parameters")
+    differs = first_divergence(was, now)
+    if differs is None:
+        count = sum(map(len, was.values()))
+        parameters = one_line(old.facts.get("parameters_sha256") or "none", 12).removesuffix("...")
+        return Check(name, True, f"{count:,} values of {len(was)} ranks are the same; parameters {parameters}")
+    return Check(name, False, f"the first difference is at {differs}; {explain(old, new)}")
 
 
 def repeat_with(record: Record) -> dict[str, str]:
@@ -87,64 +89,8 @@ def explain(old: Record, new: Record) -> str:
     return "; ".join(found) or "inputs, versions, threads and device are the same: the program itself does not repeat"
 
 
-def _bits(before: Path, old: Record, after: Path, new: Record) -> Check:
-    name = "bit for bit"
-    try:
-        was, now = read_values(before, old), read_values(after, new)
-    except OSError as error:
-        return Check(name, None, one_line(f"the raw output cannot be read: {reason_of(error)}"))
-    if not any(value.place.rpartition(" ")[2] in _PROVES for own in was.values() for value in own):
-        return Check(name, None, "the program reports neither losses nor a hash of its parameters")
-    differs = first_divergence(was, now)
-    if differs is None:
-        count = sum(map(len, was.values()))
-        parameters = one_line(old.facts.get("parameters_sha256") or "none", 12).removesuffix("...")
-        return Check(name, True, f"{count:,} values of {len(was)} ranks are the same; parameters {parameters}")
-    return Check(name, False, f"the first difference is at {differs}; {explain(old, new)}")
-
-
-def _accuracy(old: Record, new: Record) -> Check:
-    """Compare the final accuracies by what the choice of so many test samples explains."""
-    before, after = _counts(old), _counts(new)
-    if before is None or after is None:
-        return Check("accuracy", None, "the program reports no counts of right answers")
-    (right, samples), (right_now, samples_now) = before, after
-    agree = accuracies_agree(right / samples, samples, right_now / samples_now, samples_now)
-    return Check("accuracy", agree, f"{right} of {samples} before, {right_now} of {samples_now} now")
-
-
-def _time(new: RunSummary, earlier: list[RunSummary]) -> Check:
-    """Compare a time with the interval of further runs like the earlier ones, with the confidence of the tables.
-
-    mean ± t(n - 1) s sqrt(1 + 1/n) of the logarithms: the prediction interval of one further value.
-    """
-    name, seconds = "time", new.seconds
-    others = [(_kind_differs(run, new), run.seconds) for run in earlier]
-    alike = [time for differs, time in others if time and not differs]
-    if seconds is None:
-        return Check(name, None, f"it has no {new.measure}")
-    if others and not alike:
-        return Check(name, None, f"another kind of machine: {others[0][0] or 'the earlier runs have no time'}")
-    if len(alike) < 2:  # one value has no spread
-        return Check(name, None, f"{seconds:.3g} s; one earlier run has no interval: {alike[0]:.3g} s")
-    logs = [math.log(time) for time in alike]
-    half = t_quantile(len(logs) - 1, DEFAULT.level) * stdev(logs) * math.sqrt(1 + 1 / len(logs))
-    low, high = math.exp(fmean(logs) - half), math.exp(fmean(logs) + half)
-    further = f"{DEFAULT} of further runs like the {len(alike)} earlier ones take {low:.3g} to {high:.3g} s"
-    return Check(name, low <= seconds <= high, f"{seconds:.3g} s; {further}")
-
-
 def _facts(record: Record, name: str) -> list[str]:
     return sorted({one_line(rank.facts.get(name), 80) for rank in record.ranks})
-
-
-def _counts(record: Record) -> tuple[int, int] | None:
-    """Return how many test samples the last evaluation got right, and of how many."""
-    last = record.evaluations[-1] if record.evaluations else {}
-    right, of = last.get("correct"), last.get("samples", record.facts.get("eval_samples"))
-    if right is None and isinstance(of, int) and (accuracy := number(last.get("accuracy"), 0, 1)) is not None:
-        right = round(accuracy * of)
-    return (right, of) if isinstance(right, int) and isinstance(of, int) and 0 <= right <= of and of else None
 
 
 class Value(NamedTuple):
@@ -214,11 +160,3 @@ def _place(event: Event, rank: int, steps: dict[int, int]) -> str:
     if batch is not None:
         return f"step {batch}, {event.key}"
     return f"{event.key} {shown(event.value, 40)}" if event.key == "lesson" else event.key
-
-
-def _kind_differs(before: RunSummary, now: RunSummary) -> str | None:
-    """Name the first thing in which the kinds of machine of two runs differ, before and now."""
-    values = {name: (before.same.get(name, ""), now.same.get(name, "")) for name in KIND}
-    values = {"hardware": (before.hardware, now.hardware), **values}
-    found = (f"{name} {a or UNKNOWN} before, {b or UNKNOWN} now" for name, (a, b) in values.items() if a != b)
-    return next(found, None) or memory_differs([before, now])

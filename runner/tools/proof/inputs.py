@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from runner.core.errors import KitError, RequestError
-from runner.core.text import listed, one_line, shown
+from runner.core.text import listed, one_line
 from runner.definitions import program as programs
 from runner.definitions.data import environment
 from runner.definitions.definition import hash_resolved
@@ -54,9 +54,6 @@ class Inputs:
         checks = [definition, changes, self._programs(launch, diff)]
         if launch.masked:
             checks.append(Check("secrets", None, f"masked in {one_line(listed(launch.masked), 200)}"))
-        if launch.masked_places:
-            words = f"{one_line(listed(launch.masked_places), 200)}: runner bundle has masked a folder in it"
-            checks.append(Check("args", None, words))
         return [*checks, self._lock(launch), self._architecture(launch), self._image(record)]
 
     def _changes(self, launch: Launch, folder: Path) -> tuple[Check, bytes | None]:
@@ -91,7 +88,7 @@ class Inputs:
         if diff is None and launch.code.get("diff_sha256"):
             return Check(name, False, f"not those of this checkout, and the changes to commit {short} are lost")
         at, why = hash_at(self._sources, launch.code, launch.program, diff)
-        lacking = self._sources.lacks(commit)
+        lacking = self._sources.lacks(launch.code)
         lacks = f"; the commit does not hold {listed(lacking)}" if lacking else ""
         if at == wanted:
             return Check(name, True, f"those of commit {short}{'' if diff is None else ' and the kept changes'}{lacks}")
@@ -110,10 +107,10 @@ class Inputs:
             return Check(name, None, "the project had none")
         if not self._sources.has(launch.program):
             return Check(name, False, "there is no project here")
-        commit, short = str(launch.code.get("commit")), str(wanted)[:12]
-        other = Check(name, False, f"it is another one than {short}, here and at the commit")
-        same = Check(name, True, short)
-        return self._once(f"lock {wanted} {commit}", lambda: same if wanted in self._sources.locks(commit) else other)
+        key, short = f"lock {launch.code.get('commit')} {launch.code.get('diff_sha256')}", str(wanted)[:12]
+        if wanted in self._once(key, lambda: self._sources.locks(launch.code)):
+            return Check(name, True, short)
+        return Check(name, False, f"it is another one than {short}, here and at the commit")
 
     def _architecture(self, launch: Launch) -> Check:
         system, here = str(launch.host.get("os", "")), platform.machine()
@@ -148,7 +145,8 @@ class Inputs:
         answer = self._once(f"data {family} {words}", lambda: _ask(root, family, words))
         if isinstance(answer, Check):
             return [answer]
-        return [_compare(name, wanted[name], answer.get(name)) for name in sorted(wanted)]
+        unsaid = f"{INPUTS}.py does not say it"
+        return [_compare(name, wanted[name], answer.get(name), unsaid) for name in sorted(wanted)]
 
     def _once(self, key: str, look: Callable[[], _Found]) -> _Found:
         if key not in self._known:
@@ -168,15 +166,8 @@ def _unknown(code: dict[str, Any]) -> str | None:
 def compare_data(old: Record, new: Record) -> list[Check]:
     """Compare the data and the model that two runs say they have read."""
     wanted = _hashes_of_data(old)
-    return [_as_reported(name, wanted[name], new.facts.get(name)) for name in sorted(wanted)] or [_NO_DATA]
-
-
-def _as_reported(name: str, was: str, now: object) -> Check:
-    what = name.removesuffix(_HASH)
-    if not isinstance(now, str):
-        return Check(what, None, "the run that was made again does not say it")
-    words = shown(was, 16) if was == now else f"it is another: SHA-256 {shown(now, 16)}, before {shown(was, 16)}"
-    return Check(what, was == now, words)
+    unsaid = "the run that was made again does not say it"
+    return [_compare(name, wanted[name], new.facts.get(name), unsaid) for name in sorted(wanted)] or [_NO_DATA]
 
 
 def _hashes_of_data(record: Record) -> dict[str, str]:
@@ -184,10 +175,10 @@ def _hashes_of_data(record: Record) -> dict[str, str]:
     return {key: value for key, value in hashes if isinstance(value, str)}
 
 
-def _compare(name: str, wanted: object, found: object) -> Check:
+def _compare(name: str, wanted: str, found: object, unsaid: str) -> Check:
     what = name.removesuffix(_HASH)
     if found is None:
-        return Check(what, None, f"{INPUTS}.py does not say it")
+        return Check(what, None, unsaid)
     was, now = (one_line(str(value)[:12]) for value in (wanted, found))
     return Check(what, found == wanted, was if found == wanted else f"it is another: SHA-256 {now}, in the run {was}")
 

@@ -16,20 +16,19 @@ from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.records import manifest
+from runner.records.altered import altered
 from runner.records.decode import read_launch, read_record
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD, run_folders
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
 from runner.records.schema import Record
-from runner.tools.proof.altered import altered
 from runner.tools.proof.level import Check
 from trainkit.files import is_folder
 
 NAME = "raw output"
 BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
 _PRINTED = ("metrics", "epochs", "evaluations")
-_FIGURES = (*_PRINTED, "phases")
 _COMPUTED = ("metrics.total_seconds",)
 """Metrics that no program prints: a version of the kit computes them."""
 _ABSENT = object()
@@ -80,14 +79,11 @@ def check_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
 
 def _without(record: Record, path: Path) -> str:
     """Return why a run has no manifest, and how it gets one."""
-    collect = f"runner collect {shlex.quote(one_line(path))}"
-    launch = record.launch
     if record.status == "running":
-        what = "it was started by hand and is not collected" if launch.by_hand else "it still runs, or was killed"
-        return f"no manifest: {what}: {collect}"
-    if launch.runner.get("manifest"):
-        return f"{manifest.NAME}: removed, or there was no room for it"
-    return f"no manifest: made before runs had one; {collect} makes one of what is there now"
+        why = "it has not ended, or is not collected"
+    else:
+        why = f"{manifest.NAME} was removed, or there was no room for it"
+    return f"no manifest: {why}: runner collect {shlex.quote(one_line(path))}"
 
 
 def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list[str], Check]:
@@ -104,15 +100,13 @@ def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list
     hidden = bool(record.launch.masked) or any(line.startswith(BUNDLED) for line in said)
     if own and not hidden:
         return [_fault(*values) for values in found], _SAME
-    certain = [values for values in found if _is_certain(*values, own=own, foreign=bool(record.launch.dialects))]
+    certain = [] if record.launch.dialects and not own else [values for values in found if _is_printed(*values)]
     if certain or not found:
         return [_fault(*values) for values in certain], _SAME
-    figures = [values for values in found if values[0].startswith(_FIGURES)]
-    if hidden and own:
-        names = one_line(listed((name for name, *_ in found), most=3), 300)
-        return [], Check(NAME, None, f"what is masked or left out of it: {names}") if found else _SAME
+    found.sort(key=lambda values: not values[0].startswith(_PRINTED))
     version = one_line(record.launch.runner.get("version"), 40)
-    return [], Check(NAME, None, f"another version ({version}) made the record: {_words(figures or found)}")
+    why = "what is masked or left out of it" if own else f"another version ({version}) made the record"
+    return [], Check(NAME, None, f"{why}: {_words(found)}")
 
 
 def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
@@ -127,13 +121,10 @@ def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
     return list(_differences("", kept, now))
 
 
-def _is_certain(name: str, kept: object, now: object, *, own: bool, foreign: bool) -> bool:
-    """Return whether two values show that the record was altered, whichever version has made it."""
-    if not (isinstance(kept, int | float) and isinstance(now, int | float)):
-        return False
-    if own:
-        return name.startswith(_FIGURES)
-    return name.startswith(_PRINTED) and name not in _COMPUTED and not foreign
+def _is_printed(name: str, kept: object, now: object) -> bool:
+    """Return whether two values are figures as a program printed them, which every version reads alike."""
+    are_numbers = isinstance(kept, int | float) and isinstance(now, int | float)
+    return are_numbers and name.startswith(_PRINTED) and name not in _COMPUTED
 
 
 def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -1,57 +1,37 @@
-"""An archive of `runner bundle`, unpacked for as long as somebody reads it, and checked first."""
+"""An archive of `runner bundle` as the place of a run's code; with the clone of its project, if it holds none."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from runner.core import git
-from runner.core.errors import RequestError, RunError, reason_of
-from runner.core.temporary import temporary_folder
-from runner.core.text import one_line
-from runner.records import manifest
+from runner.records import archive, manifest
+from runner.records.archive import Archive
 from runner.records.provenance import LOCKS
-from runner.tools.proof.altered import altered
-from runner.tools.proof.archive import TOP, difference, unpack
-from runner.tools.proof.bundle import PROJECT, RESULTS
-from runner.tools.proof.sources import LACKS, Tree, apply_changes
+from runner.tools.proof.sources import LACKS, Tree
 from trainkit import files
+
+PROJECT = "project"
+_TREE = re.compile("(?:[0-9a-f]{40}|[0-9a-f]{64})(?:-[0-9a-f]{12})?")
+
+
+def tree_name(code: dict[str, Any]) -> str | None:
+    """Name the folder of the project's files as a run had them, by commit and changes; None without a commit."""
+    changes = code.get("diff_sha256")
+    name = f"{code.get('commit')}-{str(changes)[:12]}" if changes else str(code.get("commit"))
+    return f"{PROJECT}/{name}" if _TREE.fullmatch(name) else None
 
 
 class Kit:
-    """What an archive holds: `faults` names each file whose bytes are not those that were packed.
-
-    One without code goes with the clone of its project, if there is one here.
-    """
+    """The code of an archive: no git is asked, and the changes to a commit are in its files already."""
 
     root = None
 
-    def __init__(self, path: Path, folder: Path, clone: Tree | None) -> None:
-        self.path, self.folder = path, folder
-        self._clone = None if files.is_folder(folder / PROJECT) else clone
-        self._said: list[str] = []
-        try:
-            known = manifest.read(files.read_file(folder / manifest.NAME, manifest.LARGEST, below=folder))
-        except (OSError, ValueError) as error:
-            self.faults = [one_line(f"{manifest.NAME}: {reason_of(error)}")]
-            return
-        self._said = known.said
-        self.faults = altered(known, folder)
-        if not self.faults and (between := difference(path, folder)):
-            self.faults = [between]
-
-    @property
-    def results(self) -> Path:
-        """The folder of the records; RequestError if there is none."""
-        if not files.is_folder(self.folder / RESULTS):
-            raise RequestError(f"{one_line(self.path)}: there are no records in it")
-        return self.folder / RESULTS
-
-    def tree(self, commit: str) -> Path | None:
-        """Return the folder of the project's files at a commit, if the archive has it."""
-        folder = self.folder / PROJECT / commit
-        return folder if git.is_commit(commit) and files.is_folder(folder) else None
+    def __init__(self, opened: Archive, clone: Tree | None) -> None:
+        self.archive = opened
+        self._clone = None if files.is_folder(opened.folder / PROJECT) else clone
 
     def has(self, program: str) -> bool:
         """Return whether the clone has the program; True for an archive with code: its commit names what it lacks."""
@@ -61,48 +41,40 @@ class Kit:
         """Hash the programs of the clone; None for an archive with code, which is no checkout."""
         return self._clone.here(program) if self._clone else None
 
-    def locks(self, commit: str) -> set[str]:
+    def locks(self, code: dict[str, Any]) -> set[str]:
         """Hash the lock files of a commit that are there."""
         if self._clone:
-            return self._clone.locks(commit)
-        tree = self.tree(commit)
+            return self._clone.locks(code)
+        tree = self._tree(code)
         found = [tree / name for name in LOCKS if files.is_file(tree / name)] if tree else []
-        return {manifest.hash_file(path, self.folder).sha256 for path in found}
+        return {manifest.hash_file(path, self.archive.folder).sha256 for path in found}
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
-        """Put the project's files into an empty folder, where they lie in their repository, with the kept changes.
-
-        Returns the project's folder in it; None, and why, if that fails. Changes to other parts of the repository are
-        left out: their files are not there.
-        """
+        """Copy the project's files into an empty folder. Returns the project's folder in it; None, and why, if not."""
         if self._clone:
-            return self._clone.check_out(code, folder, diff)
-        tree = self.tree(str(code.get("commit")))
+            if diff is not None:
+                return None, "has uncommitted changes, which are not applied out of an archive: bundle it with its code"
+            return self._clone.check_out(code, folder, None)
+        tree = self._tree(code)
         if tree is None:
             return None, "is not in the archive"
-        prefix = str(code.get("prefix") or "")
-        place = PurePosixPath(prefix)
-        if place.is_absolute() or ".." in place.parts or "\0" in prefix:
-            return None, "lies in a folder that leads elsewhere"
-        project = Path(shutil.copytree(tree, folder / "repository" / place, symlinks=True))
-        why = None if diff is None else apply_changes(folder / "repository", diff, place)
-        return (None, why) if why else (project, "")
+        return Path(shutil.copytree(tree, folder / PROJECT)), ""
 
-    def lacks(self, commit: str) -> list[str]:
+    def lacks(self, code: dict[str, Any]) -> list[str]:
         """Name what the archive says that the commit does not hold."""
         if self._clone:
-            return self._clone.lacks(commit)
-        begins = {f"{begin}{PROJECT}/{commit}/": words for begin, words in LACKS.items()}
-        lines = [(line, begin) for begin in begins for line in self._said if line.startswith(begin)]
+            return self._clone.lacks(code)
+        begins = {f"{begin}{tree_name(code)}/": words for begin, words in LACKS.items()}
+        lines = [(line, begin) for begin in begins for line in self.archive.said if line.startswith(begin)]
         return [begins[begin].format(line.removeprefix(begin)) for line, begin in lines]
+
+    def _tree(self, code: dict[str, Any]) -> Path | None:
+        name = tree_name(code)
+        return self.archive.folder / name if name and files.is_folder(self.archive.folder / name) else None
 
 
 @contextmanager
-def opened(path: Path, clone: Tree | None = None) -> Iterator[Kit]:
-    """Unpack an archive in a block; RunError if it was cut off or would write outside, RequestError if it is none."""
-    with temporary_folder("kit") as scratch:
-        unpack(path, scratch)
-        folder = scratch / TOP
-        if not files.is_folder(folder):
-            raise RunError(f"{one_line(path)}: no level: an empty archive")
-        yield Kit(path, folder, clone)
+def opened(path: Path, clone: Tree | None) -> Iterator[Kit]:
+    """Open an archive in a block, as `archive.opened` does."""
+    with archive.opened(path) as found:
+        yield Kit(found, clone)

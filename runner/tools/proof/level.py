@@ -6,8 +6,6 @@ LEVELS = {
     0: "the record is whole",
     1: "its inputs are there and the same",
     2: "run again, every loss and the final parameters are bit for bit the same",
-    3: "run again, its accuracy is equivalent",
-    4: "run again, its time is within the interval of the earlier runs",
 }
 
 

@@ -16,7 +16,7 @@ from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.definitions.plan import Plan
-from runner.definitions.rerun import require_values, run_of
+from runner.definitions.rerun import run_of
 from runner.execution import started
 from runner.execution.observer import Observer
 from runner.execution.recover import words_of
@@ -24,8 +24,6 @@ from runner.execution.run import carry_out, prepare
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import DATA, bring, lacking
 from runner.records.schema import Launch, Record
-from runner.report.rows import once
-from runner.report.run_summary import RunSummary, summary_of
 from runner.tools.proof.comparison import as_it_came_out, chosen_by_the_clock, compare
 from runner.tools.proof.inputs import Inputs, compare_data
 from runner.tools.proof.integrity import check_whole
@@ -81,13 +79,10 @@ def reproduce(
     record: Record,
     sources: Tree,
     wish: Wish,
-    earlier: list[RunSummary],
     observer: Observer,
     interrupts: Interrupts,
 ) -> Verdict:
     """Run a record again, with the code of a repository or of an archive, and say which level it reaches.
-
-    `earlier` are the earlier runs of the same cell.
 
     Raises RequestError if it cannot be run there; RunError, with the level and what is missing, if the record does not
     hold what it takes.
@@ -96,7 +91,6 @@ def reproduce(
     if name in BY_HAND:
         msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
         raise RequestError(msg)
-    require_values(record.launch)
     words = wish.words or options_again(path, record.launch, name)
     diff = _diff(path, record, anyway=wish.anyway)
     checks = Inputs(sources).check_without_data(record, path)
@@ -118,7 +112,7 @@ def reproduce(
         jobs = [replace(job, diff=(diff or b"").decode("utf-8", "surrogateescape")) for job in jobs]
         (new,) = carry_out(jobs, wish.results, observer, interrupts)
     after = wish.results / new.launch.experiment / new.launch.id
-    verdict = _verdict(path, record, after, new, earlier, [*checks, *compare_data(record, new)])
+    verdict = _verdict(path, record, after, new, [*checks, *compare_data(record, new)])
     verdict.notes += [note] if note else []
     return verdict
 
@@ -131,19 +125,10 @@ def not_run(path: Path, kit: Kit, error: KitError) -> Verdict:
     return verdict
 
 
-def of_cell(record: Record, others: list[RunSummary]) -> list[RunSummary]:
-    """Choose the runs that did the same work as a record: the cell, its args and the programs."""
-    own = summary_of(record)
-    cell = own.experiment, own.cell, own.args, own.target, own.same.get("code")
-    done = (run for run in once(others) if run.status == "completed")
-    return [run for run in done if (run.experiment, run.cell, run.args, run.target, run.same.get("code")) == cell]
-
-
-def _verdict(
-    path: Path, old: Record, after: Path, new: Record, earlier: list[RunSummary], inputs: list[Check]
-) -> Verdict:
-    """Put the levels together: each one rests on those before it; a later one that holds all the same is a note."""
-    verdict = Verdict(one_line(path), level=1, checks=compare(path, old, after, new, earlier))
+def _verdict(path: Path, old: Record, after: Path, new: Record, inputs: list[Check]) -> Verdict:
+    """Put the levels together: each one rests on those before it; the last one that holds all the same is a note."""
+    check = compare(path, old, after, new)
+    verdict = Verdict(one_line(path), level=1, checks=[check])
     if others := [str(check) for check in inputs if check.same is False]:
         verdict.level, verdict.stopped = 0, others
     if faults := check_whole(path)[1]:
@@ -152,13 +137,12 @@ def _verdict(
     verdict.notes.append(f"run again as {one_line(after)}")
     if chosen := chosen_by_the_clock(old):
         verdict.notes.append(f"the run followed the clock; run again with what it chose: {chosen}")
-    for level, check in enumerate(verdict.checks, 2):
-        if check.same and not verdict.stopped:
-            verdict.level = level
-        elif not verdict.stopped:
-            verdict.stopped = [str(check)]
-        elif check.same:
-            verdict.notes.append(f"level {level} holds by itself: {LEVELS[level]}")
+    if not verdict.stopped and check.same:
+        verdict.level = 2
+    elif not verdict.stopped:
+        verdict.stopped = [str(check)]
+    elif check.same:
+        verdict.notes.append(f"level 2 holds by itself: {LEVELS[2]}")
     return verdict
 
 

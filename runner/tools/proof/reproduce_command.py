@@ -28,31 +28,28 @@ def reproduce(
     ] = None,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the new records.")] = REPRODUCED,
     with_files: WithFiles = None,
-    level: Annotated[int, typer.Option(min=2, max=4, help="The level that is asked for.")] = 2,
     anyway: Annotated[bool, typer.Option("--anyway", help="Run it though its hashes do not hold.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a record again from what it says, and compare.
 
-    Results are compared bit for bit, by accuracy and by time. The code is that of the commit, with the uncommitted
-    changes that were kept. Exit code 0: the level asked for is reached; 1: it is not, or a run failed.
+    Results are compared bit for bit. The code is that of the commit, with the uncommitted changes that were kept. Exit
+    code 0: every loss and the final parameters are the same; 1: they are not, or a run failed.
     """
     from runner.cli.terminal import Screen
     from runner.execution import signals
-    from runner.report.reading import read_results
-    from runner.tools.proof.reproduce import Wish, not_run, of_cell, reproduce
+    from runner.tools.proof.reproduce import Wish, not_run, reproduce
     from runner.tools.proof.verify_command import finish
 
     here = project_root_or_here()
-    with _source(run, only, anyway=anyway) as (chosen, sources, others), signals.taken() as interrupts:
-        known = read_results(others).runs if others.is_dir() else []
+    with _source(run, only, anyway=anyway) as (chosen, sources), signals.taken() as interrupts:
         verdicts = []
         with Screen() as screen:
             for path, record in chosen:
                 words = options_of(on or record.launch.target, with_) if with_ or on else []
                 wish = Wish(on, words, results, here, anyway, tuple(with_files or ()))
                 try:
-                    verdict = reproduce(path, record, sources, wish, of_cell(record, known), screen, interrupts)
+                    verdict = reproduce(path, record, sources, wish, screen, interrupts)
                 except (RequestError, RunError) as error:  # the other cells of an archive are worth their verdict
                     if not isinstance(sources, Kit):
                         raise
@@ -60,12 +57,12 @@ def reproduce(
                 if isinstance(sources, Kit):
                     verdict.run = f"{run}: {'/'.join(verdict.run.split('/')[-2:])}"
                 verdicts.append(verdict)
-    finish(verdicts, level, {} if json else None)
+    finish(verdicts, 2, {} if json else None)
 
 
 @contextmanager
-def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[list[tuple[Path, Record]], Tree, Path]]:
-    """Find what is run again: runs with their records, where their code is, and the folder of the earlier runs."""
+def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[list[tuple[Path, Record]], Tree]]:
+    """Find what is run again: runs with their records, and where their code is."""
     from runner.tools.proof.integrity import runs_at
     from runner.tools.proof.kit import opened
     from runner.tools.proof.reproduce import require_whole
@@ -76,16 +73,16 @@ def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[lis
         if only is not None or runs != [path]:
             msg = f"{path}: name the folder of one run, results/<experiment>/<run>, or an archive of runner bundle"
             raise RequestError(msg)
-        yield [(path, require_whole(path, anyway=anyway))], Sources(project_root()), path.absolute().parent
+        yield [(path, require_whole(path, anyway=anyway))], Sources(project_root())
         return
     with opened(path, Sources(project_root_or_here())) as kit:
-        if kit.faults and not anyway:
-            raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
-        found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]
+        if (faults := kit.archive.faults) and not anyway:
+            raise RunError(f"{path}: no level: {faults[0]}; nothing is run from it; --anyway runs it all the same")
+        found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.archive.results, [])]
         chosen = _one_of_each_cell(found) if only is None else [folder for folder in found if only in folder[0].name]
         if not chosen:
             raise RequestError(f"{path}: " + (f"no run '{only}' in it" if only else "no run in it was completed"))
-        yield chosen, kit, kit.results
+        yield chosen, kit
 
 
 def _one_of_each_cell(found: list[tuple[Path, Record]]) -> list[tuple[Path, Record]]:

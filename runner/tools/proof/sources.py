@@ -2,10 +2,9 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Protocol
 
 from runner.core import git
@@ -40,8 +39,8 @@ class Tree(Protocol):
     def here(self, program: str) -> str | None:
         """Hash the programs of this checkout; None if it has none."""
 
-    def locks(self, commit: str) -> set[str]:
-        """Hash the lock files that there are, of this checkout and of the commit."""
+    def locks(self, code: dict[str, Any]) -> set[str]:
+        """Hash the lock files that there are, of this checkout and of the commit that a record's code names."""
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
         """Put the project's files, as a record's code names them, into an empty folder, and the kept changes on top.
@@ -49,7 +48,7 @@ class Tree(Protocol):
         Returns the project's folder in it; None, and why, if that fails.
         """
 
-    def lacks(self, commit: str) -> list[str]:
+    def lacks(self, code: dict[str, Any]) -> list[str]:
         """Name what no commit holds: submodules, and programs as their filters write them."""
 
 
@@ -71,9 +70,9 @@ class Sources:
         except (KitError, OSError, ValueError):
             return None
 
-    def locks(self, commit: str) -> set[str]:
+    def locks(self, code: dict[str, Any]) -> set[str]:
         """Hash the lock files as they are here and as they were at a commit; those that are there."""
-        found = set()
+        found, commit = set(), str(code.get("commit"))
         for name in LOCKS:
             with suppress(OSError):
                 found.add(hashlib.sha256(files.read_file(self.root / name, LARGEST_LOCK)).hexdigest())
@@ -93,15 +92,16 @@ class Sources:
             with self._view_of(str(code.get("commit")), folder) as (repository, view):
                 view.check_out(str(code["commit"]))
                 left = view.filtered()
-            if diff is not None and (why := apply_changes(folder, diff, settings=repository.settings)):
-                return None, why
+            if diff is not None and (why := git.apply(folder, diff, ["--whitespace=nowarn"], repository.settings)):
+                return None, f"{REFUSED}: {why}"
             return git.folder_in(folder, repository.prefix), git.unfiltered(left) if left else ""
         except git.GitError as error:
             return None, str(error)
 
-    def lacks(self, commit: str) -> list[str]:
+    def lacks(self, code: dict[str, Any]) -> list[str]:
         """Name what the commit does not hold of the project's folder."""
-        return [LACKS[kind].format(name) for kind, names in self.lacking(commit).items() for name in names]
+        lacking = self.lacking(str(code.get("commit")))
+        return [LACKS[kind].format(name) for kind, names in lacking.items() for name in names]
 
     def lacking(self, commit: str) -> dict[str, list[str]]:
         """Name the submodules of the project's folder at a commit, and the Python files there that a filter writes."""
@@ -153,16 +153,6 @@ def kept_changes(run: Path, sha256: str) -> tuple[bytes | None, str]:
     if hashlib.sha256(diff).hexdigest() != sha256:
         return diff, f"{DIFF} was cut at 1 MB or altered: its hash is another"
     return diff, ""
-
-
-def apply_changes(
-    folder: Path, diff: bytes, only: PurePosixPath | None = None, settings: git.Settings | None = None
-) -> str | None:
-    """Apply kept changes, `only` those below a folder, to a tree that is no repository; say why, if that fails."""
-    below = re.sub(r"([][*?\\])", r"\\\1", str(only))
-    words = ["--whitespace=nowarn", *([f"--include={below}/*"] if only and only.parts else [])]
-    why = git.apply(folder, diff, words, settings)
-    return f"{REFUSED}: {why}" if why is not None else None
 
 
 def hash_in(folder: Path, name: str) -> str:

@@ -40,9 +40,10 @@ def verify(paths: Iterable[Path], inputs: Inputs | None) -> Iterator[Verdict]:
 
 def verify_kit(kit: Kit, level: int) -> list[Verdict]:
     """Say of each run of an archive which level it reaches: none, if a byte of the archive is another."""
-    if kit.faults:
-        return [Verdict(one_line(kit.path), stopped=kit.faults)]
-    verdicts = list(verify(runs_at(kit.results, []), Inputs(kit) if level else None))
+    if kit.archive.faults:
+        return [Verdict(one_line(kit.archive.path), stopped=kit.archive.faults)]
+    results = kit.archive.results
+    verdicts = list(verify(runs_at(results, []), Inputs(kit) if level else None))
     for verdict in verdicts:
-        verdict.run = f"{one_line(kit.path)}: {verdict.run.removeprefix(f'{kit.results}/')}"
+        verdict.run = f"{one_line(kit.archive.path)}: {verdict.run.removeprefix(f'{results}/')}"
     return verdicts

@@ -15,7 +15,7 @@ from tests.support.projects import MINIMAL
 from tests.support.records import Make, event_lines
 
 HOSTILE = '</title><script>window.stolen=1</script><img src=x onerror="window.stolen=1">$\\alpha$ {{7*7}}\x1b[2J\u202e'
-"""A name that would run in a page, in a template, in LaTeX, in matplotlib or on a terminal."""
+"""A name that would run in a page, in a template, in matplotlib or on a terminal."""
 FAILED = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[NodeExit(0, 1)])
 SOURCE = {"source": "paper, the table", "rows": [{"layout": "1x2", "hardware": "2x A100", "total_seconds": 5.0}]}
 one_a_second = partial(event_lines, first_ms=1_000_000, apart_ms=1_000)

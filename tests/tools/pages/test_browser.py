@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.tools.pages.files import write_evidence, write_report
+from runner.tools.pages.files import write_report
 from tests.support.browser import Browser, Tab
 from tests.support.projects import MINIMAL
 from tests.support.records import Make
@@ -118,38 +118,19 @@ def test_names_and_values_of_strangers_run_nothing_and_break_nothing(
         definition={**MINIMAL, "summary": HOSTILE, "published": source},
     )
     make_messages(results, make, HOSTILE)
-    for number, write in enumerate((write_report, write_evidence)):
-        path = tmp_path / f"{number}.html"
-        write([results], path, experiment="tiny" if number else None, plots=None)
-        for width in (400, 1400):
-            tab = Tab(browser, path, width)
-            assert tab.value("window.stolen === undefined")
-            assert tab.value("document.querySelectorAll('script, img, iframe, object').length") == 0
-            assert tab.value(TOO_WIDE) == []
-            assert tab.complaints == []
-            assert tab.requests == []
-            assert tab.value("document.querySelectorAll('figure svg').length") >= 1
-            drawn = "[...document.querySelectorAll('figure svg')].map(node => node.textContent).join()"
-            assert number or "<script>" in tab.value(drawn)
-            assert "49" not in tab.value("document.querySelector('h1').textContent")
-
-
-@pytest.mark.parametrize("letters", [0, 300], ids=["short names", "long names"])
-def test_the_evidence_for_a_proposal_prints_on_one_page_of_paper(
-    browser: Browser, results: Path, make: Make, tmp_path: Path, letters: int
-) -> None:
-    times = {f"1x{processes}": [100.0 / processes] for processes in range(1, 8)}
-    args, long = {"name": "a word " * (letters // 7)}, "w" * (letters // 8)
-    for way in ("one", "two"):
-        make_scaling(results, make, times, axes={"way": way + long}, args=args, facts={"device_name": f"CPU{long}"})
-    path = tmp_path / "evidence.html"
-    write_evidence([results], path, experiment="tiny", plots=None)
-    tab = Tab(browser, path, 1400)
-    assert tab.value("document.querySelectorAll('tbody tr').length") == 12
-    assert "2 more cells" in tab.value("document.body.innerText")
-    assert tab.complaints == []
-    printed = base64.b64decode(tab.ask("Page.printToPDF", preferCSSPageSize=True)["data"])
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
+    path = tmp_path / "page.html"
+    write_report([results], path, experiment=None, plots=None)
+    for width in (400, 1400):
+        tab = Tab(browser, path, width)
+        assert tab.value("window.stolen === undefined")
+        assert tab.value("document.querySelectorAll('script, img, iframe, object').length") == 0
+        assert tab.value(TOO_WIDE) == []
+        assert tab.complaints == []
+        assert tab.requests == []
+        assert tab.value("document.querySelectorAll('figure svg').length") >= 1
+        drawn = "[...document.querySelectorAll('figure svg')].map(node => node.textContent).join()"
+        assert "<script>" in tab.value(drawn)
+        assert "49" not in tab.value("document.querySelector('h1').textContent")
 
 
 @pytest.mark.slow

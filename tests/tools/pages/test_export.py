@@ -1,6 +1,5 @@
 """Runs for other tools: their own readers find what the records hold, and a repeated export changes nothing."""
 
-import json
 import sqlite3
 import subprocess
 import sys
@@ -13,8 +12,8 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.core.ports import free_port
-from runner.tools.pages.export import mlflow_store, tensorboard_files
-from runner.tools.pages.export.runs import ExportedRun, exported_runs, safe_name
+from runner.tools.pages import mlflow_store
+from runner.tools.pages.exported import ExportedRun, exported_runs, safe_name
 from tests.report.hostile import FORGED, edited
 from tests.support.launches import until
 from tests.support.projects import complete
@@ -75,100 +74,12 @@ def test_a_name_is_no_path_and_shows_nothing_else(name: str) -> None:
     assert (Path("/base") / safe).resolve().parent == Path("/base")
 
 
-def scalars(folder: Path) -> dict[str, dict[str, list[tuple[int, float]]]]:
-    """What TensorBoard reads below a folder: the points of every tag, by run."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    found = {}
-    for path in sorted(folder.glob("*/*/events.out.tfevents.*")):
-        events = EventAccumulator(str(path)).Reload()
-        tags = events.Tags()["scalars"]
-        found[path.parent.name] = {tag: [(point.step, point.value) for point in events.Scalars(tag)] for tag in tags}
-    return found
-
-
-def hparams(path: Path) -> dict[str, str]:
-    """What TensorBoard's page HParams reads of a run."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    from tensorboard.plugins.hparams import metadata
-
-    events = EventAccumulator(str(path)).Reload()
-    content = events.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
-    start = metadata.parse_session_start_info_plugin_data(content)
-    return {name: value.string_value for name, value in start.hparams.items()}
-
-
-def test_tensorboard_reads_the_curves_figures_and_parameters_of_every_run(results: Path, tmp_path: Path) -> None:
-    found = runs(results)
-    assert tensorboard_files.export(found, tmp_path / "tb") == (4, 4)
-    read = scalars(tmp_path / "tb")
-    assert set(read) == {run.id for run in found}
-    for run in found:
-        for name, value in run.metrics.items():
-            assert read[run.id][f"run/{name}"] == [(0, pytest.approx(value))]
-        for name, points in run.curves.items():
-            shown = read[run.id][name.replace(".", "/", 1)]
-            assert shown == [(point.step, pytest.approx(point.value)) for point in points]
-        folder = tmp_path / "tb" / run.experiment / run.id
-        assert run.params.items() <= hparams(folder).items()
-
-
-def test_event_files_are_the_same_bytes_again_and_only_a_changed_run_is_written(results: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "tb"
-    tensorboard_files.export(runs(results), folder)
-    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
-    assert tensorboard_files.export(runs(results), folder) == (4, 0)
-    assert tensorboard_files.export(runs(results), tmp_path / "other") == (4, 4)
-    for path, (data, changed) in before.items():
-        assert (path.read_bytes(), path.stat().st_mtime_ns) == (data, changed)
-        assert (tmp_path / "other" / path.relative_to(folder)).read_bytes() == data
-    edited(next(results.glob("tiny/*")), "metrics", "train_seconds", value=11.0)
-    assert tensorboard_files.export(runs(results), folder) == (4, 1)
-    assert {path for path in folder.rglob("*") if path.is_file()} == set(before)
-
-
-def test_a_stranger_s_record_writes_nothing_outside_of_the_folder(results: Path, tmp_path: Path) -> None:
-    for number, run in enumerate(results.glob("tiny/*")):
-        edited(run, "launch", "experiment", value="../../out")
-        edited(run, "launch", "id", value=f"../{number}/\x1b{FORGED}")
-        edited(run, "launch", "args", value={"../x": FORGED, "": 1, "nan": "nan"})
-        edited(run, "launch", "started", value="0001-01-01T00:00:00+23:59")
-        edited(run, "epochs", value=[{"epoch_num": 10**30, "loss": 1e308, "train_seconds": -1}, {"loss": "x"}])
-        edited(run, "load", value=[{"node": "..", "points": {"seconds": [1, "x", 1e308], "cpu": [1, 2, 3]}}])
-    assert tensorboard_files.export(runs(results), tmp_path / "a" / "tb") == (4, 4)
-    kept = list(tmp_path.rglob("*tfevents*"))
-    assert len(kept) == 4
-    assert all(path.is_relative_to(tmp_path / "a" / "tb") for path in kept)
-    assert len(scalars(tmp_path / "a" / "tb")) == 4
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(results: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RequestError, match="file/odd/.*: Not a directory: name another folder with --to"):
-        tensorboard_files.export(runs(results), tmp_path / "file")
-
-
-def test_a_link_in_place_of_an_event_file_is_not_followed(results: Path, tmp_path: Path) -> None:
-    tensorboard_files.export(runs(results), tmp_path / "tb")
-    path = next((tmp_path / "tb").glob("tiny/*/*"))
-    (tmp_path / "mine").write_text("mine")
-    path.unlink()
-    path.symlink_to(tmp_path / "mine")
-    with pytest.raises(RequestError):
-        tensorboard_files.export(runs(results), tmp_path / "tb")
-    assert (tmp_path / "mine").read_text() == "mine"
-
-
-@pytest.mark.parametrize(("library", "export"), [("tensorboard", tensorboard_files), ("mlflow", mlflow_store)])
-def test_a_package_that_is_missing_is_named_with_the_way_to_install_it(
-    library: str, export: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [module for module in sys.modules if module.partition(".")[0] == library]:
+def test_without_mlflow_the_way_to_install_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [module for module in sys.modules if module.partition(".")[0] == "mlflow"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, library, None)
-    target = f"sqlite:///{tmp_path}/x.db" if library == "mlflow" else tmp_path
-    with pytest.raises(RequestError, match=f"needs the package {library}: make (report|mlflow) installs it"):
-        export.export([], target)
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(RequestError, match="make mlflow"):
+        mlflow_store.export([], f"sqlite:///{tmp_path}/x.db")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +90,6 @@ def test_a_package_that_is_missing_is_named_with_the_way_to_install_it(
         ("file:///tmp/x", "a tracking server is"),
         ("ftp://me" + ":secret@host/x", r"ftp://\*\*\*@host/x: a tracking server is"),
         ("sqlite:////nowhere/x.db", "there is no folder /nowhere"),
-        (f"sqlite:///{__file__}", "is no SQLite file"),
     ],
 )
 def test_what_is_no_store_is_refused_before_mlflow_is_imported(uri: str, why: str) -> None:
@@ -295,22 +205,9 @@ def answers(port: int) -> bool:
 
 @pytest.mark.mlflow
 def test_a_tracking_server_takes_every_run_once(results: Path, server: str) -> None:
-    command = [sys.executable, "-m", "runner", "export", "mlflow", str(results), "--to", server]
+    command = [sys.executable, "-m", "runner", "report", "--to", "mlflow", str(results), "-o", server]
     words = ("4 new, 0 replaced, 0 unchanged", "0 new, 0 replaced, 4 unchanged")
     for expected in words:
         done = complete(command)
         assert (done.code, done.stdout) == (0, f"4 runs are in {server}: {expected}\n"), done.stderr
     assert [run.data.metrics["train_seconds"] for run in found_in(server, "tiny")] == [10.0, 6.0, 6.25]
-
-
-@pytest.mark.slow
-def test_the_export_to_tensorboard_is_a_command_and_refuses_a_folder_below_the_results(
-    results: Path, tmp_path: Path
-) -> None:
-    command = [sys.executable, "-m", "runner", "export", "tensorboard", str(results), "--to"]
-    done = complete([*command, tmp_path / "tb"])
-    assert (done.code, done.stdout) == (0, f"4 runs are in {tmp_path}/tb: 4 files written, 0 unchanged\n")
-    refused = complete([*command, results / "tb"])
-    assert (refused.code, refused.stdout) == (2, "")
-    assert refused.stderr.startswith("error: --to ")
-    assert json.loads((next(results.glob("odd/*")) / "run.json").read_text())["status"] == "incomplete"

@@ -286,9 +286,8 @@ def test_without_matplotlib_the_page_has_all_but_its_plots_and_says_so(scaling: 
     assert "speed-up [95%]" in page
 
 
-@pytest.mark.parametrize("option", ["--evidence", "--plots=pictures"])
-def test_what_is_a_picture_needs_matplotlib(scaling: Path, option: str) -> None:
-    done = without_matplotlib(scaling.parent, str(scaling), option)
+def test_what_is_a_picture_needs_matplotlib(scaling: Path) -> None:
+    done = without_matplotlib(scaling.parent, str(scaling), "--plots=pictures")
     assert done.code == 2
-    assert done.stderr == f"error: runner report {option.partition('=')[0]} needs the package matplotlib: {WAY_OUT}\n"
+    assert done.stderr == f"error: runner report --plots needs the package matplotlib: {WAY_OUT}\n"
     assert not (scaling.parent / "report.html").exists()

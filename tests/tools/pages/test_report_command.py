@@ -5,7 +5,7 @@ import pytest
 from tests.support.projects import Project
 
 
-def test_a_page_its_plots_and_the_evidence_with_its_latex_are_written_and_named(finished: Project) -> None:
+def test_a_page_and_its_plots_are_written_and_named(finished: Project) -> None:
     done = finished.runner("report", "results", "-o", "../my page.html", "--plots", "../plots")
     assert done.code == 0, done.snapshot
     page = (finished.root.parent / "my page.html").read_text("utf-8")
@@ -14,10 +14,6 @@ def test_a_page_its_plots_and_the_evidence_with_its_latex_are_written_and_named(
     assert "../my page.html: " in done.stderr
     assert "plots, each as SVG and PNG" in done.stderr
     assert (finished.root.parent / "plots" / "01-tiny-speed-up.svg").is_file()
-    done = finished.runner("report", "results", "--evidence", "-o", "../proposal.html")
-    assert done.code == 0, done.snapshot
-    for name in ("proposal.html", "proposal.tex", "proposal-speed-up.pdf"):
-        assert (finished.root.parent / name).is_file()
 
 
 @pytest.mark.slow
@@ -37,3 +33,10 @@ def test_nothing_is_written_into_a_run_and_a_folder_that_is_not_there_is_one_lin
     done = finished.runner("report", "no-results")
     assert done.code == 2
     assert "there is no such folder" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--to", "elsewhere", "-o", "sqlite:///x.db"], ["--to", "mlflow"]])
+def test_runs_are_handed_to_mlflow_at_a_place_that_is_named(finished: Project, words: list[str]) -> None:
+    done = finished.runner("report", "results", *words)
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: --to ")

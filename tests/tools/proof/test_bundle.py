@@ -4,12 +4,9 @@ import errno
 import io
 import json
 import os
-import random
 import shutil
 import subprocess
-import sys
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,11 +14,10 @@ from typing import Any
 import pytest
 
 from runner.core.errors import RequestError, RunError
-from runner.tools.proof.archive import difference, pack, unpack
+from runner.records.archive import opened, unpack
+from runner.tools.proof.archive import pack
 from runner.tools.proof.bundle import Bundle, write_bundle
-from runner.tools.proof.kit import opened
-from runner.tools.proof.masking import Mask
-from tests.support.projects import Project, complete
+from tests.support.projects import Project
 from tests.support.records import Make
 from tests.support.repository import git
 from tests.tools.proof.conftest import committed, ran, refused
@@ -56,52 +52,13 @@ def test_one_without_code_goes_with_the_clone_in_which_it_lies(bundled: Project,
 def test_it_holds_what_a_reviewer_needs(bundled: Project) -> None:
     with tarfile.open(bundled.root / "kit.tar") as tar:
         names = set(tar.getnames())
-    for name in ("README.md", "SHA256SUMS", "ro-crate-metadata.json", "report.html", "table.md", "table.json"):
+    for name in ("README.md", "SHA256SUMS", "table.md", "table.json"):
         assert f"kit/{name}" in names
     for ending in ("/LICENSE", "/requirements.lock", "/experiments/tiny.yaml", "/experiments/toys/ok.py"):
         assert any(name.startswith("kit/project/") and name.endswith(ending) for name in names), ending
     for ending in ("run.json", "raw/node0-rank1.stdout", "request/launch.json", "request/request.json", "SHA256SUMS"):
         assert any(name.startswith("kit/results/tiny/") and name.endswith(ending) for name in names), ending
     assert not any(name.endswith("/link") for name in names)
-
-
-def test_nothing_private_is_in_it_and_what_stands_for_it_is_said(bundled: Project) -> None:
-    with tarfile.open(bundled.root / "kit.tar") as tar:
-        texts = {file.name: tar.extractfile(file).read() for file in tar}  # type: ignore[union-attr]
-    everything = b"\n".join(text for name, text in texts.items() if "/project/" not in name)
-    for form in (
-        str(bundled.root),
-        json.dumps(str(bundled.root))[1:-1],
-        json.dumps(str(bundled.root), ensure_ascii=False)[1:-1],
-    ):
-        assert form.encode() not in everything
-    records = [json.loads(text) for name, text in texts.items() if name.endswith("/run.json")]
-    hosts = {record["launch"][part][key] for record in records for part, key in (("host", "name"), ("runner", "host"))}
-    hosts |= {rank["facts"]["host"] for record in records for rank in record["ranks"]}
-    assert hosts == {"host-1", "host-2"}  # the machine's, and the one that the program invents
-    assert b"Masked, always by the same words: home directories" in texts["kit/README.md"]
-
-
-def test_homes_and_hosts_are_masked_as_whole_words(make: Make, tmp_path: Path) -> None:
-    record = make.run(tmp_path).read()
-    record.launch.host["name"] = "gpu"
-    mask = Mask([record], {Path("/srv/work"): "/project"})
-    text = b'"/srv/work/data" /srv/workshop /home/alice/x /Users/Bob/y on gpu: gpu0 gpu-1 gpus, my.gpu (gpu)'
-    assert mask.apply(text) == (
-        b'"/project/data" /srv/workshop /home/user/x /home/user/y on host-1: gpu0 gpu-1 gpus, my.gpu (host-1)'
-    )
-    assert mask.apply(mask.apply(text)) == mask.apply(text)
-
-
-def test_a_flipped_bit_anywhere_in_it_is_found_in_100_of_100(bundled: Project, tmp_path: Path) -> None:
-    data = (bundled.root / "kit.tar").read_bytes()
-    draw = random.Random(17)
-    found = 0
-    for _ in range(100):
-        place, bit = draw.randrange(len(data)), 1 << draw.randrange(8)
-        (tmp_path / "kit.tar").write_bytes(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :])
-        found += altered(tmp_path / "kit.tar")
-    assert found == 100
 
 
 def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_path: Path) -> None:
@@ -117,7 +74,7 @@ def test_a_flipped_bit_in_any_file_of_it_names_the_file(bundled: Project, tmp_pa
     assert (ended.code, "no level" in ended.stdout) == (1, True)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.5])
 def test_one_that_is_cut_off_is_found(bundled: Project, tmp_path: Path, share: float) -> None:
     data = (bundled.root / "kit.tar").read_bytes()
     (tmp_path / "kit.tar").write_bytes(data[: int(len(data) * share)])
@@ -131,14 +88,6 @@ def test_a_file_that_is_no_archive_is_a_wrong_request(project: Project, command:
     ended = project.runner(command, "experiments/tiny.yaml")
     says = "error: experiments/tiny.yaml: neither a folder nor an archive of runner bundle\n"
     assert (ended.code, ended.stderr) == (2, says)
-
-
-def altered(path: Path) -> bool:
-    try:
-        with opened(path) as kit:
-            return bool(kit.faults)
-    except RunError:
-        return True
 
 
 def member(name: str, data: bytes = b"x", **fields: Any) -> Callable[[tarfile.TarFile], None]:
@@ -155,20 +104,17 @@ def member(name: str, data: bytes = b"x", **fields: Any) -> Callable[[tarfile.Ta
 @pytest.mark.parametrize(
     ("add", "says"),
     [
-        (member("../evil"), "leads out"),
-        (member("/evil"), "leads out"),
-        (member("kit//evil"), "leads out"),
+        (member("../evil"), "only what lies in kit/"),
+        (member("kit/../../evil"), "outside"),
+        (member("/evil"), "only what lies in kit/"),
         (member("evil"), "only what lies in kit/"),
         (member("kit/link", type=tarfile.SYMTYPE, linkname="/etc"), "no regular file"),
         (member("kit/link", type=tarfile.LNKTYPE, linkname="/etc/passwd"), "no regular file"),
         (member("kit/pipe", type=tarfile.FIFOTYPE), "no regular file"),
-        (member("kit/first", b"other"), "kit/first is in it twice"),
-        (member("kit/first/two"), "kit/first/two is in it twice, or lies below a file"),
-        (member("kit/sparse", type=tarfile.GNUTYPE_SPARSE), ""),
-        (member("kit/" + "d/" * 40 + "deep"), "only what lies in kit/"),
-        (member("kit/big", pax_headers={"size": str(10**15)}), ""),
+        (member("kit/project/.GIT/config"), "a repository"),
+        (member("kit/big", pax_headers={"size": str(10**15)}), "more bytes"),
         (member("kit/bomb", pax_headers={"GNU.sparse.size": str(10**15), "GNU.sparse.map": "0,1"}), ""),
-        (member("kit/long", pax_headers={"comment": "x" * 10_000_000}), ""),
+        (member("kit/long", pax_headers={"comment": "x" * 10_000_000}), "a header of"),
     ],
 )
 def test_one_from_a_stranger_writes_nothing_outside_and_is_refused_in_one_line(
@@ -178,56 +124,28 @@ def test_one_from_a_stranger_writes_nothing_outside_and_is_refused_in_one_line(
         member("kit/first")(tar)
         add(tar)
     before = project.written()
-    for command in ("verify", "summarize"):
+    for command in ("verify", "summarize", "report"):
         ended = refused(project, says, command, tmp_path / "evil.tar")
         assert "evil.tar: no level: " in ended.stderr
     assert project.written() == before
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != project.root.name) == ["evil.tar"]
 
 
-def header(kind: bytes, size: int) -> bytes:
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_headers_within_headers_are_one_line(tmp_path: Path, kind: bytes) -> None:
     info = tarfile.TarInfo("kit/x")
-    info.type, info.size = kind, size
-    return info.tobuf(tarfile.USTAR_FORMAT)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "times"),
-    [
-        (tarfile.GNUTYPE_LONGNAME, b"kit/name", 300),
-        (tarfile.XHDTYPE, b"10 path=x\n", 300),
-        (tarfile.XHDTYPE, b"1" * 64_000, 1),
-        (tarfile.XHDTYPE, b"1" * 16_000, 1),
-        (tarfile.XHDTYPE, b"16012 path=" + b"1" * 16_000 + b"\n", 1),
-        (tarfile.XHDTYPE, b"2 " * 8_000 + b"=", 1),
-        (tarfile.XHDTYPE, b"0 path=x\n", 1),
-        (tarfile.XGLTYPE, b"10 path=x\n", 1),
-    ],
-    ids=["long names", "pax headers", "digits", "fewer", "digits of a name", "overlapping", "no length", "global"],
-)
-def test_headers_that_tarfile_reads_for_long_or_one_within_the_other_are_refused_at_once(
-    tmp_path: Path, kind: bytes, text: bytes, times: int
-) -> None:
-    headers = header(kind, len(text)) + text + bytes(-len(text) % 512)
-    (tmp_path / "evil.tar").write_bytes(headers * times + header(tarfile.REGTYPE, 0) + bytes(1_024))
-    began = time.process_time()
-    with pytest.raises(RunError, match="a header of .* bytes that runner bundle does not write"):
+    info.type, info.size = kind, 10
+    header = info.tobuf(tarfile.USTAR_FORMAT) + b"10 path=x\n".ljust(512, b"\0")
+    (tmp_path / "evil.tar").write_bytes(header * 2_000 + bytes(1_024))
+    with pytest.raises(RunError, match="no level"):
         unpack(tmp_path / "evil.tar", tmp_path / "out")
-    assert time.process_time() - began < 0.2
     assert not (tmp_path / "out").exists()
 
 
-def test_an_archive_that_ends_early_is_named_where_it_ends(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "one").write_bytes(b"x" * 700)
-    with (tmp_path / "kit.tar").open("wb") as stream:
-        pack(tmp_path / "folder", stream)
-    os.truncate(tmp_path / "kit.tar", 5_000)
-    assert "near byte 5,000" in str(difference(tmp_path / "kit.tar", tmp_path / "folder"))
-
-
-def test_a_report_of_an_archive_is_refused_with_the_way_out(bundled: Project) -> None:
-    refused(bundled, "an archive of runner bundle has its report.html in it", "report", "kit.tar", code=2)
+def test_a_report_of_an_archive_is_one_of_its_records(bundled: Project, tmp_path: Path) -> None:
+    ran(bundled, "report", "kit.tar", "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f"<code>results/tiny/{bundled.runs()[0].name}</code>" in page
 
 
 def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
@@ -243,9 +161,7 @@ def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
     assert same.returncode == 0, same.stdout
 
 
-def test_a_committed_file_whose_name_is_not_utf_8_is_bundled_and_described(
-    project: Project, make: Make, tmp_path: Path
-) -> None:
+def test_a_committed_file_whose_name_is_not_utf_8_is_bundled(project: Project, make: Make, tmp_path: Path) -> None:
     (project.root / os.fsdecode(b"caf\xe9.txt")).write_text("coffee\n")
     committed(project)
     commit = git(project.root, "rev-parse", "HEAD").strip()
@@ -253,8 +169,7 @@ def test_a_committed_file_whose_name_is_not_utf_8_is_bundled_and_described(
     write_bundle(project.results, project.root, tmp_path / "kit.tar", lambda _: None)
     with opened(tmp_path / "kit.tar") as kit:
         assert kit.faults == []
-        graph = json.loads((kit.folder / "ro-crate-metadata.json").read_bytes())["@graph"]
-    assert f"project/{commit}/caf%E9.txt" in [entity["@id"] for entity in graph]
+        assert (kit.folder / "project" / commit / os.fsdecode(b"caf\xe9.txt")).is_file()
 
 
 def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
@@ -295,37 +210,3 @@ def test_a_hundred_runs_are_bundled_and_verified_within_ten_seconds(project: Pro
     ran(project, "bundle", "results", "-o", "kit.tar")
     assert project.runner("verify", "kit.tar", "--level", "0").code == 0
     assert 0.1 < sum(os.times()[2:4]) - begun < 10
-
-
-def test_the_description_names_every_run_and_every_file(bundled: Project) -> None:
-    with opened(bundled.root / "kit.tar") as kit:
-        crate = json.loads((kit.folder / "ro-crate-metadata.json").read_bytes())
-        graph = {entity["@id"]: entity for entity in crate["@graph"]}
-        actions = [entity for entity in graph.values() if entity["@type"] == "CreateAction"]
-        assert len(actions) == len(list(kit.folder.glob("results/*/*/run.json"))) == 3
-        named = {part["@id"] for part in graph["./"]["hasPart"]}
-        there = {path.relative_to(kit.folder).as_posix() for path in kit.folder.rglob("*") if path.is_file()}
-        assert there - named - {"ro-crate-metadata.json", "SHA256SUMS"} == set()
-        assert all(graph[part["@id"]] for action in actions for part in (*action["object"], *action["result"]))
-        assert graph[graph["./"]["license"]["@id"]]["@type"] == "File"
-
-
-@pytest.mark.network
-def test_the_validator_of_the_profile_finds_nothing_wrong_and_finds_what_is(bundled: Project, tmp_path: Path) -> None:
-    uv = str(Path(sys.executable).with_name("uv"))
-    subprocess.run([uv, "venv", "--quiet", str(tmp_path / "venv")], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    install = [uv, "pip", "install", "--quiet", "--python", str(python), "roc-validator==0.13.0", "rocrate"]
-    subprocess.run(install, check=True)
-    with opened(bundled.root / "kit.tar") as kit:
-        command = [str(python), str(Path(__file__).with_name("validate_crate.py")), str(kit.folder)]
-        done = complete(command)
-        assert done.code == 0, done.snapshot
-        path = kit.folder / "ro-crate-metadata.json"
-        crate = json.loads(path.read_bytes())
-        for entity in crate["@graph"]:
-            entity.pop("instrument", None)
-        path.write_text(json.dumps(crate))
-        done = complete(command)
-        assert done.code == 1, done.snapshot
-        assert "process-run-crate" in done.stdout

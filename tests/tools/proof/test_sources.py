@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from runner.definitions.definition import hash_resolved
-from runner.tools.proof.kit import Kit
 from tests.support.projects import Project, make_project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
@@ -39,16 +38,6 @@ def test_a_project_in_a_folder_of_a_repository_is_verified_and_made_again_from_i
         assert " and the kept changes" in ended.stdout
         ran(project, "reproduce", where)
     ran(project, "verify", "reproduced")
-
-
-@pytest.mark.parametrize("prefix", ["/etc", "../../etc", "a/../../etc", "a\0b"])
-def test_a_prefix_from_a_stranger_leads_nowhere_else(tmp_path: Path, prefix: str) -> None:
-    commit = "a" * 40
-    (tmp_path / "kit" / "project" / commit).mkdir(parents=True)
-    kit = Kit(tmp_path / "kit.tar", tmp_path / "kit", None)
-    made, why = kit.check_out({"commit": commit, "prefix": prefix}, tmp_path / "scratch" / "deep" / "er", None)
-    assert (made, why) == (None, "lies in a folder that leads elsewhere")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kit"]
 
 
 @pytest.mark.slow
@@ -133,3 +122,11 @@ def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: 
     assert any("the record names no commit to run again" in why for verdict in verdicts for why in verdict["stopped"])
     assert "/tmp/" not in ended.stdout  # a name, not a place to write
     assert str(project.root.parent) not in ended.stdout
+
+
+def test_nothing_is_run_from_a_definition_that_is_not_the_one_its_hash_names(project: Project) -> None:
+    committed(project)
+    run = one_run(project)
+    change_launch(project, run, lambda launch: launch["definition"].update(summary="Another"))
+    why = "level 0: definition: the one in the record is not the one that its hash names; nothing is run"
+    refused(project, why, "reproduce", run)

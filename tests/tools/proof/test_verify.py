@@ -220,11 +220,12 @@ def test_what_is_no_run_is_refused_in_one_line(project: Project) -> None:
         refused(project, word, "verify", word, code=2)
 
 
-def test_a_run_made_before_manifests_says_so(project: Project, make: Make) -> None:
+def test_a_run_without_a_manifest_is_told_how_it_gets_one(project: Project, make: Make) -> None:
     folder = make.run(project.root / "results")
     (folder.path / "SHA256SUMS").unlink()
     ended = ran(project, "verify", folder.path, code=1)
-    assert "level 0: no manifest: made before runs had one; runner collect" in ended.stdout
+    assert "level 0: no manifest: " in ended.stdout
+    assert "runner collect" in ended.stdout
 
 
 def test_what_git_did_not_say_is_said_at_the_run_and_by_verify(project: Project) -> None:

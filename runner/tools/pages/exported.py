@@ -37,10 +37,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """One run as other tools take it, with names that `safe_name` made.
-
-    `curves` are figures over epochs, and `load` over the seconds of the run.
-    """
+    """One run as other tools take it, with names that `safe_name` made; `curves` are figures over epochs."""
 
     id: str
     experiment: str
@@ -51,7 +48,6 @@ class ExportedRun:
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     curves: dict[str, list[Point]] = field(default_factory=dict)
-    load: dict[str, list[Point]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -106,7 +102,6 @@ def exported(record: Record) -> ExportedRun:
         tags={safe_name(key): value for key, value in told.items() if value},
         metrics={safe_name(name): float(value) for name, value in figures.items()},
         curves=_curves(record, started),
-        load=_load(record, started),
     )
 
 
@@ -151,23 +146,6 @@ def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], st
     for name, value in row.items():
         if name != "epoch_num" and (figure := number(value)) is not None:
             curves.setdefault(f"{kind}.{safe_name(name)}", {}).setdefault(step, Point(step, float(figure), time_ms))
-
-
-def _load(record: Record, started_ms: int) -> dict[str, list[Point]]:
-    """Return how busy each node was, second by second."""
-    found: dict[str, list[Point]] = {}
-    for node in record.load:
-        points = node.get("points")
-        if not isinstance(points, dict) or not isinstance(seconds := points.get("seconds"), list):
-            continue
-        for name, values in points.items():
-            if name == "seconds" or not isinstance(values, list):
-                continue
-            pairs = [(number(at, 0.0, 1e9), number(value)) for at, value in zip(seconds, values, strict=False)]
-            known = [(at, float(value)) for at, value in pairs if at is not None and value is not None]
-            curve = [Point(int(at), value, min(started_ms + int(1000 * at), _LATEST_MS)) for at, value in known]
-            found[f"load.node{safe_name(node.get('node'))}.{safe_name(name)}"] = curve
-    return found
 
 
 def _milliseconds(moment: str, otherwise: int) -> int:

@@ -12,11 +12,10 @@ from typing import NamedTuple
 from runner.core.errors import KitError, RequestError
 from runner.core.output import require_outputs
 from runner.core.text import one_line
-from runner.tools.pages.export.runs import ExportedRun
+from runner.tools.pages.exported import ExportedRun
 
 SQLITE = "sqlite:///"
 _SERVER = ("http://", "https://")
-_MAGIC = b"SQLite format 3\x00"
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
 _MOST_METRICS = 1_000
 _MOST_PARAMS = 100
@@ -140,20 +139,11 @@ def _check(uri: str) -> None:
         return
     path = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or not path.name:
-        msg = f"--to {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
+        msg = f"--output {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
         raise RequestError(msg)
     if not path.parent.is_dir():
-        raise RequestError(f"--to {without_credentials(uri)}: there is no folder {one_line(path.parent)}")
+        raise RequestError(f"--output {without_credentials(uri)}: there is no folder {one_line(path.parent)}")
     require_outputs([path])
-    try:
-        with path.open("rb") as file:
-            begin = file.read(len(_MAGIC))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise RequestError(f"--to {without_credentials(uri)}: {error.strerror}") from None
-    if begin not in (b"", _MAGIC):
-        raise RequestError(f"--to {without_credentials(uri)}: {one_line(path)} is no SQLite file")
 
 
 def _import() -> None:

@@ -1,0 +1,111 @@
+"""An archive of records, from anybody: opened in a private folder, within bounds. Nothing of it is run."""
+
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.core.errors import RequestError, RunError, reason_of
+from runner.core.temporary import temporary_folder
+from runner.core.text import one_line
+from runner.records import manifest
+from runner.records.altered import altered
+from trainkit import files
+
+TOP = "kit"
+"""The one folder that an archive holds."""
+RESULTS = "results"
+MOST_FILES = 500_000
+_LARGEST_HEADER = 17_000
+"""Bytes of a header that carries text: a name of 4,000 letters of four bytes each, and some room."""
+_MAGIC = slice(257, 262)
+"""Where POSIX has the magic of tar in each header."""
+
+
+@dataclass
+class Archive:
+    """What an archive holds: `faults` names each file whose bytes are not those that were packed.
+
+    `said` are the comments of its manifest.
+    """
+
+    path: Path
+    folder: Path
+    faults: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def results(self) -> Path:
+        """The folder of the records; RequestError if there is none."""
+        if not files.is_folder(self.folder / RESULTS):
+            raise RequestError(f"{one_line(self.path)}: there are no records in it")
+        return self.folder / RESULTS
+
+    def within(self, text: str) -> str:
+        """Write paths as they are in the archive; its folder is gone when somebody reads the text."""
+        return text.replace(f"{self.folder}/", "")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Archive]:
+    """Unpack an archive in a block, and compare it with its manifest; RunError, RequestError as for `unpack`."""
+    with temporary_folder("kit") as scratch:
+        unpack(path, scratch)
+        found = Archive(path, scratch / TOP)
+        try:
+            known = manifest.read(files.read_file(found.folder / manifest.NAME, manifest.LARGEST, below=scratch))
+        except (OSError, ValueError) as error:
+            found.faults = [one_line(f"{manifest.NAME}: {reason_of(error)}")]
+        else:
+            found.said, found.faults = known.said, altered(known, found.folder)
+        yield found
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack an archive into an empty folder, and nothing outside.
+
+    Raises RunError if it is damaged, or holds what no archive of the kit does; RequestError if it is none, or cannot be
+    read.
+    """
+    if not hasattr(tarfile, "data_filter"):
+        raise RequestError(f"{one_line(path)}: archives are opened by Python 3.10.12, 3.11.4, 3.12 or later")
+    try:
+        with files.open_file(path) as file:
+            begin = file.read(tarfile.BLOCKSIZE)
+            file.seek(0)
+            # One that was altered in one of the two, or cut off before both, is an archive that does not hold.
+            if begin and not begin.startswith(f"{TOP}/".encode()) and begin[_MAGIC] != b"ustar":
+                raise RequestError(f"{one_line(path)}: neither a folder nor an archive of runner bundle")
+            left = os.fstat(file.fileno()).st_size
+            with tarfile.open(fileobj=file, mode="r:", tarinfo=_BoundedHeader) as tar:
+                for count, member in enumerate(tar, 1):
+                    left -= member.size
+                    if why := _refused(member, count, left):
+                        raise tarfile.ReadError(f"{member.name}: {why}")
+                    tar.extract(member, folder, filter="data")
+    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
+        raise RunError(f"{one_line(path)}: no level: altered or cut off: {one_line(error, 300)}") from None
+    except OSError as error:
+        raise RequestError(f"{one_line(path)}: {reason_of(error)}") from None
+
+
+def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
+    """Return why a member is not unpacked."""
+    if not member.isreg():
+        return "it is no regular file"
+    if not member.name.startswith(f"{TOP}/"):
+        return f"only what lies in {TOP}/ is unpacked"
+    if ".git" in member.name.lower().split("/"):
+        return "a repository of git"
+    return f"more than {MOST_FILES:,} files, or more bytes than the archive" if count > MOST_FILES or left < 0 else None
+
+
+class _BoundedHeader(tarfile.TarInfo):
+    """A tar header; one that carries text (a long name, pax records) is read into memory whole, so it is bounded."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type not in tarfile.REGULAR_TYPES and self.size > _LARGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
