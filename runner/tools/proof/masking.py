@@ -27,9 +27,8 @@ _LONGEST = 253
 WHAT = "home directories, the folders of the project and the results, host names and ids of machines, secrets"
 ASSIGNING = (".yaml", ".yml", ".json", ".toml", ".env", ".ini", ".cfg", ".diff")
 """Ends of files in which a word behind a secret's name is its value, and no code."""
-_ATTEMPT = r"(?:attempts/\d+/)?"
-_PRINTED = re.compile(_ATTEMPT + r"raw/(?!(?:outcome|node\d+-exit)\.json$).*", re.DOTALL)
-_ARTIFACT = re.compile(_ATTEMPT + r"artifacts/.*", re.DOTALL)
+_PRINTED = re.compile(r"raw/(?!(?:outcome|node\d+-exit)\.json$).*", re.DOTALL)
+_ARTIFACT = re.compile(r"artifacts/.*", re.DOTALL)
 _NAMING = ("host", "machine")
 _TEXTS = (
     *("reason", "doubts", "malformed", "notes", "error", "cause", "last_lines"),
