@@ -111,10 +111,6 @@ def write(root: Path) -> list[Path]:
     return list(changed)
 
 
-_SECRET = {"KIT_HANDSHAKE_SECRET": "${KIT_HANDSHAKE_SECRET:-}"}
-"""What the nodes of one file prove to each other that they know, if a person sets it."""
-
-
 def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str], settings: Settings) -> str:
     layout = Layout.parse(file.layout)
     data = "data" if settings.image else "data:ro"  # only the kit's own programs are known to fetch nothing
@@ -129,7 +125,7 @@ def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str], 
             node,
             image=default_image(settings.image, file.device),
             command=f"runner node ${{EXPERIMENT:-{experiment}}} {words}",
-            environment={} if layout.nodes == 1 else _SECRET,
+            environment={},
             binds={f"{WORKSPACE}/results": "../results", f"{WORKSPACE}/{data}": "../data"},
             gpus=gpus,
             nodes=layout.nodes,
