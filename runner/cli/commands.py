@@ -29,7 +29,7 @@ FURTHER = {
     "targets": ("cli.targets", "Show the targets, or the options of one of them."),
     "node": ("cli.node", "Start one node's part of a run by hand."),
     "schema": ("cli.schema", "Print the JSON Schema of a definition, for editors."),
-    "render": ("cli.render", "Render compose/, k8s/, slurm/ and the bases of the Dockerfile."),
+    "render": ("cli.render", "Render compose/, k8s/ and slurm/."),
     "image": ("cli.image:app", "The images that containers run."),
     "export": ("tools.pages.export_command:app", "Hand the runs to other tools; again adds only what is new."),
 }
