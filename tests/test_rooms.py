@@ -57,7 +57,7 @@ ELSEWHERE = {
     "runner.execution.disk": "a file without a name, which holds room for a record",
     "runner.execution.started": "a file for each run that was started, in the user's state folder",
     "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
-    "runner.core.output": "the files that a person names, compose/, k8s/, slurm/, the Dockerfile and containers/",
+    "runner.core.output": "the files that a person names, compose/, k8s/, slurm/ and containers/",
     "runner.tools.pages.files": "the folder of plots that a person names",
     "runner.targets.compose": "the data folder, which containers are shown",
     "runner.targets.slurm.handle": "a file in memory, from which sbatch reads its script",

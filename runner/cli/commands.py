@@ -26,11 +26,10 @@ FURTHER = {
     "reproduce": ("tools.proof.reproduce_command", "Run a record again from what it says, and compare."),
     "prepare": ("cli.prepare", "Bring the data of experiments here, once."),
     "recover": ("cli.recover", "Finish the runs whose runner was killed."),
-    "resume": ("cli.resume", "Start a run again that was interrupted, killed or failed."),
     "targets": ("cli.targets", "Show the targets, or the options of one of them."),
     "node": ("cli.node", "Start one node's part of a run by hand."),
     "schema": ("cli.schema", "Print the JSON Schema of a definition, for editors."),
-    "render": ("cli.render", "Render compose/, k8s/, slurm/ and the bases of the Dockerfile."),
+    "render": ("cli.render", "Render compose/, k8s/ and slurm/."),
     "image": ("cli.image:app", "The images that containers run."),
 }
 """Each command's module below `runner`, with the name in it where that is another, and its summary."""

@@ -17,7 +17,7 @@ def pin(
 ) -> None:
     """Lock the base images to the digests that the engine has read from their registry.
 
-    They go into containers/image.lock, and from there into the Dockerfile and compose/.
+    They go into containers/image.lock, and from there into compose/.
     """
     from runner.targets.committed_files import write
     from runner.targets.compose import engine

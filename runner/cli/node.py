@@ -15,8 +15,11 @@ def node(
     ],
     number: Annotated[int, typer.Option("--node", metavar="NUMBER", help="Which of them this is, from 0.")] = 0,
     master: Annotated[
-        str, typer.Option(metavar="HOST", help="The address of node 0, the same on all nodes; node 0 listens there.")
+        str, typer.Option(metavar="HOST", help="The address of node 0, the same on all nodes.")
     ] = "127.0.0.1",
+    run_id: Annotated[
+        str, typer.Option("--run", metavar="ID", help="What node 0 prints, where its results folder is not shared.")
+    ] = "",
     device: Device = "auto",
     results: Results = Path("results"),
     args: Annotated[
@@ -27,7 +30,7 @@ def node(
 
     The files of compose/ do this in each container.
 
-    `runner collect` makes its record. With KIT_HANDSHAKE_SECRET, the same on all nodes, no stranger takes part.
+    The nodes find one run in the results folder that they share. `runner collect` makes its record.
     """
     from runner.cli.terminal import Screen
     from runner.execution import signals
@@ -35,5 +38,5 @@ def node(
 
     run = choose(experiment_of(experiment), layout, device_of(device), args or [])
     with signals.taken() as interrupts, Screen() as screen:
-        code = run_node(run, number, master, results, screen, interrupts)
+        code = run_node(run, number, master, results, screen, interrupts, run_id)
     raise typer.Exit(code)

@@ -10,16 +10,14 @@ from runner.core.errors import RequestError
 
 
 def render(check: Annotated[bool, typer.Option("--check", help="Write nothing; report what differs.")] = False) -> None:
-    """Render compose/, k8s/, slurm/ and the bases of the Dockerfile."""
+    """Render compose/, k8s/ and slurm/."""
     from runner.targets.committed_files import differing, write
 
     root = project_root()
-    paths = differing(root) if check else write(root)
+    paths = list(differing(root)) if check else write(root)
     names = [str(path.relative_to(root)) for path in paths]
     if check and names:
-        raise RequestError(
-            f"{', '.join(names)}: not as rendered; run `runner render`, and remove what is no longer rendered"
-        )
+        raise RequestError(f"{', '.join(names)}: not as rendered; run `runner render`")
     for name in names:
         say(f"rendered {name}")
     if not names:

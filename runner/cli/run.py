@@ -9,7 +9,7 @@ from typing import Annotated, Optional, cast
 import typer
 
 from runner.cli import options
-from runner.cli.lines import show_document
+from runner.cli.lines import say, show_document
 from runner.core.capabilities import capability
 from runner.core.errors import RequestError, RunError
 from runner.definitions.definition import SCALINGS, Experiment
@@ -48,6 +48,12 @@ def run(
     ] = None,
     results: options.Results = Path("results"),
     with_: options.With = None,
+    missing: Annotated[
+        bool,
+        typer.Option(
+            "--missing", help="Only the repeats that a cell lacks; the others need the same code, image, data, machine."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the launch specs; start nothing.")] = False,
 ) -> None:
     """Run an experiment, or a script, and keep a record of it.
@@ -68,6 +74,14 @@ def run(
         defined = options.experiment_of(experiment)
     defined = replace(defined, scaling=scaling or defined.scaling)
     made = make_plan(defined, device=chosen, layouts=layout, only=only, changes=change, repeat=repeat)
+    there = None
+    if missing:
+        from runner.execution.missing import missing as without_those_there
+
+        made, there = without_those_there(made, on, results)
+        if not made.runs:
+            say("no repeat is missing")
+            return
     if dry_run:
         for planned in made.runs:
             show_document(target.spec(planned).text())
@@ -83,7 +97,7 @@ def run(
     with signals.taken() as interrupts, Screen() as screen:
         for note in _notes(made):
             screen.note(note)
-        records = execute(made, target, words, results, screen, interrupts)
+        records = execute(made, target, words, results, screen, interrupts, there)
         done = sum(record.status == "completed" for record in records)
         said = f"{done} of {len(made.runs)} runs completed{_where_the_time_went(records)}"
         screen.note(f"{said}; next: runner summarize {shlex.quote(str(results))}")

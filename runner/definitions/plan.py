@@ -43,7 +43,7 @@ class Cell:
         return _positive(self.args.get(DEVICES))
 
     def __str__(self) -> str:
-        return _name(str(self.layout), self.axes)
+        return cell_name(str(self.layout), self.axes)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def make_plan(
             cells.append(_cell(experiment, point, changed, device, programs))
         else:
             axes = {axis: value for axis, value in point.items() if axis != "layout"}
-            skipped.append((_name(point["layout"], axes), skip))
+            skipped.append((cell_name(point["layout"], axes), skip))
     if not cells:
         reasons = "; ".join(dict.fromkeys(skip.why for _, skip in skipped))
         raise RequestError(one_line(f"{experiment.path}: no cell is left to run" + (f": {reasons}" if reasons else "")))
@@ -117,7 +117,8 @@ def make_plan(
     return Plan(tuple(runs), tuple(cells), tuple(skipped))
 
 
-def _name(layout: str, axes: dict[str, Any]) -> str:
+def cell_name(layout: str, axes: dict[str, Any]) -> str:
+    """Name a cell as the table does: its layout and its axes."""
     return " ".join([layout, *(f"{axis}={value}" for axis, value in axes.items())])
 
 

@@ -6,27 +6,33 @@ It leaves the raw files, and how its torchrun ended. The record is made by `runn
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from runner.core.errors import Interrupted, KitError, RequestError
+from runner.core import clock
+from runner.core.errors import Interrupted, KitError, RequestError, RunError
 from runner.core.network import is_loopback, route_to, variables_for
+from runner.core.text import one_line
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
-from runner.execution import handshake
+from runner.execution.disk import describe_error
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
+from runner.records import nodes_by_hand
 from runner.records.folder import RunFolder, begin, new_id
+from runner.records.nodes_by_hand import Meeting
 from runner.records.parse import collect
 from runner.records.schema import Launch, NodeExit, Outcome, Record
-from runner.targets.base import LaunchSpec, NodeSpec
+from runner.targets.base import LaunchSpec, Line, NodeSpec, Note
 from runner.targets.local import LocalHandle
 from runner.targets.torchrun import node_specs
 
 TARGET = "compose"
+_RUN = re.compile(r"\d{8}T\d{6}Z-[a-z0-9_]{1,32}-[0-9a-f]{8}", re.ASCII)
 
 
 def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -> Run:
@@ -51,8 +57,15 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
     return make_plan(experiment, device=device, layouts=[layout], only=only, changes=changes, repeat=1).runs[0]
 
 
-def run_node(run: Run, node: int, master: str, results: Path, observer: Observer, interrupts: Interrupts) -> int:
-    """Start one node's processes, follow them to their end, and leave all that the record needs; return 0 or 1."""
+def run_node(
+    run: Run, node: int, master: str, results: Path, observer: Observer, interrupts: Interrupts, run_id: str = ""
+) -> int:
+    """Start one node's processes, follow them to their end, and leave all that the record needs; return 0 or 1.
+
+    `run_id` is what node 0 has printed, for a node that does not share its results folder.
+    """
+    if run_id and (node == 0 or not _RUN.fullmatch(run_id)):
+        raise RequestError(f"--run {one_line(run_id, 80)}: is for the other nodes: the id that node 0 prints")
     _become_owner_of(results)
     observer = guarded(observer)
     specs = node_specs(run.cell, master, run.device)
@@ -63,14 +76,29 @@ def run_node(run: Run, node: int, master: str, results: Path, observer: Observer
     launch = describe_launch(run, TARGET, specs, describe_surroundings(run)[0])
     launch.by_hand = True
     spec = LaunchSpec(specs, str(run.experiment.root), run.device)
-    folder, refused = _rendezvous(launch, spec.text(), len(specs), node, master, results, observer, interrupts)
+    what = f"{launch.definition_sha256} {launch.argv} {launch.layout} {launch.code.get('sources_sha256')}"
+    work = hashlib.sha256(what.encode()).hexdigest()
+    folder, refused = _find_run(launch, spec.text(), work, node, results, observer, interrupts, run_id)
     with folder.held():
         observer.begin(1, 1, run, folder.path)
         if refused:
             because = INTERRUPTED if isinstance(refused, Interrupted) else None
             folder.keep_exit(NodeExit(node, 1, stopped_because=because))
             raise refused
-        record = supervise(_life(spec, node, folder, launch), folder, launch, observer, interrupts)
+        meeting = None
+        if node == 0 and len(specs) > 1:
+            try:
+                meeting = Meeting(results, work, folder, len(specs))
+            except OSError as error:
+                raise RunError(describe_error(error, folder.path)) from None
+            observer.note(f"run {launch.id}; nodes that do not see {results} need --run {launch.id}")
+        try:
+            record = supervise(_life(spec, node, folder, launch, meeting), folder, launch, observer, interrupts)
+            if meeting and not meeting.is_over and record.status == INTERRUPTED:
+                raise Interrupted
+        finally:
+            if meeting:
+                meeting.end()
     ended = record.outcome.exits[0] if record.outcome else NodeExit(node, 1)
     if node == 0 or ended.code != 0:
         observer.end(run, record, folder.path)
@@ -95,18 +123,52 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
     return replace(spec, env={**spec.env, **chosen})
 
 
-def _life(spec: LaunchSpec, node: int, folder: RunFolder, launch: Launch) -> Life:
+class _Node(LocalHandle):
+    """One node's torchrun; node 0 says who is missing until its processes print, for they start when all are there."""
+
+    meeting: Meeting | None = None
+    _waited = 0.0
+
+    @property
+    def waited_seconds(self) -> float:
+        """The time in which nodes were missing."""
+        return self._waited
+
+    def lines(self) -> Iterator[Line | Note | None]:
+        """Yield what is printed."""
+        began = said = clock.monotonic()
+        for line in super().lines():
+            if self.meeting and not self.meeting.is_over:
+                now = clock.monotonic()
+                self._waited = now - began
+                if isinstance(line, Line):
+                    self.meeting.end()
+                elif now - said > nodes_by_hand.SAY_SECONDS:
+                    said = now
+                    if missing := self.meeting.missing():
+                        yield Note(missing)
+            yield line
+
+
+def _life(spec: LaunchSpec, node: int, folder: RunFolder, launch: Launch, meeting: Meeting | None) -> Life:
     """Describe the life of one node's torchrun; other nodes of the run may live on the same machine."""
+
+    def start() -> LocalHandle:
+        handle = _Node({node: spec.nodes[node]}, spec.cwd, folder, f"{folder.path.name}/node{node}")
+        handle.meeting = meeting
+        return handle
 
     def keep(outcome: Outcome) -> Record:
         ended = outcome.exits[0] if outcome.exits else NodeExit(node, stopped=True)
         ended.stopped_because = outcome.stopped_because
+        if meeting and not meeting.is_over and ended.code != 0:  # no process of this node has printed anything
+            ended.why = meeting.missing() or None
         outcome.exits = [ended]
         folder.keep_exit(ended)
         return collect(folder, launch, outcome)
 
     return Life(
-        start=lambda: LocalHandle({node: spec.nodes[node]}, spec.cwd, folder, f"{folder.path.name}/node{node}"),
+        start=start,
         stop=lambda handle: handle.stop() if handle else None,
         keep=keep,
         timeout_seconds=launch.timeout_seconds,
@@ -115,37 +177,33 @@ def _life(spec: LaunchSpec, node: int, folder: RunFolder, launch: Launch) -> Lif
     )
 
 
-def _rendezvous(
+def _find_run(
     launch: Launch,
     request: str,
-    nodes: int,
+    work: str,
     node: int,
-    master: str,
     results: Path,
     observer: Observer,
     interrupts: Interrupts,
+    run_id: str,
 ) -> tuple[RunFolder, KitError | None]:
-    """Agree with the other nodes on the run's folder.
+    """Make the run's folder as node 0, or find it as another node.
 
-    A node that is left alone, refused or interrupted keeps a folder of its own; the second part says why.
+    A node that is left alone or interrupted keeps a folder of its own; the second part says why.
     """
-    launch.id = new_id(TARGET)
-    what = f"{launch.definition_sha256} {launch.argv} {launch.layout} {launch.code.get('sources_sha256')}"
-    work = hashlib.sha256(what.encode()).hexdigest()
-    secret = handshake.read_secret(os.environ)
+    launch.id = run_id or new_id(TARGET)
     refused: KitError | None = None
-    folder = begin(results, launch, request, "") if node == 0 else None
-    try:
-        with interrupts.raising():
-            if node == 0:
-                handshake.host(launch.id, work, nodes, master, secret, observer.note)
-            else:
-                launch.id = handshake.join(master, node, work, secret, observer.note)
-    except KeyboardInterrupt:
-        refused = Interrupted()
-    except KitError as error:
-        refused = error
-    folder = folder or RunFolder(results / launch.experiment / launch.id)
+    if node and not run_id:
+        try:
+            with interrupts.raising():
+                launch.id = nodes_by_hand.find(results, work, node, observer.note)
+        except KeyboardInterrupt:
+            refused = Interrupted()
+        except OSError as error:
+            refused = RunError(f"{results}: {error.strerror}")
+        except KitError as error:
+            refused = error
+    folder = RunFolder(results / launch.experiment / launch.id)
     if not folder.path.is_dir():
         folder = begin(results, launch, request, "")
     if refused:

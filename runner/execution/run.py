@@ -9,6 +9,7 @@ from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
 from runner.execution.disk import NEXT_RUN_BYTES, what_is_lost
 from runner.execution.launch import describe_launch, describe_surroundings
+from runner.execution.missing import There, require_same, require_same_inputs
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
@@ -37,15 +38,25 @@ class Job:
 
 
 def execute(
-    plan: Plan, target: Target[Any], words: list[str], results: Path, observer: Observer, interrupts: Interrupts
+    plan: Plan,
+    target: Target[Any],
+    words: list[str],
+    results: Path,
+    observer: Observer,
+    interrupts: Interrupts,
+    there: There | None = None,
 ) -> list[Record]:
     """Carry out all runs in order; further repeats of a cell that failed are left out, and the observer is told.
 
     The words are the target's options, as `name=value`, for the watchdog. Raises Interrupted after a signal, if what
     was started has ended and its record is written; RunError if a later run's folder cannot be made, for example on a
-    full disk.
+    full disk; and what `missing` raises if the runs differ from those that are `there`.
     """
-    return carry_out(prepare(plan, target, words, results, observer, interrupts), results, observer, interrupts)
+    jobs = prepare(plan, target, words, results, observer, interrupts)
+    require_same((job.describe() for job in jobs), there or {})
+    records = carry_out(jobs, results, observer, interrupts)
+    require_same_inputs(records, there or {})
+    return records
 
 
 def prepare(

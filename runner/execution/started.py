@@ -1,8 +1,8 @@
 """The runs that this user has started here: a file for each, outside of `results/`, which no record can forge.
 
-A record may come from a stranger, and names hosts, configurations, jobs and containers. `runner recover` and `runner
-resume` use them only where such a file has the path of the run's folder and the hash of its launch, or a person says
-so. The files lie in `distributed-experiment-kit/started` of `$XDG_STATE_HOME`, by default `~/.local/state`, where no
+A record may come from a stranger, and names hosts, configurations, jobs and containers. `runner recover` uses
+them only where such a file has the path of the run's folder and the hash of its launch, or a person says so. The files
+lie in `distributed-experiment-kit/started` of `$XDG_STATE_HOME`, by default `~/.local/state`, where no
 other user may write. That of a run goes when the run has completed, or its folder is gone.
 """
 

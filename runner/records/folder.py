@@ -269,30 +269,6 @@ class RunFolder:
                     if _UNFINISHED.fullmatch(path.name) and files.is_file(path):
                         path.unlink(missing_ok=True)
 
-    def start_again(self, record: Record, launch: Launch, request: str, diff: str, file: str) -> None:
-        """Keep all of an attempt that has ended in `attempts/<number>/`, and begin the next one in its place.
-
-        `record` is that of the attempt that has ended; all else is of the next, whose launch lists the earlier ones.
-        Until the last step `run.json` is the record of the earlier attempt, so that a kill leaves either of the two;
-        whoever starts the run again goes on from there.
-        """
-        kept = self.path / "attempts" / str(len(launch.attempts))
-        for folder in (kept.parent, kept):
-            with suppress(FileExistsError):
-                folder.mkdir()
-            require_folder(folder)
-        if not files.is_file(kept / "run.json"):
-            self._write(kept / "run.json", _text(record))
-        for name in ("raw", "artifacts", "request"):
-            own = self.path / name
-            if files.is_folder(own) and not os.path.lexists(kept / name):
-                own.rename(kept / name)
-            with suppress(FileExistsError):
-                own.mkdir()
-            require_folder(own)
-        self.write_request(launch, request, diff, file)
-        self.replace(Record(launch=launch, status="running"))
-
     def write_request(self, launch: Launch, request: str, diff: str, file: str) -> None:
         """Write what is started, as it is known before."""
         self._write(self.path / "request" / "launch.json", _text(launch))

@@ -29,8 +29,6 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     """
     doubts = Doubts()
     raw = folder.raw_files(Layout.parse(launch.layout))
-    if launch.attempts:
-        doubts.add(f"started again: {len(launch.attempts) + 1} attempts")
     for left_out in raw.left_out:
         doubts.add(left_out)
     run_events = RunEvents(raw.layout, doubts)

@@ -26,15 +26,6 @@ class Side(msgspec.Struct):
     label: str
 
 
-class Attempt(msgspec.Struct, omit_defaults=True):
-    """An earlier attempt of a run that was started again: when it began and ended, and how; `attempts/<number>/`."""
-
-    started: str
-    ended: str | None
-    status: str
-    reason: str | None = None
-
-
 BETWEEN_NODES = "between nodes"
 OF_EACH_NODE = "of each node"
 """Kinds of options that decide how long a run takes. A value of the second kind may name one for each node: `1,0.5`."""
@@ -46,9 +37,8 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was known before the run was started; it is written once, before the launch, and never changes.
 
     `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
-    text of others. `options` are the target's, as given, and `option_axes` the
-    kinds of those that decide how long a run takes. Floats that JSON lacks are words in `axes`, `args` and
-    `definition`. `attempts` are the earlier ones of a run that was started again. `masked` names what is kept with a
+    text of others. `options` are the target's, as given, and `option_axes` the kinds of those that decide how long a
+    run takes. Floats that JSON lacks are words in `axes`, `args` and `definition`. `masked` names what is kept with a
     secret masked in it: `request/code.diff`, or nothing.
     """
 
@@ -80,7 +70,6 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     patience_seconds: float | None = None
     dialects: dict[str, str] = {}
     side: Side | None = None
-    attempts: list[Attempt] = []
     masked: list[str] = []
 
     def __post_init__(self) -> None:

@@ -143,14 +143,12 @@ def summary_of(record: Record) -> RunSummary:
 def _identity(launch: Launch) -> dict[str, Any]:
     """Return which run it is.
 
-    All copies of a record share its id and when its first attempt began, and no other run has both: an id alone may be
-    that of several runs where somebody else has written the records. A run that was started again keeps both, so the
-    copy of an earlier attempt is one of it.
+    All copies of a record share its id and when it began, and no other run has both: an id alone may be that of several
+    runs where somebody else has written the records.
     """
-    began = launch.attempts[0].started if launch.attempts else launch.started
     side = launch.side
     return {
-        "id": text(f"{launch.id} {began}", _LONGEST_IDENTITY) or "",
+        "id": text(f"{launch.id} {launch.started}", _LONGEST_IDENTITY) or "",
         "experiment": _name(launch.experiment),
         "started": launch.started[:_LONGEST_NAME],
         "repeat": launch.repeat,

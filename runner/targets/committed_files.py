@@ -1,25 +1,21 @@
-"""The files that are rendered and committed: `compose/`, `k8s/`, `slurm/`, and the bases of the Dockerfile.
+"""The files that are rendered and committed: `compose/`, `k8s/` and `slurm/`.
 
-`containers/rendered.yaml` says which files there are, and of which experiment and layout. Whatever else a project has
-in these folders is its own.
+`containers/rendered.yaml` says which files there are, and of which experiment and layout.
 """
 
-import os
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.output import write_outputs
-from runner.core.text import listed, one_line
-from runner.core.yaml_reader import Document
+from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
-from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.definitions.settings import Settings, settings_of
 from runner.targets.compose.base_images import read_lock
@@ -28,118 +24,94 @@ from runner.targets.kubernetes.job import KINDS
 from runner.targets.kubernetes.pod_spec import PodOptions
 from runner.targets.slurm.script import ScriptOptions, script
 from runner.targets.torchrun import device_ids
-from trainkit.files import read_file
 
 LISTING = "containers/rendered.yaml"
-MARK = "Rendered by `runner render`"
-"""What every rendered file says of itself."""
-LARGEST_BYTES = 1_000_000
-KUSTOMIZATION = "kustomization.yaml"
-_KEYS = ("layout", "device", "what")
-_PARTS = {"compose": ("experiment",), "kubernetes": ("default",), "slurm": ()}
-"""The parts of `rendered.yaml`, each with what it says beside its files; the last may be absent."""
-_DEVICES = ("cpu", "cuda")
-FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer", "indexed": "k8s/no-operator"}
+FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer"}
+"""The folders of the kinds of jobs that are committed."""
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """One file: its name without ending, what it is, and what it runs."""
+class Rendered(msgspec.Struct, forbid_unknown_fields=True):
+    """What one file runs, and what it is."""
 
-    name: str
-    experiment: str
     layout: str
-    device: str
+    device: Literal["cpu", "cuda"]
     what: str
+    experiment: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a layout that is none."""
+        Layout.parse(self.layout)
 
 
-@dataclass(frozen=True)
-class Listing:
+class Compose(msgspec.Struct, forbid_unknown_fields=True):
+    """The files of `compose/` by their names, and the experiment that they run unless another one is named."""
+
+    experiment: str
+    files: dict[str, Rendered]
+
+
+class Kubernetes(msgspec.Struct, forbid_unknown_fields=True):
+    """The files of `k8s/` by their names, and the job that the kustomization names."""
+
+    default: str
+    files: dict[str, Rendered]
+
+
+class Slurm(msgspec.Struct, forbid_unknown_fields=True):
+    """The files of `slurm/` by their names."""
+
+    files: dict[str, Rendered] = {}
+
+
+class Listing(msgspec.Struct, forbid_unknown_fields=True):
     """Everything that is rendered."""
 
-    compose: list[Rendered]
-    kubernetes: list[Rendered]
-    default: str
-    """The job that the kustomization names."""
-    slurm: list[Rendered] = field(default_factory=list)
+    compose: Compose
+    kubernetes: Kubernetes
+    slurm: Slurm = msgspec.field(default_factory=Slurm)
+
+
+def read_listing(root: Path) -> Listing:
+    """Read `containers/rendered.yaml`; RequestError names the key that is wrong."""
+    path = root / LISTING
+    try:
+        return msgspec.convert(yaml_reader.read(path).values, Listing)
+    except msgspec.ValidationError as error:
+        raise RequestError(one_line(f"{path}: {error}")) from None
 
 
 def render(root: Path) -> dict[Path, str]:
     """Return every rendered file with its text."""
     settings, bases, listing = settings_of(root), read_lock(root), read_listing(root)
-
-    def load(name: str) -> Experiment:
-        return definition.load(definition.find(name, root), root)
-
-    files = {root / name: text for name, text in texts(settings, listing, bases, load).items()}
-    dockerfile = root / settings.dockerfile
-    return {**files, dockerfile: _with_bases(dockerfile, bases)}
-
-
-def texts(
-    settings: Settings, listing: Listing, bases: dict[str, str], load: Callable[[str], Experiment]
-) -> dict[str, str]:
-    """Return the text of every file in `compose/`, `k8s/` and `slurm/`, by its path from the project's folder.
-
-    `bases` has the base image of each build argument, and `load` returns the experiment of a name. A kustomization that
-    a person wrote is left out: a folder has one.
-    """
-    files = {f"compose/{file.name}.yml": _compose(file, bases, settings) for file in listing.compose}
+    files = {}
+    for name, file in listing.compose.files.items():
+        files[f"compose/{name}.yml"] = _compose(name, file, listing.compose.experiment, bases, settings)
     for folder in FOLDERS.values():
-        if is_free(settings.root / folder / KUSTOMIZATION):
-            files[f"{folder}/{KUSTOMIZATION}"] = _kustomization(folder, listing.default, settings)
-    for file in listing.kubernetes:
-        run = _run(load(file.experiment), file)
-        files |= {f"{folder}/{file.name}.yaml": _kubernetes(run, file, kind) for kind, folder in FOLDERS.items()}
-    for file in listing.slurm:
-        run = _run(load(file.experiment), file)
-        header = f"{file.what} {run.cell}.\n{_BATCH_HEADER.format(name=file.name)}"
-        files[f"slurm/{file.name}.sbatch"] = script(run, f"kit-{file.name}", ScriptOptions(), header)
-    return files
+        files[f"{folder}/kustomization.yaml"] = _kustomization(folder, listing.kubernetes.default, settings)
+    for name, file in listing.kubernetes.files.items():
+        run = _run(root, file)
+        files |= {f"{folder}/{name}.yaml": _kubernetes(name, run, file, kind) for kind, folder in FOLDERS.items()}
+    for name, file in listing.slurm.files.items():
+        run = _run(root, file)
+        header = f"{file.what} {run.cell}.\n{_BATCH_HEADER.format(name=name)}"
+        files[f"slurm/{name}.sbatch"] = script(run, f"kit-{name}", ScriptOptions(), header)
+    return {root / name: text for name, text in files.items()}
 
 
-def is_free(path: Path) -> bool:
-    """Return whether a file can be rendered here: there is none, or it was rendered before."""
-    return not os.path.lexists(path) or is_rendered(path)
-
-
-def is_rendered(path: Path) -> bool:
-    """Return whether a file says that it was rendered."""
-    return MARK.encode() in _bytes(path)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return read_file(path, LARGEST_BYTES)
-    except OSError:
-        return b""
+def differing(root: Path) -> dict[Path, bytes]:
+    """Return the files that differ from what is rendered, with what they should be."""
+    files = {path: text.encode() for path, text in render(root).items()}
+    return {path: text for path, text in files.items() if not path.is_file() or path.read_bytes() != text}
 
 
 def write(root: Path) -> list[Path]:
-    """Write what differs; return which files that were. RequestError if one of them is a person's own."""
-    changed = {path: text.encode() for path, text in render(root).items() if text.encode() != _bytes(path)}
-    dockerfile = root / settings_of(root).dockerfile
-    if strange := [path for path in changed if path != dockerfile and not is_free(path)]:
-        names = listed(one_line(path.relative_to(root)) for path in strange)
-        raise RequestError(f"{names}: not a rendered file: move it, or take its name out of {LISTING}")
+    """Write what differs; return which files that were."""
+    changed = differing(root)
     write_outputs(changed, below=root)
     return list(changed)
 
 
-def differing(root: Path) -> list[Path]:
-    """Return the files that differ from what would be rendered, and those that are no longer rendered."""
-    files = render(root)
-    beside = [path for folder in ("compose", *FOLDERS.values()) for path in sorted((root / folder).glob("*.y*ml"))]
-    beside += sorted((root / "slurm").glob("*.sbatch"))
-    forgotten = [path for path in beside if path not in files and is_rendered(path)]
-    return [path for path, text in files.items() if text.encode() != _bytes(path)] + forgotten
-
-
-_SECRET = {"KIT_HANDSHAKE_SECRET": "${KIT_HANDSHAKE_SECRET:-}"}
-"""What the nodes of one file prove to each other that they know, if a person sets it."""
-
-
-def _compose(file: Rendered, bases: dict[str, str], settings: Settings) -> str:
+def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str], settings: Settings) -> str:
     layout = Layout.parse(file.layout)
     data = "data" if settings.image else "data:ro"  # only the kit's own programs are known to fetch nothing
     services = {}
@@ -152,29 +124,30 @@ def _compose(file: Rendered, bases: dict[str, str], settings: Settings) -> str:
         services[f"node{node}"] = service(
             node,
             image=default_image(settings.image, file.device),
-            command=f"runner node ${{EXPERIMENT:-{file.experiment}}} {words}",
-            environment={} if layout.nodes == 1 else _SECRET,
+            command=f"runner node ${{EXPERIMENT:-{experiment}}} {words}",
+            environment={},
             binds={f"{WORKSPACE}/results": "../results", f"{WORKSPACE}/{data}": "../data"},
             gpus=gpus,
             nodes=layout.nodes,
             build=build(file.device, bases, settings.dockerfile),
         )
     short = re.sub(r"[^a-z0-9-]+", "-", settings.image.rpartition("/")[2]).strip("-") or "kit"
-    document: dict[str, Any] = {"name": f"{short}-{file.name}", "services": services}
-    how = (_HEADER_ELSEWHERE if settings.image else _HEADER).format(name=file.name, experiment=file.experiment)
+    document: dict[str, Any] = {"name": f"{short}-{name}", "services": services}
+    how = (_HEADER_ELSEWHERE if settings.image else _HEADER).format(name=name, experiment=experiment)
     header = f"{file.what} Layout {layout}.\n{how}"
     return to_yaml(document, header)
 
 
-def _run(experiment: Experiment, file: Rendered) -> Run:
+def _run(root: Path, file: Rendered) -> Run:
     """Choose what a job runs: the first cell of its layout that is not skipped."""
+    experiment = definition.load(definition.find(file.experiment, root), root)
     return make_plan(experiment, device=file.device, layouts=[file.layout], repeat=1).runs[0]
 
 
-def _kubernetes(run: Run, file: Rendered, kind: str) -> str:
-    documents = KINDS[kind](run, file.name, PodOptions())
+def _kubernetes(name: str, run: Run, file: Rendered, kind: str) -> str:
+    documents = KINDS[kind](run, name, PodOptions())
     about = "docs/containers.md of the kit" if run.experiment.settings.image else "k8s/README.md"
-    path = f"{FOLDERS[kind]}/{file.name}.yaml"
+    path = f"{FOLDERS[kind]}/{name}.yaml"
     header = f"{file.what} {run.cell}.\n{_JOB_HEADER.format(path=path, about=about)}"
     return "---\n".join(to_yaml(document, "" if number else header) for number, document in enumerate(documents))
 
@@ -221,79 +194,3 @@ EXPERIMENT={experiment} ARGS="" docker compose -f compose/{name}.yml up --build
 runner summarize results/
 
 Rendered by `runner render`; docs/containers.md of the kit says what can be set."""
-
-
-def _with_bases(dockerfile: Path, bases: dict[str, str]) -> str:
-    """Return the Dockerfile with the locked names as the defaults of its build arguments, if it has any."""
-    try:
-        text = dockerfile.read_text("utf-8")
-    except OSError as error:
-        raise RequestError(f"{dockerfile}: {error.strerror}: a project that is rendered has a Dockerfile") from None
-    if not re.search(rf"(?m)^ARG ({'|'.join(bases)})=", text):
-        return text
-    for name, image in bases.items():
-        text, found = re.subn(rf"(?m)^ARG {name}=.*$", f"ARG {name}={image}", text, count=1)
-        if not found:
-            raise RequestError(f"{dockerfile}: no line 'ARG {name}=...' to put the locked base image in")
-    return text
-
-
-def read_listing(root: Path) -> Listing:
-    """Read `containers/rendered.yaml`; RequestError with file:line for whatever is wrong with it."""
-    document = yaml_reader.read(root / LISTING)
-    values = _mapping(document, _PARTS)
-    for part, words in _PARTS.items():
-        if words or part in values:
-            _mapping(document, (*words, "files"), part)
-            for word in words:
-                _text(document, part, word)
-            _mapping(document, None, part, "files")
-    compose, kubernetes = values["compose"], values["kubernetes"]
-    listing = Listing(
-        [_rendered(document, compose["experiment"], "compose", name) for name in compose["files"]],
-        [_rendered(document, None, "kubernetes", name) for name in kubernetes["files"]],
-        kubernetes["default"],
-        [_rendered(document, None, "slurm", name) for name in values.get("slurm", {}).get("files", ())],
-    )
-    if listing.default not in kubernetes["files"]:
-        document.fail(f"'{listing.default}' is not one of the files", "kubernetes", "default")
-    return listing
-
-
-def _at(document: Document, *path: str) -> Any:
-    value = document.values
-    for step in path:
-        value = value.get(step)
-    return value
-
-
-def _mapping(document: Document, known: Iterable[str] | None, *path: str) -> dict[str, Any]:
-    """Return the mapping at a place, which has no keys but the known ones; None for any."""
-    value = _at(document, *path)
-    if not isinstance(value, dict):
-        document.fail(f"'{path[-1] if path else LISTING}' has to be a mapping", *path)
-    if known is not None:
-        document.only_keys(known, *path)
-    return value
-
-
-def _text(document: Document, *path: str) -> str:
-    value = _at(document, *path)
-    if not isinstance(value, str):
-        document.fail(f"'{path[-1]}' is missing, or not a text", *path)
-    return value
-
-
-def _rendered(document: Document, experiment: str | None, part: str, name: str) -> Rendered:
-    place = (part, "files", name)
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,49}", name):
-        document.fail(f"'{name}': a file's name has small letters, digits and hyphens", *place)
-    _mapping(document, _KEYS if experiment else ("experiment", *_KEYS), *place)
-    layout, device, what = (_text(document, *place, key) for key in _KEYS)
-    try:
-        Layout.parse(layout)
-    except ValueError as error:
-        document.fail(str(error), *place, "layout")
-    if device not in _DEVICES:
-        document.fail(f"device '{device}' is not one of {', '.join(_DEVICES)}", *place, "device")
-    return Rendered(name, experiment or _text(document, *place, "experiment"), layout, device, what)

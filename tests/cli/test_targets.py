@@ -34,7 +34,7 @@ def test_the_schema_of_a_definition_is_printed(project: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("runner re", "report reproduce recover resume render"),
+        ("runner re", "report reproduce recover render"),
         ("runner plan t", "tiny"),
         ("runner run tiny --on k", "kubernetes"),
     ],

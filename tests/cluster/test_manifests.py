@@ -19,14 +19,16 @@ from tests.support.same_records import curve
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
-NAMES = [file.name for file in read_listing(ROOT).kubernetes]
+NAMES = list(read_listing(ROOT).kubernetes.files)
 MARKS = {"trainjob": [pytest.mark.trainer]}
-PLACES = [pytest.param(folder, marks=MARKS.get(kind, [])) for kind, folder in FOLDERS.items()]
 FILES = [
     pytest.param(kind, f"{folder}/{name}.yaml", marks=MARKS.get(kind, []))
     for kind, folder in FOLDERS.items()
     for name in NAMES
 ]
+PRINTED = pytest.param("indexed", "job.yaml")
+"""A job that is not committed: what `--dry-run` prints."""
+SMALL = [file for file in FILES if str(file.values[1]).endswith("/mnist-multinode-cpu.yaml")]
 CRDS = {
     "pytorchjobs.kubeflow.org": "pytorchjob",
     "trainjobs.trainer.kubeflow.org": "trainjob",
@@ -52,9 +54,18 @@ def test_what_is_validated_offline_is_the_schema_that_the_cluster_has(crd: str) 
     assert bare(found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == kept
 
 
-@pytest.mark.parametrize(("kind", "file"), FILES)
-def test_the_api_server_and_the_operator_accept_every_file(kind: str, file: str) -> None:
-    said = kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(ROOT / file), check=False)
+@pytest.fixture
+def there(project: Project) -> Project:
+    """The project, with the job that is not committed."""
+    words = ("--with", "job=indexed", "--layout", "2x1", "--device", "cpu", "--repeat", "1", "--dry-run")
+    printed = project.runner("run", "quickstart", "--on", "kubernetes", *words)
+    (project.root / "job.yaml").write_text(printed.stdout)
+    return project
+
+
+@pytest.mark.parametrize(("kind", "file"), [*FILES, PRINTED])
+def test_the_api_server_and_the_operator_accept_every_file(kind: str, file: str, there: Project) -> None:
+    said = kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(there.root / file), check=False)
     assert said.count("created (server dry run)") == (2 if kind == "indexed" else 1), said
     assert (COMES_TOO_SOON in said) == (kind == "trainjob")  # in a dry run its runtime was not created
     assert "Warning" not in said
@@ -75,14 +86,14 @@ def test_a_kustomization_names_image_and_namespace_in_one_place(folder: str, tmp
 
 
 @pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize("folder", PLACES)
-def test_applied_by_hand_then_collected_then_summarized(folder: str, project: Project, namespace: str) -> None:
-    file = f"{folder}/mnist-multinode-cpu.yaml"
+@pytest.mark.parametrize(("kind", "file"), [*SMALL, PRINTED])
+def test_applied_by_hand_then_collected_then_summarized(kind: str, file: str, there: Project, namespace: str) -> None:
+    project, name = there, "quickstart-2x1" if kind == "indexed" else "mnist-multinode-cpu"
     none = project.runner("collect", file, "--with", f"namespace={namespace}")
     assert none.code == 2
-    assert f"mnist-multinode-cpu there: kubectl apply -f {file}" in none.stderr
+    assert f"{name} there: kubectl apply -f {file}" in none.stderr
     kubectl("apply", "-n", namespace, "-f", file, cwd=project.root)
-    results = project.root / f"by-hand-{Path(folder).name}"
+    results = project.root / f"by-hand-{kind}"
     done = project.runner("collect", file, "--with", f"namespace={namespace}", "--results", results)  # while it runs
     assert done.code == 0, done.snapshot
     (path,) = results.glob("quickstart/*/run.json")

@@ -100,20 +100,43 @@ def test_unlike_nodes_agree_on_one_run_and_use_the_interface_that_reaches_the_ma
 
 
 @pytest.mark.slow
-def test_nodes_with_other_args_are_refused_and_it_is_recorded(project: Project) -> None:
+def test_a_node_with_other_args_takes_no_part_and_node_0_names_it(project: Project) -> None:
     project.define()
-    node0 = by_hand(project, "--layout", "2x1", "--node", "0")
     node1 = by_hand(project, "--layout", "2x1", "--node", "1", "--", "--epochs", "7")
-    code, stderr = ended(node1)
-    assert code == 2
-    assert "node 1 has another experiment, args, layout or programs than node 0" in stderr
-    assert "Traceback" not in stderr
-    node0.send_signal(signal.SIGINT)
-    ended(node0)
+    node0 = by_hand(project, "--layout", "2x1", "--node", "0")
+    assert node0.stderr is not None
+    said = ""
+    while "node 1 has another experiment, args, layout or programs than node 0" not in said:
+        said = node0.stderr.readline()
+        assert said
+    for node in (node0, node1):
+        node.send_signal(signal.SIGINT)
+        code, stderr = ended(node)
+        assert (code, "Traceback" in stderr) == (130, False), stderr
     assert [row["n"] for row in rows(project)] == [0, 0]  # other args, another block
     for run in project.runs():
         assert project.runner("collect", run).code == 0
-    assert {record["status"] for record in map(project.record, project.runs())} == {"interrupted", "killed"}
+    assert {record["status"] for record in map(project.record, project.runs())} == {"interrupted"}
+    assert list((project.results / ".nodes").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_node_without_the_results_folder_of_node_0_takes_the_id_that_it_prints(project: Project) -> None:
+    project.define()
+    node0 = by_hand(project, "--layout", "2x1", "--node", "0")
+    assert node0.stderr is not None
+    said = None
+    while not (said := re.search(r"need --run (\S+)", node0.stderr.readline())):
+        pass
+    other = project.root / "other"
+    other.mkdir()
+    node1 = by_hand(project, "--layout", "2x1", "--node", "1", "--run", said[1], "--results", str(other))
+    (code0, said0), (code1, said1) = ended(node0), ended(node1)
+    assert (code0, code1) == (0, 0), said0 + said1
+    assert [path.parent.name for path in other.glob("tiny/*/run.json")] == [said[1]]
+    (run,) = project.runs()
+    assert run.name == said[1]
+    assert "--run" in project.refused("node", "tiny", "--layout", "2x1", "--node", "1", "--run", "../x")
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.records.schema import Attempt
 from runner.report.formats import document
 from runner.report.notes import notes as notes_of
 from runner.report.reading import read_results
@@ -41,15 +40,6 @@ def test_copies_of_one_run_are_no_repeats_of_it(results: Path, make: Make) -> No
     beside = min((results / "tiny").iterdir())
     shutil.copytree(beside, beside.with_name("copy"))
     assert "1x1: 3 copies of runs do not count" in document("markdown", summarize(results)[0])
-
-
-def test_the_copy_of_an_earlier_attempt_is_one_of_the_run(results: Path, make: Make) -> None:
-    first, again = "2026-11-21T00:00:00.000+00:00", "2026-11-21T01:00:00.000+00:00"
-    make.run(results, id="resumed", started=first, stdout={0: b""})
-    (results / "tiny").rename(results / "backup")
-    make.run(results, id="resumed", started=again, attempts=[Attempt(first, None, "failed")])
-    (found,) = summarize(results)[0]
-    assert [(run.path, run.status) for run in found.rows[0].runs] == [("tiny/resumed", "completed")]
 
 
 def test_runs_that_somebody_gave_one_id_are_repeats_if_they_began_at_other_times(results: Path, make: Make) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -82,9 +81,7 @@ def test_a_job_that_is_preempted_is_killed_and_that_is_said(harness: Jobs, fault
 
 
 @pytest.mark.fault("somebody requeues the job", target="slurm", series=3)
-def test_a_job_that_somebody_requeues_is_ended_and_resume_makes_the_second_attempt_of_its_record(
-    harness: Jobs, fault: Fault
-) -> None:
+def test_a_job_that_somebody_requeues_is_ended(harness: Jobs, fault: Fault) -> None:
     project = harness.project
     process, run = harness.start("odd-slow", "--layout", "2x1", "--set", "seconds=9")
     until(harness.have_begun(run, 2), 60)
@@ -96,16 +93,8 @@ def test_a_job_that_somebody_requeues_is_ended_and_resume_makes_the_second_attem
     seconds = time.monotonic() - began
     first = project.record(run)
     assert (code, first["status"]) == (1, "failed"), stderr
-    said = re.search(rf"Slurm requeued job {job}; its second attempt is made by: runner (resume .*)", first["reason"])
-    assert said, first["reason"]
+    assert f"Slurm requeued job {job}: " in first["reason"]
     harness.require_nothing_left(run)
-    done = project.runner(*shlex.split(said[1]))
-    assert done.code == 0, done.snapshot
-    record = project.record(run)
-    assert (record["status"], record["doubts"]) == ("completed", ["started again: 2 attempts"])
-    assert [attempt["reason"] for attempt in record["launch"]["attempts"]] == [first["reason"]]
-    assert {node["place"]["job"] for node in record["outcome"]["exits"]} != {job}
-    assert "doubtful: started again: 2 attempts" in project.runner("summarize").stdout
     fault(told_seconds=seconds)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import host_images, ssh_hosts
+from tests.support import ssh_hosts
 from tests.support.launches import run_once, starting
 from tests.support.projects import Ended, Project
 
@@ -27,8 +27,7 @@ def refused(on_hosts: Project) -> Callable[..., str]:
         done = on_hosts.runner(*command)
         assert (done.code, done.stdout) == (2, "")
         assert "Traceback" not in done.stderr
-        *notes, line = done.stderr.splitlines()
-        assert all(": the image " in note for note in notes)
+        (line,) = done.stderr.splitlines()
         assert on_hosts.runs("odd-slow") == before
         return line
 
@@ -56,20 +55,3 @@ def run(on_hosts: Project, words: tuple[str, ...]) -> Callable[..., tuple[Ended,
         return run_once(on_hosts, experiment, *more, "--on", "ssh", *words, "--device", "cpu")
 
     return once
-
-
-@pytest.fixture(scope="session")
-def engine_here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variables that name an engine of this machine, which is empty."""
-    for host in ssh_hosts.NAMES:
-        host_images.show_this_machine(host)
-    return host_images.set_up_here(tmp_path_factory.mktemp("engine"))
-
-
-@pytest.fixture
-def images(engine_here: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """A function that makes an image, here or on a host; what podman had on the hosts is removed before."""
-    for name, value in engine_here.items():
-        monkeypatch.setenv(name, value)
-    host_images.remove_all()
-    return host_images.make

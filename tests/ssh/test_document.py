@@ -17,8 +17,6 @@ COMMANDS = [
     for line in body.splitlines()
     if re.match(r"runner \w+ .*\bssh\b", line)
 ]
-IN_CONTAINERS = [command for command in COMMANDS if " container=" in command]
-"""These are tried in `test_containers`."""
 (HOSTS,) = (body for body in BLOCKS if re.match(r"\w+ slots=", body))
 SMALL = shlex.split("--set epochs=1 --set dataset=digits --set peak_milliseconds=0 --repeat 1 --device cpu")
 
@@ -35,7 +33,7 @@ def test_the_document_shows_commands() -> None:
     assert {words[1] for words in map(shlex.split, COMMANDS)} == {"run", "targets", "doctor"}
 
 
-@pytest.mark.parametrize("command", sorted({*COMMANDS} - {*IN_CONTAINERS}))
+@pytest.mark.parametrize("command", sorted({*COMMANDS}))
 def test_a_command_of_the_document_does_what_it_says(as_written: Project, command: str) -> None:
     words = shlex.split(command)[1:]
     before = as_written.runs("mnist")

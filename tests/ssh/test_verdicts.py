@@ -11,7 +11,6 @@ from runner.targets.ssh.verdicts import (
     judge,
     judge_address,
     judge_versions,
-    oldest_python,
     skew_of,
 )
 
@@ -63,7 +62,6 @@ HOSTILE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("network", ["", "10.0.0.0/8"])
 def test_whatever_a_host_says_is_judged_in_lines(said: dict[str, Any], network: str) -> None:
     read = facts_of("a", said, network)
-    oldest_python(read.python)
     found = [*judge(read, said, 0, Need("/p", "", "", "", network, 0), 1), judge_address(read)]
     for verdict in found:
         assert verdict.line.isprintable()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.processes import Seen, end, seen
+from tests.support.processes import Seen, seen
 
 CONFIG = os.environ.get("KIT_HOSTS", "")
 """The configuration that `.ci/hosts up` prints."""
@@ -71,14 +71,6 @@ def processes_of(run: str, node: str = "") -> list[Seen]:
         return of == run and node in ("", at)
 
     return seen(wanted)
-
-
-def end_supervisor(run: str, node: str = "", *, engine: str) -> None:
-    """Kill a supervisor on a host, and the client of its engine, which would end the container."""
-    client = next(seen.process for seen in processes_of(run, node) if seen.words[:2] == [engine, "run"])
-    supervisor = client.parent()
-    assert supervisor is not None
-    end(supervisor, client)
 
 
 def has_printed(run: Path, epochs: int = 3) -> Callable[[], bool]:

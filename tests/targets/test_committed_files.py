@@ -27,64 +27,46 @@ DIGEST = "sha256:" + "0123456789abcdef" * 4
 def copy(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     (root / "containers").mkdir(parents=True)
-    for name in ("containers/image.lock", "Dockerfile", "pyproject.toml", LISTING):
+    for name in ("containers/image.lock", "pyproject.toml", LISTING):
         shutil.copy(ROOT / name, root / name)
     shutil.copytree(ROOT / "experiments", root / "experiments", ignore=shutil.ignore_patterns("__pycache__", "digits"))
     return root
 
 
-def test_what_is_committed_is_what_is_rendered() -> None:
-    assert differing(ROOT) == []
+def test_what_is_committed_is_what_is_rendered_and_the_dockerfile_has_the_locked_bases() -> None:
+    assert differing(ROOT) == {}
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
+    assert {f"ARG {name}={image}" for name, image in read_lock(ROOT).items()} < set(dockerfile)
 
 
 def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: Project) -> None:
-    root = copy(tmp_path)
-    project.root = root
-    first = project.runner("render", "--check")
-    assert first.code == 2
-    assert "compose/2gpu.yml" in first.stderr
-    assert project.runner("render").code == 0
-    assert differing(root) == []
-    for path in [*(root / "compose").iterdir(), *(root / "k8s").rglob("*.yaml")]:
-        assert path.read_bytes() == (ROOT / path.relative_to(root)).read_bytes()
-    mine = [root / "compose" / "database.yml", root / "k8s" / "kustomization.yaml", root / "k8s" / "ingress.yaml"]
-    for path in mine:
-        path.write_text("# mine\n")
-    shutil.copy(root / "compose" / "2cpu.yml", root / "compose" / "2gpu.yml")
-    shutil.copy(root / "compose" / "2cpu.yml", root / "compose" / "old.yml")
-    (root / "k8s" / "no-operator" / "old.yaml").write_text("# Rendered by `runner render`\n")
-    last = project.runner("render", "--check")
-    assert last.stderr.startswith("error: compose/2gpu.yml, compose/old.yml, k8s/no-operator/old.yaml: not as rendered")
-    assert project.runner("render").stderr == "rendered compose/2gpu.yml\n"
-    (root / "compose" / "2gpu.yml").write_text("# mine\n")
-    assert project.runner("render").stderr == (
-        "error: compose/2gpu.yml: not a rendered file: move it, or take its name out of containers/rendered.yaml\n"
-    )
-    assert [path.read_text() for path in [*mine, root / "compose" / "2gpu.yml"]] == ["# mine\n"] * 4
-
-
-@pytest.mark.parametrize("place", ["k8s/trainer", "compose/2gpu.yml", "Dockerfile"])
-def test_nothing_is_rendered_through_a_link_or_over_one(tmp_path: Path, project: Project, place: str) -> None:
     root = project.root = copy(tmp_path)
-    path, elsewhere = root / place, tmp_path / "elsewhere"
-    if path.is_file():
-        path.rename(elsewhere)
-        elsewhere.write_text(elsewhere.read_text("utf-8").replace("@sha256", "@sha512"))
-    else:
-        shutil.rmtree(path, ignore_errors=True)
-        path.parent.mkdir(exist_ok=True)
-        elsewhere.mkdir()
-    path.symlink_to(elsewhere)
-    before = {file: file.lstat().st_mtime_ns for file in tmp_path.rglob("*")}
-    done = project.runner("render")
-    assert (done.code, done.stderr.count("\n")) == (2, 1), done.snapshot
-    assert "link" in done.stderr or "not a rendered file" in done.stderr
-    assert {file: file.lstat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+    assert "compose/2gpu.yml" in project.refused("render", "--check")
+    assert project.runner("render").code == 0
+    assert differing(root) == {}
+    rendered = [*(root / "compose").iterdir(), *(root / "k8s").rglob("*.yaml"), *(root / "slurm").iterdir()]
+    for path in rendered:
+        assert path.read_bytes() == (ROOT / path.relative_to(root)).read_bytes()
+    mine = root / "compose" / "database.yml"
+    for path in (mine, root / "compose" / "2gpu.yml"):
+        path.write_text("# mine\n")
+    assert project.refused("render", "--check").startswith("error: compose/2gpu.yml: not as rendered")
+    assert project.runner("render").stderr == "rendered compose/2gpu.yml\n"
+    assert mine.read_text() == "# mine\n"
+
+
+def test_nothing_is_rendered_through_a_link(tmp_path: Path, project: Project) -> None:
+    root = project.root = copy(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (root / "k8s").mkdir()
+    (root / "k8s" / "trainer").symlink_to(tmp_path / "elsewhere")
+    assert "link" in project.refused("render")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert not (root / "compose").exists()
 
 
 def test_the_settings_name_the_image_and_its_file(tmp_path: Path) -> None:
     root = copy(tmp_path)
-    (root / "runner.Dockerfile").write_text("FROM python:3.11 AS cpu\n")
     chosen = 'image = "registry.lab:5000/team/train"\ndockerfile = "runner.Dockerfile"'
     settings = (root / "pyproject.toml").read_text()
     (root / "pyproject.toml").write_text(settings.replace("[tool.runner]", f"[tool.runner]\n{chosen}"))
@@ -96,7 +78,6 @@ def test_the_settings_name_the_image_and_its_file(tmp_path: Path) -> None:
     assert "registry.lab:5000/team/train:gpu" in files["k8s/mnist-multinode.yaml"]
     assert "newName: registry.lab:5000/team/train\n" in files["k8s/kustomization.yaml"]
     assert "distributed-experiment-kit:" not in "".join(files.values())
-    assert files["runner.Dockerfile"] == "FROM python:3.11 AS cpu\n"  # it names no locked base
 
 
 def test_a_digest_that_the_engine_has_of_a_registry_is_locked_and_goes_wherever_the_base_is_named(
@@ -123,10 +104,9 @@ def test_a_digest_that_the_engine_has_of_a_registry_is_locked_and_goes_wherever_
     assert read_lock(root) == {"BASE_IMAGE": locked, "CPU_BASE_IMAGE": "python:3.11-slim"}
     told = f"BASE_IMAGE={locked}\nCPU_BASE_IMAGE=python:3.11-slim  (not held by the engine: not pinned)\n"
     assert capsys.readouterr().out == told
-    assert f"ARG BASE_IMAGE={locked}\n" in (root / "Dockerfile").read_text()
     assert f"BASE_IMAGE: ${{BASE_IMAGE:-{locked}}}" in (root / "compose" / "2gpu.yml").read_text()
     assert DIGEST not in (root / "compose" / "2cpu.yml").read_text()
-    assert differing(root) == []
+    assert differing(root) == {}
 
 
 def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
@@ -159,18 +139,28 @@ FILES = "compose:\n  experiment: x\n  files: {%s}\nkubernetes: {default: y, file
         ("BASE_IMAGE=a@sha256:12\n", "containers/image.lock:1"),
         ("BASE_IMAGE=$(id)\n", "containers/image.lock:1"),
         ("\x80", "containers/image.lock: cannot be read"),
-        ("[]", "containers/rendered.yaml:1: 'containers/rendered.yaml' has to be a mapping"),
-        ("compose: {files: {}}", "containers/rendered.yaml:1: 'experiment' is missing"),
-        (FILES % "", "containers/rendered.yaml:4: 'y' is not one of the files"),
-        (FILES % "../a: {}", "containers/rendered.yaml:3: '../a'"),
-        (FILES % "a: {layout: 1y, device: cpu, what: w}", "containers/rendered.yaml:3: layout '1y'"),
-        (FILES % "a: {layout: 1x1, device: tpu, what: w}", "containers/rendered.yaml:3: device 'tpu'"),
-        (FILES % "a: {layout: 1x1, device: cpu, what: w, why: x}", "containers/rendered.yaml:3: unknown key 'why'"),
     ],
 )
-def test_a_broken_lock_or_list_of_files_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
+def test_a_broken_lock_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "containers").mkdir()
-    for name in ("containers/image.lock", LISTING):
-        (tmp_path / name).write_bytes(f"{text}\n".encode("latin-1"))
+    (tmp_path / "containers/image.lock").write_bytes(f"{text}\n".encode("latin-1"))
     with pytest.raises(RequestError, match=re.escape(why)):
-        (read_listing if why.startswith(LISTING) else read_lock)(tmp_path)
+        read_lock(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[]", "array"),
+        ("compose: {files: {}}", "`$.compose`"),
+        (FILES % "a: {layout: 1y, device: cpu, what: w}", "`$.compose.files[...]`"),
+        (FILES % "a: {layout: 1x1, device: tpu, what: w}", "`$.compose.files[...].device`"),
+        (FILES % "a: {layout: 1x1, device: cpu, what: w, why: x}", "`why`"),
+    ],
+)
+def test_a_broken_list_of_files_is_refused_with_its_place(tmp_path: Path, text: str, where: str) -> None:
+    (tmp_path / "containers").mkdir()
+    (tmp_path / LISTING).write_text(text)
+    with pytest.raises(RequestError, match=re.escape(where)) as error:
+        read_listing(tmp_path)
+    assert LISTING in str(error.value)

@@ -97,7 +97,7 @@ def test_a_value_with_spaces_stays_one_value_of_its_option(project: Project) -> 
 
 
 def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
-    listed = {f"{file.name}.sbatch": file for file in read_listing(ROOT).slurm}
+    listed = {f"{name}.sbatch": file for name, file in read_listing(ROOT).slurm.files.items()}
     assert listed
     assert {path.name for path in (ROOT / "slurm").glob("*.sbatch")} == set(listed)
     for name, file in listed.items():

@@ -32,9 +32,7 @@ def read_lock(root: Path) -> dict[str, str]:
         lines = files.read_file(path, LARGEST_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise RequestError(
-            f"{path}: cannot be read: {why}; `runner init --containers` writes what an image is built from"
-        ) from None
+        raise RequestError(f"{path}: cannot be read: {why}: write {' and '.join(NAMES)} there, NAME=image") from None
     images: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):

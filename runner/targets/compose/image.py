@@ -80,7 +80,7 @@ def named(client: DockerClient, name: str, run: Run) -> dict[str, Any]:
 def _build(settings: Settings, device: str, name: str) -> None:
     """Build with the engine's own builder; its progress goes to the screen."""
     root = settings.root
-    values = {**read_lock(root), **_revision(root)}
+    values = {**(read_lock(root) if os.path.lexists(root / BASE_LOCK) else {}), **_revision(root)}
     file = [] if settings.dockerfile == DOCKERFILE else ["--file", settings.dockerfile]
     words = ["docker", "build", *file, "--target", STAGES[device], "--tag", name]
     for arg in (BASES[device], "TORCH_CPU", REVISION, "CREATED"):

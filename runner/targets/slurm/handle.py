@@ -131,8 +131,7 @@ class SlurmHandle(WorkersHandle):
     def _require_first(self, watch: JobWatch) -> None:
         """Raise OSError for a job that starts again, which would write over its files, or that will never start."""
         if watch.restarts:
-            path = shlex.quote(str(self._folder.path))
-            raise OSError(f"Slurm requeued job {watch.job}; its second attempt is made by: runner resume {path}")
+            raise OSError(f"Slurm requeued job {watch.job}: make its run again with: runner run ... --missing")
         if watch.hopeless:
             raise OSError(f"job {watch.job} will never start: {watch.hopeless}")
 

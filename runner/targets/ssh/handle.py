@@ -11,7 +11,7 @@ from runner.records.folder import RunFolder
 from runner.records.node_files import settle
 from runner.targets.base import LaunchSpec, Note
 from runner.targets.ssh.cargo import Cargo
-from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, PYTHON, RemoteNode, run_on_host
+from runner.targets.ssh.node import LEASE_SECONDS, LOST_GRACE_SECONDS, RemoteNode, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import BOOT, HostError, LostError, Session, Sessions, connect, on_all, source
 from runner.targets.ssh.verdicts import Facts
@@ -121,12 +121,11 @@ class SshHandle(WorkersHandle):
         return f"{base}/{kind}/{name}"
 
     def _begin(self, session: Session, number: int, place: str, env: dict[str, str]) -> None:
-        node, facts, gpus = self._spec.nodes[number], self._facts[number], self._spec.device == "cuda"
+        node, facts = self._spec.nodes[number], self._facts[number]
         network = variables_for(facts.interface) if len(self.nodes) > 1 else {}
         words: dict[str, Any] = {
-            "argv": [PYTHON if facts.engine else self._python, "-m", "torch.distributed.run", *node.argv[1:]],
+            "argv": [self._python, "-m", "torch.distributed.run", *node.argv[1:]],
             "env": {**network, **node.env, **env},
-            "container": facts.engine.request(gpus=gpus) if facts.engine else None,
             "cwd": place,
             "mark": f"{self._folder.path.name}/{number}",
             "boot": BOOT,

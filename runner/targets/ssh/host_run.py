@@ -21,7 +21,6 @@ import time
 from typing import Any
 
 from runner.targets.clean_environment import clean_environment
-from runner.targets.ssh.host_container import GUARD, command, end
 from runner.targets.ssh.host_facts import base_folder
 from runner.targets.ssh.host_frames import IDLE_SECONDS, Frame, Requests, send
 from runner.targets.ssh.host_tidy import hold, tidy
@@ -29,8 +28,6 @@ from runner.targets.ssh.host_tidy import hold, tidy
 _BLOCK = 65_536
 _POLL_SECONDS = 0.1
 _KILLED_SECONDS = 5.0
-_SIGNALLED = 128
-"""A container's exit code is this and the signal's number, if its process was ended by a signal."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 
@@ -76,14 +73,13 @@ def supervise(request: Frame) -> None:
         fcntl.flock(alive, fcntl.LOCK_EX)
         for held in (folder, request["cwd"], os.path.join(request["cwd"], "data")):
             hold(held)
-        container = request.get("container")
-        env, own = _environment(folder, request)
+        env = _environment(folder, request)
         with open(os.path.join(folder, "agent.log"), "ab") as log:
             try:
                 child = subprocess.Popen(
-                    _contained(dict(container, env=own), folder, request) if container else request["argv"],
+                    request["argv"],
                     cwd=request["cwd"],
-                    env=dict(env, **own),
+                    env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -95,10 +91,6 @@ def supervise(request: Frame) -> None:
                 return
         _tell("\nstarted\n")
         ended = _watch(child, folder, request)
-        if container:
-            end(container["runtime"], name_of(request["run"]))
-            if _SIGNALLED < ended["code"] <= _SIGNALLED + signal.SIGRTMAX:
-                ended["code"] = _SIGNALLED - ended["code"]
         _kill(request["mark"])
         path = os.path.join(folder, "exit.json")
         with open(f"{path}.tmp", "w") as file:
@@ -135,33 +127,14 @@ def remove(request: Frame) -> Frame:
     return {}
 
 
-def _environment(folder: str, request: Frame) -> tuple[Frame, Frame]:
-    """Return this host's own variables without those of another run, and the variables of the run."""
+def _environment(folder: str, request: Frame) -> Frame:
+    """Return this host's own variables without those of another run, with those of the run."""
     env = clean_environment("SSH_")
     own = dict(request["env"], KIT_RUN_ID=request["mark"], KIT_RUNNER_PID=str(os.getpid()))
     own["PET_LOG_DIR"], own["KIT_ARTIFACTS"] = os.path.join(folder, "logs"), os.path.join(folder, "artifacts")
-    search = [own.pop("PYTHONPATH", ""), request["cwd"]]
-    if request.get("container"):  # whose guard puts it before the image's own
-        own["KIT_SEARCH"] = ":".join(filter(None, search))
-    else:
-        own["PYTHONPATH"] = ":".join(filter(None, [*search, env.get("PYTHONPATH")]))
-    return env, own
-
-
-def name_of(run: str) -> str:
-    """Name the container of a run."""
-    return f"kit-{run}"
-
-
-def _contained(container: Frame, folder: str, request: Frame) -> list[str]:
-    """Write the command that starts torchrun in a container, below a guard that ends it without its supervisor."""
-    cwd = request["cwd"]
-    mounts = {folder: folder, cwd: cwd}
-    data = os.path.join(cwd, "data")
-    if os.path.islink(data):
-        mounts[os.readlink(data)] = os.path.realpath(data)
-    guard = ["python3", "-I", "-c", GUARD, os.path.join(folder, "alive"), str(request["lost_grace_seconds"])]
-    return command(container, name_of(request["run"]), mounts, cwd, [*guard, *request["argv"]])
+    search = [own.get("PYTHONPATH"), request["cwd"], env.get("PYTHONPATH")]
+    own["PYTHONPATH"] = ":".join(filter(None, search))
+    return dict(env, **own)
 
 
 def _tell(text: str) -> None:

@@ -13,13 +13,10 @@ from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import FollowedNode, exit_of
 from runner.targets.node_view import NodeView
-from runner.targets.ssh.host_run import name_of
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import BOOT, SILENT_SECONDS, HostError, LostError, Session, connect
 from runner.targets.ssh.verdicts import Facts
 
-PYTHON = "python3"
-"""The Python of an image, found on its PATH."""
 PING_SECONDS = 1.0
 GIVE_UP_SECONDS = 60.0
 """A host that cannot be reached for so long is given up: its supervisor has ended the run by then."""
@@ -28,8 +25,6 @@ LEASE_SECONDS = 25
 LOST_GRACE_SECONDS = 3
 """A host on which a run is not followed for so long ends it, with this grace: nothing is left there after 30 s."""
 _AGAIN_SECONDS = 1.0
-_ENGINE_FAILED = 125
-"""The exit code of docker run and podman run for what they could not do themselves."""
 
 
 def run_on_host(run_id: str, node: int, folder: str) -> dict[str, str]:
@@ -54,10 +49,6 @@ class RemoteNode(FollowedNode):
         """Whether its supervisor was found to have ended, or there was none any more."""
         self._ssh, self._python, self._mark = ssh, python, folder.path.name
         self._run_there = run_on_host(self._mark, number, base)
-        runtime = facts.engine.runtime if facts and facts.engine else ""
-        container = name_of(self._run_there["run"])
-        self._inside = [runtime, "exec", "--interactive", container, PYTHON] if runtime else []
-        """What starts a Python beside the processes, if they are in a container."""
         self._has_left_out = False
         self._lost_since: float | None = None
         self._stop_asked: float | None = None
@@ -86,19 +77,14 @@ class RemoteNode(FollowedNode):
         if self._lost_since is not None:
             seconds = clock.monotonic() - self._lost_since
             return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
-        view = self._view(abort=abort and not self._inside)
-        if abort and self._inside:  # which ends the container, and so whoever looks at it from within
-            self._view(abort=True)
-        return view.seen.of_node(self.number) if view.seen else view
-
-    def _view(self, *, abort: bool) -> NodeView:
-        words = [*(self._inside or [self._python]), "-c", BOOT, *(["--abort"] if abort else []), self._mark]
+        words = [self._python, "-c", BOOT, *(["--abort"] if abort else []), self._mark]
         given = json.dumps(node_view.script()).encode() + b"\n"
         try:
             printed = self._ssh.output(self.host, words, given, node_view.SECONDS, node_view.LARGEST)
         except OSError as error:
             return NodeView(self.number, trouble=one_line(f"host {self.host}: {error.strerror}", 300))
-        return node_view.view(self.number, printed)
+        view = node_view.view(self.number, printed)
+        return view.seen.of_node(self.number) if view.seen else view
 
     def follow(self) -> NodeExit:
         """Keep what comes from the host, through one connection after the other."""
@@ -191,6 +177,4 @@ class RemoteNode(FollowedNode):
             return NodeExit(self.number, stopped=self.stopped, why=why, place=self.place)
         if reason == "lease":
             why = f"host {self.host} heard nothing of the runner for {LEASE_SECONDS} s, and ended it"
-        elif code == _ENGINE_FAILED and self._inside:
-            why = f"host {self.host}: its {self._inside[0]} could not run the container"
         return NodeExit(self.number, *exit_of(code), stopped=reason in ("lease", "stop"), why=why, place=self.place)

@@ -12,7 +12,6 @@ import signal
 import tarfile
 from typing import Any
 
-from runner.targets.ssh.host_container import engine, load, probe, pull
 from runner.targets.ssh.host_facts import check, listen, port, reach
 from runner.targets.ssh.host_frames import IDLE_SECONDS, Frame, Requests, send
 from runner.targets.ssh.host_run import begin, follow, remove, supervise
@@ -76,7 +75,7 @@ def bring(request: Frame, requests: Requests) -> Frame:
 def _answer(frame: Frame, requests: Requests) -> Frame:
     alone = {"check": check, "listen": listen, "port": port, "reach": reach, "has": has}
     alone.update(begin=begin, remove=remove)
-    fed = {"bring": bring, "follow": follow, "engine": engine, "load": load, "probe": probe, "pull": pull}
+    fed = {"bring": bring, "follow": follow}
     do = frame["do"]
     try:
         return alone[do](frame) if do in alone else fed[do](frame, requests)

@@ -1,14 +1,12 @@
 """What is looked at on every host before anything is started anywhere; a finding is one line with the host's name."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.targets.ssh.hosts import Host
-from runner.targets.ssh.images import ask_engine, judge_images, probe
 from runner.targets.ssh.openssh import OpenSsh
 from runner.targets.ssh.session import HostError, Session, attempt, connect
 from runner.targets.ssh.verdicts import (
@@ -30,8 +28,7 @@ from runner.targets.ssh.verdicts import (
 class Examination:
     """All hosts of a run, looked at at once: what each said, by its number, and the verdicts on all.
 
-    Before a start the kit's folder is made on them, the first step that finds something wrong is the last one, and
-    images are looked into when all hosts have them.
+    Before a start the kit's folder is made on them, and the first step that finds something wrong is the last one.
     """
 
     def __init__(self, ssh: OpenSsh, hosts: Sequence[Host], need: Need, *, before_start: bool) -> None:
@@ -48,7 +45,7 @@ class Examination:
     def run(self) -> None:
         """Look at one thing after the other."""
         try:
-            for step in (self._connect, self._ask, self._ask_engines, self._compare, self._listen, self._look_into):
+            for step in (self._connect, self._ask, self._compare, self._listen):
                 step()
                 if self.wrong and self._before_start:
                     return
@@ -72,41 +69,11 @@ class Examination:
             session, began = self._sessions[node], clock.now()
             said: dict[str, Any] = session.ask("check", folder=need.folder, data=need.data, make=self._before_start)
             skew = skew_of(number(said, "time"), began, clock.now())
-            facts = facts_of(session.host, said, need.network)
-            self.facts[node] = replace(facts, torch="") if need.container else facts  # that of the image is used
+            self.facts[node] = facts_of(session.host, said, need.network)
             return list(judge(self.facts[node], said, skew, need, need.gpus[node] if need.gpus else 0))
 
         self._each(asked, self._sessions, "folder")
         self.facts = dict(sorted(self.facts.items()))
-
-    def _ask_engines(self) -> None:
-        """Ask the hosts for their container engines."""
-        wanted = self._need.container
-        if wanted is None:
-            return
-
-        def asked(node: int) -> Iterable[Verdict]:
-            engine, found = ask_engine(self._sessions[node], wanted)
-            self.facts[node] = replace(self.facts[node], engine=engine)
-            return [found]
-
-        self._each(asked, self.facts, "container")
-
-    def _look_into(self) -> None:
-        """Look into the image that hosts have already."""
-        wanted = self._need.container
-        if wanted is None or self._before_start:
-            return
-
-        def looked(node: int) -> Iterable[Verdict]:
-            found = probe(self._sessions[node], self.facts[node], wanted, gpus=bool(self._need.gpus))
-            self.facts[node] = found
-            seen = f"the image has Python {found.python} and torch {found.torch}"
-            return [Verdict(found.host, "image", OK, seen)]
-
-        self._each(looked, [node for node, facts in self.facts.items() if facts.engine and facts.engine.image], "image")
-        self.verdicts += judge_images(list(self.facts.values()), wanted)
-        self._compare()
 
     def _compare(self) -> None:
         self.verdicts += judge_versions(list(self.facts.values()), self._need.torch)

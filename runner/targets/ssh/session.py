@@ -8,7 +8,7 @@ import os
 import selectors
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from runner.core import clock, ports
 from runner.core.text import listed, one_line
 from runner.targets import clean_environment
-from runner.targets.ssh import host_container, host_facts, host_frames, host_run, host_tidy, on_host
+from runner.targets.ssh import host_facts, host_frames, host_run, host_tidy, on_host
 from runner.targets.ssh.openssh import CONNECT_SECONDS, OpenSsh, environment, explain
 from runner.targets.ssh.verdicts import OLDEST_PYTHON, PYTHON_WAY
 
@@ -32,7 +32,7 @@ for name, text in json.loads(sys.stdin.buffer.readline()):
     exec(compile(text, name, "exec"), module.__dict__)
 module.main()
 """
-_MODULES = (ports, clean_environment, host_frames, host_container, host_facts, host_tidy, host_run, on_host)
+_MODULES = (ports, clean_environment, host_frames, host_facts, host_tidy, host_run, on_host)
 """What runs on a host; each module imports those before it."""
 SILENT_SECONDS = 8.0
 """A host that says nothing for so long, though it was asked, is no longer connected."""
@@ -280,9 +280,9 @@ class Session:
         raise HostError(f"host {self.host}: what it sends is not what the kit's script sends")
 
 
-def on_all(do: Callable[[_Item], _Got], items: Iterable[_Item], end: Callable[[], None] | None = None) -> list[_Got]:
+def on_all(do: Callable[[_Item], _Got], items: Iterable[_Item]) -> list[_Got]:
     """Do something on all hosts at once; HostError with the first line of each that failed."""
-    got = attempt(do, items, end)
+    got = attempt(do, items)
     if errors := [result for result in got if isinstance(result, HostError)]:
         for result in got:
             if isinstance(result, Session):
@@ -291,13 +291,8 @@ def on_all(do: Callable[[_Item], _Got], items: Iterable[_Item], end: Callable[[]
     return [result for result in got if not isinstance(result, HostError)]
 
 
-def attempt(
-    do: Callable[[_Item], _Got], items: Iterable[_Item], end: Callable[[], None] | None = None
-) -> list[_Got | HostError]:
-    """Do something with all at once; for what cannot be done, return its error.
-
-    After an interruption nobody is waited for any more if `end` ends what goes on.
-    """
+def attempt(do: Callable[[_Item], _Got], items: Iterable[_Item]) -> list[_Got | HostError]:
+    """Do something with all at once; for what cannot be done, return its error."""
 
     def done(item: _Item) -> _Got | HostError:
         try:
@@ -306,12 +301,4 @@ def attempt(
             return error if isinstance(error, HostError) else HostError(str(error))
 
     with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
-        begun = [pool.submit(done, item) for item in items]
-        try:
-            wait(begun)
-        except BaseException:
-            if end:
-                pool.shutdown(wait=False, cancel_futures=True)
-                end()
-            raise
-    return [future.result() for future in begun]
+        return list(pool.map(done, items))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -21,11 +21,11 @@ from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES
 from runner.targets.base import LaunchSpec, Target, option
-from runner.targets.ssh import cargo, hosts, images, preflight
+from runner.targets.ssh import cargo, hosts, preflight
 from runner.targets.ssh.handle import SshHandle, end_remains
 from runner.targets.ssh.node import run_on_host
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.verdicts import Facts, Need, Verdict, Wanted
+from runner.targets.ssh.verdicts import Facts, Need, Verdict
 from runner.targets.torchrun import node_specs
 
 _LARGEST_PORT = 65_535
@@ -41,22 +41,13 @@ class Options:
     hosts: str = option("hosts as ssh knows them, separated by commas; the first one is node 0")
     hosts_file: str = option("file with a host on each line, and how many processes it has room for: h0 slots=4")
     config: str = option("configuration of ssh, as for ssh -F; by default the user's own")
-    python: str = option(
-        "path of a Python with torch on the hosts; by default that of the runner's own; with a container it needs no"
-        " torch, and is python3 by default"
-    )
+    python: str = option("path of a Python with torch on the hosts; by default that of the runner's own")
     folder: str = option("folder of the hosts for what is brought; by default in ~/.cache")
     data: str = option("folder of the hosts with prepared data; by default this machine's is brought")
     network: str = option(
         "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's", axis=BETWEEN_NODES
     )
     port: int = option("port of the rendezvous on the first host; 0 is a free one", 0)
-    container: str = option(
-        "image that the processes run in: brought if this machine's engine has it, otherwise pulled"
-    )
-    container_runtime: Literal["docker", "podman"] = option(
-        "what starts the container, and what has the image here: docker, or podman", "docker"
-    )
 
 
 @dataclass(frozen=True)
@@ -91,7 +82,7 @@ class Ssh(Target[SshSpec]):
             raise RequestError(f"target ssh {both}")
         self._hosts = hosts.of_words(own.hosts) if own.hosts else hosts.of_file(Path(own.hosts_file).expanduser())
         _check(own)
-        self._python = own.python or ("python3" if own.container else sys.executable)
+        self._python = own.python or sys.executable
         if _NOT_QUOTED_ALIKE.search(self._python):
             raise RequestError(
                 f"python {shown(self._python)}: not every login shell takes \\, ! and line breaks: name it by a link"
@@ -99,7 +90,6 @@ class Ssh(Target[SshSpec]):
         self._config = Path(own.config).expanduser().absolute() if own.config else None
         self._ssh = OpenSsh(str(self._config) if self._config else "")
         self._facts: dict[str, list[Facts]] = {}
-        self._wanted: Wanted | None = None
 
     def spec(self, run: Run) -> SshSpec:
         """Build a torchrun command and environment for each node; RequestError without enough hosts or slots."""
@@ -125,28 +115,13 @@ class Ssh(Target[SshSpec]):
         found.run()
         return found.verdicts
 
-    def image(self, spec: SshSpec, say: Callable[[str], None]) -> dict[str, Any] | None:
-        """Bring or pull the image on all hosts that were looked at, and look into it there."""
-        wanted = self._image()
-        if wanted is None:
-            return None
-        known = {host.host: host for facts in self._facts.values() for host in facts}
-        gpus = spec.device == "cuda"
-        found = images.provide(self._ssh, self._python, list(known.values()), wanted, gpus=gpus, say=say)
-        known = {host.host: host for host in found}
-        self._facts = {key: [known[host.host] for host in facts] for key, facts in self._facts.items()}
-        engine = found[0].engine
-        return {"name": wanted.name, "id": engine.image if engine else "", "runtime": wanted.runtime}
-
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
         """Prepare the start on hosts that were looked at; the lines make it, so that a stop finds what was started."""
         return SshHandle(spec, folder, self._ssh, self._python, self._facts[_key(spec)], self._cargo(spec))
 
     def once(self, spec: SshSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:
-        """Run Python once on the first host, outside of a container."""
+        """Run Python once on the first host."""
         host = spec.hosts[0].name
-        if self.options.container:
-            raise RequestError("--with container: only runs are started in it; leave it out, or use target compose")
         say(f"host {host}")
         return self._ssh.output(host, [self._python, *words], given, seconds, _MOST_PRINTED)
 
@@ -167,17 +142,10 @@ class Ssh(Target[SshSpec]):
         own, torch = self.options, ""
         if self._config and not self._config.is_file():
             raise RequestError(f"--with config={own.config}: there is no such file")
-        if not own.python and not own.container:
+        if not own.python:
             with suppress(metadata.PackageNotFoundError):
                 torch = metadata.version("torch")
-        return Need(self._python, torch, own.folder, own.data, own.network, own.port, size, gpus, self._image())
-
-    def _image(self) -> Wanted | None:
-        """Return the image that was named, once looked for in this machine's engine; None if none was."""
-        own = self.options
-        if own.container and not self._wanted:
-            self._wanted = images.find_here(Wanted(own.container_runtime, own.container))
-        return self._wanted
+        return Need(self._python, torch, own.folder, own.data, own.network, own.port, size, gpus)
 
     def _cargo(self, spec: SshSpec) -> tuple[cargo.Cargo, cargo.Cargo | None]:
         return cargo.programs(spec.run), None if self.options.data else cargo.data(spec.run)
@@ -189,17 +157,11 @@ def _key(spec: SshSpec) -> str:
 
 def _check(options: Options) -> None:
     """Refuse values that no host could take."""
-    if options.container:
-        images.require_name(options.container)
     for name in ("python", "folder", "data"):
         value = getattr(options, name)
         if value and not value.startswith("/" if name == "python" else ("/", "~/")):
             raise RequestError(
                 f"--with {name}={shown(value)}: write the whole path, from /{' or ~/' * (name != 'python')}"
-            )
-        if options.container and set(value) & set(',"'):
-            raise RequestError(
-                f"--with {name}={shown(value)}: a container cannot have a folder with a comma or a quote in its name"
             )
     if options.network:
         try:

@@ -2,7 +2,6 @@
 
 import ipaddress
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,17 +19,6 @@ SPARE_BYTES = 64 * 2**20
 """Room that a host needs beside what is brought, for what the run prints."""
 GOOD_BYTES = 2**30
 PYTHON_WAY = "name another Python with --with python=PATH"
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """An image as it was named; and if this machine's engine has it, its id, its size and its kind of manifest."""
-
-    runtime: str
-    name: str
-    id: str = ""
-    bytes: int = 0
-    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,34 +40,11 @@ class Need:
     """How much is brought."""
     gpus: Sequence[int] = ()
     """How many each host needs."""
-    container: Wanted | None = None
-
-
-@dataclass(frozen=True)
-class Engine:
-    """The container engine of a host."""
-
-    runtime: str
-    """Its command."""
-    kind: str
-    """`docker` or `podman`, whatever the command is called."""
-    version: str
-    rootless: bool
-    image: str = ""
-    """The id of the run's image; empty if it does not have it."""
-
-    def request(self, *, gpus: bool) -> dict[str, Any]:
-        """Describe the containers that it is to start, in the words of `host_container.command`."""
-        about = {"runtime": self.runtime, "kind": self.kind, "rootless": self.rootless}
-        return {**about, "image": self.image, "gpus": gpus}
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a host said: its own name, where the kit's files are, its address for the others, and its versions.
-
-    With an image, the versions are those in it, once it was looked into.
-    """
+    """What a host said: its own name, where the kit's files are, its address for the others, and its versions."""
 
     host: str
     machine: str
@@ -88,15 +53,12 @@ class Facts:
     interface: str
     python: str
     torch: str
-    engine: Engine | None = None
 
     @property
     def place(self) -> dict[str, Any]:
         """What the record says of where a node ran."""
-        engine = self.engine
-        container = {"container": f"{engine.kind} {engine.version}", "image": engine.image} if engine else {}
         names = ("host", "machine", "address", "interface", "python", "torch")
-        return {**{name: getattr(self, name) for name in names}, **container}
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -130,7 +92,7 @@ def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int
     yield Verdict(facts.host, "python", OK, f"Python {facts.python}")
     if facts.torch:
         yield Verdict(facts.host, "torch", OK, f"torch {facts.torch}")
-    elif not need.container:
+    else:
         seen, mend = f"torch is not installed for {need.python}", f"install it there, or {PYTHON_WAY}"
         yield Verdict(facts.host, "torch", WRONG, seen, mend)
     yield _judge_clock(facts.host, skew)
@@ -182,12 +144,6 @@ def judge_address(facts: Facts) -> Verdict:
 def skew_of(there: float, asked: float, answered: float) -> float:
     """Return how far a clock is ahead, in seconds, given when it was asked and when the answer came."""
     return there - answered if there > answered else min(0.0, there - asked)
-
-
-def oldest_python(version: str) -> str:
-    """Return the oldest Python that the kit runs on if this one is older; empty if it will do."""
-    numbers = tuple(map(int, re.findall(r"(?a:\d{1,6})", version)))
-    return ".".join(map(str, OLDEST_PYTHON)) if numbers < OLDEST_PYTHON else ""
 
 
 def text(said: dict[str, Any], name: str) -> str:

@@ -37,11 +37,6 @@ class Repository:
         closed = _UNREAD.findall(os.fsdecode(done.stderr[:MOST_BYTES]))
         return list(dict.fromkeys(filter(None, names))), [name.rstrip("/") for name in closed]
 
-    def committed(self) -> list[str]:
-        """List what git tracks, from the folder."""
-        done = self._run("ls-files", "-z")
-        return [name for name in os.fsdecode(done.stdout[:MOST_BYTES]).split("\0") if name] if done else []
-
     def ignores(self, path: str) -> bool:
         """Return whether a path, from the folder, is left out of commits."""
         done = self._run("check-ignore", "-q", "--", path)

@@ -18,7 +18,6 @@ from runner.definitions.program import Program
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
 from runner.tools.init import arguments, source, tree
 from runner.tools.init.arguments import Again
-from runner.tools.init.changes import Change
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import definition_lines
 from runner.tools.init.failure import INIT, RUN, run_command
@@ -69,15 +68,15 @@ class Proposal:
         lines = definition_lines(self.name, self.program, self.args, self.traits, reading)
         return "".join(f"{line}\n" for line in lines)
 
-    def changes(self, reading: Reading) -> list[Change]:
-        """List the files to write."""
-        found = [Change(self.path, None, self.text(reading))]
+    def changes(self, reading: Reading) -> list[tuple[Path, str | None, str]]:
+        """List the files to write, each with its text before, None if there is no such file, and after."""
+        found: list[tuple[Path, str | None, str]] = [(self.path, None, self.text(reading))]
         if (changed := changed_settings(self.settings)) is not None:
-            found.append(Change(*changed))
+            found.append(changed)
         if self.repository.top is not None and not repository(self.root).ignores(f"{RESULTS}run.json"):
             path = self.root / ".gitignore"
             before = read_text(path) if is_file(path) else None
-            found.append(Change(path, before, ignoring(before)))
+            found.append((path, before, ignoring(before)))
         return found
 
 

@@ -1,23 +1,13 @@
 """The texts that make a folder a project: `[tool.runner]` in its pyproject.toml, or runner.toml; and .gitignore."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.definitions.settings import (
-    DOCKERFILE,
-    LARGEST_BYTES,
-    OWN_FILE,
-    PACKAGE,
-    SHARED_FILE,
-    Settings,
-    parse_toml,
-    read_text,
-)
-from trainkit.files import is_file, read_file
+from runner.definitions.settings import OWN_FILE, PACKAGE, SHARED_FILE, Settings, parse_toml, read_text
+from trainkit.files import is_file
 
 RESULTS = "results/"
 REPRODUCED = "reproduced/"
@@ -28,41 +18,15 @@ def changed_settings(settings: Settings) -> tuple[Path, str | None, str] | None:
     """Return the file to write, its text before (None if there is none) and after; None if it says all already."""
     if settings.source is not None:
         return None
-    defaults = {"definitions": PACKAGE, "path": [], "image": "", "dockerfile": DOCKERFILE}
-    given: dict[str, Any] = {**{key: getattr(settings, key) for key in defaults}, "path": list(settings.path)}
-    values = {key: value for key, value in given.items() if value != defaults[key]}
+    values: dict[str, Any] = {"definitions": settings.definitions} if settings.definitions != PACKAGE else {}
+    values |= {"path": list(settings.path)} if settings.path else {}
     shared = settings.root / SHARED_FILE
     if is_file(shared):
         before = read_text(shared)
         after = appended(before, f"\n[tool.runner]\n{_ABOUT}\n{_rows(values)}")
-        if _at(after, ("tool", "runner")) == values:  # a table `tool` in one line cannot be added to
+        if _table(after) == values:  # a table `tool` in one line cannot be added to
             return shared, before, after
     return settings.root / OWN_FILE, None, f"{_ABOUT}\n{_rows(values)}"
-
-
-def added_settings(settings: Settings, new: dict[str, str]) -> tuple[Path, str, str]:
-    """Return the file of a project's settings, its text, and its text with further keys.
-
-    They go in front of the others: what comes later could belong to another table. RequestError if the file says these
-    things in a way that cannot be added to, for example all in one line.
-    """
-    path = settings.source
-    assert path is not None  # noqa: S101 - for the type checker
-    before = read_text(path)
-    end = "\r\n" if "\r\n" in before else "\n"
-    rows = _rows(new).replace("\n", end)
-    mark = "\ufeff" if before.startswith("\ufeff") else ""
-    if path.name == OWN_FILE:
-        after = mark + rows + before.removeprefix(mark)
-    else:
-        after = re.sub(
-            r"(?m)^\s*\[tool\.runner\][^\n]*\n?", lambda found: found[0].rstrip() + end + rows, before, count=1
-        )
-    place = () if path.name == OWN_FILE else ("tool", "runner")
-    if _at(after, place) != {**new, **(_at(before, place) or {})}:
-        wanted = ", ".join(_rows(new).splitlines())
-        raise RequestError(f"{one_line(path)}: its settings cannot be added to: write {wanted} there first")
-    return path, before, after
 
 
 def require_path(settings: Settings, path: tuple[str, ...]) -> None:
@@ -91,20 +55,9 @@ def _rows(values: dict[str, Any]) -> str:
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a file in TOML; empty if it cannot be read."""
+def _table(text: str) -> object:
+    """Return `[tool.runner]` of a text in TOML; None if there is none."""
     try:
-        return parse_toml(read_file(path, LARGEST_BYTES).decode("utf-8-sig"))
-    except (OSError, ValueError):
-        return {}
-
-
-def _at(text: str, place: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return a table of a text in TOML; None if there is none."""
-    try:
-        found: Any = parse_toml(text.removeprefix("\ufeff"))
-        for step in place:
-            found = found[step]
+        return parse_toml(text.removeprefix("\ufeff"))["tool"]["runner"]
     except (ValueError, KeyError, TypeError):
         return None
-    return found if isinstance(found, dict) else None

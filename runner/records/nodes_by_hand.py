@@ -1,0 +1,93 @@
+"""Nodes that were started by hand find one run by a file in the results folder that they share, `.nodes/<work>`.
+
+`work` is a hash of what a node is about to do. Node 0 writes the run's id there, and removes the file when all nodes
+are together or its part has ended. Another node takes the id if the file is younger than `YOUNG_SECONDS`. While it
+waits for one, a file of its own, `.nodes/<work>.node<number>`, shows node 0 that it is there, and with which work.
+
+Times are those of the disk, so that the clocks of the machines do not matter.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from runner.core import clock
+from runner.core.errors import RunError
+from runner.core.text import listed
+from runner.records.folder import RunFolder
+from trainkit import files
+
+YOUNG_SECONDS = 120.0
+SAY_SECONDS = 10.0
+_POLL_SECONDS = 0.5
+
+
+class Meeting:
+    """Node 0's side: the file with the run's id, and who of the other nodes is missing."""
+
+    def __init__(self, results: Path, work: str, folder: RunFolder, nodes: int) -> None:
+        self._place, self._work, self._folder, self._nodes = _place(results), work, folder, nodes
+        self._own = self._place / work
+        files.write_file(self._own, folder.path.name.encode(), below=results)
+        self._began = self._own.stat().st_mtime
+        self.is_over = False
+
+    def missing(self) -> str:
+        """Say which nodes are not here, and which of them have other work; empty if all are."""
+        absent = [node for node in range(1, self._nodes) if not files.is_file(self._folder.agent(node))]
+        others = [node for node in absent if self._has_other_work(node)]
+        said = []
+        if others:
+            said.append(f"node {listed(others)} has another experiment, args, layout or programs than node 0")
+        if rest := [node for node in absent if node not in others]:
+            elsewhere = f"a node that does not see this results folder needs --run {self._folder.path.name}"
+            said.append(f"node {listed(rest)} is not here: started? with the --master that node 0 has? {elsewhere}")
+        return "; ".join(said)
+
+    def end(self) -> None:
+        """Remove the file; safe to call again."""
+        self.is_over = True
+        with suppress(OSError):
+            if files.read_file(self._own, 1_000).decode() == self._folder.path.name:  # else it is that of a later run
+                self._own.unlink()
+
+    def _has_other_work(self, node: int) -> bool:
+        for path in self._place.glob(f"*.node{node}"):
+            with suppress(OSError):
+                if path.stem != self._work and path.stat().st_mtime > self._began:
+                    return True
+        return False
+
+
+def find(results: Path, work: str, node: int, say: Callable[[str], None], seconds: float = YOUNG_SECONDS) -> str:
+    """Return the id of node 0's run of the same work; RunError if there is none within some seconds."""
+    place = _place(results)
+    began = said = clock.monotonic()
+    with _shown(place / f"{work}.node{node}") as own:
+        while True:
+            own.touch()
+            with suppress(FileNotFoundError):
+                if own.stat().st_mtime - (place / work).stat().st_mtime < YOUNG_SECONDS:
+                    return files.read_file(place / work, 1_000).decode()
+            now = clock.monotonic()
+            if now - began > seconds:
+                why = "started? with the same experiment, args, layout and programs?"
+                raise RunError(f"node 0 of this run did not come to {place} within {seconds:g} s: {why}")
+            if now - said > SAY_SECONDS:
+                said = now
+                say(f"waiting for node 0 in {place}; without a shared folder: --run ID, which node 0 prints")
+            clock.sleep(_POLL_SECONDS)
+
+
+@contextmanager
+def _shown(path: Path) -> Iterator[Path]:
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _place(results: Path) -> Path:
+    place = results / ".nodes"
+    place.mkdir(exist_ok=True)
+    return place
