@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is(folder: P
     write(folder.root, {"train.py": TRAINS})
     done = with_rights(folder, ".", 0o555)
     assert done.code == 2
-    assert done.stderr.endswith("cannot be written: you have no right to; nothing was written\n")
+    assert "cannot be written" in done.stderr.splitlines()[-1]
     assert folder.written() == {"train.py"}
 
 
