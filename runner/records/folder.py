@@ -249,8 +249,10 @@ class RunFolder:
             self._mask(self.raw / name)
 
     def _mask(self, path: Path) -> None:
-        """Mask secrets in what was printed; it is written again only if there are any."""
+        """Mask secrets in what was printed: it is written again only if there are any, and not if nothing reads it."""
         with files.open_file(path, self.path) as file:
+            if os.fstat(file.fileno()).st_size > manifest.LARGEST_FILE:
+                return
             if all(mask(block) == block for block in _blocks(file)):
                 return
             masked = path.with_name(f".{path.name}.masked.tmp")
