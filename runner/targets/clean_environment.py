@@ -1,10 +1,12 @@
 """The environment of what is started, without what another launcher has left in it.
 
-It is of the standard library alone: it runs on hosts too (`ssh.on_host`).
+It is of the standard library alone: it runs on hosts too (`ssh.on_host`, and checks there).
 """
 
 import os
 
+WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"}
+"""Hides the GPUs of a program; Accelerate and Transformers form a group without one only if they are told to."""
 _STALE = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
     *("MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS"),

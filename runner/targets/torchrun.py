@@ -5,9 +5,9 @@ from itertools import count, islice
 from runner.core.layout import Layout
 from runner.definitions.plan import Cell
 from runner.targets.base import NodeSpec
+from runner.targets.clean_environment import WITHOUT_GPU
 
 DEVICE = "device"
-WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "", "ACCELERATE_USE_CPU": "true"}
 RENDEZVOUS_SECONDS = 120
 MASTER_PORT = 29500
 

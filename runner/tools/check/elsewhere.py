@@ -18,7 +18,7 @@ from runner.tools.check.finding import Finding, Verdict
 from runner.tools.check.remote import MARK
 
 _KIT = Path(__file__).parents[2]
-_SENT = ("core/clock.py", "core/ports.py", "core/text.py", "core/parent.py")
+_SENT = ("core/clock.py", "core/ports.py", "core/text.py", "core/parent.py", "targets/clean_environment.py")
 _NOT_SENT = ("check_command.py", "elsewhere.py")
 _BOOT = (
     "import atexit,shutil,sys,tarfile,tempfile;sys.dont_write_bytecode=True;"

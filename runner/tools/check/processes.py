@@ -18,8 +18,7 @@ from runner.core import clock
 from runner.core.parent import die_with_parent
 from runner.core.ports import held_port
 from runner.core.text import one_line
-from runner.targets.clean_environment import clean_environment
-from runner.targets.torchrun import WITHOUT_GPU
+from runner.targets.clean_environment import WITHOUT_GPU, clean_environment
 from runner.tools.check.observation import read
 from runner.tools.check.uneven import Stillness, uneven
 
