@@ -1,6 +1,7 @@
 """Compares weights and gradients: every rank is to have the same, those of one process with the batches of all."""
 
 import math
+from operator import itemgetter
 from pathlib import Path
 
 from runner.tools.check.finding import Verdict, found
@@ -85,7 +86,7 @@ def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
         other = next((event for event in rank.of("model") if event["trained"] and not event["wrapped"]), None)
         if other:
             return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
-        hook = _lossy_hook(rank)
+        hook = rank.first("comm_hook")
         cause = hook or rank.first("backward")
         by = f", by {hook['name']}" if hook else ""
         return f"despite the wrapper{by}", cause["place"] if cause else model
@@ -154,9 +155,9 @@ def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
     for path in replay.of("path") if until is None else ():
         off = f"{path['relative']:.1e} of the way they went, half of them by at most {path['ulps']:.0f} ulps"
         verdict.facts.append(f"weights after {path['steps']} steps against one process with all batches: off by {off}")
-    is_hooked = _hooked(ranks[0], compared, verdict)
     # A difference grows from step to step by itself.
     event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)
+    is_hooked = _hooked(ranks[0], compared, event is not None, verdict)
     if event is None:
         return
     drawn = any(True for _ in replay.of("noise"))
@@ -178,19 +179,21 @@ def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
         _uneven(event, ranks, limit, _loss_place(ranks[0], root), verdict)
 
 
-def _lossy_hook(rank: Rank) -> Event | None:
-    return next((hook for hook in rank.of("comm_hook") if hook["lossy"]), None)
-
-
-def _hooked(rank: Rank, compared: list[Event], verdict: Verdict) -> bool:
-    """Tell the verdict of a hook that changes gradients on their way between the ranks; return whether there is one."""
-    hook = _lossy_hook(rank)
-    if hook:
+def _hooked(rank: Rank, compared: list[Event], is_off: bool, verdict: Verdict) -> bool:
+    """Tell the verdict of a hook on the way of the gradients; return whether it changes them."""
+    hook = max(rank.of("comm_hook"), key=itemgetter("lossy"), default=None)
+    if hook is None:
+        return False
+    if not hook["lossy"] and not is_off:
+        verdict.not_checked.append(
+            f"what {hook['name']} ({_title(hook)}) does to gradients behind step {len(compared)}"
+        )
+    else:
         worst = 100 * max(event["relative"] for event in compared)
         when = f" from step {hook['begins']} on" if hook["begins"] else ""
         how = f"they are up to {worst:.2g}% off in the {len(compared)} steps that were compared"
         verdict.unknown.append(f"gradients: {hook['name']} ({_title(hook)}) changes them{when}: {how}")
-    return hook is not None
+    return bool(hook["lossy"]) or is_off
 
 
 def _loss_place(rank: Rank, root: Path) -> Place:

@@ -5,7 +5,8 @@ import functools
 from kit_check.recorder import recorder
 from kit_check.state import state
 
-_HARMLESS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
+_TORCHS = "torch.distributed.algorithms.ddp_comm_hooks"
+_HARMLESS = f"{_TORCHS}.default_hooks"
 """Its hooks average, some in half precision."""
 _MOST_KEPT = 100
 
@@ -23,8 +24,9 @@ def of_torch(torch):
             begins = getattr(kept, "start_powerSGD_iter", 0)
             if begins < _MOST_KEPT:
                 state.kept = max(state.kept, begins + 2)
-            lossy = hook.__module__ != _HARMLESS or "wrapper" in name  # it may wrap any hook
-            recorder.emit("comm_hook", name=name, lossy=lossy, begins=begins, place=recorder.place())
+            if hook.__module__ != _HARMLESS or "wrapper" in name:  # it may wrap any hook
+                lossy = any(of.__module__.startswith(_TORCHS) for of in (hook, type(kept)))
+                recorder.emit("comm_hook", name=name, lossy=lossy, begins=begins, place=recorder.place())
         # What the gradients of the ranks are compared with goes through no hook.
         return None if recorder.mode == "replay" else register(self, kept, hook)
 
