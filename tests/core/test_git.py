@@ -14,7 +14,7 @@ from runner.execution.signals import Interrupts
 from runner.execution.worktrees import worktrees
 from runner.records.repository import describe_repository
 from runner.tools.init.git import repository
-from runner.tools.proof.sources import Sources, apply_changes
+from runner.tools.proof.sources import Sources
 from tests.support.hostile import arm, touch_all
 from tests.support.repository import ALONE, commit_all, git
 
@@ -64,7 +64,6 @@ def head(root: Path) -> str:
 
 def lists(root: Path, _: Path) -> None:
     found = repository(root)
-    assert "train.py" in found.committed()
     assert found.files() is not None
     assert not found.ignores("train.py")
 
@@ -72,14 +71,12 @@ def lists(root: Path, _: Path) -> None:
 ASKED: dict[str, Callable[[Path, Path], object]] = {
     "describe": lambda root, _: describe_repository(root),
     "check out": lambda root, folder: check_out(root, folder, b""),
-    "locks": lambda root, _: Sources(root).locks(head(root)),
-    "lacks": lambda root, _: Sources(root).lacks(head(root)),
+    "locks": lambda root, _: Sources(root).locks({"commit": head(root)}),
+    "lacks": lambda root, _: Sources(root).lacks({"commit": head(root)}),
     "names": lambda root, _: (core_git.commit_of(root, ":0:train.py"), core_git.short_name(root, head(root))),
     "lists": lists,
     "worktree": worktree,
-    "apply last": lambda root, _: apply_changes(root, DIFF),
 }
-DIFF = b"diff --git a/train.py b/train.py\n--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-train.py\n+other\n"
 
 
 def test_nothing_that_a_repository_names_is_run(root: Path, tmp_path: Path) -> None:
@@ -167,9 +164,6 @@ def test_a_bare_repository_around_a_folder_is_not_asked(root: Path, tmp_path: Pa
     code, _ = describe_repository(bare / "project")
     assert list(code) == ["git"]
     assert "is a bare repository or a folder of git's own" in code["git"]
-    (bare / "train.py").write_text("train.py\n")
-    assert apply_changes(bare, DIFF) is None
-    assert (bare / "train.py").read_text() == "other\n"
 
 
 def test_a_replaced_file_is_the_one_of_the_commit(tmp_path: Path) -> None:

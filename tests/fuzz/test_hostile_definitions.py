@@ -139,7 +139,7 @@ def test_any_words_on_the_command_line(root: Path, only: list[str], changes: lis
 
 def archives() -> list[bytes]:
     """Make small archives of each kind with the files that the families look for."""
-    content = {file.name: gzip.compress(b"x" * 200) for file in mnist.MNIST}
+    content = {name: gzip.compress(b"x" * 200) for name in mnist.MNIST}
     content |= dict.fromkeys(bert.RT_POLARITY, b"a b\n" * 50)
     content |= {
         bert.SNIPPETS: b"1\t2.5\tgood\n2\t-1\tbad\n",
