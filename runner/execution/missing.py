@@ -14,7 +14,7 @@ import msgspec
 from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
 from runner.core.values import spell_non_finite
-from runner.definitions.plan import Plan, cell_name
+from runner.definitions.plan import Plan, Run, cell_name
 from runner.records.folder import RunFolder
 from runner.records.listing import run_folders
 from runner.records.machine_facts import facts_here, machines_of
@@ -40,13 +40,13 @@ def missing(plan: Plan, target: str, results: Path) -> tuple[Plan, There]:
             continue
         cell = cell_name(launch.layout, launch.axes)
         there[cell] = record
-        done.add((cell, launch.repeat))
-    runs = tuple(
-        run
-        for run in plan.runs
-        if (cell_name(str(run.cell.layout), spell_non_finite(run.cell.axes)), run.repeat) not in done
-    )
-    return replace(plan, runs=runs), there
+        done.add((cell, launch.repeat, msgspec.json.encode(launch.args)))
+    return replace(plan, runs=tuple(run for run in plan.runs if _repeat(run) not in done)), there
+
+
+def _repeat(run: Run) -> tuple[str, int, bytes]:
+    axes, args = spell_non_finite(run.cell.axes), spell_non_finite(run.cell.args)
+    return cell_name(str(run.cell.layout), axes), run.repeat, msgspec.json.encode(args)
 
 
 def require_same(launches: Iterable[Launch], there: There) -> None:

@@ -40,6 +40,12 @@ def test_only_the_repeats_that_a_cell_lacks_are_run(begun: Project) -> None:
     assert (again.code, "no repeat is missing" in again.stderr, len(begun.runs())) == (0, True, 3)
 
 
+def test_a_repeat_with_other_args_is_none_of_the_cell(begun: Project) -> None:
+    edit(begun, args={"seed": 99})
+    done = begun.runner("run", "tiny", "--missing")
+    assert (done.code, "1x1: args" in done.stderr, len(begun.runs())) == (2, True, 1)
+
+
 def test_a_repeat_that_failed_is_made_again(project: Project) -> None:
     project.define(matrix={"layout": ["1x1"]})
     project.program("toys.ok", OK + "\n    raise SystemExit(os.path.exists('fails'))\n")
