@@ -96,8 +96,11 @@ def _refuse(name: str, why: str = "") -> None:
     raise RequestError(f"{name}: {why}secrets are not taken as arguments, which other users can read; {use}")
 
 
-def mask(data: bytes, *, named: bool = True) -> bytes:
-    """Put `MASK` in place of the secrets of the environment and, if `named`, of values behind the name of a secret."""
+def mask(data: bytes, *, named: bool = False) -> bytes:
+    """Put `MASK` in place of the secrets of the environment and, if `named`, of values behind the name of a secret.
+
+    What programs print is never masked by name: `ms/token: 12.34567ms` is a measurement.
+    """
     known = _pattern(_of_environment())
     data = known.sub(MASK.encode(), data) if known else data
     for _, (start, end) in sorted(_spans(data), key=itemgetter(1), reverse=True) if named else ():
@@ -106,8 +109,8 @@ def mask(data: bytes, *, named: bool = True) -> bytes:
 
 
 def mask_text(text: str) -> str:
-    """Mask a text, as `mask` does."""
-    return mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+    """Mask a text that a person wrote, also by name."""
+    return mask(text.encode("utf-8", "surrogateescape"), named=True).decode("utf-8", "surrogateescape")
 
 
 def _of_environment() -> tuple[tuple[str, str], ...]:

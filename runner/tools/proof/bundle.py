@@ -94,7 +94,7 @@ class Bundle:
                 gone.append(f"{file}: it has more than {LARGEST_MASKED:,} bytes")
             else:
                 data = files.read_file(path / file, LARGEST_MASKED, below=path)
-                shown = without_secrets(data)
+                shown = without_secrets(data, named=file.endswith(".diff"))
                 changed += [file] if shown != data else []
                 _put(target / file, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
