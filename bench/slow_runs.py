@@ -29,7 +29,7 @@ program: {program}
 scaling: strong
 repeat: 1
 timeout_seconds: 300
-args: {{dataset: digits, epochs: {epochs}, batch_size: {batch}, seed: 1, peak_milliseconds: 20}}
+args: {{dataset: digits, epochs: {epochs}, batch-size: {batch}, seed: 1, peak-milliseconds: 20}}
 matrix: {{layout: [{layout}]}}
 """
 SLOW_LOADER = """\

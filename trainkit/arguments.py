@@ -1,7 +1,6 @@
 """The arguments that every program has under the same name, each declared once.
 
-The runner reads `add_argument` calls from the source without running it: a function of this module counts for a program
-whose family imports it by name.
+The runner gives `--device` and `--scaling` to a program whose source names them, or `program_parser` and `add_epochs`.
 """
 
 import sys
@@ -26,7 +25,7 @@ class Parser(ArgumentParser):
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Return the type of a whole number that has a lower bound; the runner reads the bound from the source."""
+    """Return the type of a whole number that has a lower bound."""
 
     def number(text: str) -> int:
         value = int(text)

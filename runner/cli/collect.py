@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from runner.cli.lines import say, show, show_document
-from runner.cli.options import Results, With, options_of, project_root_or_here
+from runner.cli.options import Metric, Results, With, options_of, project_root_or_here
 from runner.core.errors import RequestError, RunError
 from runner.records.schema import Record
 
@@ -32,6 +32,7 @@ def collect(
         Optional[list[Path]],
         typer.Option(metavar="FILE", help="A YAML file that says how the lines of a log are read; may be repeated."),
     ] = None,
+    metric: Metric = None,
 ) -> None:
     """Make the record of a run, of a job, or of any stdout.
 
@@ -47,9 +48,9 @@ def collect(
     if with_ and not is_manifest:
         raise RequestError(f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options")
     if not is_manifest and path.suffix != ".sbatch" and (source == "-" or sources.is_log(path)):
-        _collect_logs(source, dialect or [], json=json, explain=explain)
-    elif (json or dialect or explain) and (is_manifest or path.exists()):
-        only = "--json, --dialect and --explain are for"
+        _collect_logs(source, dialect or [], metric or [], json=json, explain=explain)
+    elif (json or dialect or explain or metric) and (is_manifest or path.exists()):
+        only = "--json, --dialect, --metric and --explain are for"
         raise RequestError(f"{path}: {only} the stdout of another program, not for a run or a manifest")
     elif path.suffix == ".sbatch" and not path.is_dir():
         _collect_batch(path, results)
@@ -59,21 +60,22 @@ def collect(
         _collect_run(path)
 
 
-def _collect_logs(source: str, own: list[Path], *, json: bool, explain: bool) -> None:
+def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool, explain: bool) -> None:
     """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
     from runner.logs import sources
     from runner.logs.explanation import Explanation
+    from runner.logs.metrics import read_words
     from runner.records.log_failure import explained
 
     path = Path(source)
     if explain and (json or path.is_dir()):
         raise RequestError(f"{source}: --explain is for one log and for a person: leave --json out, and name one file")
     explanation = Explanation() if explain else None
-    known = sources.dialects_with(own)
+    known, metrics = sources.dialects_with(own), read_words(words)
     if source == "-":
-        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, "-", explanation, explained)])
+        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, "-", explanation, explained, metrics)])
     else:
-        logs = sources.of_path(path, known, explanation, explained)
+        logs = sources.of_path(path, known, explanation, explained, metrics)
     for log in logs:
         if json:
             show_document(dumps(log, allow_nan=False) + "\n")
@@ -92,6 +94,9 @@ def _show_log(log: dict[str, Any]) -> None:
     for field in FIELDS[1:]:
         if log[field] is not None:
             show(f"    {field}: {_words(log[field])}{_place(log['lines'].get(field))}")
+    for name, said in log.get("metrics", {}).items():
+        best = f", best {said['best']:g}{_place(said['best_line'])}" if said and "best" in said else ""
+        show(f"    {name}: {said['value']}{_place(said['line'])}{best}" if said else f"    {name}: no line matches")
     if log["dialects"]:
         show(f"    dialects: {', '.join(log['dialects'])}")
     for note in log["notes"]:

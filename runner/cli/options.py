@@ -66,6 +66,13 @@ With = Annotated[
         help="An option of the target, from `runner targets`; may be given several times.",
     ),
 ]
+Metric = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        metavar="NAME=REGEX",
+        help=r"A figure of the output, by an expression with one group: loss='loss: ([\d.]+)'; may be repeated.",
+    ),
+]
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the records.")]
 
 

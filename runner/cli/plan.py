@@ -1,8 +1,23 @@
 """`runner plan`."""
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from runner.cli.columns import show_rows
-from runner.cli.lines import show
+from runner.cli.lines import show, show_document
 from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, plan_of, show_project
+from runner.core.errors import RequestError
+from runner.core.text import one_line
+from runner.definitions.data import environment
+from runner.definitions.program import Program
+
+_HELP_SECONDS = 120
 
 
 def plan(
@@ -12,6 +27,9 @@ def plan(
     change: Change = None,
     repeat: Repeat = None,
     device: Device = "auto",
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Also start each program once with --help, and show what it prints.")
+    ] = False,
 ) -> None:
     """Show what would be run; start nothing.
 
@@ -28,3 +46,20 @@ def plan(
     limit = first.experiment.timeout_seconds
     show(f"{len(made.runs)} runs on {first.device}, each {limit:g} s at most")
     show_project()
+    for program in {cell.program.name: cell.program for cell in made.cells}.values() if probe else ():
+        show_document(f"{program.name} --help:\n{_help_of(program, first.experiment.root)}")
+
+
+def _help_of(program: Program, root: Path) -> str:
+    """Start a program with `--help` and return what it prints; RequestError if it fails."""
+    places = environment(root)
+    places["PYTHONPATH"] = os.pathsep.join([places["PYTHONPATH"], *(str(root / folder) for folder in program.search)])
+    words = [sys.executable, *replace(program, alone=False).words, "--help"]
+    try:
+        done = subprocess.run(words, cwd=root, env=places, capture_output=True, timeout=_HELP_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise RequestError(f"{program.name} --help: it has not ended within {_HELP_SECONDS} s") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
+        raise RequestError(one_line(f"{program.name} --help: exit code {done.returncode}: {said[-1]}", 500))
+    return done.stdout.decode("utf-8", "replace")

@@ -47,6 +47,7 @@ def run(
         ),
     ] = None,
     results: options.Results = Path("results"),
+    metric: options.Metric = None,
     with_: options.With = None,
     missing: Annotated[
         bool,
@@ -61,7 +62,9 @@ def run(
     Every cell, every repeat, interleaved; each run has a folder of its own below the results folder.
     """
     from runner import targets
+    from runner.logs.metrics import read_words
 
+    metrics = read_words(metric or [])
     words = options.options_of(on, with_)
     target = targets.load(on, words)
     without_definition, chosen = options.is_script(experiment), options.device_of(device)
@@ -72,7 +75,7 @@ def run(
         raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
     else:
         defined = options.experiment_of(experiment)
-    defined = replace(defined, scaling=scaling or defined.scaling)
+    defined = replace(defined, scaling=scaling or defined.scaling, metrics={**defined.metrics, **metrics})
     made = make_plan(defined, device=chosen, layouts=layout, only=only, changes=change, repeat=repeat)
     there = None
     if missing:

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import Any
 
 CAPABILITIES = {
-    "readers": "tools.init.readers",
     "script": "tools.init.unsaved",
 }
 """What a tool can do for the pipeline, and its module."""

@@ -75,6 +75,7 @@ def refuse_args(args: Any, name: str = "") -> None:
         for key, value in args.items():
             refuse_args(value, str(key))
     elif isinstance(args, list | tuple):
+        refuse(word for word in args if isinstance(word, str))  # several may be words as they stand, `--token ...`
         for value in args:
             refuse_args(value, name)
     elif isinstance(args, str):

@@ -1,19 +1,18 @@
-"""Args: what the program is started with. Which names and values they may have."""
+"""Args: the words that a program is started with. Which names and values they may have."""
 
 import re
-import shlex
 
 from runner.core.text import shown
 from runner.core.values import LARGEST_WHOLE
 from runner.core.yaml_reader import Document
-from runner.core.yaml_writer import to_yaml
 from runner.definitions.keys import Node
-from runner.definitions.options.option import spell
 
-NAME = r"(?:\+\+?|~)?[A-Za-z][A-Za-z0-9_]*(?:[./@][A-Za-z0-9_]+)*|--?[A-Za-z][A-Za-z0-9_-]*"
-"""Of nested settings, as Hydra's `optimizer.lr`, and of what Hydra adds or takes away; or a flag as it is typed."""
+REST = "--"
+"""The arg whose values are words as they stand, without a name before them."""
+NAME = rf"(?:\+\+?|~)?[A-Za-z][\w-]*(?:[./@][\w-]+)*=?|--?[A-Za-z][\w.-]*|{REST}"
+"""A name as the program spells it, with dots as Hydra's `optimizer.lr=`, or with its hyphens."""
 LONGEST_TEXT = 10_000
-LONGEST_HINT = 200
+MOST_VALUES = 1_000
 RESERVED = {
     "scaling": "the scaling is declared by the definition's own key 'scaling'",
     "device": "the device is chosen on the command line, by --device",
@@ -24,28 +23,31 @@ DEVICES = "devices"
 """The devices of one process, for a program that takes several."""
 
 
-def check_arg(document: Document, key: str, value: object, *place: str | int) -> None:
+def wrong_name(key: str) -> str | None:
+    """Return what is wrong with the name of an arg, if anything."""
+    if not re.fullmatch(NAME, key, re.ASCII):
+        return f"arg '{key}' has to be a word of letters, digits, hyphens and underscores"
+    return RESERVED.get(key)
+
+
+def check_axis(document: Document, key: str, value: object, *place: str | int) -> None:
     """Refuse a name or a value that no command line can carry."""
-    if not re.fullmatch(NAME, key):
-        document.fail(f"arg '{key}' has to be a word of letters, digits and underscores", *place)
-    if key in RESERVED:
-        document.fail(RESERVED[key], *place)
+    if wrong := wrong_name(key):
+        document.fail(wrong, *place)
     if wrong := unfit(value):
-        document.fail(f"arg '{key}' {wrong}{_as_text(key, value)}", *place)
+        document.fail(f"arg '{key}' {wrong}", *place)
 
 
-def _as_text(key: str, value: object) -> str:
-    """Return how a list of values is written: as one text, in the way of the library that reads it."""
-    if not isinstance(value, list) or len(value) > LONGEST_HINT or None in value or any(map(unfit, value)):
-        return ""
-    words, items = to_yaml({key: shlex.join(map(spell, value))}), to_yaml({key: f"[{', '.join(map(spell, value))}]"})
-    hint = f"{words.rstrip()} (for Hydra, OmegaConf and Fire {items.rstrip()})"
-    is_short = len(value) > 1 and len(hint) <= LONGEST_HINT and "\n" not in hint
-    return f"; several values are one text: {hint}" if is_short else ""
+def check_arg(document: Document, key: str, value: object, *place: str | int) -> None:
+    """Refuse what `check_axis` refuses; several values are a list."""
+    if isinstance(value, list) and len(value) > MOST_VALUES:
+        document.fail(f"arg '{key}' has {len(value):,} values; {MOST_VALUES:,} are the most", *place)
+    for item in value if isinstance(value, list) else [value]:
+        check_axis(document, key, item, *place)
 
 
 def unfit(value: object) -> str | None:
-    """Return what is wrong with the value of an arg, if anything."""
+    """Return what is wrong with a value of an arg, if anything."""
     if value is not None and not isinstance(value, str | int | float):
         return f"has to be a number, a text, true or false, not {shown(value)}"
     if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
@@ -55,14 +57,20 @@ def unfit(value: object) -> str | None:
     return None
 
 
-VALUE: Node = {"type": ["string", "number", "boolean", "null"], "maxLength": LONGEST_TEXT, "check": check_arg}
+VALUE: Node = {"type": ["string", "number", "boolean", "null"], "maxLength": LONGEST_TEXT, "check": check_axis}
 NAMES: Node = {"pattern": f"^(?:{NAME})$", "not": {"enum": list(RESERVED)}}
-"""The names of args and axes, for editors; `check_arg` looks at them with their values."""
+"""The names of args and axes, for editors; the checks look at them with their values."""
 ARGS: Node = {
-    "description": "What every program is given; each becomes --key value. null: the program's own default.",
+    "description": "What every program is given, as --key value; true: --key; null and false: nothing; a list: each.",
     "type": ["object", "null"],
     "propertyNames": NAMES,
-    "additionalProperties": VALUE,
+    "additionalProperties": {
+        "type": [*VALUE["type"], "array"],
+        "maxLength": LONGEST_TEXT,
+        "items": VALUE,
+        "maxItems": MOST_VALUES,
+        "check": check_arg,
+    },
 }
 PROGRAM_ARGS: Node = {
     "description": "What only one program of the matrix is given, on top of args.",

@@ -6,7 +6,7 @@ from runner.core.errors import RequestError, did_you_mean
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.yaml_reader import scalar
-from runner.definitions.args import RESERVED, unfit
+from runner.definitions.args import unfit, wrong_name
 from runner.definitions.axes import identity, too_many
 from runner.definitions.definition import Experiment
 from runner.definitions.program import Program
@@ -31,7 +31,7 @@ def read_only(experiment: Experiment, words: list[str]) -> dict[str, set[object]
     """
     chosen: dict[str, set[object]] = {}
     for word in words:
-        axis, equals, text = word.partition("=")
+        axis, equals, text = _split(word)
         if not equals:
             _refuse(f"--only {word}: write axis=value, for example --only layout=1x2")
         if axis not in experiment.matrix:
@@ -50,33 +50,26 @@ def read_only(experiment: Experiment, words: list[str]) -> dict[str, set[object]
 
 
 def read_changes(experiment: Experiment, words: list[str], programs: dict[str, Program]) -> dict[str, Any]:
-    """Read `--set arg=value` words: other values for args that every program of the experiment takes."""
+    """Read `--set arg=value` words: other values for args, spelt as those of its programs."""
     changed: dict[str, Any] = {}
+    of_families = not any(program.files for program in programs.values())
     for word in words:
         key, value = read_change(word)
+        key = key.replace("-", "_") if of_families else key
         if key in experiment.matrix:
             axis = f"'{key}' is an axis of {experiment.name}; choose its values with --only {key}=..."
             _refuse(f"--set {word}: {axis}")
-        for program in programs.values():
-            if program.interface.is_unseen and key not in {**program.options, **experiment.args}:
-                known = did_you_mean(key, experiment.args)
-                _refuse(f"--set {word}: {experiment.path} has no arg '{key}'{known}")
-            try:
-                program.check(key, value)
-            except RequestError as error:
-                _refuse(f"--set {word}: {error}")
         changed[key] = value
     return changed
 
 
 def read_change(word: str) -> tuple[str, Any]:
     """Read one `--set arg=value` word: the arg's key and its value."""
-    key, equals, text = word.partition("=")
-    key = key.replace("-", "_")
+    key, equals, text = _split(word)
     if not equals or not key:
         _refuse(f"--set {word}: write arg=value, for example --set epochs=1")
-    if key in RESERVED:
-        _refuse(f"--set {word}: {RESERVED[key]}")
+    if wrong := wrong_name(key):
+        _refuse(f"--set {word}: {wrong}")
     if not text.isprintable():
         _refuse(f"--set {word}: the value has letters that cannot be printed")
     value = scalar(text)
@@ -85,6 +78,12 @@ def read_change(word: str) -> tuple[str, Any]:
     if wrong := unfit(value):
         _refuse(f"--set {word}: the value {wrong.partition('; quote')[0]}")
     return key, value
+
+
+def _split(word: str) -> tuple[str, str, str]:
+    """Split a word at its first equals sign, behind a key that ends with one: `model==big`."""
+    key, equals, text = word.partition("=")
+    return (f"{key}=", equals, text[1:]) if text.startswith("=") else (key, equals, text)
 
 
 def _canonical(axis: str, text: str) -> str:

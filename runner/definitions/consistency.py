@@ -1,4 +1,4 @@
-"""What no key of a definition says alone: programs take the args, and every row belongs to a cell that is run."""
+"""What no key of a definition says alone: every program is there, and every row belongs to a cell that is run."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -61,26 +61,14 @@ def _check_args(document: Document, experiment: Experiment) -> None:
 
 
 def _check_programs(document: Document, experiment: Experiment) -> None:
-    """Find every program and ask it whether it takes the args; a matrix of programs has to share them."""
+    """Find every program."""
     places: dict[str, tuple[str | int, ...]] = {experiment.program: ("program",)}
     places |= {name: ("matrix", "program", index) for index, name in enumerate(experiment.matrix.get("program", []))}
-    axes = [(axis, values) for axis, values in experiment.matrix.items() if axis not in ("layout", "program")]
     for name, place in places.items():
         try:
-            found = program.find(experiment.root, name, experiment.settings)
+            program.find(experiment.root, name, experiment.settings)
         except RequestError as error:
             document.fail(str(error), *place)
-        own = experiment.program_args.get(name, {})
-        given = [
-            *((key, value, ("args", key)) for key, value in experiment.args.items()),
-            *((key, value, ("program_args", name, key)) for key, value in own.items()),
-            *((key, value, ("matrix", key, index)) for key, values in axes for index, value in enumerate(values)),
-        ]
-        for key, value, where in given:
-            try:
-                found.check(key, value)
-            except RequestError as error:
-                document.fail(str(error), *where)
 
 
 def _check_cells_exist(document: Document, experiment: Experiment) -> None:

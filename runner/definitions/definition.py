@@ -11,7 +11,7 @@ from runner.core.values import spell_non_finite
 from runner.definitions import program as programs
 from runner.definitions.args import ARGS, PROGRAM_ARGS
 from runner.definitions.axes import BASELINE, MATRIX, PROGRAM, WORD
-from runner.definitions.dialects import DIALECT
+from runner.definitions.dialects import DIALECT, METRICS
 from runner.definitions.keys import LONGEST_LINE, Node, choice, plain, seconds, text
 from runner.definitions.published import PUBLISHED
 from runner.definitions.settings import Settings
@@ -25,7 +25,7 @@ NAME = text(
     "[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?",
     "lower-case letters, digits and hyphens, 40 at most",
 )
-_LATER: dict[str, Any] = {"launcher": "torchrun", "data": None, "dialect": {}, "patience_seconds": None}
+_LATER: dict[str, Any] = {"launcher": "torchrun", "data": None, "dialect": {}, "metrics": {}, "patience_seconds": None}
 """Keys that definitions did not always have: with these values they are left out, so that hashes stay as they were."""
 
 
@@ -55,6 +55,8 @@ class Experiment:
     )
     dialect: dict[str, str] = field(metadata=DIALECT)
     """The names of the dialects that read its stdout, with the text of those that are files of the project."""
+    metrics: dict[str, dict[str, str]] = field(metadata=METRICS)
+    """The pattern of each figure that is read beside, and `best` where that is kept too."""
     args: dict[str, Any] = field(metadata=ARGS)
     program_args: dict[str, dict[str, Any]] = field(metadata=PROGRAM_ARGS)
     scaling: str | None = field(

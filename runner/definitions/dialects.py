@@ -1,11 +1,12 @@
-"""The key `dialect`: how the stdout of a program that knows nothing of the kit is read."""
+"""The keys `dialect` and `metrics`: how the stdout of a program is read."""
 
+import re
 from pathlib import Path
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.yaml_reader import Document
-from runner.definitions.keys import NOT_BLANK, Node
-from runner.logs import dialect
+from runner.definitions.keys import NOT_BLANK, Node, choice
+from runner.logs import dialect, metrics
 from trainkit.files import read_file
 
 MEASURES = ("wall_seconds", "stated_seconds", "span_seconds")
@@ -23,6 +24,33 @@ DIALECT: Node = {
     "maxItems": MOST,
     "says": {"type": _MEANT, "minItems": _COUNT, "maxItems": _COUNT},
 }
+_PATTERN: Node = {"type": "string", "pattern": NOT_BLANK, "meant": "a regular expression"}
+METRICS: Node = {
+    "description": "Figures to read from stdout: each by a regular expression with one group, a number.",
+    "type": ["object", "null"],
+    "additionalProperties": {
+        "type": ["string", "object"],
+        "pattern": NOT_BLANK,
+        "properties": {"pattern": _PATTERN, "best": choice("Which one is kept beside the last.", metrics.BEST)},
+        "required": ["pattern"],
+        "additionalProperties": False,
+        "meant": "a regular expression, or a mapping with pattern and best",
+    },
+}
+
+
+def read_metrics(document: Document) -> dict[str, dict[str, str]]:
+    """Return the pattern of each metric, and `best` where it is named."""
+    found = {}
+    for name, value in (document.values.get("metrics") or {}).items():
+        if not re.fullmatch(metrics.NAME, name):
+            document.fail(f"metric '{name}': a name has lower-case letters, digits and _, 40 at most", "metrics", name)
+        found[name] = {"pattern": value} if isinstance(value, str) else value
+        try:
+            metrics.compiled({name: found[name]})
+        except RequestError as error:
+            document.fail(str(error), "metrics", name)
+    return found
 
 
 def read_dialects(document: Document, root: Path) -> dict[str, str]:

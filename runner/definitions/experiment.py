@@ -12,7 +12,7 @@ from runner.core.text import one_line
 from runner.definitions import consistency
 from runner.definitions.axes import check_axes, read_matrix
 from runner.definitions.definition import KEYS, NODES, ROOT, Experiment
-from runner.definitions.dialects import measure_of, read_dialects
+from runner.definitions.dialects import measure_of, read_dialects, read_metrics
 from runner.definitions.keys import check
 from runner.definitions.published import read_published
 from runner.definitions.settings import Settings, settings_of
@@ -37,6 +37,7 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
     dialects = read_dialects(document, root)
     values |= {
         "dialect": dialects,
+        "metrics": read_metrics(document),
         "args": dict(values["args"] or {}),
         "program_args": values["program_args"] or {},
         "matrix": matrix,

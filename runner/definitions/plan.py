@@ -135,6 +135,5 @@ def _cell(
     own = experiment.program_args.get(program.name, {})
     args = {**experiment.args, **own, **{axis: value for axis, value in axes.items() if axis != "program"}, **changed}
     declared = {**({"scaling": experiment.scaling} if experiment.scaling else {}), "device": device}
-    options = program.options
-    args |= {key: value for key, value in declared.items() if key in options and not options[key].refuses(value)}
+    args |= {key: value for key, value in declared.items() if key in program.declares}
     return Cell(Layout.parse(point["layout"]), program, axes, args)

@@ -1,14 +1,16 @@
 """Programs: where they are, and how their command line is written."""
 
 import os
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runner.core.errors import RequestError, did_you_mean
-from runner.core.text import one_line, shown
-from runner.definitions.options import LARGEST_SOURCE, Interface, Option, read_code, read_interface
+from runner.core.text import one_line
+from runner.definitions.args import REST
 from runner.definitions.settings import PACKAGE, Settings, settings_of
+from runner.definitions.sources import LARGEST_SOURCE, read_imported
 from trainkit.files import read_file
 from trainkit.sources import folders_of, read_sources
 
@@ -19,28 +21,28 @@ INPUTS = "inputs"
 _SCRIPT = ".py"
 ALONE = "trainkit.alone"
 """The module that starts a program as if torchrun were not there."""
+_DECLARES = {
+    "scaling": re.compile(rb"[\"']--scaling[\"']|\badd_epochs\b"),
+    "device": re.compile(rb"[\"']--device[\"']|\bprogram_parser\b"),
+}
+"""What a definition says that a module of a family is given if it declares it, by itself or by `trainkit.arguments`."""
 
 
 @dataclass(frozen=True)
 class Program:
     """A training program: a module of a family, another module of the project, or a script.
 
-    `interface` is what its source says of its arguments. `files` are the sources of a program that belongs to no
-    family, as paths from the project's folder, and `search` the folders in which its modules are found, besides the
-    project's. One that is `alone` starts its processes itself.
+    `declares` are the arguments among `scaling` and `device` that a module of a family takes. `files` are the sources
+    of a program that belongs to no family, as paths from the project's folder, and `search` the folders in which its
+    modules are found, besides the project's. One that is `alone` starts its processes itself.
     """
 
     name: str
     path: Path
-    interface: Interface
+    declares: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
     alone: bool = False
-
-    @property
-    def options(self) -> dict[str, Option]:
-        """The arguments that its source shows, by their keys (`batch_size`)."""
-        return self.interface.options
 
     @property
     def words(self) -> list[str]:
@@ -69,35 +71,28 @@ class Program:
         folders = {name.partition("/")[0] if "/" in name else name for name in self.files}
         return sorted(folders - {PACKAGE})
 
-    def check(self, key: str, value: object = None) -> None:
-        """Raise RequestError for an argument that the program does not take, or a value that it would refuse."""
-        if not self.interface.is_open and key not in self.options:
-            known = did_you_mean(key, sorted(self.options)) or "; its source reads none"
-            raise RequestError(f"program {self.name} takes no arg '{key}'{known}")
-        option = self.interface.option(key)
-        if value is not None and (wrong := option.refuses(value)):
-            raise RequestError(f"{option.spelling} of program {self.name} is {wrong}, not {shown(value)}")
+    def argv(self, args: dict[str, Any]) -> list[str]:
+        """Write args as words, in their order: None and False are left out, True is a flag, a list repeats its key.
 
-    def of_subcommand(self, args: dict[str, Any]) -> "Program":
-        """Return the program with only the options of the subcommand that args name."""
-        return replace(self, interface=self.interface.of_subcommand(args))
+        Of a module of a family `_` becomes `-`; any other program has its keys as they are spelt.
+        """
+        return [word for key, value in args.items() for word in self._words(key, value)]
 
-    def argv(self, args: dict[str, object]) -> list[str]:
-        """Spell args as the program's command line; a null is left to the program's own default."""
-        given = {key: (self.interface.option(key), value) for key, value in args.items() if value is not None}
-        named = [(option.depth, option.words(value)) for option, value in given.values() if not option.positional]
-        if self.interface.style.assigns:  # argparse, which Hydra asks, takes no flag between two settings
-            named.sort(key=lambda pair: not "".join(pair[1]).startswith("-"))
-        # The order of the positional ones is that of the source.
-        places = [given[key] for key in self.options if key in given]
-        alone = [(option.depth, option.words(value)) for option, value in places if option.positional]
-        line: list[str] = []
-        for depth in (0, 1, 2):
-            line += [word for at, words in named for word in words if at == depth]
-            values = [word for at, words in alone for word in words if at == depth]
-            # A value that begins with a hyphen is no option behind two of them.
-            line += ["--", *values] if any(word.startswith("-") for word in values) else values
-        return line
+    def _words(self, key: str, value: Any) -> list[str]:
+        if isinstance(value, list):
+            return [word for item in value for word in self._words(key, item)]
+        if value is None:
+            return []
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if key == REST:
+            return [text]
+        if key.endswith("="):
+            return [key + text]
+        name = key if key.startswith("-") else f"--{key if self.files else key.replace('_', '-')}"
+        if isinstance(value, bool):
+            return [name] if value else []
+        # Parsers take a word that begins with a hyphen, as -1e-3, for an option of its own.
+        return [f"{name}={text}"] if text.startswith("-") else [name, text]
 
 
 def as_path(script: str) -> str:
@@ -122,7 +117,8 @@ def find(root: Path, name: str, settings: Settings | None = None) -> Program:
         return _elsewhere(settings, name, root / name)
     own = root.joinpath(PACKAGE, *name.split(".")).with_suffix(".py")
     if os.path.lexists(own):
-        return Program(name, own, read_interface(root, own))
+        texts = read_imported(root, own).values()
+        return Program(name, own, tuple(key for key, sign in _DECLARES.items() if any(map(sign.search, texts))))
     for place in (root, *(root / folder for folder in settings.path)):
         base = place.joinpath(*name.split("."))
         for path in (base.with_suffix(".py"), base / "__main__.py"):
@@ -133,9 +129,9 @@ def find(root: Path, name: str, settings: Settings | None = None) -> Program:
 
 def _elsewhere(settings: Settings, name: str, path: Path) -> Program:
     root, search = settings.root, tuple(settings.root / folder for folder in settings.path)
-    own = [source.path for source in read_code(root, path, search).sources if source.path.is_relative_to(root)]
+    own = [file for file in read_imported(root, path, search) if file.is_relative_to(root)]
     files = {str(file.relative_to(root)) for file in (*own, *settings.code_files())}
-    return Program(name, path, read_interface(root, path, search), tuple(sorted(files)), settings.path)
+    return Program(name, path, (), tuple(sorted(files)), settings.path)
 
 
 def names(root: Path) -> list[str]:

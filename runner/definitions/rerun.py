@@ -38,8 +38,6 @@ def run_of(launch: Launch, root: Path) -> Run:
     if launch.device not in DEVICES:
         raise RequestError(f"the record's device {one_line(launch.device, 40)!r} is none")
     program = programs[launch.program]
-    for key, value in launch.args.items():
-        program.check(key, value)
     try:
         layout = Layout.parse(launch.layout)
     except ValueError as error:

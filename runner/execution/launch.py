@@ -67,6 +67,7 @@ def describe_launch(
         options=chosen,
         option_axes=axes_of(options) if options else {},
         dialects=experiment.dialect,
+        metrics=experiment.metrics,
         side=run.side,
         **surroundings,
     )

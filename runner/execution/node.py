@@ -46,14 +46,18 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
     while rest:
         word = rest.pop(0)
         key, equals, value = word.partition("=")
-        name = key.removeprefix("--").replace("-", "_")
+        name = key.removeprefix("--")
         if not key.startswith("--") or not name:
             raise RequestError(
                 f"ARGS: '{word}' is no arg: write them as the program takes them, for example --epochs 1"
             )
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
-        (only if name in experiment.matrix else changes).append(f"{name}={value}")
+        axis = name if name in experiment.matrix else name.replace("-", "_")
+        if axis in experiment.matrix:
+            only.append(f"{axis}={value}")
+        else:
+            changes.append(f"{name}={value}")
     return make_plan(experiment, device=device, layouts=[layout], only=only, changes=changes, repeat=1).runs[0]
 
 

@@ -28,19 +28,18 @@ FOLDER = Path(__file__).parent / "dialects"
 SAYS = ("completed", "failed", "trouble", "elided", "ignored")
 """What a line may say about the whole run. `trouble` is a failure unless the training goes on after it; what is
 `ignored` is none."""
-MOST_PATTERNS = 60
+MOST_PATTERNS = 15
 LAUNCHERS = "launchers"
-GENERAL = "general"
-"""The name that stands for lines in no known dialect, which are no YAML file either."""
+PLAIN = "plain"
+"""The dialect that counts only where no other one reads a line of the training."""
 MLPERF = "mlperf"
 """The name of MLPerf's own events, which are no YAML file."""
 NONE = "none"
 """The name that stands for no dialect: of such a program only what launchers say is read."""
 LARGEST_BYTES = yaml_reader.LARGEST_BYTES
-_OFTEN = {"train_loss", "epoch", "accuracy", "auc", "val_loss"}
 _BEST = ("computed", "stated")
-_KEYS = ("pattern", "example", "units", "says", "scope", "weak", "after", "sets", "ends")
-_ABOUT = "lines that no dialect knows, as far as they name an epoch, a loss or an evaluation again and again"
+_KEYS = ("pattern", "example", "units", "says", "scope", "weak", "after", "sets")
+_COUNT, _DIGIT = re.compile(r"\{\d*,?\d*\}"), re.compile(r"\d")
 _POINTS = (",", ".")
 """What stands between the digits of a number that is cut: `0` of 0,4193."""
 
@@ -66,13 +65,8 @@ class Pattern:
     """Values that the line means without writing them."""
     place: str = ""
     """Its file and line."""
-    ends: bool = False
-    """Whether it is looked for only at both ends of a log, because the last one counts."""
-
-    @property
-    def everywhere(self) -> bool:
-        """Return whether such lines are looked for in all of a log: those of the training and of evaluations."""
-        return not self.ends and (not self.dialect.built_in or not _OFTEN.isdisjoint(self.regex.groupindex))
+    takes_any_digits: bool = False
+    """Whether it matches all lines that differ in their digits alone, or none of them."""
 
     def matches(self, text: str) -> list[re.Match[str]]:
         """Return each match in a line, of which only the beginning is looked at."""
@@ -137,13 +131,13 @@ def parse(text: str, name: str) -> Dialect:
 
 def names() -> tuple[str, ...]:
     """Return the names of the dialects that come with the kit."""
-    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), GENERAL, MLPERF, NONE)
+    return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), MLPERF, NONE)
 
 
 @cache
 def built_in() -> tuple[Dialect, ...]:
     """Return the dialects that come with the kit."""
-    return (*(load(path) for path in sorted(FOLDER.glob("*.yaml"))), Dialect(GENERAL, _ABOUT, "computed", True))
+    return tuple(load(path) for path in sorted(FOLDER.glob("*.yaml")))
 
 
 def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
@@ -173,7 +167,7 @@ class _Loader:
         if best not in _BEST:
             self._note(f"'best' is {' or '.join(_BEST)}", "best")
         lines = values.get("lines")
-        if not isinstance(lines, list) or not lines or (len(lines) > MOST_PATTERNS and not self._built_in):
+        if not isinstance(lines, list) or not lines or len(lines) > MOST_PATTERNS:
             self._note(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
             lines = []
         budget = None if self._built_in else Budget()
@@ -206,7 +200,7 @@ class _Loader:
         self._check_keys(entry, _KEYS, *place)
         if entry.get("says") not in (None, *SAYS):
             self._note(f"'says' is one of {', '.join(SAYS)}", *place, "says")
-        for key, kind in (("example", str), ("scope", str), ("weak", bool), ("ends", bool)):
+        for key, kind in (("example", str), ("scope", str), ("weak", bool)):
             if key in entry and not isinstance(entry[key], kind):
                 self._note(f"'{key}' has to be {'a text' if kind is str else 'true or false'}", *place, key)
         after = self._compiled(entry["after"], *place, "after") if "after" in entry else None
@@ -232,7 +226,7 @@ class _Loader:
             after and after[0],
             sets,
             f"{one_line(self._document.file)}:{self._document.lines.get((*place, 'pattern'), 1)}",
-            entry.get("ends", False),
+            self._built_in and not _DIGIT.search(_COUNT.sub("", regex.pattern)),
         )
         if not self._problems:
             self._check_example(pattern, *place)

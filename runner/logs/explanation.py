@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.core.text import one_line
 from runner.logs.lines import Block, text_of
-from runner.logs.shapes import MASK
+from runner.logs.scan import MASK
 
 MOST_SHOWN = 3
 """Lines of a pattern that are shown."""

@@ -13,15 +13,15 @@ ABOVE_ONE = {"wer"}
 """Fractions that may be above 1."""
 _COUNTS = ("epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc")
 _WHOLE = (*_COUNTS, "rank", "ranks_listed")
-COUNTED = {"epoch", *_WHOLE, "backend", "container"}
+COUNTED = {"epoch", *_WHOLE, "backend"}
 """Fields that are no measured numbers."""
-_MEASURED = ("train_loss", "run_loss", *METRICS, "best_accuracy", "pass_accuracy", "wall", "throughput", "speedup")
-FIELDS = ("epoch", *_WHOLE, *_MEASURED, "backend", "container")
+_MEASURED = ("train_loss", "run_loss", *METRICS, "best_accuracy", "wall", "throughput", "speedup")
+FIELDS = ("epoch", *_WHOLE, *_MEASURED, "backend")
 _SHARE = ("fraction", "percent", "share")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
 UNITS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("accuracy", "best_accuracy", "pass_accuracy", "f1", "map", "dice", "wer", "score"), _SHARE),
+    **dict.fromkeys(("accuracy", "best_accuracy", "f1", "map", "dice", "wer", "score"), _SHARE),
     "auc": ("auc", *_SHARE),
     "bleu": ("bleu",),
     "perplexity": ("perplexity",),
@@ -30,7 +30,7 @@ UNITS: dict[str, tuple[str, ...]] = {
     "throughput": _RATES,
     "speedup": ("times",),
 }
-NEED_UNITS = {"accuracy", "best_accuracy", "pass_accuracy", "wall", "throughput"}
+NEED_UNITS = {"accuracy", "best_accuracy", "wall", "throughput"}
 """Fields that say nothing without a unit."""
 LONGEST_WORD = 60
 _CLOCK = re.compile(r"(?:(\d{1,4}) days?, )?(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
@@ -40,8 +40,6 @@ _CHINESE = {"小时": "h", "分钟": "m", "分": "m", "秒": "s"}
 
 def value_of(field: str, text: str, unit: str | None) -> Any:
     """Read the text of a field; None if it is no finite value, which only what follows a loss may be."""
-    if field == "container":
-        return text
     if field == "backend":
         return text.lower() if len(text) <= LONGEST_WORD else None
     try:

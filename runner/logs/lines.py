@@ -215,3 +215,23 @@ def _of_container(line: bytes) -> bytes:
         return line
     text = f"{entry['time']} {entry['log'].rstrip()}".replace("\n", " ").replace("\0", "")
     return text.encode("utf-8", "replace")
+
+
+class Tail:
+    """The last bytes of a log."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._line = 1
+        """The number of the line after the data."""
+
+    def add(self, block: Block) -> None:
+        """Take the next block."""
+        data = self._data + block.data if len(block.data) < LONGEST else block.data
+        self._data = data[-LONGEST:]
+        self._line = block.line + block.data.count(b"\n")
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        """Return the last lines, each with its number."""
+        return list(enumerate(text_of(self._data).split("\n"), self._line - self._data.count(b"\n")))

@@ -63,8 +63,6 @@ _PREFIXES = {
     "loguru": re.compile(rf"\| (?:{_LEVELS}) {{1,8}}\| [\w.<>:]{{1,160}} [-|] "),
     "logger": re.compile(rf"\[?(?:{_LEVELS})\]?(?::[\w.]{{0,60}}:|:)?[\s-]{{0,10}}(?=\S)"),
 }
-STAMPED = frozenset(kind for kind, pattern in _PREFIXES.items() if "time" in pattern.groupindex)
-"""Prefixes that may have a time stamp with a date."""
 _BEGINS = frozenset("[(0123456789") | frozenset("ACDEFIJMNOSVW")
 
 
@@ -108,16 +106,6 @@ def split(line: str) -> tuple[Origin, str]:
     if not kinds:
         return NOBODY, line.lstrip(_INDENT)
     return Origin(tuple(kinds), rank, name, time, is_number), line[at:].lstrip(_INDENT)
-
-
-def writer_spans(line: str) -> list[tuple[int, int]]:
-    """Return where the prefixes of a line name its writer."""
-    return [
-        found.span(group)
-        for _, found in _prefixes(line)
-        for group, text in found.groupdict().items()
-        if text is not None and group not in ("time", "zone")
-    ]
 
 
 def _prefixes(line: str) -> Iterator[tuple[str, re.Match[str]]]:

@@ -1,22 +1,17 @@
 """Regular expressions of dialects: what every match of one holds, and how long a person's own may take.
 
-Python's parser of expressions tells two things. The fixed text that every match holds: lines without it are never
-tried. And whether an expression treats all digits alike: then lines that differ in their digits alone need one search.
+Python's parser of expressions tells the fixed text that every match holds: lines without it are never tried.
 """
 
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 try:
-    from re import _compiler  # type: ignore[attr-defined]
     from re import _constants as _code  # type: ignore[attr-defined]
     from re import _parser as _sre  # type: ignore[attr-defined]
 except ImportError:  # Python 3.10
-    import sre_compile as _compiler
     import sre_constants as _code
     import sre_parse as _sre
 
@@ -51,15 +46,13 @@ The others are escapes, sets as `[^{]`, and counts as `{2,3}`.
 _SETS_FLAGS = "it sets flags; write both letters, as in [Ll]oss"
 _FLAGS = re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII
 _REPEATS = (_code.MAX_REPEAT, _code.MIN_REPEAT)
-_DIGITS = "0123456789"
-_ANY_DIGIT = (_code.CATEGORY, _code.CATEGORY_DIGIT)
 
 
 class PatternError(ValueError):
     """What is wrong with a pattern, as a part of a sentence."""
 
 
-def compile_pattern(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """Compile a pattern; return it with the texts that each of its matches holds, the longest one first."""
     if len(text) > LONGEST:
         raise PatternError(f"it has {len(text):,} letters, more than {LONGEST}")
@@ -73,10 +66,10 @@ def compile_pattern(text: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     if pattern.flags & _FLAGS:
         raise PatternError(_SETS_FLAGS)
     tree = _sre.parse(text)
-    list(_places(tree))  # what is no plain pattern is refused
-    found = {literal for literal in _literals(tree) if len(literal) >= (3 if literal.isascii() else 1)}
+    _refuse_unlike(tree)
+    found = {literal for literal in _literals(tree) if len(literal) >= (least if literal.isascii() else 1)}
     if not found:
-        raise PatternError("it has no fixed text of 3 letters that stands in every match")
+        raise PatternError(f"it has no fixed text of {least} letters that stands in every match")
     return pattern, tuple(sorted(found, key=lambda literal: (-len(literal), literal)))
 
 
@@ -87,21 +80,19 @@ def _with_padding(found: re.Match[str]) -> str:
     return f"{blank or ' '}{{{least},{max(_PADDING, int(found['most'] or 0))}}}{found['number']}"
 
 
-def _places(items: Any) -> Iterator[tuple[Any, int]]:
-    """Yield where a pattern takes one letter, as a place in its tree; PatternError for what is no plain pattern."""
-    for number, (kind, value) in enumerate(items):
+def _refuse_unlike(items: Any) -> None:
+    """Raise PatternError for what is no plain pattern."""
+    for kind, value in items:
         if kind is _code.SUBPATTERN:
             if (value[1] | value[2]) & _FLAGS:
                 raise PatternError(_SETS_FLAGS)
-            yield from _places(value[3])
+            _refuse_unlike(value[3])
         elif kind is _code.BRANCH:
             for branch in value[1]:
-                yield from _places(branch)
+                _refuse_unlike(branch)
         elif kind in _REPEATS:
-            yield from _places(value[2])
-        elif kind in (_code.LITERAL, _code.NOT_LITERAL, _code.IN, _code.ANY):
-            yield items, number
-        elif kind is not _code.AT:
+            _refuse_unlike(value[2])
+        elif kind not in (_code.LITERAL, _code.NOT_LITERAL, _code.IN, _code.ANY, _code.AT):
             raise PatternError("it looks ahead, behind or back; only plain patterns are taken")
 
 
@@ -126,38 +117,6 @@ def _literals(items: Any) -> list[str]:
         found += [run, *inner]
         run = ""
     return [*found, run]
-
-
-@cache
-def for_any_digits(pattern: re.Pattern[str]) -> re.Pattern[str]:
-    r"""Return the pattern itself if it treats all digits alike, as `\d` and `[^a]` do.
-
-    Otherwise return one that matches wherever the pattern does, and wherever it would with other digits: of `100%`
-    that is `\d\d\d%`.
-    """
-    tree = _sre.parse(pattern.pattern)
-    changed = False
-    for items, number in list(_places(tree)):
-        kind, value = items[number]
-        if kind is _code.ANY or _digits_taken(kind, tuple(value) if kind is _code.IN else value) in ("", _DIGITS):
-            continue
-        changed = True
-        if kind is _code.LITERAL:
-            items[number] = (_code.IN, [_ANY_DIGIT])
-        elif kind is _code.IN and value[0][0] is not _code.NEGATE:
-            items[number] = (_code.IN, [*value, _ANY_DIGIT])
-        else:
-            items[number] = (_code.ANY, None)
-    widened: re.Pattern[str] = _compiler.compile(tree) if changed else pattern
-    return widened
-
-
-@cache
-def _digits_taken(kind: Any, value: Any) -> str:
-    """Return the digits that one place of a pattern takes."""
-    place = _sre.SubPattern(_sre.State(), [(kind, list(value) if kind is _code.IN else value)])
-    taken = _compiler.compile(place)
-    return "".join(filter(taken.match, _DIGITS))
 
 
 class Budget:

@@ -2,183 +2,175 @@
 
 Every pattern has texts that stand in each of its matches. A few short fragments cover the texts of all patterns, so
 that a block is searched once for each fragment, and most lines of a log are never looked at.
-
-What a run says about its training and its evaluations is looked for everywhere. What launchers and programs say when
-they begin and end is looked for in the first and the last `ENDS` blocks, which of most logs is all of it.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
-from runner.logs import figures
+from runner.logs import origin
 from runner.logs.dialect import Pattern
 from runner.logs.lines import LONGEST, Block, text_of
+from runner.logs.metrics import Metric
 from runner.logs.pattern import LINE
-from runner.logs.shapes import LONGEST as LONGEST_SHAPE
-from runner.logs.shapes import MASK, Shape, shape_of, to_read
 
-ENDS = 4
-"""Blocks at the beginning and at the end of a log in which every fragment is looked for: 1 MiB each."""
-_COMMON = (b"poch", b"loss", b"ccura", b"acc", b"run_st", b"Loss")
-_COMMON_AT_ENDS = (b"raining", b"train_", b"istributed", b"exit", b"rror: ", b"fail", b"Saved ", b"--n")
+MASK = bytes.maketrans(b"123456789", b"0" * 9)
+"""Makes one line of all that differ in their digits alone."""
+_COMMON = (b"poch", b"loss", b"ccura", b"acc", b"Loss", b"raining", b"rror: ")
 """Fragments that many texts have."""
-_OF_EVENTS = (b"submission_benchmark", b"number_of_")
+_EVENT = b":::ML"
 _KEY = b'"key": "'
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
-_KEYS |= {b"number_of_nodes", b"train_epoch", b"block_start", b"block_stop"}
+_KEYS |= {b"number_of_nodes", b"train_epoch"}
 _LONGEST_FRAGMENT = 40
-ABOVE = 800
-"""Bytes above a line in which `general.py` looks for the word for its data."""
-_SAMPLE = 8_192
-"""Bytes at the beginning of a block that show how many of its lines hold a fragment."""
-_DENSE = 20
-"""Lines with a fragment in the sample, from which on it takes less time to look at the shape of every line."""
-_MOST_SHAPES = 20_000
-_MOST_NEW = 500
-"""Shapes of one block that are looked into: where each line has a shape of its own it takes less time to read them."""
-Fragments = dict[bytes, "list[tuple[bytes, Pattern]]"]
+_MOST_KNOWN = 20_000
+_LONGEST_KNOWN = 1_000
+_REPLACED = {"train_loss", "step", "steps", "done", "total", "throughput"}
+"""Fields of which the last value of a writer counts."""
+Reader = Pattern | Metric
 
 
 class Candidate(NamedTuple):
-    """A line that holds the fixed texts of these patterns."""
+    """A line that may hold the fixed texts of these patterns."""
 
     line: int
     text: str
     above: str
-    """Some lines above it, if a pattern or `general.py` looks at them."""
-    patterns: list[Pattern]
-    """None in a line with an MLPerf event."""
+    """Some lines above it, if a pattern looks at them."""
+    patterns: tuple[Reader, ...]
+    is_event: bool
     cut: bool
     lines: int
     """How many lines it stands for."""
-    block: Block
-    end: int
-    """Where it ends in its block."""
 
 
-def with_ends(blocks: Iterable[Block]) -> Iterator[tuple[Block, bool]]:
-    """Yield blocks, each with whether it is among the first or the last ones."""
-    waiting: deque[Block] = deque()
-    for number, block in enumerate(blocks):
-        if number < ENDS:
-            yield block, True
-            continue
-        waiting.append(block)
-        if len(waiting) > ENDS:
-            yield waiting.popleft(), False
-    yield from ((block, True) for block in waiting)
+class _Kind(NamedTuple):
+    """What lines are that differ in their digits alone."""
+
+    patterns: tuple[Reader, ...] = ()
+    fixed: tuple[slice, ...] = ()
+    """Where lines have to be the same that can only replace each other's values: their prefix and epoch."""
+    step: slice | None = None
+    is_event: bool = False
+
+
+@dataclass
+class _Run:
+    """Lines of which each replaces what the one before said: the last two, and how many were left out."""
+
+    step: int
+    held: list[tuple[int, _Kind]] = field(default_factory=list)
+    skipped: int = 0
 
 
 class Scanner:
     """Finds candidates in blocks, which are given in their order."""
 
-    def __init__(self, patterns: Iterable[Pattern], *, is_general: bool = False, reads_all: bool = False) -> None:
-        """Take patterns, whether other lines may be candidates too, and whether no candidate is left out."""
-        self._is_general = is_general
+    def __init__(self, patterns: Iterable[Reader], *, reads_all: bool = False) -> None:
+        """Take patterns, and whether no line is left out."""
         self._reads_all = reads_all
-        self._everywhere: Fragments = {fragment: [] for fragment in _COMMON}
-        at_ends: Fragments = {fragment: [] for fragment in (*_OF_EVENTS, *_COMMON_AT_ENDS)}
-        for pattern in sorted(patterns, key=lambda pattern: (not pattern.everywhere, len(pattern.literals[0]))):
+        self._fragments: dict[bytes, list[tuple[bytes, Reader]]] = {fragment: [] for fragment in (*_COMMON, _EVENT)}
+        for pattern in sorted(patterns, key=lambda pattern: len(pattern.literals[0])):
             texts = [text.encode() for text in pattern.literals]
-            known = (fragment for fragment in self._everywhere | at_ends for text in texts if fragment in text)
+            known = (fragment for fragment in self._fragments for text in texts if fragment in text)
             fragment = next(known, texts[0][:_LONGEST_FRAGMENT].strip() or texts[0])  # blanks take longer to search for
-            of = self._everywhere if pattern.everywhere or fragment in self._everywhere else at_ends
-            of.setdefault(fragment, []).append((texts[0], pattern))
-        self._all = self._everywhere | at_ends
-        self._more: Fragments = {part: [] for part in figures.FRAGMENTS if is_general and part not in self._everywhere}
+            self._fragments.setdefault(fragment, []).append((texts[0].translate(MASK), pattern))
         self._last = b""
-        self._known: dict[bool, dict[bytes, Shape | None]] = {False: {}, True: {}}
-        """What lines of a shape are, for both sets of fragments."""
+        self._known: dict[bytes, _Kind] = {}
+        """What may match lines that differ in their digits alone."""
 
-    def leave_general(self) -> None:
-        """Look only for lines that patterns match from now on."""
-        if self._is_general:
-            self._is_general, self._more = False, {}
-            self._known = {False: {}, True: {}}
-
-    def candidates(self, block: Block, *, at_end: bool) -> Iterator[Candidate]:
+    def candidates(self, block: Block) -> Iterator[Candidate]:
         """Yield the lines of a block that some pattern may match, in their order."""
         data = block.data
         # A carriage return ends a line here, of the same length; lines are counted in what was read.
         text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
         number, counted = block.line, 0
-        for start, line, patterns, lines in self.lines(text, at_end=at_end):
+        hits = _hits(text, self._fragments)
+        for start, kind, lines in self._thinned(text, hits):
+            line = text[start : hits[start]]
             number += data.count(b"\n", counted, start)
             counted = start
-            size = LINE if any(pattern.after for pattern in patterns) else ABOVE if self._is_general else 0
-            above = text[max(0, start - size) : start]
-            above = (self._last + above)[-size:] if start < size else above
-            words, is_cut, end = text_of(line[:LONGEST]), len(line) > LONGEST, start + len(line)
-            yield Candidate(number, words, text_of(above), patterns, is_cut, lines, block, end)
+            above = b""
+            if any(isinstance(pattern, Pattern) and pattern.after for pattern in kind.patterns):
+                above = (self._last + text[max(0, start - LINE) : start])[-LINE:]
+            words, is_cut = text_of(line[:LONGEST]), len(line) > LONGEST
+            yield Candidate(number, words, text_of(above), kind.patterns, kind.is_event, is_cut, lines)
         self._last = text[-LINE:]
 
-    def lines(self, text: bytes, *, at_end: bool) -> Iterator[tuple[int, bytes, list[Pattern], int]]:
-        """Yield the lines that have to be read: where each begins, what may match it, how many it stands for."""
-        known = self._known[at_end]
-        fragments = self.fragments(at_end=at_end)
-        lines, masked, starts = _split(text, fragments)
-        if fresh := set(masked).difference(known):
-            known |= dict.fromkeys(fresh)
-            known |= _shapes(fresh, fragments, is_general=self._is_general)
-        shapes = list(map(known.get, masked))
-        if any(shape and shape.unless for shape in set(shapes)):
-            shapes = [
-                shape.of(line) if shape and shape.unless else shape for shape, line in zip(shapes, lines, strict=True)
-            ]
-        found = {index: 1 for index, shape in enumerate(shapes) if shape} if self._reads_all else to_read(shapes, lines)
-        for index, count in sorted(found.items()):
-            shape = known[masked[index]]
-            patterns = [pattern for literal, pattern in shape.patterns if literal in lines[index]] if shape else []
-            if patterns or (shape and (shape.mlperf or self._is_general)):
-                yield starts(index), lines[index], patterns, count
-        for line in fresh:
-            if len(line) > LONGEST_SHAPE or ((shape := known[line]) and shape.is_plain):
-                del known[line]
-        if len(known) > _MOST_SHAPES:
-            known.clear()
+    def _thinned(self, text: bytes, hits: dict[int, int]) -> Iterator[tuple[int, _Kind, int]]:
+        """Yield where lines begin; of many that can only replace each other's values the first and the last two."""
+        runs: dict[object, _Run] = {}
+        for start in sorted(hits):
+            line = text[start : hits[start]]
+            kind = self._kind(line)
+            if not (kind.patterns or kind.is_event):
+                continue
+            key = (id(kind.patterns[0]), *[line[place] for place in kind.fixed]) if kind.fixed else None
+            step = int(line[kind.step]) if kind.step else 0
+            run = None if self._reads_all else runs.get(key)
+            if run and step >= run.step:
+                run.step, run.skipped = step, run.skipped + len(run.held[:-1])
+                run.held = [*run.held[-1:], (start, kind)]
+                continue
+            yield from _flushed(runs)
+            yield start, kind, 1
+            if key is None or len(runs) > _MOST_KNOWN:
+                runs.clear()
+            else:
+                runs[key] = _Run(step)
+        yield from _flushed(runs)
 
-    def fragments(self, *, at_end: bool) -> Fragments:
-        """Return the texts that are looked for, each with the patterns whose texts hold it."""
-        return (self._all if at_end else self._everywhere) | self._more
-
-
-def _split(text: bytes, fragments: Fragments) -> tuple[list[bytes], list[bytes], Callable[[int], int]]:
-    """Return the lines that hold a fragment, or all if those are many; their shapes; and where each begins."""
-    if len(_hits(text[:_SAMPLE], fragments)) < _DENSE:
-        hits = _hits(text, fragments)
-        starts = sorted(hits)
-        lines = [text[start : hits[start]] for start in starts]
-        return lines, [line.translate(MASK) for line in lines], starts.__getitem__
-    lines = text.split(b"\n")
-    begun = start = 0
-
-    def starts_at(index: int) -> int:
-        nonlocal begun, start
-        start += sum(map(len, lines[begun:index])) + index - begun
-        begun = index
-        return start
-
-    return lines, text.translate(MASK).split(b"\n"), starts_at
+    def _kind(self, line: bytes) -> _Kind:
+        if _EVENT in line:
+            return _Kind(is_event=is_event_of_use(line))
+        masked = line.translate(MASK)
+        if (known := self._known.get(masked)) is not None:
+            return known
+        text = origin.split(text_of(line[:LONGEST]))[1]
+        found = tuple(
+            pattern
+            for fragment, pairs in self._fragments.items()
+            if pairs and fragment.translate(MASK) in masked
+            for literal, pattern in pairs
+            if literal in masked
+            and (isinstance(pattern, Metric) or not pattern.takes_any_digits or pattern.matches(text))
+        )
+        kind = _Kind(found, *_places(line, text, found))
+        if len(line) <= _LONGEST_KNOWN:
+            if len(self._known) == _MOST_KNOWN:
+                self._known.clear()
+            self._known[masked] = kind
+        return kind
 
 
-def _shapes(masked: Iterable[bytes], fragments: Fragments, *, is_general: bool) -> Iterator[tuple[bytes, Shape | None]]:
-    """Yield those of some shapes that hold a fragment, with what lines of that shape are."""
-    text = b"\n".join(masked)
-    known = [(fragment.translate(MASK), pairs) for fragment, pairs in fragments.items()]
-    new = 0
-    for start, end in _hits(text, [fragment for fragment, _ in known]).items():
-        line = text[start:end]
-        if b":::ML" in line:
-            yield line, Shape(mlperf=True) if is_event_of_use(line) else None
-            continue
-        found = (pair for fragment, pairs in known if fragment in line for pair in pairs)
-        patterns = tuple(pair for pair in found if pair[0].translate(MASK) in line)
-        new += bool(patterns or is_general)
-        if len(line) > LONGEST_SHAPE or new > _MOST_NEW:
-            yield line, Shape(patterns, general=not patterns) if patterns or is_general else None
-        else:
-            yield line, shape_of(line, patterns, is_general=is_general)
+def _places(line: bytes, text: str, patterns: tuple[Reader, ...]) -> tuple[tuple[slice, ...], slice | None]:
+    """Return what has to be the same in lines whose values only replace each other, and their step; else nothing."""
+    pattern = patterns[0] if len(patterns) == 1 else None
+    if not isinstance(pattern, Pattern) or not line.isascii():
+        return (), None
+    names = pattern.regex.groupindex.keys()
+    if not (pattern.takes_any_digits and names <= _REPLACED | {"epoch", "epochs"}) or pattern.says or pattern.after:
+        return (), None
+    begin = len(line) - len(text)
+    (found, *others) = pattern.matches(text)
+    spans = {name: found.span(name) for name in names if found[name]}
+    places = {name: slice(begin + start, begin + end) for name, (start, end) in spans.items()}
+    if others or ("step" in places and not line[places["step"]].isdigit()):
+        return (), None
+    fixed = (slice(begin), *(places[name] for name in ("epoch", "epochs") if name in places))
+    return fixed, None if "epoch" in places else places.get("step")
+
+
+def _flushed(runs: dict[object, _Run]) -> Iterator[tuple[int, _Kind, int]]:
+    """Yield the lines that are held, the last one of each run for those that were left out too."""
+    found = []
+    for run in runs.values():
+        found += [
+            (start, kind, 1 + run.skipped * (at == len(run.held) - 1)) for at, (start, kind) in enumerate(run.held)
+        ]
+        run.held, run.skipped = [], 0
+    yield from sorted(found, key=itemgetter(0))
 
 
 def _hits(text: bytes, fragments: Iterable[bytes]) -> dict[int, int]:

@@ -8,8 +8,9 @@ from typing import Any
 from runner.core.errors import RequestError, reason_of
 from runner.core.text import one_line
 from runner.logs.dialect import Dialect, built_in, load
-from runner.logs.endings import Tail
 from runner.logs.explanation import Explanation
+from runner.logs.lines import Tail
+from runner.logs.metrics import compiled
 from runner.logs.reading import read_log, read_stream
 from runner.logs.summary import summary, unread
 from trainkit import files
@@ -52,9 +53,10 @@ def of_stream(
     name: str = "-",
     explanation: Explanation | None = None,
     explained: Explain = _as_it_is,
+    metrics: dict[str, dict[str, str]] | None = None,
 ) -> dict[str, Any]:
     """Read what a function returns, to its end."""
-    reading = read_stream(read, dialects, None, explanation)
+    reading = read_stream(read, dialects, None, explanation, compiled(metrics or {}))
     return explained(summary(name, reading), reading.tail)
 
 
@@ -63,11 +65,12 @@ def of_path(
     dialects: tuple[Dialect, ...],
     explanation: Explanation | None = None,
     explained: Explain = _as_it_is,
+    metrics: dict[str, dict[str, str]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Read a file, or each file below a folder; what cannot be read there has a note that says why."""
     if not files.is_folder(path):
         try:
-            reading = read_log(path, dialects, explanation)
+            reading = read_log(path, dialects, explanation, compiled(metrics or {}))
             yield explained(summary(str(path), reading), reading.tail)
         except (OSError, ValueError) as error:
             raise RequestError(f"{one_line(path)}: cannot be read: {one_line(reason_of(error))}") from None
@@ -81,7 +84,7 @@ def of_path(
             yield unread(name, f"not read: {why}")
             continue
         try:
-            reading = read_log(file, dialects)
+            reading = read_log(file, dialects, None, compiled(metrics or {}))
             yield explained(summary(name, reading), reading.tail)
         except (OSError, ValueError, RequestError) as error:
             yield unread(name, f"not read: {reason_of(error)}")

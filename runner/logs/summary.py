@@ -15,8 +15,6 @@ _OF_THE_RUN = {"world_size": "world_size", "nnodes": "nnodes", "backend": "backe
 """Facts that are the same for the whole run, with the fields that say them."""
 _MEASURED = ("last_train_loss", "final_eval", "best_eval", "wall_time_s", "timestamps_span_s", "throughput", "speedup")
 FIELDS = ("status", *_OF_THE_RUN, "epochs_seen", *_MEASURED)
-_ROUNDING = 0.1
-"""The part of a duration by which the same duration, printed elsewhere, may differ."""
 
 
 def unread(name: str, why: str) -> dict[str, Any]:
@@ -35,26 +33,28 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
         shown[field] = value.value if value else None
         lines |= {field: value.line} if value else {}
     whole = {"run_start", "run_stop"} <= facts.runs.keys()
-    seen = facts.epochs[whole] or facts.epochs[not whole] or facts.blocks.epochs
+    seen = facts.epochs[whole] or facts.epochs[not whole]
     shown["epochs_seen"] = sorted(seen) or None
     lines |= {"epochs_seen": [seen[epoch] for epoch in sorted(seen)]} if seen else {}
     shown["last_train_loss"] = _value(facts.losses.chosen() or facts.run_losses.chosen())
     final, best = _evaluations(facts, whole=whole)
     shown |= {"final_eval": final, "best_eval": best}
-    if wall := _wall(facts):
+    if wall := facts.wall():
         kind = f"stated: {wall.scope}" if wall.scope else "stated"
         wall_time = {"value": wall.value, "kind": kind, "text": wall.text, "line": wall.line}
     shown["wall_time_s"] = wall and wall_time
-    shown["timestamps_span_s"] = _span(reading)
+    shown["timestamps_span_s"] = _span(reading.facts)
     shown["throughput"] = _value(facts.throughputs.chosen(), "unit")
     shown["speedup"] = _value(facts.fact("speedup"), "unit")
     lines |= {key: shown[key]["line"] for key in _MEASURED if shown[key]}
     shown["lines"] = lines
     shown["dialects"] = dict(sorted(facts.dialects.items()))
     shown["origins"] = {"prefixes": dict(sorted(facts.prefixes.items())), "writers": len(facts.writers)}
-    shown["contradictions"] = _contradictions(facts, wall)
+    shown["contradictions"] = _contradictions(facts)
     notes = [*_notes(facts, shown["contradictions"], wall), *_doubts(facts, shown["epochs_seen"])]
     shown["notes"] = [*reading.notes, *status.notes, *notes]
+    if reading.metrics:
+        shown["metrics"] = {name: metric.summary() for name, metric in reading.metrics.items()}
     shown |= {"bytes": reading.bytes, "line_count": reading.lines}
     return shown
 
@@ -66,12 +66,6 @@ def _value(value: Value | None, *more: str) -> dict[str, Any] | None:
         value = value._replace(value=None, scope=f"printed as {value.value}")
     found = {"value": value.value, **{name: getattr(value, name) for name in more}}
     return found | {"scope": value.scope, "line": value.line}
-
-
-def _wall(facts: Facts) -> Value | None:
-    """Return the duration of the run, which is none that was stated for one epoch."""
-    stated = (facts.walls[weak].chosen() for weak in (False, True))
-    return next((wall for wall in stated if wall and not (wall.of_end and facts.is_of_an_epoch(wall.of_end))), None)
 
 
 def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
@@ -105,9 +99,8 @@ def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
     return found if math.isfinite(value.value) else found | {"value": None, "scope": f"printed as {value.value}"}
 
 
-def _span(reading: Reading) -> dict[str, Any] | None:
+def _span(facts: Facts) -> dict[str, Any] | None:
     """Return the time between the first and the last time stamp that say something about the run."""
-    facts, dates = reading.facts, reading.dates
     starts, stops = facts.runs.get("run_start", []), facts.runs.get("run_stop", [])
     if starts or stops:
         first = [event.time_ms for event in starts if event.time_ms is not None]
@@ -119,9 +112,6 @@ def _span(reading: Reading) -> dict[str, Any] | None:
     if len(facts.times) > 1:
         (line, begin), (last_line, end) = facts.times
         kind = "from timestamps, first loss line to the last line that says something"
-    elif dates and dates[0].line < dates[-1].line and dates[0].zone == dates[-1].zone:  # else nobody knows the time
-        (begin, line, _), (end, last_line, _) = dates
-        kind = "job script dates"
     else:
         return None
     text = f"{begin:%H:%M:%S} -> {end:%H:%M:%S}"
@@ -135,10 +125,8 @@ def _times(seconds: float, kind: str, lines: list[int], text: str = "") -> dict[
     return {"value": value, "kind": kind, "text": text or kind, "line": lines}
 
 
-def _contradictions(facts: Facts, wall: Value | None) -> dict[str, list[dict[str, Any]]]:
+def _contradictions(facts: Facts) -> dict[str, list[dict[str, Any]]]:
     found = {name: fact.contradictory() for name, fact in facts.facts.items()}
-    if wall is None:
-        found["wall_time_s"] = facts.ends.walls.contradictory()
     return {
         "epochs_declared" if name == "epochs" else name: [{"value": said.value, "line": said.line} for said in values]
         for name, values in found.items()
@@ -151,19 +139,18 @@ def _notes(facts: Facts, contradictions: dict[str, list[dict[str, Any]]], wall: 
     for name, values in contradictions.items():
         words = ", ".join(f"{value['value']} in line {value['line']}" for value in values)
         notes.append(f"contradictory {name}: {words}")
-    strong, weak = (facts.walls[is_weak].chosen() for is_weak in (False, True))
-    if wall is None:
-        notes += [f"line {wall.line}: the duration of one epoch: {wall.text}" for wall in (strong, weak) if wall][:1]
-    elif weak and wall is strong and abs(wall.value - weak.value) > _ROUNDING * abs(wall.value):
-        notes.append(f"wall_time_s is that of line {wall.line}; line {weak.line} says {weak.value} s")
+    if wall is None and (ones := [one for last in facts.walls.values() for one in last.by_writer.values()]):
+        notes.append(f"line {ones[0].line}: the duration of one epoch: {ones[0].text}")
+    if facts.restart:
+        notes.append(f"line {facts.restart}: a training begins again: of two trainings no figure is taken")
     notes += [f"line {value.line}: left out: {why}: {value.text}" for why, value in facts.left_out.items()]
     if facts.has_more_writers:
         most = f"more than {MOST_WRITERS:,} ranks and containers print here"
         notes.append(f"{most}: only figures of the lowest ranks and first names are kept")
-    if ignored := facts.ends.said.get("ignored"):
-        notes.append(f"line {ignored.line}: an exception that Python ignored")
-    if elided := facts.ends.said.get("elided"):
-        notes.append(f"line {elided.line} shows that somebody left lines out")
+    if line := facts.said.get("ignored"):
+        notes.append(f"line {line}: an exception that Python ignored")
+    if line := facts.said.get("elided"):
+        notes.append(f"line {line} shows that somebody left lines out")
     return notes
 
 
@@ -174,6 +161,4 @@ def _doubts(facts: Facts, epochs: list[float] | None) -> list[str]:
         notes.append("no line of a training was read; `docs/dialects.md` shows the known ones and how to add one")
     if epochs and epochs[0] > 1:
         notes.append(f"its epochs begin with {epochs[0]:g}: a run that goes on from a checkpoint, or the end of a log")
-    if facts.blocks.counts_samples:
-        notes.append("its blocks count samples, not epochs: they are left out")
     return notes

@@ -31,7 +31,7 @@ class Record:
     epoch: float | int | None = None
     """The epoch that the line names for its evaluation."""
     lines: int = 1
-    """How many lines it stands for: `shapes.py` leaves those out that can change nothing but these two counts."""
+    """How many lines it stands for: `scan.py` leaves those out that can change nothing but a count."""
     is_cut: bool = False
     """Whether only the beginning of a number was read, and left out."""
 
@@ -61,8 +61,6 @@ class Value(NamedTuple):
     """Of how many samples an accuracy is."""
     is_guessed: bool = False
     """Whether the unit is known only by the size of the value."""
-    of_end: "Value | None" = None
-    """The words of the end that a duration stands in."""
 
     @property
     def comparable(self) -> float:
@@ -107,10 +105,6 @@ class LastValues:
         self.by_writer[writer] = value
         if len(self.by_writer) > 2 * MOST_WRITERS:
             self.by_writer = dict(sorted(self.by_writer.items())[:MOST_WRITERS])
-
-    def last(self) -> Value:
-        """Return the last value of any writer."""
-        return max(self.by_writer.values(), key=lambda value: value.line)
 
     def chosen(self) -> Value | None:
         """Return the last value of the lowest rank that says one."""

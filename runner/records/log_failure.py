@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from runner.core.text import one_line
-from runner.logs.endings import Tail
+from runner.logs.lines import Tail
 from runner.records import cause, hints
 from runner.records.failure import VICTIM
 

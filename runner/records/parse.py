@@ -52,7 +52,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     }
     if lost := nan_since(record.epochs, record.evaluations):
         doubts.add(lost)
-    if launch.dialects:
+    if launch.dialects or launch.metrics:
         take_printed(record, folder, raw, doubts)
     record.failure = first_failure(folder, raw, outcome, record.ranks)
     if outcome and not outcome.stopped_because and not record.failure:

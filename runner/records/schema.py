@@ -37,9 +37,10 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was known before the run was started; it is written once, before the launch, and never changes.
 
     `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
-    text of others. `options` are the target's, as given, and `option_axes` the kinds of those that decide how long a
-    run takes. Floats that JSON lacks are words in `axes`, `args` and `definition`. `masked` names what is kept with a
-    secret masked in it: `request/code.diff`, or nothing.
+    text of others. `metrics` are the figures that a person named: the pattern of each, and perhaps which one is its
+    best. `options` are the target's, as given, and `option_axes` the kinds of those that decide how long a run takes.
+    Floats that JSON lacks are words in `axes`, `args` and `definition`. `masked` names what is kept with a secret
+    masked in it: `request/code.diff`, or nothing.
     """
 
     schema: int
@@ -69,6 +70,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     by_hand: bool = False
     patience_seconds: float | None = None
     dialects: dict[str, str] = {}
+    metrics: dict[str, dict[str, str]] = {}
     side: Side | None = None
     masked: list[str] = []
 

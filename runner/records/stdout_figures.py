@@ -14,6 +14,7 @@ from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import number
 from runner.logs.dialect import chosen
+from runner.logs.metrics import compiled
 from runner.logs.reading import read_log
 from runner.logs.summary import FIELDS, summary
 from runner.records.checks import Doubts, check_figure
@@ -27,14 +28,25 @@ COARSE_SECONDS = 50
 MOST_EPOCHS = 10_000
 MOST_LOGS = 10_000
 MOST_NOTES = 20
-_WORST_FIRST = ("failed", "truncated", "completed")
+_WORST_FIRST = ("failed", "completed")
+_NAMES = {
+    "loss": ("final_loss", 1),
+    "accuracy": ("final_accuracy", 1),
+    "accuracy_percent": ("final_accuracy", 100),
+    "seconds": ("stated_seconds", 1),
+}
+"""The figures of a record that a metric stands for, and by what it is divided; any other is one of its own."""
 _RATES = ("samples/s", "images/s")
 
 
 def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> None:
     """Read what the processes printed, and fill in the record's figures with their places."""
-    record.printed = _merged(_logs(record, folder, raw, doubts))
-    found = record.printed
+    found = _merged(_logs(record, folder, raw, doubts))
+    metrics = found.pop("metrics")
+    if not record.launch.dialects:  # a program of the kit: its events say all else
+        _take_metrics(record, metrics, doubts)
+        return
+    record.printed = found
     record.sources = {"wall_seconds": CLOCK} if "wall_seconds" in record.metrics else {}
     for name, field, value in _figures(found):
         figure = check_figure(name, value, doubts, f"{found[field]['log']}: ")
@@ -43,10 +55,11 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
             record.sources[name] = place_of(found[field])
             if name.endswith("_seconds") and figure < COARSE_SECONDS and float(figure).is_integer():
                 doubts.add(f"{place_of(found[field])}: {figure:g} s: whole seconds are too coarse for a time so short")
+    _take_metrics(record, metrics, doubts)
     accuracy = record.metrics.get("final_accuracy")
     if accuracy is not None:
         record.evaluations = [{"accuracy": accuracy}]
-        record.facts |= {"eval_samples": samples} if (samples := found["final_eval"]["value"].get("samples")) else {}
+        record.facts |= {"eval_samples": samples} if (samples := _samples(found, record)) else {}
     if (seen := found["epochs_seen"]) and len(seen["value"]) > MOST_EPOCHS:
         doubts.add(f"{place_of(seen)}: {len(seen['value']):,} epochs: those after {MOST_EPOCHS:,} are not kept")
         seen["value"], seen["line"] = seen["value"][:MOST_EPOCHS], seen["line"][:MOST_EPOCHS]
@@ -57,11 +70,46 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
     said, started = found["world_size"], Layout.parse(record.launch.layout).world_size
     if said and said["value"] != started:
         doubts.add(f"{place_of(said)} says that {said['value']} processes trained, and {started} were started")
+    declared = found["epochs_declared"]
+    if declared and seen and max(seen["value"]) < declared["value"] - (0 in seen["value"]):
+        doubts.add(f"{place_of(seen)}: its epochs end with {max(seen['value']):g} of {declared['value']}")
+
+
+def _samples(found: dict[str, Any], record: Record) -> int | None:
+    """Return of how many samples the accuracy is, if it is the log's own."""
+    told = found["final_eval"]
+    is_its = told and record.sources.get("final_accuracy") == place_of(told)
+    return told["value"].get("samples") if is_its else None
+
+
+def _take_metrics(record: Record, found: dict[str, dict[str, Any]], doubts: Doubts) -> None:
+    """Fill in the figures that a person named; what a program of the kit has measured stays."""
+    for given in record.launch.metrics:
+        name, per = _NAMES.get(given, (given, 1))
+        said = found.get(given)
+        if said is None or said["value"] is None:
+            why = "no line matches" if said is None else f"{said['log']}:{said['line']}: it is no number"
+            doubts.add(f"metric {given}: {why}")
+            record.metrics.pop(name, None) if record.launch.dialects else None
+            continue
+        best = f"best_{name.removeprefix('final_')}"
+        for figure, key, line in ((name, "value", "line"), (best, "best", "best_line")):
+            if key not in said:
+                continue
+            if not record.launch.dialects and figure in record.metrics:
+                doubts.add(f"metric {given}: {figure} stays as the program's events say it")
+                continue
+            place = f"{said['log']}:{said[line]}"
+            record.metrics.pop(figure, None)
+            if (value := check_figure(figure, said[key] / per, doubts, f"{place}: ")) is not None:
+                record.metrics[figure] = value
+                record.sources |= {figure: place} if record.launch.dialects else {}
 
 
 def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> Iterator[dict[str, Any]]:
     try:
-        dialects = chosen(record.launch.dialects)
+        dialects = chosen(record.launch.dialects) if record.launch.dialects else ()
+        compiled(record.launch.metrics)
     except RequestError as error:  # the record may be a stranger's
         raise ValueError(f"its dialect cannot be read: {error}") from None
     errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.layout.world_size))
@@ -72,7 +120,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
             return
         name = str(path.relative_to(folder.path))
         try:
-            yield summary(name, read_log(path, dialects))
+            yield summary(name, read_log(path, dialects, metrics=compiled(record.launch.metrics)))
         except (OSError, ValueError, RequestError) as error:
             doubts.add(f"{name}: left out: {reason_of(error)}")
 
@@ -83,7 +131,11 @@ def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     statuses: dict[str, dict[str, Any]] = {}
     dialects: Counter[str] = Counter()
     notes: dict[str, None] = {}
+    metrics: dict[str, dict[str, Any]] = {}
     for log in logs:
+        for name, said in log.get("metrics", {}).items():
+            if said:
+                metrics.setdefault(name, said | {"log": log["log"]})
         for field in FIELDS[1:]:
             if found[field] is None and log[field] is not None:
                 found[field] = _kept(log, field)
@@ -93,7 +145,7 @@ def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
         if log["dialects"] and len(notes) < MOST_NOTES:
             notes |= dict.fromkeys(f"{log['log']}: {note}" for note in log["notes"])
     found["status"] = next((statuses[status] for status in _WORST_FIRST if status in statuses), None)
-    return {**found, "dialects": dict(dialects), "notes": list(notes)[:MOST_NOTES]}
+    return {**found, "dialects": dict(dialects), "notes": list(notes)[:MOST_NOTES], "metrics": metrics}
 
 
 def _kept(log: dict[str, Any], field: str) -> dict[str, Any]:

@@ -79,8 +79,6 @@ def _printed(record: Record) -> tuple[str, str | None]:
     told = record.printed.get("status")
     if told and told["value"] == "failed":
         return "failed", f"exit code 0, yet {place_of(told)} says that it failed"
-    if told and told["value"] == "truncated":
-        return "incomplete", f"exit code 0, yet its output ends at {place_of(told)}, before the training was done"
     return "completed", None
 
 

@@ -55,6 +55,8 @@ def test_what_is_no_secret_is_taken() -> None:
     refuse_args({"tokenizer_name": "bert-base-uncased", "token": 12345678, "eos_token": "<|endoftext|>"})
     with pytest.raises(RequestError, match="api_key"):
         refuse_args({"hub": [{"api_key": VALUE}]})
+    with pytest.raises(RequestError, match="--hf-token"):
+        refuse_args({"--": ["--hf-token", VALUE]})
 
 
 def test_a_script_may_name_a_variable_or_set_it_and_give_no_secret_as_an_argument() -> None:

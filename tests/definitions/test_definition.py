@@ -85,16 +85,8 @@ SHAPES = [
     ("summary: A tiny experiment", "summary: [a]", "3: 'summary' has to be text, not ['a']"),
     ("summary: A tiny experiment", "summary: ' '", "3: 'summary' has to be text, not ' '"),
     ("toys.ok\nargs", "ok\nargs", "4: program 'ok' has to be <family>.<program>, for example mnist.ddp"),
-    ("epochs: 2", "epochs: [2]", "5: arg 'epochs' has to be a number, a text, true or false, not [2]"),
-    (
-        "epochs: 2",
-        "betas: [0.9, x y]",
-        (
-            "5: arg 'betas' has to be a number, a text, true or false, not [0.9, 'x y']; several values are one text: "
-            """betas: "0.9 'x y'" (for Hydra, OmegaConf and Fire betas: "[0.9, x y]")"""
-        ),
-    ),
-    ("epochs: 2", "ep-ochs: 2", "5: arg 'ep-ochs' has to be a word of letters, digits and underscores"),
+    ("epochs: 2", "epochs: [[2]]", "5: arg 'epochs' has to be a number, a text, true or false, not [2]"),
+    ("epochs: 2", "ep ochs: 2", "5: arg 'ep ochs' has to be a word of letters, digits, hyphens and underscores"),
     ("epochs: 2", "device: cpu", "5: the device is chosen on the command line, by --device"),
     ("epochs: 2", "scaling: weak", "5: the scaling is declared by the definition's own key 'scaling'"),
     ("args: {epochs: 2, seed: 1}", "args: 5", "5: 'args' has to be a mapping of names to values, not 5"),
@@ -152,13 +144,11 @@ MEANINGS = [
         "toys.oh\nargs",
         "4: program 'toys.oh' does not exist (<project>/experiments/toys/oh.py); did you mean 'toys.ok'?",
     ),
-    ("epochs: 2", "epoch: 2", "5: program toys.ok takes no arg 'epoch'; did you mean 'epochs'?"),
     (
         "epochs: 2",
         "epochs: 99999999999999999999",
         "5: arg 'epochs' is too large: a whole number has 63 bits at most; quote it to pass it on as text",
     ),
-    ("epochs: 2", "verbose: 2", "5: --verbose of program toys.ok is true or false, not 2"),
     ("epochs: 2", "batch_size: 2", "5: 'batch_size' stands in args and in the matrix; keep one of them"),
     ("[1x1, 2+2, 2+3]", "[2x2, 2+2]", "8: layout 2x2 stands twice"),
     ("batch_size: [8, 16]", "batch_size: [8, 8]", "9: batch_size 8 stands twice"),
@@ -170,7 +160,6 @@ MEANINGS = [
     ("{layout: 2+3, batch_size: 16, when", "{batch_size: 32, when", "11: batch_size 32 matches no cell"),
     ("{layout: 2+3, batch_size: 16, when: cuda, ", "{", "10: every cell is skipped"),
     ("baseline: {layout: 1x1}", "baseline: {layout: 1x4}", "12: layout '1x4' matches no cell; did you mean '1x1'?"),
-    ("epochs: 2", "--epochs: 2", "5: program toys.ok takes no arg '--epochs'; did you mean 'epochs'?"),
     ("12.5", ".nan", "15: 'timeout_seconds' has to be a number of seconds above 0, 31,536,000 at most, not nan"),
     ("{layout: 1x1, hardware", "{layout: 4x1, hardware", "19: layout '4x1' matches no cell; did you mean '1x1'?"),
     (FULL, "a:\n  - [", "2: not YAML"),
@@ -192,14 +181,12 @@ def test_a_mistake_is_named_with_its_line_and_what_was_meant(project: Project, o
 @pytest.mark.parametrize(
     ("axis", "said"),
     [
-        ("batch_sizes: [8]", "6: program toys.ok takes no arg 'batch_sizes'; did you mean 'batch_size'?"),
-        ("verbose: [true, 3]", "6: --verbose of program toys.ok is true or false, not 3"),
         ("program: [toys.ok, 3]", "6: program 3 has to be <family>.<program>, for example mnist.ddp"),
         ("program:\n    - toys.ok\n    - toys.no", "8: program 'toys.no' does not exist"),
         ("device: [cpu, cuda]", "6: the device is chosen on the command line"),
     ],
 )
-def test_an_axis_that_no_program_takes_is_refused_at_its_line(project: Project, axis: str, said: str) -> None:
+def test_an_axis_that_cannot_be_is_refused_at_its_line(project: Project, axis: str, said: str) -> None:
     plain = f"name: tiny\nsummary: s\nprogram: toys.ok\nscaling: strong\nmatrix:\n  {axis}\n  layout: [1x1]\n"
     assert complaint(project, plain).startswith(said)
 

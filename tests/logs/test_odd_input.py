@@ -163,7 +163,7 @@ def test_a_file_that_grows_is_read_as_far_as_it_went(tmp_path: Path, monkeypatch
 
 
 def test_escapes_of_a_terminal_in_values_do_not_come_out_again() -> None:
-    found = read(b"Total training time: 5 s \x1b]0;x\x07 \x9b31m \xc2\x9b\xe2\x80\xae\nKilled\n")
+    found = read(b"Total training time: 5 s. \x1b]0;x\x07 \x9b31m \xc2\x9b\xe2\x80\xae\nKilled\n")
     assert found["wall_time_s"]["value"] == 5
     assert found["wall_time_s"]["text"].isprintable()
     assert all(note.isprintable() for note in found["notes"])

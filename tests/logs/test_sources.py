@@ -102,7 +102,7 @@ def test_a_person_is_shown_which_lines_were_read_by_what_and_which_were_not(tmp_
 
 def test_options_for_logs_are_refused_for_a_run(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
-    assert "--json, --dialect and --explain are for" in collect(tmp_path, "--json", code=2).stderr
+    assert "--json, --dialect, --metric and --explain are for" in collect(tmp_path, "--json", code=2).stderr
 
 
 @pytest.mark.slow

@@ -33,29 +33,13 @@ def real_parser(name: str, monkeypatch: pytest.MonkeyPatch) -> argparse.Argument
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_read_from_the_source_is_what_argparse_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    actions = {action.dest: action for action in real_parser(name, monkeypatch)._actions if action.dest != "help"}
-    options = program.find(ROOT, name).options
-    assert {key: option.spelling for key, option in options.items()} == {
-        key: action.option_strings[0] for key, action in actions.items()
-    }
-    for key, option in options.items():
-        assert not option.choices or list(option.choices) == list(actions[key].choices or ())
-        if option.least is not None:
-            reads = actions[key].type
-            assert callable(reads)
-            assert reads(str(option.least)) == option.least
-            with pytest.raises(argparse.ArgumentTypeError):
-                reads(str(option.least - 1))
-
-
-def test_the_names_that_the_runner_knows_are_those_of_the_library() -> None:
-    assert len(PROGRAMS) > 10
-    options = program.find(ROOT, "mnist.data_parallel").options
-    assert (options[args.THREADS].spelling, options[args.DEVICES].spelling) == ("--threads", "--devices")
-    assert {"device", args.THREADS} == {
-        action.dest for action in program_parser(None)._actions if action.dest != "help"
-    }
+def test_a_program_is_given_the_device_and_the_scaling_that_its_parser_takes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = {action.dest for action in real_parser(name, monkeypatch)._actions}
+    assert {*program.find(ROOT, name).declares} == taken & {"device", "scaling"}
+    assert args.THREADS in taken
+    assert name != "mnist.data_parallel" or args.DEVICES in taken
 
 
 def test_a_wrong_argument_is_one_printable_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.program import Program
-from runner.tools.init import arguments
 from runner.tools.init.reading import Reading
 from runner.tools.init.traits import Traits
 
@@ -34,7 +33,10 @@ def definition_lines(
     elif reading.dialects:
         value = reading.dialects[0] if len(reading.dialects) == 1 else f"[{', '.join(reading.dialects)}]"
         yield f"dialect: {value}  # reads its output: {', '.join(reading.fields) or 'as docs/dialects.md says'}"
-    yield from arguments.lines(program, args)
+    if args:
+        yield "args:"
+        yield from (f"  {_pair(key, value)}" for key, value in args.items())
+    yield f"# runner plan {name} --probe shows what else it takes; a list of values below matrix makes an axis of one."
     yield "# scaling:  # strong, if all layouts do the same work; weak, if each process does as much as one alone;"
     yield "#          # until that is said, tables show the times and no speed-up"
     yield "matrix:"

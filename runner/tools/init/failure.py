@@ -9,17 +9,17 @@ from itertools import pairwise
 from pathlib import Path
 
 from runner.core.text import one_line, shown
-from runner.definitions.program import Program
+from runner.definitions.program import as_path
 from runner.records.hints import hints
-from runner.tools.init.arguments import Again, needs
 from runner.tools.init.modules import USUAL_PLACES
 from runner.tools.init.trial import Trial
 from trainkit.files import is_file, is_folder
 
 KIT = "distributed-experiment-kit"
 _NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?")
-_REQUIRED = re.compile(r"error: the following arguments are required: (.{1,300})")
-_MISSING_OPTION = re.compile(r"\bMissing (?:option|argument) '(?:-\w / )?-{0,2}([\w-]{1,100})")
+_REFUSED = re.compile(r"(?:.{1,300}: )?[Ee]rror: (.{1,1000})")
+_USAGE = 2
+"""The exit code of argparse, click and others for arguments that do not fit."""
 _PACKAGES = {
     "PIL": "Pillow", "yaml": "PyYAML", "cv2": "opencv-python", "sklearn": "scikit-learn", "skimage": "scikit-image",
     "pytorch_lightning": "pytorch-lightning", "hydra": "hydra-core", "dotenv": "python-dotenv", "attr": "attrs",
@@ -34,19 +34,11 @@ _NEWER_TORCH = re.compile(r"^AttributeError: module 'torch' has no attribute '(\
 _RANK = re.compile(r"^\[rank\d{1,6}\]:")
 _NO_FILE = re.compile(r"FileNotFoundError: .{0,40}No such file or directory: '(.{1,300})'")
 _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300})", line (\d{1,9})')
-_TAKES_GPU = re.compile(r"NVIDIA driver|CUDA GPUs are available|not compiled with CUDA|CUDA unavailable")
-_NO_GPU = dict.fromkeys(("no_cuda", "no_accel", "no_gpu", "use_cpu", "cpu"), True)
-_WANDB = re.compile(r"wandb.{0,100}(?:log ?in|api.?key)|api_key not configured", re.IGNORECASE)
-_HELP = (
-    (
-        re.compile(r"(?i:nccl).{0,200}GPU|no GPUs found|Distributed package doesn't have NCCL"),
-        {**dict.fromkeys(("backend", "dist_backend", "distributed_backend"), "gloo"), **_NO_GPU},
-    ),
-    (_TAKES_GPU, {"accelerator": "cpu", **_NO_GPU}),
-    (re.compile(r"Dataset not found"), {"download": True}),
-    (_WANDB, {**dict.fromkeys(("wandb_log", "use_wandb", "wandb", "with_wandb"), False), "report_to": "none"}),
+_TAKES_GPU = re.compile(
+    r"NVIDIA driver|CUDA GPUs are available|not compiled with CUDA|CUDA unavailable|(?i:nccl).{0,200}GPU|no GPUs found"
+    r"|Distributed package doesn't have NCCL"
 )
-"""What a script says whose default cannot run here, and arguments that help: the first that it has is named."""
+_WANDB = re.compile(r"wandb.{0,100}(?:log ?in|api.?key)|api_key not configured", re.IGNORECASE)
 _ASKS = re.compile(r"\binput\(|\bstdin\b|\bgetpass\b|\bPrompt\b")
 _OF_TORCH = ("torch", "functorch")
 _REQUIREMENTS = ("requirements.txt", "requirements.lock", "requirements/base.txt")
@@ -63,17 +55,16 @@ def torch_is_missing() -> str:
     return f"torch is not installed for {one_line(sys.executable)}, so nothing can be run here: {kit}"
 
 
-def describe(trial: Trial, root: Path, script: str, program: Program, again: Again) -> tuple[str, bool]:
-    """Return why the script failed, and whether what it printed is worth keeping."""
+def describe(trial: Trial, root: Path, script: str, command: str) -> tuple[str, bool]:
+    """Return why the script failed, and whether what it printed is worth keeping; the command is the person's."""
     failure = trial.record.failure
     lines = failure.last_lines if failure else []
-    said = next((line for line in reversed(lines) if _MISSING_OPTION.search(line)), lines[-1] if lines else "")
-    why = (failure and failure.cause) or said
+    why = (failure and failure.cause) or (lines[-1] if lines else "")
     if found := _NO_MODULE.search(why):
         return _no_module(found[1], root, script), False
-    found = _REQUIRED.search(why) or _MISSING_OPTION.search(why)
-    if found and not trial.record.launch.args.keys() & _named(found[1]):
-        return needs(script, _named(found[1]), program, root, again), False
+    given = f"{INIT} {shlex.quote(as_path(script))}" if command == INIT else command
+    if failure and failure.exit_code == _USAGE and (found := _REFUSED.match(why)):
+        return one_line(f"{script}: {found[1]}; its arguments come last: {given} -- ARGS", 1000), False
     place = _last_own_line(lines, root)
     kind, _, text = why.partition(": ")
     if text and place.endswith(f": {text}"):  # an exception without a text, such as `AssertionError`
@@ -81,22 +72,20 @@ def describe(trial: Trial, root: Path, script: str, program: Program, again: Aga
     whole = " ".join(lines[lines.index(why) :]) if why in lines else why
     said = one_line(whole or trial.record.reason or "it printed nothing", 300)
     where = f"everything it printed is in {one_line(trial.folder / 'raw')}"
-    way_out = _way_out(why, lines, place, root, script, program, again)
+    way_out = _way_out(why, place, root, script)
     hint = hints().get(failure.hint) if failure and failure.hint else None
     if hint and not way_out:
         way_out = f"hint {hint.name}: {hint.means} {hint.do}".rstrip(".")
-    way_out = way_out or f"mend that, or give it arguments: {again.example}"
-    if again.command == INIT:
+    way_out = way_out or f"mend that, or give it arguments: {given} -- ARGS"
+    if command == INIT:
         way_out += "; --no-try leaves this run out"
     return f"{one_line(script)} failed in its first run: {said}; {where}; {way_out}", True
 
 
-def _way_out(why: str, lines: list[str], place: str, root: Path, script: str, program: Program, again: Again) -> str:
+def _way_out(why: str, place: str, root: Path, script: str) -> str:
     """Return what a person can do about the failure of a script that was started here as it is; empty if unknown."""
     if why.startswith("EOFError") or _ASKS.search(place):
         return f"it asks for input at {place}, and a run has no terminal: let it take that from an argument"
-    if args := _that_help(lines, program):
-        return f"try {again.with_args(program, args)}"
     if _WANDB.search(why):
         return "write WANDB_MODE=offline before the command, and it logs in nowhere"
     if place and _TAKES_GPU.search(why):
@@ -127,23 +116,6 @@ def _last_own_line(lines: list[str], root: Path) -> str:
             text = _RANK.sub("", code).strip()
             return one_line(f"{path.relative_to(root)}:{found[2]}: {text}", 200)
     return ""
-
-
-def _that_help(lines: list[str], program: Program) -> dict[str, object]:
-    """Return the argument of the script that helps where its defaults cannot run; {} if there is none."""
-    for wrong, names in _HELP:
-        if any(wrong.search(line) for line in lines):
-            for name, value in names.items():
-                option = program.options.get(name)
-                if option and option.refuses(value) is None:
-                    return {name: value}
-    return {}
-
-
-def _named(listed: str) -> list[str]:
-    """Read the arguments that argparse or click lists: `--data-dir, -c/--config, mode`."""
-    words = (max(word.split("/"), key=len).strip(" .'\"") for word in listed.split(","))
-    return [word.lstrip("-").replace("-", "_") for word in words]
 
 
 def _no_module(module: str, root: Path, script: str) -> str:

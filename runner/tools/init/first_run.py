@@ -10,12 +10,13 @@ from runner.core.errors import RequestError
 from runner.execution import signals
 from runner.execution.run import execute
 from runner.records.repository import describe_repository
-from runner.tools.init import arguments, failure, reading, trial
-from runner.tools.init.arguments import Again
+from runner.tools.init import failure, reading, trial
 from runner.tools.init.definition_text import LIMIT_SECONDS
 from runner.tools.init.failure import INIT
 from runner.tools.init.proposal import Proposal
 from runner.tools.init.reading import Reading, recognise
+
+MORE = r"to name more: --metric loss='loss: ([\d.]+)'"
 
 
 def say_script(proposal: Proposal) -> None:
@@ -31,16 +32,17 @@ def unread(proposal: Proposal) -> Reading:
     return Reading((), "train_seconds", ("event lines",)) if proposal.traits.events else reading.unread()
 
 
-def read_first_run(proposal: Proposal, device: str, seconds: float, again: Again | None = None) -> Reading:
-    """Start the script once, for so many seconds at most, and find how its output is read."""
-    again = again or Again(INIT)
+def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
+    """Start the script once, for so many seconds at most, and find how its output is read.
+
+    The command is the one that a person gave.
+    """
     if importlib.util.find_spec("torch") is None:
         raise RequestError(failure.torch_is_missing())
     folder, is_kept = Path(tempfile.mkdtemp(prefix="runner-init-")), False
     try:
         experiment = proposal.experiment(unread(proposal), folder)
-        short = arguments.for_first_try(proposal.program, proposal.args)
-        plan = trial.plan_trial(experiment, device, short, seconds)
+        plan = trial.plan_trial(experiment, device, seconds)
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
         screen = trial.TrialScreen()
         with signals.taken() as interrupts, screen:
@@ -48,7 +50,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, again: Again
         (tried,) = screen.trials
         script = proposal.choice.modules.script
         if tried.failed:
-            said, is_kept = failure.describe(tried, proposal.root, script, proposal.program, again)
+            said, is_kept = failure.describe(tried, proposal.root, script, command)
             raise RequestError(said)
         limit = f"a run of its own is ended after {LIMIT_SECONDS} s, unless a definition gives it more"
         took = tried.record.metrics.get("wall_seconds", seconds)
@@ -56,11 +58,6 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, again: Again
         if tried.ended_early:
             how = f"by the runner after {took:.0f} s, before it was done: {limit}"
         say(f"ended: {how}")
-        fewer = short or (arguments.for_first_try(proposal.program, {}) if tried.ended_early else {})
-        if fewer:
-            table = Again(f"runner run {proposal.name}") if again.command == INIT else again
-            what = f"this run was a short one, and {limit}" if short else "it has an argument that shortens it"
-            say(f"note: {what}; for a quick table of such: {table.with_args(proposal.program, fewer)}")
         return recognise(tried)
     finally:
         if not is_kept:
@@ -73,9 +70,9 @@ def say_output(reading: Reading, *, tried: bool) -> None:
         say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
     elif reading.dialects == ("none",):
         what = "it printed nothing" if reading.is_silent else "no dialect reads it"
-        say(f"output: {what}, so a run is timed from its launch to its end; docs/dialects.md adds one")
+        say(f"output: {what}, so a run is timed from its launch to its end; {MORE}")
     elif reading.dialects:
-        say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}")
+        say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}; {MORE}")
     else:
         say("output: event lines of the kit")
     if reading.note:

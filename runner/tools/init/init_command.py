@@ -18,6 +18,9 @@ def init(
     script: Annotated[
         Optional[str], typer.Argument(metavar="[SCRIPT]", help="The training script; without it, it is looked for.")
     ] = None,
+    arguments: Annotated[
+        Optional[list[str]], typer.Argument(metavar="-- ARGS", help="Its arguments, as on its own command line.")
+    ] = None,
     name: Annotated[Optional[str], typer.Option(help="The name of the experiment.")] = None,
     change: Change = None,
     device: Device = "auto",
@@ -33,7 +36,7 @@ def init(
 
     The script is not edited. It is started once, so that its output can be read. Nothing that is there is overwritten.
     """
-    proposal = propose(here(), script, name, change or [])
+    proposal = propose(here(), script, name, change or [], arguments or [])
     say_script(proposal)
     start = not no_try and not dry_run
     reading = read_first_run(proposal, device_of(device), try_seconds) if start else unread(proposal)

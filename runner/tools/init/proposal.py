@@ -9,18 +9,18 @@ from typing import Any
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError
-from runner.core.text import listed, one_line
+from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions import program as programs
 from runner.definitions.choices import read_change
 from runner.definitions.definition import NAME, Experiment
 from runner.definitions.program import Program
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
-from runner.tools.init import arguments, source, tree
-from runner.tools.init.arguments import Again
+from runner.tools.init import source, tree
+from runner.tools.init.arguments import of_line
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import definition_lines
-from runner.tools.init.failure import INIT, RUN, run_command
+from runner.tools.init.failure import INIT, RUN
 from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
@@ -81,42 +81,35 @@ class Proposal:
 
 
 def propose(
-    here: Path, script: str | None, name: str | None, words: list[str], line: list[str] | None = None
+    here: Path, script: str | None, name: str | None, words: list[str], line: list[str], *, unsaved: bool = False
 ) -> Proposal:
     """Look at the repository that a person is in; RequestError if no definition can be written.
 
-    Script and name are those that the person gives, if any; words are `arg=value` for the script. A line has its
-    arguments as its own command line has them, if nothing is to be written.
+    Script and name are those that the person gives, if any; words are `arg=value` for the script, and a line has its
+    arguments as its own command line has them. Of one that stays `unsaved` nothing is to be written.
     """
     git = repository(here)
     settings = project(here, git)
-    command = INIT if line is None else RUN
-    if line is not None and script is not None:
+    command = RUN if unsaved else INIT
+    if unsaved and script is not None:
         named = Path(os.path.normpath(here / script))
         if os.path.isdir(named) and not is_file(named / "__main__.py"):  # noqa: PTH112 - a long name is no error
-            return propose(named, None, name, words, line)
+            return propose(named, None, name, words, line, unsaved=True)
         if os.path.isfile(named) and not named.is_relative_to(settings.root):  # noqa: PTH113
-            return propose(named.parent, str(named), name, words, line)
+            return propose(named.parent, str(named), name, words, line, unsaved=True)
     choice = _choice(here, settings.root, git, script, command)
     started, path = placement(choice.modules)
     chosen_name = _name_of(choice.modules.script, settings.root, name)
-    if line is not None:
+    if unsaved:
         settings = replace(settings, path=tuple(dict.fromkeys((*settings.path, *path))))
     elif settings.source is None:
         settings = replace(settings, path=path, definitions=_definitions(settings.root, git, path))
     else:
         require_path(settings, path)
-    if line is None:
+    if not unsaved:
         _refuse_taken(settings, chosen_name)
     program = programs.find(settings.root, started, settings)
-    args = {**arguments.of_line(program, line or []), **dict(map(read_change, words))}
-    for key, value in args.items():
-        program.check(key, value)
-    program = _with_command(program, args)
-    if names := arguments.missing(program, args):
-        script = choice.modules.script
-        again = Again(command if line is None else run_command(settings.root / script), tuple(line or ()))
-        raise RequestError(arguments.needs(script, names, program, settings.root, again))
+    args = {**dict(map(read_change, words)), **of_line(program, line)}
     return Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
 
 
@@ -249,13 +242,3 @@ def _refuse_taken(settings: Settings, name: str) -> None:
         raise RequestError(
             f"{there} is there already, and stays as it is: give the new one another name, runner init --name {name}-2"
         )
-
-
-def _with_command(program: Program, args: dict[str, Any]) -> Program:
-    """Leave a program with the options of the subcommand that args name; RequestError if one of another is given."""
-    own = program.of_subcommand(args)
-    if key := next((key for key in args if key in program.options and key not in own.options), None):
-        names = listed(program.options[key].commands)
-        msg = f"--set {key}: program {program.name} takes it only with another command: {names}"
-        raise RequestError(one_line(msg))
-    return own

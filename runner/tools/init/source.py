@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.definitions.options.sources import dotted, last, syntax_tree
+from runner.definitions.sources import syntax_tree
 from trainkit.files import read_file
 
 LARGEST = 1_000_000
@@ -122,6 +122,19 @@ def parse(path: Path) -> ast.Module | str:
         return str(error) or "it is nested too deep"
 
 
+def dotted(node: ast.AST) -> str:
+    """Write a name or attributes of one, `a.b.c`; of anything else only its attributes, `.b.c`."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id if isinstance(node, ast.Name) else "", *reversed(parts)])
+
+
+def _last(node: ast.AST) -> str:
+    return dotted(node).rpartition(".")[2]
+
+
 def _of_call(call: ast.Call) -> Iterator[str]:
     receiver, _, method = dotted(call.func).rpartition(".")
     is_method = isinstance(call.func, ast.Attribute)
@@ -145,13 +158,13 @@ def _of_call(call: ast.Call) -> Iterator[str]:
 
 
 def _devices(call: ast.Call) -> str | None:
-    if last(call.func) not in ("Trainer", "Fabric"):
+    if _last(call.func) not in ("Trainer", "Fabric"):
         return None
     return next((ast.unparse(word.value)[:200] for word in call.keywords if word.arg == "devices"), None)
 
 
 def _is_guard(test: ast.expr) -> bool:
-    words = {last(node) for node in ast.walk(test)}
+    words = {_last(node) for node in ast.walk(test)}
     values = [node.value for node in ast.walk(test) if isinstance(node, ast.Constant)]
     return "__name__" in words and "__main__" in values
 

@@ -42,11 +42,9 @@ class Trial:
         return outcome is None or bool(outcome.stopped_because) or any(node.stopped for node in outcome.exits)
 
 
-def plan_trial(experiment: Experiment, device: str, args: dict[str, Any], seconds: float) -> Plan:
-    """Plan one run with one process; `args` are added to those of the experiment."""
-    short = replace(
-        experiment, args={**experiment.args, **args}, dialect={}, timeout_seconds=seconds, skip=(), baseline={}
-    )
+def plan_trial(experiment: Experiment, device: str, seconds: float) -> Plan:
+    """Plan one run with one process."""
+    short = replace(experiment, dialect={}, timeout_seconds=seconds, skip=(), baseline={})
     return make_plan(short, device=device, layouts=[LAYOUT], repeat=1)
 
 

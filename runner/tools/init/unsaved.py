@@ -9,12 +9,8 @@ from runner.cli.lines import say
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
-from runner.core.yaml_writer import to_json
-from runner.definitions.choices import read_change
 from runner.definitions.definition import Experiment
-from runner.definitions.options.option import spell
 from runner.definitions.plan import Run, make_plan
-from runner.tools.init.arguments import Again
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, choice_of, propose
@@ -33,19 +29,20 @@ def experiment_of(
     Its arguments are given as its own command line has them, and in `changes` as `name=value`. Without layouts it runs
     at those that are proposed. It is started once, so that its output is read, if that is allowed.
     """
-    proposal = propose(here, script, None, changes, line)
+    proposal = propose(here, script, None, changes, line, unsaved=True)
     _refuse_several_processes(proposal, layouts)
     if Sign.STDIN in proposal.choice.modules.signs:
         say("note: it reads sys.stdin, which is empty in a run")
     named, root = proposal.choice.modules.script, proposal.root
     say(f"script: {named}: {proposal.choice.why}")
-    again = Again(run_command(root / named), tuple(line))
-    reading = read_first_run(proposal, device, FIRST_SECONDS, again) if start else unread(proposal)
+    command = run_command(root / named)
+    reading = read_first_run(proposal, device, FIRST_SECONDS, command) if start else unread(proposal)
     say_output(reading, tried=start)
     with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)
     script = os.path.relpath(root / named) if here.is_relative_to(root) else named
-    keep = shlex.join(["runner", "init", script, *(word for pair in proposal.args.items() for word in _set(*pair))])
+    words = [word for change in changes for word in ("--set", change)] + (["--", *line] if line else [])
+    keep = shlex.join(["runner", "init", script, *words])
     keep = keep if here.is_relative_to(root) else f"cd {shlex.quote(str(root))} && {keep}"
     say(f"definition: timed by {reading.measure}; to keep it: {keep}")
     return replace(experiment, path=root / named)
@@ -64,15 +61,10 @@ def command_of(here: Path) -> str:
 
 def run_of(folder: Path, script: str, line: list[str], changes: list[str], device: str) -> Run:
     """Return the run of a script as one process with its arguments; nothing is started."""
-    proposal = propose(folder, script, None, changes, line)
+    proposal = propose(folder, script, None, changes, line, unsaved=True)
     with temporary_folder("init") as draft:
         experiment = proposal.experiment(unread(proposal), draft)
         return make_plan(experiment, device=device, layouts=["1x1"], repeat=1).runs[0]
-
-
-def _set(key: str, value: object) -> tuple[str, str]:
-    text = spell(value)
-    return "--set", f"{key}={text if read_change(f'{key}={text}')[1] == value else to_json(value).rstrip()}"
 
 
 def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:

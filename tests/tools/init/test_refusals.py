@@ -6,9 +6,8 @@ import pytest
 
 from tests.support.projects import RUNNER, Ended, Project, complete
 from tests.support.repository import commit_all, git
-from tests.tools.init.test_scripts import COMMANDS, SERVES, TRAINS, write
+from tests.tools.init.test_scripts import SERVES, TRAINS, write
 
-NEEDS = "import argparse\np = argparse.ArgumentParser()\np.add_argument('config')\np.parse_args()\n" + TRAINS
 HELD = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-definitions")}
 
 
@@ -33,19 +32,6 @@ HELD = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-defin
         ({"train.py": "print 'x'\n"}, ["train.py"], "train.py cannot be read: line 1 is no Python 3."),
         ({"train.py": "x = '\0'\n"}, ["train.py"], "train.py cannot be read"),
         ({}, ["/etc/hostname.py"], "no script /etc/hostname.py here"),
-        ({"train.py": NEEDS}, [], "does not start without the argument config: runner init --set config=VALUE"),
-        ({"train.py": NEEDS}, ["--set", "confg=1"], "takes no arg 'confg'; did you mean 'config'?"),
-        (
-            {"train.py": COMMANDS + TRAINS},
-            [],
-            "the arguments command, data: runner init --set command=train --set data=",
-        ),
-        ({"train.py": COMMANDS + TRAINS}, ["--set", "command=evaluate"], "without the argument ckpt: runner init"),
-        (
-            {"train.py": COMMANDS + TRAINS},
-            ["--set", "command=train", "--set", "ckpt=1"],
-            "--set ckpt: program train.py takes it only with another command: evaluate",
-        ),
         ({"train.py": TRAINS}, ["--set", "epochs"], "--set epochs: write arg=value"),
         ({"train.py": TRAINS}, ["--set", "device=cpu"], "the device is chosen on the command line"),
         ({"train.py": TRAINS}, ["--name", "A B"], "for example --name a-b"),

@@ -4,9 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.core.errors import RequestError
-from runner.definitions import experiment as definition
-from runner.tools.init.arguments import for_first_try
 from runner.tools.init.proposal import Proposal, propose
 from runner.tools.init.reading import unread
 from tests.support.projects import Project
@@ -26,14 +23,6 @@ if __name__ == "__main__":
 LIBRARY = TRAINS.partition("if __name__")[0]
 SERVES = "import torch\nif __name__ == '__main__':\n    print(torch.ones(1))\n"
 GROUP = "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
-COMMANDS = """
-import typer
-app = typer.Typer()
-@app.command()
-def train(data: str, epochs: int = 3): ...
-@app.command()
-def evaluate(ckpt: str, steps: int = 9): ...
-"""
 PACKAGES = {"pkg/__init__.py": "", "pkg/net.py": ""}
 
 
@@ -46,7 +35,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 def look(folder: Project, files: dict[str, str], script: str | None = None) -> Proposal:
     write(folder.root, files)
-    return propose(folder.root, script, None, [])
+    return propose(folder.root, script, None, [], [])
 
 
 def text(proposal: Proposal, tmp_path: Path) -> str:
@@ -75,20 +64,20 @@ def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str],
     assert look(folder, files).choice.modules.script == taken
     if "env1/pyvenv.cfg" not in files:  # what was committed is listed
         commit_all(folder.root)
-        assert propose(folder.root, None, None, []).choice.modules.script == taken
+        assert propose(folder.root, None, None, [], []).choice.modules.script == taken
 
 
 def test_what_git_ignores_is_not_looked_at(folder: Project) -> None:
     write(folder.root, {"go.py": TRAINS, "scratch/train.py": TRAINS, ".gitignore": "scratch/\n"})
     commit_all(folder.root)
-    assert propose(folder.root, None, None, []).choice.modules.script == "go.py"
+    assert propose(folder.root, None, None, [], []).choice.modules.script == "go.py"
 
 
 def test_links_are_not_followed(folder: Project) -> None:
     write(folder.root, {"go.py": TRAINS})
     (folder.root / "train.py").symlink_to("go.py")
     (folder.root / "loop").symlink_to(folder.root)
-    assert propose(folder.root, None, None, []).choice.modules.script == "go.py"
+    assert propose(folder.root, None, None, [], []).choice.modules.script == "go.py"
 
 
 @pytest.mark.parametrize(
@@ -175,62 +164,12 @@ def test_a_project_around_the_repository_is_another_one(folder: Project) -> None
     (folder.root / "runner.toml").touch()
     inner = folder.root / "inner"
     write(inner, {"train.py": TRAINS})
-    assert propose(inner, None, None, []).root == folder.root
+    assert propose(inner, None, None, [], []).root == folder.root
     commit_all(inner)
-    assert propose(inner, None, None, []).root == inner
+    assert propose(inner, None, None, [], []).root == inner
 
 
 def test_the_search_looks_only_below_the_current_folder(copy: Copy) -> None:
     project = copy("monorepo", "training")
-    assert propose(project.root, None, None, []).program.name == "speech/finetune.py"
+    assert propose(project.root, None, None, [], []).program.name == "speech/finetune.py"
     assert (REPOSITORIES / "monorepo/services/web/app.py").is_file()
-
-
-def test_what_hydra_reads_is_listed_by_its_dotted_names(folder: Project, tmp_path: Path) -> None:
-    files = {
-        "train.py": "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef f(c):\n    pass\n" + TRAINS,
-        "conf/base.yaml": "optimizer: {lr: 0.1}\nepochs: 3\n",
-    }
-    written = text(look(folder, files), tmp_path)
-    assert "#   optimizer.lr: 0.1\n" in written
-    assert "# Hydra: any other setting is an arg too, by its dotted name" in written
-    proposal = propose(folder.root, None, None, ["optimizer.lr=0.5"])
-    assert "train.py optimizer.lr=0.5\n" in text(proposal, tmp_path)
-
-
-def test_of_several_commands_only_the_args_of_the_chosen_one_are_written(folder: Project, tmp_path: Path) -> None:
-    write(folder.root, {"train.py": COMMANDS + TRAINS})
-    proposal = propose(folder.root, None, None, ["command=train", "data=x"])
-    written = text(proposal, tmp_path)
-    assert "train.py train x\n" in written
-    assert "#   epochs: 3" in written
-    assert "ckpt" not in written
-    assert for_first_try(proposal.program, proposal.args) == {"epochs": 1}
-
-
-def test_a_script_that_reads_its_settings_from_yaml_is_told_of_with_its_file(folder: Project, tmp_path: Path) -> None:
-    source = (
-        "import argparse, yaml\np = argparse.ArgumentParser()\np.add_argument('--config', required=True)\n"
-        "args = p.parse_args()\nsettings = yaml.safe_load(open(args.config))\n"
-    )
-    files = {"train.py": source + TRAINS, "configs/small.yaml": "lr: 1\n"}
-    with pytest.raises(RequestError, match="runner init --set config=configs/small.yaml"):
-        look(folder, files)
-    written = text(propose(folder.root, None, None, ["config=configs/small.yaml"]), tmp_path)
-    assert "args:\n  config: configs/small.yaml\n" in written
-    assert "# It reads further settings from a YAML file; the arg config names the file." in written
-
-
-def test_the_args_in_the_comment_can_be_used_as_they_stand(folder: Project, tmp_path: Path) -> None:
-    source = (
-        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float, default=1e-3)\n"
-        "p.add_argument('--mode', choices=['a', 'no'], default='no')\np.add_argument('--device', default='cuda')\n"
-        "p.add_argument('--note', default='x: # \"y')\np.add_argument('--amp', action='store_true')\np.parse_args()\n"
-    )
-    proposal = look(folder, {"train.py": source + TRAINS})
-    written = text(proposal, tmp_path)
-    begin, _, rest = written.partition("# args:\n")
-    used = [row.removeprefix("# ") if row.startswith("#   ") else row for row in ("# args:\n" + rest).splitlines()]
-    (tmp_path / "train.yaml").write_text(begin + "\n".join(used).replace("# args:", "args:"), "utf-8")
-    args = definition.load(tmp_path / "train.yaml", folder.root, proposal.settings).args
-    assert args == {"lr": 1e-3, "mode": "no", "note": 'x: # "y', "amp": False}

@@ -78,14 +78,14 @@ def test_a_module_of_the_repository_that_is_found_nowhere_is_not_to_be_installed
     assert 'add path = ["src"] to [tool.runner]' in refused(folder, files)
 
 
-@pytest.mark.slow
-def test_arguments_that_only_the_run_shows_to_be_required_are_named(folder: Project) -> None:
-    source = "import argparse as a\np = a.ArgumentParser()\n"
-    source += "for name in ('source',):\n    p.add_argument('--' + name, required=True)\n"
-    assert "without the argument source: runner init --set source=VALUE" in refused(
-        folder, {"train.py": source + "p.parse_args()\n"}
+def test_what_the_script_says_of_its_arguments_is_the_one_line(folder: Project, tmp_path: Path) -> None:
+    source = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--source', required=True)\np.parse_args()\n"
     )
-    assert "args:\n  source: here\n" in init(folder, source + "print(p.parse_args())\n", "--set", "source=here")
+    said = refused(folder, {"train.py": source})
+    assert "train.py: the following arguments are required: --source; " in said
+    assert said.endswith(": runner init train.py -- ARGS")
+    assert kept(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -195,13 +195,6 @@ def test_the_stated_time_is_compared_only_if_it_is_exact_and_can_be_true(
     written = init(folder, f"print({printed!r})\n")
     assert "dialect: epoch-losses  # " in written
     assert f"measure: {measure}" in written
-
-
-def test_a_dialect_that_takes_the_end_for_a_cut_is_not_chosen(folder: Project) -> None:
-    written = init(folder, "print('Epoch 1/9, Loss: 0.5')\nprint('stopped early')\n")
-    assert "dialect: none  # " in written
-    assert "measure: wall_seconds  # by the runner's clock, from the launch to the end" in written
-    assert "note: dialect epoch-losses reads it, but not its end" in written
 
 
 def test_two_dialects_are_named_if_each_reads_something_else(folder: Project) -> None:

@@ -1,0 +1,84 @@
+"""The source files behind a program: parsed, never run, and followed by their imports."""
+
+import ast
+import warnings
+from collections import deque
+from functools import lru_cache
+from pathlib import Path
+
+from runner.core.errors import RequestError, reason_of
+from runner.core.text import one_line
+from trainkit.files import read_file
+from trainkit.sources import LIBRARY
+
+LARGEST_SOURCE = 1_000_000
+MOST_SOURCES, MOST_BYTES = 2_000, 10_000_000
+"""How much of a project is followed from one program by its imports."""
+
+
+def read_imported(root: Path, program: Path, search: tuple[Path, ...] = ()) -> dict[Path, bytes]:
+    """Read a program and the files of the project that it imports; those of the library are left out.
+
+    RequestError, with the line, for what cannot be read as Python.
+    """
+    sources: dict[Path, bytes] = {}
+    seen, pending, left = {program}, deque([program]), MOST_BYTES
+    while pending and left > 0 and len(sources) < MOST_SOURCES:
+        file = pending.popleft()
+        try:
+            sources[file] = text = read_file(file, LARGEST_SOURCE)
+        except (OSError, ValueError) as error:
+            raise RequestError(f"{one_line(file)}: cannot be read: {reason_of(error)}") from None
+        left -= len(text)
+        for node in _imports(file, text):
+            found = [other for other in _imported(root, program, file, node, search) if other not in seen]
+            seen.update(found)
+            pending.extend(dict.fromkeys(found))
+    return sources
+
+
+def _imported(
+    root: Path, program: Path, source: Path, node: ast.Import | ast.ImportFrom, search: tuple[Path, ...]
+) -> list[Path]:
+    """Return the files of the project that an import statement of a source names.
+
+    As for `python -m` the project's folder is searched first, then that of the program, then further ones.
+    """
+    places = [root, program.parent, *search]
+    names = [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        if node.level:
+            above = source.parents[node.level - 1 : node.level]
+            places = [folder for folder in above if folder.is_relative_to(root)]
+        stem = node.module or ""
+        names = [stem, *(f"{stem}.{name}".lstrip(".") for name in names if name.isidentifier())]
+    found: list[Path] = []
+    for parts in (name.split(".") for name in names if name and name.partition(".")[0] != LIBRARY.name):
+        bases = [place.joinpath(*parts) for place in places]
+        files = [file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py")]
+        found += [file for file in files if file.is_file()][:1]
+    return found
+
+
+@lru_cache(maxsize=256)
+def _imports(path: Path, text: bytes) -> list[ast.Import | ast.ImportFrom]:
+    """List the import statements of a source; kept, as a definition is read often and programs share what they import.
+
+    RequestError, with the line, if it is no Python.
+    """
+    try:
+        if b"coding" not in text[:200]:
+            text.decode()  # as Python, which ast.parse leaves out for comments
+        tree = syntax_tree(text, str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        said = one_line(error) or "nested too deep"
+        raise RequestError(f"{one_line(path)}:{line}: the program cannot be read as Python: {said}") from None
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def syntax_tree(text: bytes, name: str = "<unknown>") -> ast.Module:
+    """Parse a source file in any encoding that it declares, without Python's warnings about a stranger's strings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, name)

@@ -1,0 +1,38 @@
+"""`--metric NAME=REGEX`: the last match of the lowest rank, never a part of a number, and a bad one is refused."""
+
+import io
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.logs.metrics import compiled, read_words
+from runner.logs.reading import read_stream
+from runner.logs.summary import summary
+
+
+def read(text: str, **metrics: dict[str, str]) -> dict[str, object]:
+    return summary("a", read_stream(io.BytesIO(text.encode()).read, (), metrics=compiled(metrics)))["metrics"]
+
+
+LOSS = {"pattern": r"cost=([\d.]+)", "best": "min"}
+
+
+def test_the_last_match_of_the_lowest_rank_counts_and_its_best() -> None:
+    text = "[rank1]: cost=9.5\n[rank0]: cost=0.5\n[rank0]: cost=0.25 cost=0.75\n[rank1]: cost=8.5\n"
+    assert read(text, cost=LOSS) == {"cost": {"value": 0.75, "line": 3, "best": 0.25, "best_line": 3}}
+    assert read("nothing\n", cost=LOSS) == {"cost": None}
+
+
+@pytest.mark.parametrize("number", ["0,4193", "1e-05", "1.2.3"])
+def test_the_beginning_of_a_number_is_none(number: str) -> None:
+    assert read(f"cost=0.5\ncost={number}\n", cost={"pattern": LOSS["pattern"]}) == {"cost": {"value": None, "line": 2}}
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["loss", "Loss=loss (.)", "loss=loss", "loss=loss (a)(b)", "loss=loss (", r"loss=([\d.]+)", "=loss (.)"],
+)
+def test_a_metric_that_cannot_be_used_is_refused_in_one_line(word: str) -> None:
+    with pytest.raises(RequestError, match="metric") as error:
+        read_words([word])
+    assert len(str(error.value).splitlines()) == 1
