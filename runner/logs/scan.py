@@ -52,6 +52,10 @@ class _Kind(NamedTuple):
     fixed: tuple[slice, ...] = ()
     """Where lines have to be the same that can only replace each other's values: their prefix and epoch."""
     step: slice | None = None
+    unless: tuple[Pattern, ...] = ()
+    """Patterns whose match in a line keeps it from being left out."""
+    place: str = ""
+    """The file and line of the pattern whose values are replaced."""
     is_event: bool = False
 
 
@@ -106,7 +110,9 @@ class Scanner:
             kind = self._kind(line)
             if not (kind.patterns or kind.is_event):
                 continue
-            key = (id(kind.patterns[0]), *[line[place] for place in kind.fixed]) if kind.fixed else None
+            key = (kind.place, *[line[place] for place in kind.fixed]) if kind.fixed else None
+            if any(pattern.matches(text_of(line[kind.fixed[0].stop :])) for pattern in kind.unless):
+                key = None
             step = int(line[kind.step]) if kind.step else 0
             run = None if self._reads_all else runs.get(key)
             if run and step >= run.step:
@@ -136,7 +142,7 @@ class Scanner:
             if literal in masked
             and (isinstance(pattern, Metric) or not pattern.takes_any_digits or pattern.matches(text))
         )
-        kind = _Kind(found, *_places(line, text, found))
+        kind = _kind_of(line, text, found)
         if len(line) <= _LONGEST_KNOWN:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
@@ -144,22 +150,25 @@ class Scanner:
         return kind
 
 
-def _places(line: bytes, text: str, patterns: tuple[Reader, ...]) -> tuple[tuple[slice, ...], slice | None]:
+def _kind_of(line: bytes, text: str, patterns: tuple[Reader, ...]) -> _Kind:
     """Return what has to be the same in lines whose values only replace each other, and their step; else nothing."""
-    pattern = patterns[0] if len(patterns) == 1 else None
+    kind = _Kind(patterns)
+    unless = tuple(one for one in patterns if isinstance(one, Pattern) and not one.takes_any_digits)
+    rest = [one for one in patterns if one not in unless]
+    pattern = rest[0] if len(rest) == 1 else None
     if not isinstance(pattern, Pattern) or not line.isascii():
-        return (), None
+        return kind
     names = pattern.regex.groupindex.keys()
-    if not (pattern.takes_any_digits and names <= _REPLACED | {"epoch", "epochs"}) or pattern.says or pattern.after:
-        return (), None
+    if names - (_REPLACED | {"epoch", "epochs"}) or pattern.says or pattern.after:
+        return kind
     begin = len(line) - len(text)
     (found, *others) = pattern.matches(text)
     spans = {name: found.span(name) for name in names if found[name]}
     places = {name: slice(begin + start, begin + end) for name, (start, end) in spans.items()}
     if others or ("step" in places and not line[places["step"]].isdigit()):
-        return (), None
+        return kind
     fixed = (slice(begin), *(places[name] for name in ("epoch", "epochs") if name in places))
-    return fixed, None if "epoch" in places else places.get("step")
+    return _Kind(patterns, fixed, None if "epoch" in places else places.get("step"), unless, pattern.place)
 
 
 def _flushed(runs: dict[object, _Run]) -> Iterator[tuple[int, _Kind, int]]:
