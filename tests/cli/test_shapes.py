@@ -1,0 +1,86 @@
+"""The names and kinds of values in `run.json` and in each command's JSON, which other programs read.
+
+`--update-golden` writes them again; what disappears from a diff breaks somebody's notebook.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.projects import Project
+
+GOLDEN = Path(__file__).parent / "golden"
+OPEN = {"args", "axes", "definition", "devices", "facts", "files", "host", "machines", "packages", "settings"}
+"""Mappings of which the keys depend on the machine or on what is run."""
+MNIST = "Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.3\nTest set: Average loss: 0.05, Accuracy: 9830/10000 (98%)\n"
+KINDS = {bool: "boolean", int: "number", float: "number", str: "string", type(None): "null"}
+
+
+def shape(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the place and the kind of each value; the places of a list are one."""
+    if isinstance(value, dict) and place.rpartition(".")[2] not in OPEN:
+        for key, one in value.items():
+            yield from shape(one, f"{place}.{key}")
+    elif isinstance(value, list) and value:
+        for one in value:
+            yield from shape(one, f"{place}[]")
+    else:
+        yield place, KINDS.get(type(value), "object" if isinstance(value, dict) else "list")
+
+
+def text_of(*values: Any) -> str:
+    """Return each place with the kinds that some values have there, one a line."""
+    kinds: dict[str, set[str]] = {}
+    for value in values:
+        for place, kind in shape(value):
+            kinds.setdefault(place, set()).add(kind)
+    return "".join(f"{place}: {' or '.join(sorted(kinds[place]))}\n" for place in sorted(kinds))
+
+
+Hold = Callable[[Path, str], None]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("summarize", "results", "--format", "json"),
+        ("compare", "results", "results", "--json"),
+        ("verify", "results", "--json"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_json_of_a_command_has_the_names_that_it_had(
+    finished: Project, words: tuple[str, ...], golden: Hold
+) -> None:
+    done = finished.runner(*words)
+    assert done.code in (0, 1, 4), done.snapshot
+    golden(GOLDEN / f"{words[0]}.shape", text_of(json.loads(done.stdout)))
+
+
+def test_the_json_of_collect_has_the_names_that_it_had(project: Project, golden: Hold) -> None:
+    project.root.joinpath("mnist.log").write_text(MNIST, "utf-8")
+    done = project.runner("collect", "mnist.log", "--json", "--metric", r"rate=Loss: ([\d.]+)")
+    assert done.code == 0, done.snapshot
+    golden(GOLDEN / "collect.shape", text_of(json.loads(done.stdout)))
+
+
+def test_a_record_of_the_kit_s_program_has_the_names_that_it_had(finished: Project, golden: Hold) -> None:
+    golden(GOLDEN / "run-own.shape", text_of(*map(finished.record, finished.runs())))
+
+
+def test_a_record_of_any_script_has_the_names_that_it_had(project: Project, golden: Hold) -> None:
+    project.root.joinpath("train.py").write_text('print("loss: 0.5")\n', "utf-8")
+    done = project.runner("run", "train.py", "--layout", "1x1", "--repeat", "1", "--metric", r"loss=loss: ([\d.]+)")
+    assert done.code == 0, done.snapshot
+    golden(GOLDEN / "run-script.shape", text_of(project.record(project.runs("train")[0])))
+
+
+def test_a_record_of_a_failure_has_the_names_that_it_had(project: Project, golden: Hold) -> None:
+    project.program("toys.fails", "raise OSError('no data')")
+    project.define(program="toys.fails")
+    done = project.runner("run", "tiny", "--repeat", "1")
+    assert done.code == 1, done.snapshot
+    golden(GOLDEN / "run-failed.shape", text_of(project.record(project.runs()[0])))
