@@ -22,7 +22,7 @@ from runner.core.text import one_line
 from runner.core.values import whole
 from runner.logs import origin
 from runner.logs.fields import COUNTED, FIELDS, LONGEST_WORD, NEED_UNITS, UNITS, value_of
-from runner.logs.pattern import LINE, Budget, PatternError, compile_pattern, with_time_limit
+from runner.logs.pattern import LINE, PatternError, compile_pattern
 
 FOLDER = Path(__file__).parent / "dialects"
 SAYS = ("completed", "failed", "trouble", "elided", "ignored")
@@ -50,7 +50,6 @@ class Pattern:
 
     dialect: "Dialect" = field(repr=False)
     regex: re.Pattern[str]
-    """Of the library `regex` in a person's own dialect."""
     literals: tuple[str, ...]
     """The texts that stand in every line that matches, the longest one first."""
     example: str
@@ -70,20 +69,17 @@ class Pattern:
 
     def matches(self, text: str) -> list[re.Match[str]]:
         """Return each match in a line, of which only the beginning is looked at."""
-        return self._find(self.regex, text[:LINE], once=text.count(self.literals[0], 0, LINE) == 1)
+        if text.count(self.literals[0], 0, LINE) > 1:
+            return list(self.regex.finditer(text[:LINE]))
+        found = self.regex.search(text[:LINE])
+        return [found] if found else []
 
     def fits_after(self, above: str) -> bool:
         """Return whether the line before, the last one of some, is one after which such a line may come."""
-        before = origin.split(above.rstrip("\n \r").rpartition("\n")[2])[1] if self.after else ""
-        return self.after is None or bool(self._find(self.after, before[:LINE], once=True))
-
-    def _find(self, regex: re.Pattern[str], text: str, *, once: bool) -> list[re.Match[str]]:
-        if self.dialect.budget:
-            return self.dialect.budget.find(regex, text, self.place, once=once)
-        if not once:
-            return list(regex.finditer(text))
-        found = regex.search(text)
-        return [found] if found else []
+        if self.after is None:
+            return True
+        before = origin.split(above.rstrip("\n \r").rpartition("\n")[2])[1]
+        return bool(self.after.search(before[:LINE]))
 
     def fields(self, found: re.Match[str]) -> dict[str, Any]:
         """Return the values of a match; what is no number, or only the beginning of one, is left out."""
@@ -115,8 +111,6 @@ class Dialect:
     """Whether the best evaluation is computed from all, or only taken where a line states it."""
     built_in: bool = False
     patterns: list[Pattern] = field(default_factory=list)
-    budget: Budget | None = field(default=None, compare=False)
-    """How long its patterns may take, if it is not the kit's own."""
 
 
 def load(path: Path) -> Dialect:
@@ -170,8 +164,7 @@ class _Loader:
         if not isinstance(lines, list) or not lines or len(lines) > MOST_PATTERNS:
             self._note(f"'lines' has to be a list of 1 to {MOST_PATTERNS} patterns", "lines")
             lines = []
-        budget = None if self._built_in else Budget()
-        dialect = Dialect(str(values.get("name")), str(values.get("about")), best, self._built_in, budget=budget)
+        dialect = Dialect(str(values.get("name")), str(values.get("about")), best, self._built_in)
         for number, entry in enumerate(lines):
             if pattern := self._pattern(dialect, entry, "lines", number):
                 dialect.patterns.append(pattern)
@@ -249,8 +242,7 @@ class _Loader:
             self._note(f"'{place[-1]}' has to be a regular expression", *place)
             return None
         try:
-            regex, literals = compile_pattern(text)
-            return regex if self._built_in else with_time_limit(regex), literals
+            return compile_pattern(text)
         except PatternError as error:
             self._note(f"this pattern cannot be used: {error}", *place)
             return None

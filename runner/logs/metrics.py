@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.logs.pattern import LINE, Budget, PatternError, compile_pattern, with_time_limit
+from runner.logs.pattern import LINE, PatternError, compile_pattern
 from runner.logs.values import MOST_WRITERS, Value, Writer
 
 NAME = "[a-z][a-z0-9_]{0,39}"
@@ -22,17 +22,15 @@ class Metric:
     """One expression, and what its group held."""
 
     name: str
-    regex: Any
-    """Of the library `regex`, which ends a search at a limit: the record may be a stranger's."""
+    regex: re.Pattern[str]
     literals: tuple[str, ...]
     best: str | None = None
-    budget: Budget = field(default_factory=Budget, repr=False)
     said: dict[Writer, tuple[Value, Value | None]] = field(default_factory=dict)
     """The last value of each writer, and its best."""
 
     def add(self, text: str, line: int, writer: Writer) -> None:
         """Take the matches of a line; what is no whole number, such as the 1 of 1e-05, is kept as NaN."""
-        for found in self.budget.find(self.regex, text[:LINE], f"metric {self.name}", once=False):
+        for found in self.regex.finditer(text[:LINE]):
             value = Value(_number(found), line)
             best = self.said.get(writer, (None, None))[1]
             if self.best and math.isfinite(value.value):
@@ -69,7 +67,7 @@ def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:
 def _compiled(name: str, text: str, best: str | None = None) -> Metric:
     try:
         regex, literals = compile_pattern(text, 1)
-        metric = Metric(name, with_time_limit(regex), literals, best)
+        metric = Metric(name, regex, literals, best)
     except PatternError as error:
         raise RequestError(one_line(f"metric {name}: {text}: {error}")) from None
     if regex.groups != 1:

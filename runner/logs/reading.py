@@ -59,7 +59,6 @@ def read_stream(
     lines, tail = Lines(read, most), Tail()
     for block in lines.blocks():
         tail.add(block)
-        reader.begin(len(block.data))
         if explanation:
             explanation.begin(block)
         for candidate in reader.scanner.candidates(block):
@@ -87,15 +86,6 @@ class _Reader:
         self._explain: Callable[[int, str, str, str, dict[str, Any]], None] = (
             explanation.add if explanation else lambda *_: None
         )
-        self._budgets = [dialect.budget for dialect in dialects if dialect.budget]
-        self._budgets += [metric.budget for metric in metrics.values()]
-        for budget in self._budgets:
-            budget.begin()
-
-    def begin(self, size: int) -> None:
-        """Begin a block."""
-        for budget in self._budgets:
-            budget.add_bytes(size)
 
     def finished(self) -> Facts:
         """Return the facts, after the last block."""
