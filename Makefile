@@ -10,7 +10,7 @@ VENV ?= .venv$(addprefix -,$(TORCH))
 BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-SLOW = report/test_hostile_sizes.py report/test_two_sides.py report/test_hostile_links.py logs/test_memory.py logs/test_shapes.py \
+SLOW = report/test_hostile_sizes.py report/test_two_sides.py report/test_hostile_links.py logs/test_memory.py \
   definitions/test_data.py targets/test_committed_files.py targets/test_worker_logs.py
 FAST = $(addprefix tests/,core definitions logs records report targets tools/pages/test_export.py test_rooms.py) $(addprefix --ignore tests/,$(SLOW))
 NEEDED = engine cluster hosts slurm browser mlflow mnist bert network

@@ -1,7 +1,7 @@
 """What a BERT that classifies need not compute: the losses are the same without it, up to rounding.
 
 Each is an option of the programs, because it is not the model as transformers computes it: fewer random numbers are
-drawn for dropout, or there are fewer parameters. docs/predict.md says what each brings.
+drawn for dropout, or there are fewer parameters.
 """
 
 from typing import Any
