@@ -111,7 +111,7 @@ kubernetes: $(VENV)/.runtime ## install what the target kubernetes needs
 report: $(VENV)/.runtime ## install what pictures need
 	@$(PYTHON) requirements/setup.py $(VENV) report
 
-mlflow: $(VENV)/.runtime ## install what the export to MLflow needs
+mlflow: $(VENV)/.runtime ## install what `runner report --to mlflow` needs
 	@$(PYTHON) requirements/setup.py $(VENV) mlflow
 
 golden: $(VENV)/.develop ## write the golden files of the tests again; read the diff before you commit it

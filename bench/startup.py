@@ -3,7 +3,7 @@
 from bench.timing import IMPORT_TYPER, abba, in_typers, median, tool
 
 PAIRS = 15
-GOAL = 1.5
+GOAL = 1.3
 
 
 def main() -> None:
