@@ -11,7 +11,6 @@ from experiments.mnist.data import EVAL_BATCH, Batch, Batches, Data
 from experiments.mnist.model import MODELS
 from trainkit import distributed, epochs
 from trainkit import sharding as shards
-from trainkit.blockwise_adam import BlockwiseAdam, pays
 from trainkit.run import Run
 
 
@@ -31,7 +30,7 @@ def build_model(args: Namespace, run: Run) -> nn.Module:
 def build_optimizer(args: Namespace, model: nn.Module) -> Optimizer:
     """Return the optimizer that `args` names."""
     if args.optimizer == "adam":
-        return (BlockwiseAdam if pays(model) else Adam)(model.parameters(), lr=args.lr)
+        return Adam(model.parameters(), lr=args.lr)
     return SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
 
 
