@@ -3,14 +3,16 @@
 import gzip
 import io
 import json
+import math
 import os
 import struct
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from experiments.bert import prepare as bert
 from tests.support.archives import tar, zipped
@@ -21,6 +23,10 @@ from trainkit.prepare import LIST, install, prepared_source, read_prepared
 MODEL = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}"}
 
 
+MEMBERS = [("é" * 120 + "/other", b"a b" * 50), ("a/wanted", gzip.compress(b"x" * 200))]
+PACKED = [*(tar(*MEMBERS, mode=mode) for mode in ("w", "w:gz", "w:xz")), zipped(*MEMBERS)]
+
+
 def find(source: Path, tmp_path: Path, deep: int = 0) -> dict[str, bytes]:
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
@@ -29,10 +35,8 @@ def find(source: Path, tmp_path: Path, deep: int = 0) -> dict[str, bytes]:
 
 
 def refusal(source: Path, tmp_path: Path) -> str:
-    began = time.thread_time()
     with pytest.raises(Refusal) as refused:
         find(source, tmp_path)
-    assert time.thread_time() - began < 2
     said = refused.value.line
     assert said.startswith(str(source))
     assert said.isprintable()
@@ -43,6 +47,24 @@ def write(tmp_path: Path, content: bytes) -> Path:
     path = tmp_path / "source"
     path.write_bytes(content)
     return path
+
+
+@settings(max_examples=300, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@given(
+    st.sampled_from(PACKED), st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=8)), max_size=4), st.floats(0, 1)
+)
+def test_any_damage_to_an_archive_is_one_line(
+    tmp_path: Path, packed: bytes, damage: list[tuple[float, bytes]], cut: float
+) -> None:
+    data = bytearray(packed)
+    for share, piece in damage:
+        place = int(share * (len(data) - 1))
+        data[place : place + len(piece)] = piece
+    source = write(tmp_path, bytes(data[: math.ceil(len(data) * cut)]))
+    try:
+        find(source, tmp_path)
+    except Refusal as refused:
+        assert refused.line.isprintable()
 
 
 def test_a_zip_member_that_lies_about_its_size_is_one_line(tmp_path: Path) -> None:
