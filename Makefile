@@ -82,11 +82,10 @@ lint: $(VENV)/.develop ## style and types
 bench: $(VENV)/.develop ## measure what the kit promises about its own cost, in pairs, on this machine
 	$(BIN)/python -m bench
 
-export KIT_FAULTS ?=
 TRIES = $(VENV)/faults.jsonl
 faults: $(VENV)/.develop ## try each fault many times, and write the table of docs/failures.md; read the diff
 	@rm -f $(TRIES)
-	KIT_FAULTS=$${KIT_FAULTS:-long} KIT_FAULTS_FILE=$(TRIES) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m fault; \
+	KIT_FAULTS=long KIT_FAULTS_FILE=$(TRIES) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m fault; \
 	  code=$$?; $(BIN)/python -m bench.faults $(TRIES) && exit $$code
 
 page: $(VENV)/.develop ## write the table and pictures of the README, and docs/report/, of the records in docs/evidence/

@@ -5,8 +5,6 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-
 from bench.faults import BEGIN, END, make_rows, read_rows, write
 from tests.support.projects import ROOT, complete
 
@@ -51,25 +49,3 @@ def test_no_try_of_the_table_failed_and_nothing_was_lost() -> None:
     assert all(tried.isdecimal() for _, _, tried, _, _ in rows)
     assert {lost for _, _, _, lost, _ in rows} <= {"nothing", ""}
     assert all(float(told.split()[0]) <= 15 for *_, told in rows if told)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("asked", "ran"), [("", 1), ("local=2", 2), ("long", 4)])
-def test_a_fault_is_tried_as_often_as_asked_and_each_try_is_written(tmp_path: Path, asked: str, ran: int) -> None:
-    (tmp_path / "test_it.py").write_text(
-        "import pytest\n"
-        "@pytest.mark.fault('it breaks', series=4)\n"
-        "@pytest.mark.parametrize('value', [1])\n"
-        "def test_it(value, fault):\n"
-        "    fault(lost=0, told_seconds=0.5)\n"
-        "@pytest.mark.fault('it tells nothing', target='compose', series=1)\n"
-        "def test_silent(fault):\n"
-        "    pass\n"
-    )
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.support.faults", "test_it.py"]
-    asking = {"KIT_FAULTS": asked, "KIT_FAULTS_FILE": str(tmp_path / "tries"), "PYTHONPATH": str(ROOT)}
-    done = complete(words, tmp_path, {**os.environ, **asking})
-    tries = [json.loads(line) for line in (tmp_path / "tries").read_text().splitlines()]
-    expected = {"fault": "it breaks", "target": "local", "passed": True, "lost": 0, "told_seconds": 0.5}
-    assert [tried for tried in tries if tried["fault"] == "it breaks"] == [expected] * ran, done.stdout
-    assert "reports nothing" in done.stdout

@@ -6,11 +6,10 @@
         fault(lost=lines_lost, told_seconds=seconds)
 
 The mark names the fault; its target is `target=`, or the one that `harness` is parametrised with, or `local`. The test
-calls the fixture once it has seen what it looks for. KIT_FAULTS says how often each test is tried: `long` for the long
-series, a number, or `local=5,compose=2`; by default once. `series=20` in the mark is another length of the long series.
-A case that is marked `series` is tried only if KIT_FAULTS asks: another target or test shows the same code.
-Each try, also a failed one, goes as a line of JSON to the file that KIT_FAULTS_FILE names; KIT_FAULTS_LIST names a file
-for the faults and targets of all tests that are collected, also of those that are left out.
+calls the fixture once it has seen what it looks for. With KIT_FAULTS=long each test is tried `series=` times, or as
+often as LONG says for its target; a case that is marked `series` is tried only then: another target or test shows the
+same code. Each try, also a failed one, goes as a line of JSON to the file that KIT_FAULTS_FILE names; KIT_FAULTS_LIST
+names a file for the faults and targets of all tests that are collected, also of those that are left out.
 """
 
 import json
@@ -18,45 +17,26 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 LONG = {"local": 50, "compose": 10, "kubernetes": 5, "pytorchjob": 5, "indexed": 5, "ssh": 10, "slurm": 5}
 """How often a fault is tried in the long series, by target."""
-MARK = "fault"
+IS_LONG = os.environ.get("KIT_FAULTS") == "long"
 _TRY = "kit_try"
-
-
-@dataclass(frozen=True)
-class Try:
-    """One try of a fault.
-
-    Args:
-        fault: its name.
-        target: where it was tried.
-        passed: whether all that is promised was kept.
-        lost: lines of the processes that the record lacks; None if nothing could be lost.
-        told_seconds: how long it took until the person was told; None if there was nobody to tell.
-    """
-
-    fault: str
-    target: str
-    passed: bool = False
-    lost: int | None = None
-    told_seconds: float | None = None
 
 
 class Fault:
     """What a test reports of its try."""
 
     def __init__(self) -> None:
-        self.reported: tuple[int | None, float | None] | None = None
+        self.reported: dict[str, float | None] = {}
 
     def __call__(self, *, lost: int | None = None, told_seconds: float | None = None) -> None:
-        """Report the try: lines lost, and after how many seconds the person was told."""
-        self.reported = (lost, None if told_seconds is None else round(told_seconds, 2))
+        """Report the lines that the record lacks, and how long it took until the person was told, if either was."""
+        self.reported = {"lost": lost, "told_seconds": None if told_seconds is None else round(told_seconds, 2)}
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -67,6 +47,7 @@ class Fault:
 
 
 FAULT = pytest.StashKey[Fault]()
+PASSED = pytest.StashKey[bool]()
 
 
 @pytest.fixture
@@ -74,44 +55,27 @@ def fault(request: pytest.FixtureRequest) -> Iterator[Fault]:
     """What the test reports its try to; a test that ends without a report has an error."""
     made = request.node.stash[FAULT] = Fault()
     yield made
-    ended = getattr(request.node, "kit_passed", False)
+    ended = request.node.stash.get(PASSED, False)
     assert made.reported or not ended, "the test has tried its fault and reports nothing: fault(lost=..., ...)"
 
 
-def times(target: str, series: int | None = None) -> int:
-    """Return how often a fault of a target is tried."""
-    asked = os.environ.get("KIT_FAULTS", "")
-    if asked == "long":
-        return series or LONG[target]
-    if asked.isdecimal():
-        return int(asked)
-    chosen = dict(word.split("=", 1) for word in asked.split(",") if word)
-    return int(chosen.get(target, 1))
+def params_of(item: pytest.Item) -> dict[str, Any]:
+    """Return what a test is parametrised with."""
+    return getattr(getattr(item, "callspec", None), "params", {})
 
 
-def named(item: pytest.Item) -> tuple[str, str, int | None] | None:
-    """Return a test's fault, its target, and the length of its long series; None if it has no fault."""
-    mark = item.get_closest_marker(MARK)
-    if mark is None:
-        return None
-    if MARK not in getattr(item, "fixturenames", ()):
-        raise pytest.UsageError(f"{item.nodeid}: a test marked `{MARK}` takes the fixture `{MARK}` and reports to it")
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    target = mark.kwargs.get("target") or params.get("harness", "local")
-    assert target in LONG, f"{item.nodeid}: {target} is no target"
-    return mark.args[0], target, mark.kwargs.get("series")
+def named(item: pytest.Item) -> tuple[str, str] | None:
+    """Return a test's fault and its target; None if it has no fault."""
+    mark = item.get_closest_marker("fault")
+    return (mark.args[0], mark.kwargs.get("target") or params_of(item).get("harness", "local")) if mark else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Repeat each test that has a fault, for the target that is tried most often."""
-    if MARK not in metafunc.fixturenames:
-        return
-    series = [mark.kwargs.get("series") for mark in metafunc.definition.iter_markers(MARK)]
-    most = max(times(target, length) for target in LONG for length in (series or [None]))
-    if most > 1:
+    """Repeat each test that has a fault in the long series, for the target that is tried most often."""
+    if IS_LONG and "fault" in metafunc.fixturenames:
         metafunc.fixturenames.append(_TRY)
-        metafunc.parametrize(_TRY, range(most), ids=[f"try{number}" for number in range(1, most + 1)], indirect=True)
+        metafunc.parametrize(_TRY, range(max(LONG.values())), indirect=True)
 
 
 @pytest.fixture(name=_TRY)
@@ -123,21 +87,18 @@ def _try(request: pytest.FixtureRequest) -> int:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep as many tries as each target has."""
-    kept, left, found = [], [], set()
-    for item in items:
-        own = named(item)
-        if own:
-            found.add(own[:2])
-        params = getattr(getattr(item, "callspec", None), "params", {})
-        most = times(*own[1:]) if own else 1
-        if item.get_closest_marker("series") and not os.environ.get("KIT_FAULTS"):
-            most = 0
-        (left if params.get(_TRY, 0) >= most else kept).append(item)
-    if left:
-        items[:] = kept
-        config.hook.pytest_deselected(items=left)
+
+    def is_left(item: pytest.Item) -> bool:
+        mark = item.get_closest_marker("fault")
+        if not IS_LONG or mark is None:
+            return not IS_LONG and item.get_closest_marker("series") is not None
+        return bool(params_of(item)[_TRY] >= (mark.kwargs.get("series") or LONG[named(item)[1]]))  # type: ignore[index]
+
     if path := os.environ.get("KIT_FAULTS_LIST"):
-        Path(path).write_text(json.dumps(sorted(found)), "utf-8")
+        Path(path).write_text(json.dumps(sorted({own for item in items if (own := named(item))})), "utf-8")
+    if left := [item for item in items if is_left(item)]:
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=left)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -147,11 +108,11 @@ def pytest_runtest_makereport(
     """Append the try to the file, in one write: workers of pytest-xdist write side by side."""
     report = yield
     if call.when == "call":
-        item.kit_passed = call.excinfo is None  # type: ignore[attr-defined]
+        item.stash[PASSED] = call.excinfo is None
         own, path = named(item), os.environ.get("KIT_FAULTS_FILE")
         if own and path and not (call.excinfo and call.excinfo.errisinstance(pytest.skip.Exception)):
-            lost, told = item.stash[FAULT].reported or (None, None)
-            tried = Try(own[0], own[1], passed=call.excinfo is None, lost=lost, told_seconds=told)
+            tried = {"fault": own[0], "target": own[1], "passed": call.excinfo is None, "lost": None}
+            tried |= {"told_seconds": None, **item.stash[FAULT].reported}
             with open(path, "ab", 0) as file:  # noqa: PTH123 - unbuffered, in one write
-                file.write(json.dumps(asdict(tried)).encode() + b"\n")
+                file.write(json.dumps(tried).encode() + b"\n")
     return report  # type: ignore[return-value]
