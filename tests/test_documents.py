@@ -125,19 +125,6 @@ def test_a_command_of_the_documents_does_what_it_says(
     assert "Traceback" not in done.stderr
 
 
-def test_continuous_integration_runs_the_two_commands_of_the_readme_and_looks_at_the_table() -> None:
-    commands = re.findall(r"(?m)^(make \w+)\b", TEXTS["README.md"])[:2]
-    assert commands == ["make run", "make test"]
-    script = (ROOT / ".ci" / "run").read_text("utf-8")
-    for command in commands:
-        assert f"\n{command}" in script
-    assert "grep" in script.partition("make run")[2].partition("make test")[0]
-
-
-def test_the_readme_is_short() -> None:
-    assert len(TEXTS["README.md"].splitlines()) <= 100
-
-
 def test_every_command_of_the_runner_in_a_document_exists_with_its_options() -> None:
     found = [(name, words) for name, line in MENTIONED if (words := words_of(line, "runner"))]
     assert len(found) > 30
@@ -229,27 +216,9 @@ def test_every_published_figure_stands_in_one_table() -> None:
         assert any(row.startswith(beginning + printed) and own in row for row in rows), (beginning, printed, own)
 
 
-def test_every_document_that_a_definition_cites_is_explained() -> None:
-    definitions = [definition.load(path, ROOT).resolved() for path in definition.files(ROOT)]
-    published = [resolved["published"] for resolved in definitions if resolved.get("published")]
-    cited = {table["source"].partition(",")[0] for table in published}
-    explained = set(re.findall(r"^\| `([\w-]+)` \|", TEXTS["docs/references.md"], re.MULTILINE))
-    assert len(cited) > 3
-    assert cited <= explained
-
-
 def test_the_table_of_experiments_has_those_of_the_project() -> None:
     rows = re.findall(r"^\| (`.+`) \| [A-Z]", TEXTS["experiments/README.md"], re.MULTILINE)
     assert set(re.findall(r"`([\w-]+)`", " ".join(rows))) == {path.stem for path in definition.files(ROOT)}
-
-
-@pytest.mark.slow
-def test_the_models_of_the_documents_are_those_of_the_program() -> None:
-    done = run(f"{sys.executable} -m experiments.mnist.single --help", ROOT)
-    choices = re.search(r"--model \{([^}]+)\}", re.sub(r"\s+", " ", done.stdout))
-    assert choices, done.stdout + done.stderr
-    named = re.findall(r"^\| `([\w-]+)` \|", TEXTS["docs/trainkit.md"], re.MULTILINE)
-    assert set(named) == {choice.strip() for choice in choices[1].split(",")}
 
 
 def test_the_table_of_the_readme_is_that_of_the_kept_records_and_they_are_whole() -> None:

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import targets
 from runner.cli.commands import FURTHER, MAIN
-from runner.definitions import experiment as definition
-from runner.definitions.plan import make_plan
 from tests.support.projects import ROOT, Project, complete
 
 LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5, "cli": 6}
@@ -138,14 +135,6 @@ def test_no_modules_import_each_other_in_a_circle(folder: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_the_search_for_imports_finds_each_kind() -> None:
-    tree = ast.parse(
-        "import a.b\nfrom c import d as e\nif TYPE_CHECKING:\n    from f.g import h\ndef i():\n    import j\n"
-        "importlib.import_module('k.l')\n__import__('m')\n"
-    )
-    assert imports(tree) == {"a.b", "c.d", "f.g.h", "j", "k.l", "m"}
-
-
 def test_each_library_is_known_only_where_it_belongs() -> None:
     wrong = []
     for name, tree in sources("runner").items():
@@ -158,27 +147,6 @@ def test_each_library_is_known_only_where_it_belongs() -> None:
         for name, tree in sources(folder).items():
             wrong += [f"{name}: {module}" for module in imports(tree) if module.partition(".")[0] in above]
     assert sorted(wrong) == []
-
-
-def named_options(tree: ast.Module) -> set[str]:
-    """Every option of a target that a module reads by its name, as in `launch.options.get("name")`."""
-    keys = [(node.value, node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            keys += [(node.func.value, node.args[0])]
-        elif isinstance(node, ast.Compare):
-            keys += [(node.comparators[0], node.left)]
-    read = {ast.unparse(key) for of, key in keys if ast.unparse(of).rpartition(".")[2] in ("options", "option_axes")}
-    return {key for key in read if key[0] in "'\""}
-
-
-def test_what_compares_records_names_no_option_of_a_target() -> None:
-    rooms = ("report", "tools.pages")
-    modules = {name: tree for name, tree in sources("runner").items() if room(name) in rooms}
-    assert any("launch.options" in ast.unparse(tree) for tree in modules.values())
-    assert not {name: found for name, tree in modules.items() if (found := named_options(tree))}
-    odd = "a = launch.options.get('x') or options['y'] or 'z' in launch.options or options.get(name) or other['w']"
-    assert named_options(ast.parse(odd)) == {"'x'", "'y'", "'z'"}
 
 
 def test_the_runner_imports_of_trainkit_only_what_is_free_of_torch() -> None:
@@ -221,12 +189,6 @@ def test_only_the_records_write_under_results() -> None:
     assert writers == set(ELSEWHERE), "a place that no longer writes leaves the list"
 
 
-def test_the_search_for_writers_finds_each_kind() -> None:
-    calls = ["p.write_text('')", "open(p, 'w')", "p.open(mode='ab')", "p.replace(q)", "shutil.move(a, b)"]
-    others = ["open(p)", "p.open('rb')", "text.replace('a', 'b')", "msgspec.structs.replace(a, b=1)"]
-    assert writes(ast.parse("\n".join([*calls, *others]))) == calls
-
-
 def prints(tree: ast.Module) -> list[str]:
     """Every call of a source file that may print."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -259,18 +221,6 @@ def test_no_command_loads_what_trains(finished: Project) -> None:
     for words in (["list"], ["plan", "tiny"], ["run", "tiny", "--dry-run"], ["summarize"], ["collect", "nowhere"]):
         loaded = modules_of(*words, project=finished)
         assert not loaded & {"torch", "torchvision", "numpy", "docker", "kubernetes", "scipy", "matplotlib", "jinja2"}
-
-
-def test_what_a_local_launch_spec_asks_for_is_all_in_it(project: Project) -> None:
-    path = project.define(matrix={"layout": ["2+1"]}, args={"epochs": 2})
-    plan = make_plan(definition.load(path, project.root), device="cuda")
-    spec = targets.load("local").spec(plan.runs[0])
-    assert [node.argv for node in spec.nodes] == [["torchrun", "-m", "experiments.toys.ok", "--epochs", "2"]] * 2
-    assert [node.env["CUDA_VISIBLE_DEVICES"] for node in spec.nodes] == ["0,1", "2"]
-    assert [node.env["PET_NPROC_PER_NODE"] for node in spec.nodes] == ["2", "1"]
-    assert [node.env["PET_NODE_RANK"] for node in spec.nodes] == ["0", "1"]
-    assert {node.env["OMP_NUM_THREADS"] for node in spec.nodes} == {"1"}
-    assert spec.cwd == str(project.root)
 
 
 @pytest.mark.parametrize("name", ["runner/targets/look.py", "runner/tools/doctor/inside.py"])

@@ -15,7 +15,6 @@ from tests.support.projects import Project, make_project
 
 WORDS = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\r\n| 1x8 | yes |\x7f"
 PRINTED = WORDS + "\x00"
-QUOTED = "\\x1b]0;title\\x07\\x1b[2J\\x9b31m\\u202eevil\\u2066"
 RAW = re.compile(r"\x1b\]|\x1b\[2J|[\x00\x07\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -95,14 +94,3 @@ def test_colours_are_left_out_if_that_is_asked_for(monkeypatch: pytest.MonkeyPat
         coloured = re.findall(r"\x1b\[(?:\d+;)*[34]\d[;m]", "".join(capfd.readouterr()))
         assert bool(coloured) == ("NO_COLOR" not in wanted)
         assert not re.search(r"\[(?:\d+;)*3[37]m", "".join(coloured)), "yellow and white are lost on a light background"
-
-
-@pytest.mark.slow
-def test_the_words_are_shown_with_what_they_hide(evil: Project) -> None:
-    failed = evil.runner("run", "tiny")
-    assert failed.code == 1
-    assert f"    {QUOTED}" in failed.stderr
-    assert "✗ 1x1" in failed.stderr
-    assert f"words {QUOTED}" in evil.runner("list").stdout
-    assert "]0;title" in evil.runner("summarize").stdout
-    assert f"because {QUOTED}" in evil.runner("plan", "other").stdout

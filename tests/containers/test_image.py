@@ -127,33 +127,6 @@ def test_what_is_added_is_less_than_400_mb(image: Images) -> None:
     assert 10e6 < size < 400e6
 
 
-def test_the_labels_say_what_it_is(project: Project, image: Images) -> None:
-    labels = inspected(image.gpu, "{{json .Config.Labels}}")
-    said = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
-    text = (project.root / "pyproject.toml").read_text("utf-8")
-    facts = dict(re.findall(r'(?m)^(name|version|description|license) = "(.*)"$', text))
-    expected = {"title": facts["name"], "licenses": facts["license"], "base.name": image.base}
-    expected |= {name: facts[name] for name in ("version", "description")}
-    expected |= {"revision": "", "created": "", "source": ""}  # of a copy that is no repository
-    assert {name: said[name] for name in expected} == expected
-
-
-@pytest.mark.usefixtures("image")
-def test_a_changed_program_makes_one_new_layer(tmp_path: Path) -> None:
-    root = copy_project(tmp_path).root
-    names = [f"{name_of_its_own(what)}:1" for what in ("unchanged", "changed")]
-    layers = []
-    for name in names:
-        build(root, "cpu", name)
-        layers.append(inspected(name, "{{json .RootFS.Layers}}"))
-        with (root / "experiments" / "odd" / "slow.py").open("a") as program:
-            program.write("# changed\n")
-    docker("image", "rm", *names)
-    before, after = layers
-    assert after[:-1] == before[:-1]
-    assert after[-1] != before[-1]
-
-
 def test_a_build_from_nothing_under_another_umask_and_where_pip_has_constraints_adds_the_same_files(
     image: Images, base_files: str, added_files: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

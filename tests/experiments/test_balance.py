@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.experiments.conftest import SHORT_PEAK, Ended, good, start
-from tests.experiments.test_communication import BERT, SGD, chosen, same
+from tests.experiments.test_communication import SGD, same
 
 Launch = Callable[..., Any]
 SMALL = ("--epochs", "2", "--batch-size", "64", "--model", "mlp-128-64")
@@ -92,23 +92,6 @@ def test_with_unequal_shares_gradients_are_the_mean_over_all_samples(train: Laun
     same(alone, shared)
     counts = [event["metadata"]["samples"] for event in shared.all("epoch_stop")]
     assert counts[0] > 4 * counts[2] > 0  # two epochs of each rank
-
-
-@pytest.mark.slow
-def test_steps_without_averages_are_measured_without_leaving_a_trace(train: Launch) -> None:
-    words = ("--epochs", "1", "--batch-size", "101", "--model", "lenet-relu", *chosen("local-sgd"))
-    ended = train("mnist.ddp", 2, *words, "--balance", "measured")
-    [event] = ended.all("repeat_with")
-    trained_alike(ended, train("mnist.ddp", 2, *words, "--balance", event["value"]["balance"]))
-    assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 1438
-
-
-@pytest.mark.slow
-def test_a_bert_learns_the_same_with_measured_shares(launch_bert: Launch) -> None:
-    even = launch_bert("bert.ddp", 2, *BERT)
-    ended = good(launch_bert("bert.ddp", 2, *BERT, "--balance", "measured"))
-    assert float.fromhex(ended.losses[0]) == pytest.approx(float.fromhex(even.losses[0]), rel=1e-3)
-    assert len(ended.all("repeat_with")) == 1
 
 
 @pytest.mark.parametrize("words", [("2,1,1",), ("measured", "--warmup-steps", "0")])

@@ -3,16 +3,12 @@
 import hashlib
 import json
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from experiments.bert import prepare as prepare_bert
-from tests.experiments.conftest import prepare_offline
 from tests.support.archives import Files, folder, tar, tarball, zip_file
 from trainkit.errors import Refusal
 
@@ -68,19 +64,6 @@ def test_the_sentences_end_in_one_form_whatever_holds_them(
     assert said == [f"sentences: rt-polarity, now in {bert / 'sentences'}", f"model: bert, now in {bert / 'model'}"]
 
 
-@settings(max_examples=50)
-@given(st.lists(st.text(min_size=1).filter(lambda text: "\0" not in text and text.strip("\ufeff").strip()), min_size=1))
-def test_every_line_of_utf_8_becomes_one_line(lines: list[str]) -> None:
-    content = "\n".join(line.replace("\n", " ") + "." for line in lines).encode("utf-8", "replace")
-    with tempfile.TemporaryDirectory() as scratch:
-        source = folder(Path(scratch), {"rt-polarity.pos": content, "rt-polarity.neg": content})
-        encoded = prepare_bert.read_sentences(source, Path(scratch))[1]["positive.txt"]
-    assert isinstance(encoded, bytes)
-    kept = encoded.decode()
-    assert kept.count("\n") == len(lines)
-    assert all(line.strip() for line in kept.removesuffix("\n").split("\n"))
-
-
 def test_what_is_there_is_left_alone_and_what_is_damaged_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,7 +81,6 @@ def test_what_is_there_is_left_alone_and_what_is_damaged_is_not(
 GOOD = sentences("utf-8")
 WRONG = {
     "nothing": ({"other.txt": b"x"}, "no rt-polarity.pos and rt-polarity.neg in it"),
-    "no negative": ({"rt-polarity.pos": b"fine\n"}, "no rt-polarity.neg in it"),
     "blank": ({**GOOD, "rt-polarity.neg": b" \n\n"}, "rt-polarity.neg: there is no sentence in it"),
     "utf-16": (
         {**GOOD, "rt-polarity.pos": "fine\nfilm".encode("utf-16")},
@@ -106,8 +88,6 @@ WRONG = {
     ),
     "unequal": ({**GOOD, "rt-polarity.neg": b"dull\n"}, "2 positive and 1 negative sentences; rt-polarity has as many"),
     "no tabs": ({prepare_bert.SNIPPETS: b"1 2.5 fine"}, ":1: not id, mean rating and sentence, with tabs"),
-    "no rating": ({prepare_bert.SNIPPETS: RATED + b"\n5\tgood\tx"}, ":5: not id, mean rating and sentence"),
-    "one label": ({prepare_bert.SNIPPETS: b"1\t2\tfine"}, "it lacks positive or negative sentences"),
 }
 
 
@@ -141,26 +121,3 @@ def test_packages_are_fetched_by_hash_and_snippets_parted_by_rating(
         "positive.txt": b"A fine film\n",
         "negative.txt": "Dull “thing”\nDuller\n".encode(),
     }
-
-
-@pytest.mark.parametrize(
-    ("words", "said", "way_out"),
-    [
-        ((), "the sentences could not be fetched (", "runner prepare bert --from-packages"),
-        pytest.param(
-            ("--from-packages",),
-            "vaderSentiment==0.5 could not be fetched with pip (",
-            "name a folder or archive with --from, and a model's with --model",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-def test_without_a_network_the_way_out_is_named(
-    tmp_path: Path, words: tuple[str, ...], said: str, way_out: str
-) -> None:
-    done = prepare_offline("bert", *words, "--data-dir", tmp_path / "d")
-    assert (done.code, done.stdout) == (2, "")
-    first, *_, last = done.stderr.splitlines()
-    assert first.startswith("fetching the sentences ")
-    assert last.startswith(f"error: {said}")
-    assert last.endswith(way_out)

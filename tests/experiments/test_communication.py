@@ -110,12 +110,6 @@ def test_the_bytes_of_a_step_are_those_that_are_exchanged(train: Launch) -> None
         assert data["steps"] == 8
 
 
-def test_one_process_sends_nothing(train: Launch) -> None:
-    for words in (chosen("fp16"), chosen("local-sgd")):
-        ended = good(train("mnist.ddp", 1, *SGD, *words))
-        assert ended.all("tracked_stats")[1]["value"]["communicated_bytes"] == 0
-
-
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -134,16 +128,3 @@ def test_what_cannot_be_or_has_no_effect_is_refused(words: tuple[str, ...], text
 
     with pytest.raises(Refusal, match=text):
         check()
-
-
-def test_a_refusal_is_one_line_before_the_training(train: Launch) -> None:
-    refused = train("mnist.ddp", 2, *SGD, "--sync-every", "4")
-    assert "--sync-every" in refused.error
-    assert [event["metadata"]["status"] for event in refused.all("run_stop")] == ["aborted"] * 2
-    assert not refused.all("epoch_start")
-
-
-def test_local_sgd_reports_its_default_and_ends_with_equal_parameters(train: Launch) -> None:
-    ended = good(train("mnist.ddp", 2, *SGD, "--communication", "local-sgd"))
-    assert ended.first("run_start")["metadata"]["args"]["sync_every"] == 32
-    assert len({event["value"] for event in ended.all("parameters")}) == 1

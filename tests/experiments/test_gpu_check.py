@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.gpu_check import Check, read_events, run, verdict
+from bench.gpu_check import verdict
 from tests.support.fork_server import command
 from tests.support.projects import ROOT, Ended, complete
 
@@ -64,16 +64,3 @@ END = {"key": "run_stop", "status": "success"}
 )
 def test_a_check_is_well_only_if_every_rank_says_so(events: list[Any], said: str | None) -> None:
     assert verdict(2, events) == said
-
-
-def test_an_event_that_was_cut_off_is_missed() -> None:
-    assert verdict(1, read_events([':::MLLOG {"key": "run_st'])) == "events of the ranks [] only"
-
-
-@pytest.mark.slow
-def test_a_check_that_fails_keeps_the_words_of_its_program(tmp_path: Path) -> None:
-    args = {"device": "cpu", "micro_batches": 9, "batch_size": 4}
-    check = Check("ResNet50", "resnet50.pipelined", 1, args)
-    run(check, str(tmp_path))
-    assert check.failed == "exit code 1"
-    assert check.last_lines[-1] == "error: --micro-batches 9: a batch has 4 images only"

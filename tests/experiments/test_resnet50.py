@@ -37,18 +37,6 @@ def test_a_model_in_halves_learns_what_the_whole_one_does(plain: Launch, program
     assert (start["devices"], start["device"], whole.first("run_start")["metadata"]["devices"]) == (2, "cpu", 1)
 
 
-@pytest.mark.slow
-def test_micro_batches_change_what_batch_norm_sees_and_the_event_says_so(plain: Launch) -> None:
-    torch.manual_seed(1)
-    model, images = build_resnet50(1), torch.randn(4, 3, 32, 32)
-    with torch.no_grad():
-        in_parts = torch.cat([model(part) for part in images.tensor_split(2)])
-        assert not torch.allclose(in_parts, model(images), rtol=1e-3)
-    told = plain("resnet50.pipelined", None, *UNEVEN, *COLD).first("micro_batches")
-    assert (told["value"], told["metadata"]["samples"]) == (2, [3, 2])
-    assert told["metadata"]["batch_norm"] == "statistics of each micro-batch"
-
-
 def test_the_halves_are_the_whole() -> None:
     model = build_resnet50(1).eval()
     first, second = halves(model)
@@ -73,16 +61,3 @@ def test_what_cannot_be_trained_is_refused(changes: dict[str, Any], text: str) -
     args = vars(resnet_parser(None).parse_args([]))
     with pytest.raises(Refusal, match=f"^{text}"):
         require_sense(Namespace(**{**args, **changes}))
-
-
-@pytest.mark.parametrize(
-    ("program", "world", "words", "text"),
-    [
-        ("split", None, ("--micro-batches", "2"), "resnet50.split takes a batch at once"),
-        ("split", 2, TINY, "resnet50.split is one process and 2 were started"),
-    ],
-)
-def test_a_refusal_is_one_line(plain: Launch, program: str, world: int | None, words: Any, text: str) -> None:
-    ended = plain(f"resnet50.{program}", world, *words)
-    assert ended.code == (2 if world is None else 1)
-    assert text in ended.error

@@ -56,12 +56,6 @@ def test_unlike_nodes_are_components_that_all_have_the_options_of_the_job(projec
     assert "--het-group=0 --cpus-per-task=2 bash -c 'node 2' : \\\n  --het-group=1 --cpus-per-task=3 bash -c" in text
 
 
-def test_srun_gets_the_cores_of_the_job_which_it_does_not_inherit(project: Project) -> None:
-    text = text_of(project, matrix={"layout": ["2x3"]})
-    assert "--cpus-per-task=3" in directives(text)[0]
-    assert 'export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-3}"\n' in text.partition("\nsrun ")[0]
-
-
 @pytest.mark.parametrize(
     "options",
     [[f"python={HOSTILE}"], [f"container={HOSTILE}"], [f"container={HOSTILE}", "container_runtime=pyxis"]],
@@ -106,17 +100,6 @@ def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
         told = cell_of(path.read_text("utf-8"))
         assert isinstance(told, dict)
         assert (told["experiment"], told["layout"], told["device"]) == (file.experiment, file.layout, file.device)
-
-
-def test_what_a_command_complains_of_is_said_once_without_its_levels() -> None:
-    printed = (
-        b"sbatch: error: invalid partition specified: nope\n"
-        b"sbatch: error: Batch job submission failed: Invalid partition name specified\n"
-        b"sbatch: error: Batch job submission failed: Invalid partition name specified\n\x1b[31m\n"
-    )
-    said = commands.said(printed)
-    assert said.startswith("invalid partition specified: nope; Invalid partition name specified")
-    assert said.isprintable()
 
 
 def test_an_answer_of_sbatch_is_a_job_id_or_an_error() -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -62,26 +61,6 @@ def test_no_line_of_eight_processes_is_torn_or_lost_in_one_pipe() -> None:
         assert [event["metadata"]["seq"] for event in own] == list(range(LINES))
         assert [event["value"] for event in own] == list(range(LINES))
         assert all(event["metadata"]["filling"] == "x" * (event["value"] % 3000) for event in own)
-
-
-def test_a_phase_is_two_lines_and_its_seconds(pipe: tuple[int, int]) -> None:
-    meetings: list[int] = []
-    log = EventLog(fd=pipe[1], synchronise=lambda: meetings.append(1))
-    began = time.monotonic()
-    with log.phase("data", part="test") as phase:
-        assert len(meetings) == 1
-        assert read(pipe[0])["event_type"] == "INTERVAL_START"
-        time.sleep(0.02)
-        seconds = phase.stop_clock()
-        took = time.monotonic() - began
-        phase.metadata["files"] = 4
-        time.sleep(0.02)
-    event = read(pipe[0])
-    assert (event["key"], event["event_type"]) == ("data_stop", "INTERVAL_END")
-    expected = {"rank": 0, "seq": 1, "part": "test", "seconds": seconds, "files": 4}
-    assert event["metadata"] == expected
-    assert 0.02 <= seconds <= took
-    assert len(meetings) == 2
 
 
 def test_a_long_line_is_shortened_with_a_mark(pipe: tuple[int, int]) -> None:

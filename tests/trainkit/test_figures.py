@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainkit.figures import count, loss_sum, number_right, scalar
+from trainkit.figures import loss_sum, number_right, scalar
 
 
 def test_one_number_is_taken_whoever_made_it() -> None:
@@ -43,10 +43,3 @@ def test_right_answers_may_be_counted_or_shown() -> None:
         assert int(number_right(right)) == 2
     with pytest.raises(TypeError, match="a whole number, not float"):
         number_right(0.9)
-
-
-def test_counts_are_whole_and_not_below_zero() -> None:
-    assert [count("n", number) for number in (3, np.int32(3), torch.tensor(3), np.array(3))] == [3] * 4
-    for wrong in (-1, True):
-        with pytest.raises(ValueError, match="a whole number of 0 or more"):
-            count("n", wrong)

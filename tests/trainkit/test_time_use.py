@@ -13,7 +13,6 @@ from torch import nn
 
 from tests.experiments.conftest import SHORT_PEAK, Ended, good, start
 from tests.support.patience import patient
-from tests.trainkit.conftest import Script
 from trainkit.ddp_time import _Hook
 from trainkit.throttling import quota_throttling
 from trainkit.time_use import COMPUTE, DATA, EXCHANGE, LEFT_OUT, OTHER, TimeUse
@@ -105,42 +104,6 @@ def test_not_a_bit_of_the_losses_and_parameters_differs_if_nothing_is_watched(tm
     assert plain.stdout.count(b"not watched") == 2
 
 
-LOOP = """
-    import time
-    import torch
-    from torch.nn.parallel import DistributedDataParallel
-    from trainkit import running
-
-    def batches():
-        for _ in range(10):
-            time.sleep(SECONDS / 5)
-            yield torch.ones(4, 8)
-
-    with running() as run:
-        run.join()
-        model = DistributedDataParallel(torch.nn.Linear(8, 1))
-        for number in (1, 2):
-            with run.epoch(number) as epoch:
-                for batch in epoch.timed(batches()):
-                    model(batch).sum().backward()
-                    if run.rank == 1:
-                        time.sleep(SECONDS)
-                    epoch.add(4)
-                with run.evaluation():
-                    time.sleep(0.2)
-"""
-
-
-@pytest.mark.slow
-def test_a_script_of_ones_own_has_exchanges_without_an_edit_and_data_by_timed(script: Script) -> None:
-    seconds = patient(0.1)
-    fast, slow = epochs(good(script(LOOP.replace("SECONDS", str(seconds)), 2)))
-    assert fast["data_seconds"] >= 2 * seconds - ROUNDED
-    assert slow["compute_seconds"] >= 10 * seconds - ROUNDED
-    assert slow["straggler_seconds"] < 5 * seconds < fast["straggler_seconds"]
-    assert slow["train_seconds"] <= slow["seconds"] - 0.2  # the evaluation is left out
-
-
 def test_stretches_of_one_process_are_those_of_its_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     held = SimpleNamespace(monotonic=lambda: now[0], process_time=time.process_time)
@@ -181,8 +144,6 @@ def test_a_copy_of_a_watched_model_and_a_file_of_it_have_hooks_that_do_nothing()
             "2:cpuset:/\n1:cpu:/own\n0::/\n",
             3.5,
         ),
-        ({"pod": "throttled_usec 250000\n", "pod/own": "throttled_usec 1500000\n"}, "0::/pod/own\n", 1.75),
-        ({"own": "usage_usec 7\n"}, "0::/own\n", None),
         ({"own": "throttled_usec x\n"}, "no such thing", None),
     ],
 )

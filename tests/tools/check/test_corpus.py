@@ -33,8 +33,8 @@ FEW = ("chinese_norm", "numpy_bucket", "every rank is rank 0 of the sampler", "r
 """What is checked without the rest of the corpus, too."""
 
 
-UNSEEN = ("parameter_averaging", "reinforce_bandit", "trainer_stream")
-"""Right scripts of which something decisive cannot be seen: averaged weights, drawn moves, samples handed on."""
+UNSEEN = ("parameter_averaging", "trainer_stream")
+"""Right scripts of which something decisive cannot be seen: averaged weights, samples handed on."""
 
 
 def _slow_but_few(value: Any, name: str) -> Any:

@@ -7,7 +7,6 @@ import pytest
 from runner.tools.check.checking import not_checked
 from runner.tools.check.finding import Verdict
 from runner.tools.check.judge_evaluation import judge_prints
-from runner.tools.check.judge_weights import _hooked
 from runner.tools.check.observation import Rank
 
 PLACE = [["train.py", 9, "main"]]
@@ -69,17 +68,3 @@ def test_a_loss_with_the_name_of_its_rank_is_no_wrong_print(texts: list[str], ki
     ]
     judge_prints(ranks, verdict)
     assert [finding.kind for finding in verdict.findings] == kinds
-
-
-@pytest.mark.parametrize(
-    ("lossy", "is_off", "word", "says"),
-    [(True, False, "unknown", "changes"), (False, True, "unknown", "changes"), (False, False, "same", "step 4")],
-)
-def test_a_hook_of_one_s_own_that_changed_nothing_is_named_beside_the_verdict(
-    lossy: bool, is_off: bool, word: str, says: str
-) -> None:
-    verdict = Verdict()
-    rank = Rank(0, 2, [event("comm_hook", name="counted", lossy=lossy, begins=0)])
-    assert _hooked(rank, [{"relative": 1e-7}] * 4, is_off, verdict) is (word == "unknown")
-    (told,) = [*verdict.unknown, *verdict.not_checked]
-    assert (verdict.word, says in told, "train.py:9" in told) == (word, True, True)

@@ -77,16 +77,6 @@ def test_a_mend_of_samples_that_come_again_fits_what_brings_them(told: dict[str,
     assert [(found.kind, word in found.mend) for found in verdict.findings][:1] == [("overlap", True)]
 
 
-@pytest.mark.parametrize(("sampler", "word"), [("DistributedSampler", "set_epoch"), ("OwnSampler", "a seed")])
-def test_a_mend_of_an_order_that_repeats_fits_its_sampler(sampler: str, word: str) -> None:
-    orders = [range(64), range(63, -1, -1)]
-    alone = a_rank(0, trainings=[a_pass(order, sampler=sampler) for order in orders])
-    halves = [[a_pass(range(rank, 64, 2), sampler=sampler)] * 2 for rank in range(2)]
-    verdict = Verdict()
-    judge_samples(alone, [a_rank(rank, trainings=half) for rank, half in enumerate(halves)], Path(), verdict)
-    assert [(found.kind, word in found.mend) for found in verdict.findings] == [("same-order", True)]
-
-
 def test_a_stream_that_each_worker_reads_as_a_whole_is_noted() -> None:
     told = {"sampler": "_InfiniteConstantSampler", "workers": 2}
     alone = a_rank(0, trainings=[a_pass([*range(64)] * 2, **told)])
@@ -107,15 +97,6 @@ def test_what_averages_weights_is_named() -> None:
     verdict = Verdict()
     judge_weights([a_rank(0, steps_of("1234", made)), a_rank(1, steps_of("1534", made))], verdict)
     assert "PostLocalSGDOptimizer (train.py:7)" in verdict.unknown[0]
-
-
-def test_the_mend_of_a_wrapped_model_does_not_wrap_it() -> None:
-    wrapped = {"kind": "ddp", "place": PLACE}
-    ends = [{"kind": "weights", "weights": rank} for rank in range(2)]
-    ranks = [a_rank(rank, [*steps_of("12" if rank else "13", wrapped), ends[rank]]) for rank in range(2)]
-    verdict = Verdict()
-    judge_weights(ranks, verdict)
-    assert [(found.kind, "wrap" in found.mend) for found in verdict.findings] == [("not-averaged", False)]
 
 
 WAITS: Event = {"kind": "waits", "name": "barrier", "place": PLACE}
