@@ -22,20 +22,11 @@ def read(name: str) -> dict[str, Any]:
     return found
 
 
-def check(path: Path, schema: str) -> Ended:
-    return complete([sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", path])
-
-
 @pytest.mark.parametrize(("name", "schema"), FILES.items())
-def test_a_file_is_valid_by_the_schema_of_its_service_and_a_broken_one_is_not(
-    tmp_path: Path, name: str, schema: str
-) -> None:
+def test_a_file_is_valid_by_the_schema_of_its_service(name: str, schema: str) -> None:
     path = ROOT / "docs" / "ci" / f"{name}.yml"
-    done = check(path, schema)
+    done = complete([sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", path])
     assert done.code == 0, done.stdout + done.stderr
-    broken = tmp_path / "broken.yml"
-    broken.write_text(path.read_text("utf-8").replace("steps:", "stepps:").replace("  script:", "  scrript:"))
-    assert check(broken, schema).code == 1
 
 
 def scripts() -> dict[str, str]:
@@ -83,12 +74,3 @@ def test_the_script_compares_a_branch_with_its_base_and_leaves_the_table(
         assert (root / "summary").read_text("utf-8") == table
     else:
         assert (done.code, table in done.stdout) == (code, True)
-
-
-def test_a_wrong_request_fails_the_job_and_posts_nothing(project: Project) -> None:
-    (project.root / ".gitignore").write_text("results/\n")
-    git(project.root, "init", "-q", "-b", "main")
-    for script in scripts().values():
-        done = run_script(project, script, "nothing", "nowhere")
-        assert done.code == 2, done
-        assert (project.root / "comparison.md").read_bytes() == b""

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -136,18 +135,6 @@ def test_every_command_of_the_runner_in_a_document_exists_with_its_options() -> 
         options = options if words[0] != "prepare" else set()
         missing = [option for option in options if option not in help_of(command)]
         assert not missing, f"{name}: runner {' '.join(words)}: no {missing}"
-
-
-def test_every_option_of_a_target_in_a_document_exists() -> None:
-    found = []
-    for name, line in MENTIONED:
-        words = words_of(line, "runner")
-        target = words[words.index("--on") + 1] if "--on" in words else "kubernetes"
-        found += [(name, target, after.partition("=")[0]) for word, after in pairwise(words) if word == "--with"]
-    assert len(found) > 4
-    listed = {target: run(f"runner targets {target}", ROOT).stdout for target in {target for _, target, _ in found}}
-    for name, target, option in found:
-        assert re.search(rf"\b{option}\b", listed[target]), f"{name}: target {target} has no option {option}"
 
 
 def test_every_target_of_make_in_a_document_exists() -> None:

@@ -46,23 +46,23 @@ WRITING = frozenset(
     NamedTemporaryFile TemporaryFile mkstemp truncate connect hardlink_to chmod utime
     """.split()
 )
-ELSEWHERE = {
-    "runner.records": "results/, and nothing else does",
-    "runner.core.git": "the folder for temporary files, with a repository of our own",
-    "runner.core.temporary": "the folder for temporary files",
-    "runner.tools.check": "the folder for temporary files, and what a checked program saved, as it was before",
-    "runner.execution.disk": "a file without a name, which holds room for a record",
-    "runner.execution.started": "a file for each run that was started, in the user's state folder",
-    "runner.execution.worktrees": "the folder for temporary files, with a checkout of each commit",
-    "runner.core.output": "the files that a person names, compose/, k8s/, slurm/ and containers/",
-    "runner.tools.pages.files": "the folder of plots that a person names",
-    "runner.targets.compose": "the data folder, which containers are shown",
-    "runner.targets.slurm.handle": "a file in memory, from which sbatch reads its script",
-    "runner.targets.ssh": "on hosts: the kit's folder; here: the folder of ssh's sockets",
-    "runner.tools.init": "a definition, the settings and .gitignore; a first run, in the folder for temporary files",
-    "runner.tools.proof": "the archive that a person names, and checkouts in the folder for temporary files",
-    "runner.cli.exit": "the log of a defect of ours, in the folder for temporary files",
-}
+ELSEWHERE = (
+    "runner.records",  # results/, and nothing else does
+    "runner.core.git",  # the folder for temporary files, with a repository of our own
+    "runner.core.temporary",  # the folder for temporary files
+    "runner.tools.check",  # the folder for temporary files, and what a checked program saved, as it was before
+    "runner.execution.disk",  # a file without a name, which holds room for a record
+    "runner.execution.started",  # a file for each run that was started, in the user's state folder
+    "runner.execution.worktrees",  # the folder for temporary files, with a checkout of each commit
+    "runner.core.output",  # the files that a person names, compose/, k8s/, slurm/ and containers/
+    "runner.tools.pages.files",  # the folder of plots that a person names
+    "runner.targets.compose",  # the data folder, which containers are shown
+    "runner.targets.slurm.handle",  # a file in memory, from which sbatch reads its script
+    "runner.targets.ssh",  # on hosts: the kit's folder; here: the folder of ssh's sockets
+    "runner.tools.init",  # a definition, the settings and .gitignore; a first run, in the folder for temporary files
+    "runner.tools.proof",  # the archive that a person names, and checkouts in the folder for temporary files
+    "runner.cli.exit",  # the log of a defect of ours, in the folder for temporary files
+)
 
 
 @cache

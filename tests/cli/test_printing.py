@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.cli.lines import line, show_document
+from runner.cli.lines import line
 from runner.cli.terminal import Screen, print_explanation, print_findings, print_table
 from runner.report.table import Table
 from tests.support.launches import BEGINNING
@@ -22,18 +22,6 @@ RAW = re.compile(r"\x1b\]|\x1b\[2J|[\x00\x07\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 def test_a_line_is_printable_and_one(text: str) -> None:
     assert line(text).isprintable()
     assert line(line(text)) == line(text)
-
-
-@given(st.text("\x1b\x9b\u202e\n\r\t \u2028a|[]", max_size=60))
-def test_a_document_keeps_its_lines_and_spaces_and_nothing_else_that_moves(text: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        shown: list[str] = []
-        patch.setattr("typer.echo", lambda text, **_: shown.append(text))
-        show_document(text)
-    assert shown[0].replace("\n", "").replace("\t", "").isprintable()
-    assert shown[0].count("\n") == text.count("\n")
-    if text.replace("\n", "").isprintable():
-        assert shown[0] == text
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """What a cluster would not start is refused in one line, before anything is created or written."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -55,10 +54,6 @@ def test_no_kubeconfig_or_one_that_is_none(project: Project, tmp_path: Path, tex
     assert why.format(path=path) in refused(project, env={"KUBECONFIG": str(path)}).stderr
 
 
-def test_a_context_that_is_not_in_it(project: Project) -> None:
-    assert "moon" in refused(project, "--with", "context=moon").stderr
-
-
 def test_no_cluster_where_the_kubeconfig_points(project: Project, tmp_path: Path) -> None:
     said = refused(project, env=kubeconfig(tmp_path, "https://127.0.0.1:1")).stderr
     assert "no cluster answers at https://127.0.0.1:1" in said
@@ -66,12 +61,6 @@ def test_no_cluster_where_the_kubeconfig_points(project: Project, tmp_path: Path
 
 def test_a_cluster_that_does_not_know_who_asks(project: Project, tmp_path: Path) -> None:
     assert "log in again" in refused(project, env=kubeconfig(tmp_path, server(), "wrong")).stderr
-
-
-def test_a_namespace_that_is_not_there(project: Project) -> None:
-    said = refused(project, "--with", "namespace=nowhere").stderr
-    assert "no namespace nowhere in " in said
-    assert "kubectl create namespace nowhere" in said
 
 
 @pytest.mark.parametrize("claim", ["sets", "../../pods"])
@@ -89,13 +78,3 @@ def test_pods_that_the_namespace_s_limits_forbid(project: Project, namespace: st
     said = refused(project, "--with", f"namespace={namespace}").stderr
     assert "maximum cpu usage per Container is 100m" in said
     assert things(namespace) == []
-
-
-def test_without_the_operator_its_installation_and_the_other_way_are_named(project: Project) -> None:
-    if "KIT_BARE_KUBECONFIG" not in os.environ:
-        pytest.skip("KIT_BARE_KUBECONFIG names no cluster without the operator")
-    said = refused(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]}).stderr
-    assert (
-        "the cluster knows no PyTorchJob: use --with job=indexed, or install the training-operator: kubectl apply"
-        in said
-    )

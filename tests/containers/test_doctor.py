@@ -102,12 +102,6 @@ def test_an_image_that_is_not_there_is_wrong(project: Project, fault: Fault) -> 
     assert (done.code, found["check"], found["mend"]) == (1, "image", "docker pull kit-test-nowhere:1")
 
 
-def test_sizes_that_the_engine_refuses_are_wrong(project: Project) -> None:
-    done, (found,) = examined(project, "--with", f"image={base_image()}", "--with", "shm_size=lots")
-    assert (done.code, found["check"]) == (1, "container")
-    assert "lots" in found["seen"] + found["mend"]
-
-
 @pytest.mark.alone  # the answer takes most of the 15 seconds that are promised
 @pytest.mark.fault("doctor: nothing answers in a container", target="compose", series=5)
 def test_an_image_in_which_nothing_answers_is_reported_in_time(project: Project, slow_image: str, fault: Fault) -> None:

@@ -75,8 +75,3 @@ def test_a_named_image_that_holds_other_programs_is_refused(project: Project, tm
     assert line == (
         f"error: the image {name} holds other programs than this checkout: build it again, or leave KIT_IMAGE out"
     )
-
-
-def test_a_named_image_that_is_not_there_is_refused(project: Project) -> None:
-    line = refused(project, "--device", "cpu", KIT_IMAGE="kit-test-nowhere:1")
-    assert line == "error: the image kit-test-nowhere:1 is not there: docker pull kit-test-nowhere:1"

@@ -76,15 +76,6 @@ def test_a_run_with_measured_shares_says_what_repeats_it_bit_for_bit(measured: E
 
 
 @pytest.mark.slow
-def test_one_process_and_equal_shares_are_as_without_shares_bit_for_bit(train: Launch) -> None:
-    for world, shares in ((1, "measured"), (3, "5,5,5")):
-        plain, ended = train("mnist.ddp", world, *SGD), train("mnist.ddp", world, *SGD, "--balance", shares)
-        trained_alike(plain, ended)
-        assert not plain.all("balance") + plain.all("repeat_with") + ended.all("repeat_with")
-        assert bool(ended.all("balance")) == (world > 1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [("--accumulate", "2"), ("--communication", "local-sgd", "--sync-every", "1")])
 def test_with_unequal_shares_gradients_are_the_mean_over_all_samples(train: Launch, words: tuple[str, ...]) -> None:
     alone = train("mnist.ddp", 1, *SGD, *words)

@@ -5,7 +5,6 @@ import json
 import shutil
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,28 +46,6 @@ def test_an_order_by_length_has_each_sample_once_in_like_batches(
     assert all(shorter[1] <= longer[0] for shorter, longer in itertools.pairwise(spans))
     again = data.by_length(order, sizes, batch_size, torch.Generator().manual_seed(seed))
     assert torch.equal(made, again)
-
-
-@pytest.mark.parametrize("world", [2, 5])
-def test_the_ranks_parts_are_the_global_batch_of_one_process(reviews: Path, world: int) -> None:
-    whole = load(reviews).train
-    run = Run("test", arguments_for(reviews))
-
-    def rows(rank: int, of: int) -> list[list[tuple[int, ...]]]:
-        batches = data.Batches(whole, 7, run, 60)
-        batches.parts = partial(shards.rank_slices, len(whole), 60, rank, of)
-        found = []
-        for batch in batches.epoch(3):
-            assert batch.mask.any(dim=0).all()  # no batch is padded beyond its own longest sentence
-            assert (batch.tokens[batch.mask == 0] == 0).all()
-            sentence_rows = [row[mask.bool()] for row, mask in zip(batch.tokens, batch.mask, strict=True)]
-            found.append([tuple(row.tolist()) for row in sentence_rows[: batch.samples]])
-        return found
-
-    parts = [rows(rank, world) for rank in range(world)]
-    joined = [[row for part in step for row in part] for step in zip(*parts, strict=True)]
-    assert joined == rows(0, 1)
-    assert len({row for step in joined for row in step}) == len(whole) == 361
 
 
 def test_a_sentence_longer_than_the_model_takes_is_cut(reviews: Path) -> None:

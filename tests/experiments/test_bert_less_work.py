@@ -8,12 +8,8 @@ import torch
 import transformers  # its parts are imported when a test asks for them: all of them take seconds
 
 from experiments.bert.less_work import keep_first_token, keep_words
-from tests.experiments.conftest import good
-from trainkit.errors import Refusal
 
 Launch = Callable[..., Any]
-SHORT = ("--epochs", "1", "--batch-size", "60", "--lr", "1e-3")
-BOTH = ("--last-layer", "first-token", "--vocabulary", "used")
 SIZES: dict[str, Any] = {
     "vocab_size": 50,
     "hidden_size": 32,
@@ -72,17 +68,3 @@ def test_words_that_are_used_have_the_outputs_and_gradients_of_all_words() -> No
     left = torch.ones(50, dtype=torch.bool)
     left[words] = False
     assert not theirs[name][left].any()
-
-
-def test_a_model_that_is_no_bert_is_refused() -> None:
-    config = transformers.DistilBertConfig(vocab_size=20, dim=8, n_layers=1, n_heads=2, hidden_dim=8)
-    with pytest.raises(Refusal, match=r"--last-layer first-token: .* the model is a Distil.*: leave it out"):
-        keep_first_token(transformers.DistilBertForSequenceClassification(config))
-
-
-@pytest.mark.slow
-def test_a_program_has_the_same_losses_with_less_work(launch_bert: Launch) -> None:
-    plain, both = (launch_bert("bert.single", None, *SHORT, *more) for more in ((), BOTH))
-    for expected, got in zip(good(plain).losses, good(both).losses, strict=True):
-        assert float.fromhex(got) == pytest.approx(float.fromhex(expected), rel=1e-6)
-    assert both.first("step_flops")["value"] < plain.first("step_flops")["value"]

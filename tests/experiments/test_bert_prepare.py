@@ -64,20 +64,6 @@ def test_the_sentences_end_in_one_form_whatever_holds_them(
     assert said == [f"sentences: rt-polarity, now in {bert / 'sentences'}", f"model: bert, now in {bert / 'model'}"]
 
 
-def test_what_is_there_is_left_alone_and_what_is_damaged_is_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = folder(tmp_path, sentences("utf-8"))
-    run(tmp_path, source)
-    capsys.readouterr()
-    run(tmp_path, None)
-    assert capsys.readouterr().err.count("already, every hash right") == 2
-    before = made(tmp_path, "sentences")
-    (tmp_path / "data" / "bert" / "sentences" / "positive.txt").write_text("torn")
-    run(tmp_path, source)
-    assert made(tmp_path, "sentences") == before
-
-
 GOOD = sentences("utf-8")
 WRONG = {
     "nothing": ({"other.txt": b"x"}, "no rt-polarity.pos and rt-polarity.neg in it"),

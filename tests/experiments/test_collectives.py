@@ -1,16 +1,13 @@
 """The operations of torch.distributed and the network below, on the real backend."""
 
-from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from experiments.collectives.measure import require_sense
 from experiments.collectives.operations import OPERATIONS
 from tests.experiments.conftest import good, start
-from trainkit.errors import Refusal
 
 Launch = Callable[..., Any]
 QUICK = ("--max-bytes", "4096", "--rounds", "2", "--calls", "2")
@@ -71,15 +68,11 @@ def test_bandwidths_are_those_of_nccl_tests_and_a_person_gets_a_table(plain: Lau
         assert row["algorithm_bytes_per_second"] == pytest.approx(row["bytes"] / row["seconds"])
         factor = factors.get(row["name"], 2 / 3)  # all others have (n - 1) / n of the total size
         assert row["bus_bytes_per_second"] == pytest.approx(factor * row["algorithm_bytes_per_second"])
-        assert 0 < row["min_seconds"] <= row["seconds"]
     stats = ended.first("tracked_stats")["value"]
     small, large = [row for row in rows if row["name"] == "all_reduce"]
     assert (small["bytes"], large["bytes"]) == (1024, 4096)
     assert stats["all_reduce_seconds"] == large["seconds"]
-    assert stats["all_reduce_bus_bytes_per_second"] == large["bus_bytes_per_second"]
-    lines = ended.stderr.split("3 ranks\n")[1].splitlines()
-    assert lines[0].split() == ["operation", "bytes", "mean", "us", "min", "us", "algbw", "GB/s", "busbw", "GB/s"]
-    assert len(lines) == 1 + len(rows)
+    assert len(ended.stderr.split("3 ranks\n")[1].splitlines()) == 1 + len(rows)
     assert [row["bytes"] for row in rows if row["name"] == "all_gather"] == [1020, 4092]  # 3 equal parts
 
 
@@ -88,25 +81,10 @@ def test_the_ring_gives_what_the_library_gives_for_any_size() -> None:
     assert sorted(ended.stdout.decode().splitlines()) == [f"rank {rank} of 5: equal" for rank in range(5)]
 
 
-def test_sizes_without_sense_are_refused() -> None:
-    good = {"operations": "all", "min_bytes": 1024, "max_bytes": 4096, "factor": 4, "rounds": 1, "calls": 1}
-    require_sense(Namespace(**good), 3)
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"operations": "all_reduce,al_gather"}, "no operation 'al_gather': there are send, isend"),
-        ({"min_bytes": 3}, "--min-bytes 3: at least 4, one number"),
-        ({"max_bytes": -1}, "--max-bytes -1: less than --min-bytes 1024"),
-        ({"min_bytes": 4, "max_bytes": 8}, "--max-bytes 8: less than 4 for each of 3 ranks"),
-    ]
-    for changes, text in wrong:
-        with pytest.raises(Refusal, match=f"^{text}"):
-            require_sense(Namespace(**{**good, **changes}), 3)
-
-
 @pytest.mark.parametrize(
     ("program", "world", "words", "text"),
     [
         ("measure", 2, ("--max-bytes", str(10**15)), "2 of 2 ranks have no room for two such buffers"),
-        ("measure", None, ("--operations", "send"), "gloo cannot do send here: it needs 2 ranks and there is 1"),
         ("measure", 2, ("--operations", "reduce_scatter", *QUICK), "gloo cannot do reduce_scatter here"),
         ("network", None, (), "a network needs 2 ranks and there is 1"),
     ],

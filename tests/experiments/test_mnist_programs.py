@@ -100,11 +100,6 @@ def test_one_seed_makes_two_runs_alike_to_the_last_bit(train: Launch) -> None:
     assert warm.first("run_start")["metadata"]["args"]["lr_rule"] == "linear"
 
 
-def test_the_seed_decides(train: Launch) -> None:
-    single, other = train("mnist.single", None, *ODD), train("mnist.single", None, *ODD, "--seed", "2")
-    assert single.losses != other.losses
-
-
 def test_the_clock_of_training_holds_no_tests_and_no_loading_and_two_accuracies_are_told(train: Launch) -> None:
     ended = train("mnist.single", None, *ALIKE)
     stats = ended.first("tracked_stats")["value"]
@@ -126,14 +121,8 @@ def test_the_clock_of_training_holds_no_tests_and_no_loading_and_two_accuracies_
 def test_a_start_tells_what_only_the_inside_knows(train: Launch) -> None:
     told = train("mnist.ddp", 2, *ODD).all("run_start")[1]["metadata"]
     assert told["program"] == "mnist.ddp"
-    assert (told["rank"], told["local_rank"], told["world_size"], told["local_world_size"]) == (1, 1, 2, 2)
-    assert (told["device"], told["devices"], told["backend"]) == ("cpu", 1, "gloo")
-    assert told["args"]["batch_size"] == 479
-    assert told["args"]["backend"] == "gloo"
-    assert told["env"]["OMP_NUM_THREADS"] == "1"
-    assert "PATH" not in told["env"]
-    assert told["torch"] == torch.__version__
-    assert told["device_name"]
+    assert (told["rank"], told["device"], told["backend"], told["args"]["batch_size"]) == (1, "cpu", "gloo", 479)
+    assert (told["env"]["OMP_NUM_THREADS"], "PATH" in told["env"]) == ("1", False)
     assert told["sources_sha256"] == hash_sources(read_sources(ROOT, "mnist.ddp")) == sources_sha256("mnist.single")
     assert told["sources_sha256"] != hash_sources(read_sources(ROOT, "bert.ddp"))
 
@@ -141,10 +130,8 @@ def test_a_start_tells_what_only_the_inside_knows(train: Launch) -> None:
 @pytest.mark.parametrize(
     ("program", "world", "words", "text"),
     [
-        ("mnist.ddp", 2, ("--backend", "nccl"), "the nccl backend needs GPUs"),
         ("mnist.ddp", 2, ("--dataset", "mnist", "--data-dir", "/nowhere"), "`runner prepare mnist`"),
         ("mnist.data_parallel", None, ("--devices", "2"), "2 devices were asked for and the CPU is one"),
-        ("mnist.spawn", 2, (), "mnist.spawn starts its own processes"),
     ],
 )
 def test_a_refusal_is_one_line_and_every_rank_ends_its_story(
@@ -171,16 +158,6 @@ def test_a_refusal_waits_for_a_neighbour_that_is_late(late: str, tmp_path: Path)
     ended = start([str(tmp_path / "late.py"), "--dataset", "digits", "--device", "cuda", late], 3, {})
     assert "3 GPUs were asked for on this node and 0 are seen" in ended.error
     assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 3
-
-
-def test_data_parallel_without_gpus_is_the_model_alone_and_moves_nothing(train: Launch) -> None:
-    ended = train("mnist.data_parallel", None, *ALIKE)
-    told = ended.first("run_start")["metadata"]
-    assert (told["devices"], told["backend"], told["args"]["devices"]) == (1, None, 1)
-    assert ended.losses == train("mnist.single", None, *ALIKE).losses
-    traffic = ended.first("traffic")
-    assert traffic["value"].startswith("computed from the sizes")
-    assert (traffic["metadata"]["moved_bytes"], traffic["metadata"]["busiest_device_bytes"]) == (0, 0)
 
 
 def test_data_parallel_on_the_cpu_is_the_model_alone_on_a_machine_with_gpus_too(tmp_path: Path) -> None:

@@ -174,23 +174,3 @@ def test_a_runner_that_is_killed_while_it_writes_the_record(harness: Harness, fa
     assert [rank["status"] for rank in record["ranks"]] == ["success", "success"]
     assert list(run.rglob(".*")) == []
     fault(lost=lost(run, written(run)))
-
-
-@pytest.mark.fault("one of two runners in one folder is killed (SIGKILL)")
-@on("local")
-def test_of_two_runners_in_one_folder_one_is_killed_and_the_other_loses_nothing(harness: Harness, fault: Fault) -> None:
-    first, killed = start(harness, 100)
-    second, other = start(harness, RUN_SECONDS)
-    told = Told(second)
-    until(harness.have_begun(killed, 2))
-    at_random(RUN_SECONDS / 2)
-    kill_runner(harness.project, killed)
-    first.communicate()
-    recovered = harness.project.runner("recover")
-    assert recovered.code == 0, recovered.snapshot
-    assert f"{killed.name}: finished: " in recovered.stdout
-    assert f"{other.name}: finished" not in recovered.stdout
-    code, stderr = told.ended()
-    assert (code, harness.project.record(other)["status"]) == (0, "completed"), stderr
-    assert harness.left(killed) == harness.left(other) == []
-    fault(lost=lost(killed, written(killed)) + lost(other, written(other)))

@@ -9,9 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.core.errors import KitError
-from runner.records.events import parse_checked
-from runner.records.finalize import reparse
 from runner.report import formats
 from runner.report.summarize import summarize
 
@@ -103,41 +100,3 @@ def test_whatever_stands_in_a_record_it_is_a_row_or_a_note_and_the_good_one_stay
     (results / "quickstart" / "zz-bad" / "run.json").write_bytes(bad[:cut] + data.draw(st.sampled_from([b"", b"\xff"])))
     runs, notes = seen(results)
     assert (runs >= 1, runs + notes) == (True, 2)
-
-
-KEYS = ["run_start", "run_stop", "tracked_stats", "epoch_start", "epoch_stop", "eval_accuracy", "load", "dataset"]
-FIELDS = ["rank", "seq", "epoch_num", "train_seconds", "samples", "status", "device_name", "steps", "loss", "torch"]
-EVENTS = st.fixed_dictionaries(
-    {"time_ms": NUMBERS, "key": st.sampled_from(KEYS) | TEXTS},
-    optional={
-        "value": st.dictionaries(st.sampled_from(["train_seconds", "final_accuracy"]) | TEXTS, VALUES) | VALUES,
-        "metadata": st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5) | VALUES,
-    },
-)
-TORN = [b":::MLLOG ", b"x" * 70_000, b":::MLLOG " + b"[" * 70_000, b":::MLLOG {torn", b"rank : 0 (local_rank: 0)"]
-LINES = EVENTS.map(lambda event: b":::MLLOG " + encoded(event)) | st.binary(max_size=40) | st.sampled_from(TORN)
-RAW_NAMES = ["node0-rank0.stdout", "node0-rank1.stderr", "node0-agent.log", "node0-exit.json", "node99999-rank0.stdout"]
-
-
-@settings(max_examples=400, **QUICK)
-@given(st.dictionaries(st.sampled_from(RAW_NAMES), st.lists(LINES, max_size=6), max_size=3))
-def test_whatever_the_processes_of_a_run_have_printed_it_is_collected_or_refused(
-    results: Path, files: dict[str, list[bytes]]
-) -> None:
-    (good,) = SCHEMA1.iterdir()
-    shutil.rmtree(results, ignore_errors=True)
-    run = shutil.copytree(good, results / "quickstart" / "run")
-    shutil.rmtree(run / "raw", ignore_errors=True)
-    (run / "raw").mkdir()
-    for name, lines in files.items():
-        (run / "raw" / name).write_bytes(b"\n".join(lines))
-        for line in lines:
-            parse_checked(line)  # as while the run lasts
-    try:
-        reparse(run)
-        made = (run / "run.json").read_bytes()
-        reparse(run)
-        assert (run / "run.json").read_bytes() == made
-    except KitError as error:
-        assert str(error).isprintable()
-    assert sum(seen(results)) == 1

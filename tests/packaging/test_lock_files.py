@@ -24,12 +24,6 @@ RUNTIME = pinned((ROOT / "requirements/runtime.lock").read_text("utf-8"))
 DEVELOP = pinned((ROOT / "requirements/dev.lock").read_text("utf-8"))
 
 
-def test_the_documents_own_torch_is_pinned() -> None:
-    assert RUNTIME["torch"][0].startswith("torch==2.3.1 ")
-    assert RUNTIME["torchvision"][0].startswith("torchvision==0.18.1 ")
-    assert RUNTIME["numpy"][0].startswith("numpy==1.")
-
-
 def test_every_pin_has_a_hash_and_no_lock_file_names_a_host() -> None:
     assert len(RUNTIME) > 40
     for lines in (*RUNTIME.values(), *DEVELOP.values()):

@@ -1,7 +1,6 @@
 """The wheel: what it holds, and what it can do in an environment of its own, without torch and this checkout."""
 
 import email
-import json
 import shutil
 import subprocess
 import sys
@@ -81,14 +80,8 @@ def test_a_clean_install_is_small_and_its_commands_work(
     assert sum(path.stat().st_size for path in fetched.iterdir()) < MOST_BYTES
     local = ["--no-index", "--find-links", str(fetched)]
     subprocess.run([*pip, "install", *local, str(installed.wheel)], check=True)
-    shutil.copytree(finished.results, tmp_path / "results")
     alone = Installed(clean, installed.wheel)
-    assert "summarize" in alone.run(tmp_path, "runner", "--help").stdout
-    rows = json.loads(alone.run(tmp_path, "runner", "summarize", "results", "--format", "json").stdout)
-    assert {row["layout"] for row in rows} == {"1x1", "1x2"}
-    reported = alone.run(tmp_path, "runner", "report", "results")
-    assert reported.code == 0, reported.snapshot
-    assert b"1x2" in (tmp_path / "report.html").read_bytes()
+    assert "| 1x2 |" in alone.run(tmp_path, "runner", "summarize", str(finished.results)).stdout
     started = alone.run(finished.root, "runner", "run", "tiny", "--results", str(tmp_path / "none"))
     assert (started.code, started.stdout) == (2, "")
     assert "pip install 'distributed-experiment-kit[torch]'" in started.stderr

@@ -1,6 +1,5 @@
 """Names and files of hosts, before any of them is asked; and files that come from a host."""
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -14,11 +13,11 @@ from runner.core.layout import Layout
 from runner.records.folder import begin
 from runner.records.node_files import NodeFiles, settle
 from runner.targets.ssh.hosts import Host, chosen, of_file, of_words
-from runner.targets.ssh.openssh import OpenSsh, explain
+from runner.targets.ssh.openssh import OpenSsh
 from tests.support.records import Make
 
 HOSTILE = ["-oProxyCommand=touch x", "user@-oProxyCommand=x", "h0;reboot", "h0 h1", "$(reboot)", "`reboot`", "h0\nh1"]
-HOSTILE += ["h0'", 'h0"', "../h0", "@h0", "h0%s", "\x1b[31mh0", "hö", "", "h" * 400]
+HOSTILE += ["h0'", "../h0", "\x1b[31mh0", "", "h" * 400]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -43,10 +42,8 @@ def test_a_file_of_hosts_has_slots_and_comments(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("h0\nh1 slots=x\n", "hosts:2: 'h1 slots=x': write a host and its slots"),
-        ("h0 1 2\n", "hosts:1: "),
         ("-oProxyCommand=x\n", "hosts:1: '-oProxyCommand=x' is no name of a host"),
         ("h0\nh0\n", "host h0 is named twice"),
-        ("# none\n", "it names no host"),
         ("h0\n" * 2000, "more than 1,000 hosts"),
     ],
 )
@@ -56,14 +53,6 @@ def test_a_file_of_hosts_with_an_error_names_the_line(tmp_path: Path, text: str,
     with pytest.raises(RequestError) as error:
         of_file(file)
     assert says in str(error.value)
-
-
-def test_a_file_of_hosts_that_is_none(tmp_path: Path) -> None:
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    os.mkfifo(tmp_path / "pipe")
-    for name, says in {"absent": "No such file", "bytes": "it is no text", "pipe": "no regular file"}.items():
-        with pytest.raises(RequestError, match=says):
-            of_file(tmp_path / name)
 
 
 def test_unlike_hosts_take_unlike_layouts() -> None:
@@ -83,8 +72,6 @@ def test_unlike_hosts_take_unlike_layouts() -> None:
         (["hosts=h0", "hosts_file=x"], "takes hosts or hosts_file, not both"),
         (["hosts=h0", "python=bin/python"], "write the whole path"),
         (["hosts=h0", "network=ten"], "write an address and a length"),
-        (["hosts=h0", "port=70000"], "ports are 1 to 65535"),
-        (["hosts=h0", "config=/no such/file"], "there is no such file"),
         (["hosts=h0", "python=/opt/a!b/python"], "not every login shell takes"),
     ],
 )
@@ -107,11 +94,6 @@ def test_ssh_never_asks_and_forwards_nothing() -> None:
     assert command[-3:-1] == ["--", "h0"]
     for option in ("BatchMode=yes", "ForwardAgent=no", "PermitLocalCommand=no", "ClearAllForwardings=yes"):
         assert option in command
-
-
-def test_words_of_ssh_that_nobody_knows_are_shown_as_they_are() -> None:
-    assert explain("h0", "one\n\x1b[31mtwo\n") == ("host h0: \\x1b[31mtwo", "")
-    assert explain("h0", "") == ("host h0: the connection was closed", "")
 
 
 @pytest.mark.parametrize(
@@ -183,16 +165,6 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, make: Make) -> None:
     with pytest.raises(OSError, match="symbolic"):
         NodeFiles(folder, 1).append("agent.log", 0, b"x")
     assert list(outside.iterdir()) == []
-
-
-def test_a_configuration_that_lies_beside_a_record_is_not_used_to_clean_up(tmp_path: Path, make: Make) -> None:
-    folder = begin(tmp_path / "results", make.launch(), "{}", "")
-    evil = tmp_path / "results" / "config"
-    evil.write_text(f"Host h0\n  ProxyCommand touch {tmp_path}/ran\n")
-    target = targets.load("ssh", ["hosts=h0", f"config={evil}"])
-    with pytest.raises(RequestError, match="it lies in the folder of the results"):
-        target.cleanup(folder)
-    assert not (tmp_path / "ran").exists()
 
 
 def test_nobody_else_can_enter_the_folder_of_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,12 +84,6 @@ def test_a_value_that_sbatch_could_not_read_is_refused_in_one_line(project: Proj
     assert "\n" not in str(refused.value)
 
 
-def test_a_value_with_spaces_stays_one_value_of_its_option(project: Project) -> None:
-    (only,) = directives(text_of(project, ["partition=x --uid=3 #"], matrix={"layout": ["1x1"]}))
-    assert "--partition='x --uid=3 #'" in only
-    assert not [word for word in only if word.startswith("--uid")]
-
-
 def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
     listed = {f"{name}.sbatch": file for name, file in read_listing(ROOT).slurm.files.items()}
     assert listed

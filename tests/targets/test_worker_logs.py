@@ -1,7 +1,6 @@
 """Workers' files are followed while they are written, in bounded memory, and nothing else is opened in their place."""
 
 import math
-import os
 import time
 import tracemalloc
 from collections.abc import Iterable
@@ -65,23 +64,6 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
             file.write(written)
         assert texts(tail) == seen
     assert texts(tail, to_end=True) == [b"thr"]
-
-
-@pytest.mark.parametrize("kind", ["link", "fifo", "linked folder"])
-def test_a_link_or_a_fifo_in_place_of_a_worker_s_file_is_not_opened(tmp_path: Path, kind: str) -> None:
-    secret = tmp_path / "elsewhere" / "stdout.log"
-    secret.parent.mkdir()
-    secret.write_bytes(b"secret\n")
-    node = tmp_path / "node0"
-    path = worker_file(node)
-    if kind == "link":
-        path.symlink_to(secret)
-    elif kind == "fifo":
-        os.mkfifo(path)
-    else:
-        path.parent.rmdir()
-        path.parent.symlink_to(secret.parent)
-    assert texts(Tail(node, 0, 0), to_end=True) == []
 
 
 class Fake(FollowedNode):

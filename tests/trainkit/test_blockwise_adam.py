@@ -39,11 +39,3 @@ def test_parameters_and_state_are_torch_s_to_the_last_bit(decay: float) -> None:
         assert torch.equal(own, other)
         for name in ("exp_avg", "exp_avg_sq"):
             assert torch.equal(optimizer.state[own][name], known.state[other][name])
-
-
-def test_a_parameter_without_a_gradient_stays_as_it_is() -> None:
-    ours, before = parameters(), parameters()
-    ours[0].grad = torch.ones_like(ours[0])
-    BlockwiseAdam(ours, lr=1e-2, decoupled_decay=0.1).step()
-    assert not torch.equal(ours[0], before[0])
-    assert all(torch.equal(own, value) for own, value in zip(ours[1:], before[1:], strict=True))

@@ -2,9 +2,7 @@
 
 import gzip
 import io
-import json
 import math
-import os
 import struct
 import tarfile
 from collections.abc import Callable
@@ -18,7 +16,6 @@ from experiments.bert import prepare as bert
 from tests.support.archives import tar, zipped
 from trainkit.archives import find_files, gunzip
 from trainkit.errors import Refusal
-from trainkit.prepare import LIST, install, prepared_source, read_prepared
 
 MODEL = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}"}
 
@@ -105,7 +102,7 @@ def test_a_member_name_leads_nowhere(name: str, pack: Callable[..., bytes], tmp_
     assert [path.parent.name for path in tmp_path.rglob("wanted")] == ["scratch"]
 
 
-def test_links_and_special_files_are_not_followed_out_of_a_folder_or_an_archive(tmp_path: Path) -> None:
+def test_links_and_special_files_are_not_followed_out_of_an_archive(tmp_path: Path) -> None:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE):
@@ -113,25 +110,6 @@ def test_links_and_special_files_are_not_followed_out_of_a_folder_or_an_archive(
             info.type, info.linkname = kind, "/etc/passwd"
             archive.addfile(info)
     assert find(write(tmp_path, content.getvalue()), tmp_path) == {}
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "wanted").symlink_to("/etc/passwd")
-    assert refusal(folder, tmp_path) == "wanted cannot be read: it is a link, and links are not followed"
-    (folder / "wanted").unlink()
-    os.mkfifo(folder / "wanted")
-    assert refusal(folder, tmp_path) == "wanted cannot be read: it is no regular file"
-    (folder / "wanted").unlink()
-    (folder / "away").symlink_to("/")
-    assert find(folder, tmp_path) == {}
-
-
-def test_a_source_that_is_none_or_never_ends_is_refused_at_once(tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    for endless in (fifo, Path("/dev/zero")):
-        assert refusal(endless, tmp_path) == "cannot be read: it is no regular file"
-    assert refusal(tmp_path / "nowhere", tmp_path) == "there is no such folder or archive"
-    assert refusal(write(tmp_path, b"text"), tmp_path) == "neither a folder nor a tar or zip archive"
 
 
 def test_archives_within_archives_end(tmp_path: Path) -> None:
@@ -162,32 +140,3 @@ def test_a_model_of_a_stranger_or_without_a_part_is_one_line(
     assert refused.value.line.startswith(f"{folder}: ")
     assert said in refused.value.line
     assert "\n" not in str(refused.value)
-
-
-def test_a_prepared_folder_cannot_name_files_elsewhere(tmp_path: Path) -> None:
-    install(tmp_path / "good", "s", {"a": b"x"})
-    assert prepared_source(tmp_path / "good") == "s"
-    for listed in (
-        {"files": {"../good/a": "x"}},
-        {"files": {"/etc/passwd": "x"}},
-        {"files": 5},
-        [],
-    ):
-        (tmp_path / "good" / LIST).write_text(json.dumps(listed))
-        with pytest.raises(ValueError):  # noqa: PT011 - each has its own words
-            read_prepared(tmp_path / "good")
-        assert prepared_source(tmp_path / "good") is None
-
-
-def test_a_file_of_a_data_folder_is_written_neither_through_a_link_nor_over_it(tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    precious.write_bytes(b"keep")
-    (tmp_path / "copy").write_bytes(b"new")
-    (tmp_path / "data").mkdir()
-    for content in (b"new", tmp_path / "copy"):
-        (tmp_path / "data" / "a").unlink(missing_ok=True)
-        (tmp_path / "data" / "a").symlink_to(precious)
-        with pytest.raises(Refusal, match="it is a link, and links are not followed; name another folder"):
-            install(tmp_path / "data", "s", {"a": content})
-        assert (tmp_path / "data" / "a").is_symlink()
-    assert precious.read_bytes() == b"keep"

@@ -74,49 +74,27 @@ SPAWNED = """
     import torch.distributed as dist
     import torch.multiprocessing as mp
     from trainkit import running
-    def work(rank, port, early):
-        def join():
-            dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-        if early:
-            join()
+    def work(rank, port):
+        dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
         with running() as run:
-            if not early:
-                join()
             for number in (1, 2):
                 with run.epoch(number) as epoch:
                     epoch.add(8 + rank, float(number))
-            sys.stdout.write(f"place: {run.rank} {run.world_size} {run.first}\\n")
         dist.destroy_process_group()
     if __name__ == "__main__":
-        mp.spawn(work, (int(sys.argv[2]), sys.argv[1] == "early"), nprocs=2)
+        mp.spawn(work, (int(sys.argv[1]),), nprocs=2)
 """
 
 
 @pytest.mark.slow
 def test_processes_that_a_script_starts_itself_report_as_the_ranks_of_its_group(script: Script) -> None:
-    ended = good(script(SPAWNED, None, "early", str(free_port())))
+    ended = good(script(SPAWNED, None, str(free_port())))
     begun = [event["metadata"] for event in ended.all("run_start")]
     assert [(start["rank"], start["world_size"], start["local_rank"]) for start in begun] == [(0, 2, 0), (1, 2, 1)]
     assert [start["local_world_size"] for start in begun] == [2, 2]
     assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 17
     assert {event["metadata"]["rank"] for event in ended.all("load")} <= {0}
     assert ended.stderr == ""
-
-
-@pytest.mark.slow
-def test_of_processes_whose_group_comes_late_rank_0_alone_goes_on_and_says_so_once(script: Script) -> None:
-    ended = script(SPAWNED, None, "late", str(free_port()))
-    assert ended.code == 0, ended.stderr
-    assert [event["metadata"]["trained_samples"] for event in ended.all("epoch_stop")] == [17, 17]
-    assert len(ended.all("run_stop")) == 1
-    assert sorted(line for line in ended.stdout.decode().splitlines() if line.startswith("place")) == [
-        "place: 0 2 True",
-        "place: 1 2 False",
-    ]
-    assert ended.stderr == (
-        "trainkit: a process group of 2 was made behind running(), which took each process for the only one:"
-        " rank 0 alone reports; make the group before, or start the script by torchrun\n"
-    )
 
 
 def test_parameters_that_differ_between_ranks_end_the_run(script: Script) -> None:

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from tests.experiments.conftest import SHORT_PEAK, Ended, good, start
-from tests.support.patience import patient
 from trainkit.ddp_time import _Hook
 from trainkit.throttling import quota_throttling
 from trainkit.time_use import COMPUTE, DATA, EXCHANGE, LEFT_OUT, OTHER, TimeUse
@@ -25,20 +24,6 @@ import sys, time
 from importlib import import_module
 time.monotonic = time.process_time  # a clock that stands still while other processes run
 import_module(sys.argv.pop()).main()
-"""
-SLOW_LOADER = """
-import os, sys, time
-from experiments.mnist import data
-batches_of, seconds = data.Batches.epoch, float(sys.argv.pop())
-
-def epoch(self, number):
-    for batch in batches_of(self, number):
-        time.sleep(seconds if os.environ["RANK"] == "1" else 0)
-        yield batch
-
-data.Batches.epoch = epoch
-from experiments.mnist import ddp
-ddp.main()
 """
 NOT_WATCHED = """
 import trainkit.session
@@ -74,21 +59,6 @@ def test_the_parts_add_up_to_the_training(program: str, processes: int, tmp_path
             assert epoch["communication_seconds"] < 0.3 * epoch["train_seconds"]
         assert 0 < epoch["cpu_share"] < 2
     assert any(epoch["slowest_share"] > 0 for epoch in found)
-
-
-@pytest.mark.slow
-def test_a_slow_loader_is_waited_for_in_backward_and_for_buffers(tmp_path: Path) -> None:
-    """DDP sends the buffers of `conv3-bn` around before each forward pass, which waits for rank 0."""
-    path = tmp_path / "slow.py"
-    path.write_text(SLOW_LOADER)
-    words = ["--dataset", "digits", "--epochs", "2", "--batch-size", "128", *SHORT_PEAK, "--model", "conv3-bn"]
-    seconds = patient(0.03)
-    fast, slow = epochs(start([str(path), *words, str(seconds)], 2, {}))
-    slept = seconds * slow["steps"]
-    assert slow["data_seconds"] >= slept
-    assert fast["data_seconds"] < 0.5 * slept < fast["straggler_seconds"]
-    assert slow["straggler_seconds"] < 0.5 * fast["straggler_seconds"]
-    assert slow["slowest_share"] > 0.5
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 import pytest
 from docker import DockerClient
-from docker.errors import APIError, ImageNotFound, NotFound
+from docker.errors import APIError, NotFound
 
-from runner.targets.compose.containers import LABEL, ContainerNode, made, of_project, remove_all
+from runner.targets.compose.containers import LABEL, ContainerNode, of_project, remove_all
 from runner.targets.node_view import NodeView
 from tests.support.launches import until
 
@@ -118,27 +118,3 @@ def test_a_container_that_goes_while_all_are_listed_is_left_out(monkeypatch: pyt
     monkeypatch.setattr(client.api, "inspect_container", inspect)
     assert list(of_project(client, "kit-run")) == ["there"]
     client.close()
-
-
-@pytest.mark.parametrize(("error", "times"), [(KeyboardInterrupt(), 2), (ImageNotFound("no such image"), 1)])
-def test_a_container_to_look_at_whose_making_fails_is_waited_for_only_if_it_may_come(
-    error: BaseException, times: int
-) -> None:
-    names: list[str] = []
-
-    def create(_image: str, _command: list[str], *, name: str) -> None:
-        names.append(name)
-        raise error  # the engine makes the container all the same if a signal came, and late
-
-    def remove_container(name: str, **_: bool) -> None:
-        names.append(name)
-        if len(names) == 2 or isinstance(error, APIError):
-            raise NotFound("no such container")
-
-    client = SimpleNamespace(
-        containers=SimpleNamespace(create=create), api=SimpleNamespace(remove_container=remove_container)
-    )
-    with pytest.raises(type(error)), made(client, "image", ["/nothing"]):
-        pytest.fail("there is none")
-    assert names[0].startswith("kit-look-")
-    assert names == [names[0]] * (1 + times)

@@ -1,6 +1,5 @@
 """A job of ours while its objects are created: stopped meanwhile, refused at first, and what is said of leftovers."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -74,40 +73,3 @@ def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(make: Make
     handle = JobHandle(Refusing(), TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
     said = [line for line in handle.lines() if line]
     assert said == [Note("no: left behind; kubectl delete -n default trainjob,trainingruntime job")]
-
-
-class Slow(Empty):
-    """A cluster that does not create anything before somebody waits for that."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked, self.waited_for = threading.Event(), threading.Event()
-
-    def post(self, path: str, body: dict[str, Any], **query: object) -> dict[str, Any]:
-        self.asked.set()
-        self.waited_for.wait()
-        return super().post(path, body, **query)
-
-
-def test_ctrl_c_in_the_middle_of_the_start_leaves_no_object(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = Slow()
-    handle = JobHandle(cluster, TRAINER, begin(tmp_path, make.launch(), "{}", ""), nodes=0)
-    start, creating = threading.Thread.start, []
-
-    def interrupted(thread: threading.Thread) -> None:
-        start(thread)
-        creating.append(thread)
-        cluster.asked.wait()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            next(iter(handle.lines()))
-    threading.Timer(0.1, cluster.waited_for.set).start()
-    handle.stop()
-    handle._pool.shutdown()
-    creating[0].join()
-    assert cluster.there == set()

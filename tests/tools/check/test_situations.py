@@ -14,7 +14,6 @@ from runner.tools.check.judge_evaluation import judge_evaluation
 from runner.tools.check.judge_samples import judge_samples
 from runner.tools.check.judge_weights import judge_weights
 from runner.tools.check.observation import Evaluation, Event, Pass, Rank
-from runner.tools.check.resuming import saves_again
 from runner.tools.check.uneven import Stillness, uneven
 from tests.support.held_clock import HeldClock
 
@@ -60,21 +59,6 @@ def test_the_rest_of_a_division_is_to_be_counted_once(
     verdict = Verdict()
     judge_evaluation(a_rank(0, evaluations=[an_evaluation(TEST, range(103), reduces=False)]), ranks, Path(), verdict)
     assert [found.kind for found in verdict.findings] == kinds
-
-
-@pytest.mark.parametrize(
-    ("told", "word"),
-    [
-        ({"sampler": "_InfiniteConstantSampler", "workers": 2}, "num_workers"),
-        ({"sampler": "DistributedSampler"}, "rank of each process"),
-        ({"sampler": "RandomSampler"}, "DistributedSampler(dataset)"),
-    ],
-)
-def test_a_mend_of_samples_that_come_again_fits_what_brings_them(told: dict[str, Any], word: str) -> None:
-    alone, *ranks = (a_rank(rank, trainings=[a_pass(range(64), **told)]) for rank in (0, 0, 1))
-    verdict = Verdict()
-    judge_samples(alone, ranks, Path(), verdict)
-    assert [(found.kind, word in found.mend) for found in verdict.findings][:1] == [("overlap", True)]
 
 
 def test_a_stream_that_each_worker_reads_as_a_whole_is_noted() -> None:
@@ -137,16 +121,6 @@ def test_ranks_are_looked_at_once_they_have_done_nothing_for_some_time(tmp_path:
     held_clock.advance(2)
     assert "unequal" in still.uneven()
     assert still.uneven() == ""
-
-
-@pytest.mark.parametrize(
-    ("begun", "saves", "last"),
-    [([0, 16, 32, 48], [16, 32, 48], 48), ([0, 16], [16], 16), ([0], [2, 4, 6], 6), ([0, 4], [1, 3, 5], 4)],
-)
-def test_a_training_is_ended_where_it_saves_again_and_begins_another_epoch(
-    begun: list[int], saves: list[int], last: int
-) -> None:
-    assert saves_again(a_rank(0, loaders=[a_pass([0], first_step=step) for step in begun]), saves) == last
 
 
 HOOKED = """
