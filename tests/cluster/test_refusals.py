@@ -54,11 +54,6 @@ def test_no_kubeconfig_or_one_that_is_none(project: Project, tmp_path: Path, tex
     assert why.format(path=path) in refused(project, env={"KUBECONFIG": str(path)}).stderr
 
 
-def test_no_cluster_where_the_kubeconfig_points(project: Project, tmp_path: Path) -> None:
-    said = refused(project, env=kubeconfig(tmp_path, "https://127.0.0.1:1")).stderr
-    assert "no cluster answers at https://127.0.0.1:1" in said
-
-
 def test_a_cluster_that_does_not_know_who_asks(project: Project, tmp_path: Path) -> None:
     assert "log in again" in refused(project, env=kubeconfig(tmp_path, server(), "wrong")).stderr
 

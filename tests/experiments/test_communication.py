@@ -43,14 +43,6 @@ def test_gradients_of_16_bits_train_nearly_the_same_model(train: Launch) -> None
 
 
 @pytest.mark.slow
-def test_averaging_after_every_step_of_plain_sgd_is_ddp_and_now_and_then_is_not(train: Launch) -> None:
-    ddp = train("mnist.ddp", 3, *SGD)
-    same(ddp, train("mnist.ddp", 3, *SGD, "--communication", "local-sgd", "--sync-every", "1"))
-    with pytest.raises(AssertionError):
-        same(ddp, train("mnist.ddp", 3, *SGD, *chosen("local-sgd")))
-
-
-@pytest.mark.slow
 def test_batches_that_are_added_up_are_one_large_batch(train: Launch) -> None:
     words = ("--epochs", "2", "--model", "lenet-relu", "--optimizer", "sgd", "--lr", "0.1", "--momentum", "0.9")
     whole = train("mnist.ddp", 3, *words, "--batch-size", "240")

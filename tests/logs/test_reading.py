@@ -1,5 +1,6 @@
 """Logs become facts: what they say with its line, and None for what they do not say."""
 
+import io
 import json
 from typing import Any
 
@@ -8,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.logs import mlperf
-from runner.logs.summary import FIELDS
+from runner.logs.explanation import Explanation
+from runner.logs.reading import read_stream
+from runner.logs.summary import FIELDS, summary
 from tests.support.logs import read_text
 
 MNIST = (
@@ -131,9 +134,17 @@ def test_a_log_of_many_blocks_is_read_to_its_end_and_noise_between_is_no_matter(
     assert found["status"] == "completed"
 
 
+PARTS = (
+    "epoch=|Epoch |step:|loss|train_loss:|Accuracy: |[rank1]:|3/20|0.5|1e999|nan|1,234|97.1%|0:03:59|%s|\0|\x1b[2J|\n"
+)
+PIECES = st.sampled_from([*PARTS.encode().split(b"|"), b"\xff\xfe", b":::MLLOG ", b"9" * 400]) | st.binary(max_size=20)
+
+
 @pytest.mark.slow
-@given(st.binary(max_size=300))
-@settings(max_examples=80, deadline=None)
-def test_any_bytes_become_an_object(data: bytes) -> None:
+@given(st.lists(PIECES, max_size=40).map(b"".join))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_become_an_object_and_are_explained_in_printable_lines(data: bytes) -> None:
     read(data)
-    read(b":::MLLOG " + data + b'"run_stop" Train Epoch: 1 loss')
+    explanation = Explanation()
+    dialects = summary("log", read_stream(io.BytesIO(data).read, explanation=explanation))["dialects"]
+    assert all(line.isprintable() for line in explanation.lines(dialects))

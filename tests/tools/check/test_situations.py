@@ -12,7 +12,6 @@ from runner.tools.check.checking import Program, check
 from runner.tools.check.finding import Verdict
 from runner.tools.check.judge_evaluation import judge_evaluation
 from runner.tools.check.judge_samples import judge_samples
-from runner.tools.check.judge_weights import judge_weights
 from runner.tools.check.observation import Evaluation, Event, Pass, Rank
 from runner.tools.check.uneven import Stillness, uneven
 from tests.support.held_clock import HeldClock
@@ -68,19 +67,6 @@ def test_a_stream_that_each_worker_reads_as_a_whole_is_noted() -> None:
     verdict = Verdict()
     judge_samples(alone, ranks, Path(), verdict)
     assert (verdict.word, [found.kind for found in verdict.findings]) == ("same", ["repeated-samples"])
-
-
-def steps_of(weights: str, *events: Event) -> list[Event]:
-    """Return the steps of a rank whose weights have these numbers."""
-    own = {"kind": "step", "optimizer": 0, "shapes": 1, "gradients": 1, "place": PLACE}
-    return [*events, *({**own, "step": at, "weights": number} for at, number in enumerate(weights))]
-
-
-def test_what_averages_weights_is_named() -> None:
-    made = {"kind": "method", "name": "PostLocalSGDOptimizer", "place": PLACE}
-    verdict = Verdict()
-    judge_weights([a_rank(0, steps_of("1234", made)), a_rank(1, steps_of("1534", made))], verdict)
-    assert "PostLocalSGDOptimizer (train.py:7)" in verdict.unknown[0]
 
 
 WAITS: Event = {"kind": "waits", "name": "barrier", "place": PLACE}
