@@ -5,10 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 from experiments.resnet50.arguments import require_sense, resnet_parser
-from experiments.resnet50.model import build_resnet50, halves
 from tests.experiments.conftest import SHORT_PEAK, good
 from trainkit.errors import Refusal
 
@@ -35,17 +33,6 @@ def test_a_model_in_halves_learns_what_the_whole_one_does(plain: Launch, program
         assert cut.first("tracked_stats")["value"]["peak_flops_per_second"] == cut.first("matmul_peak")["value"]
     start = cut.first("run_start")["metadata"]
     assert (start["devices"], start["device"], whole.first("run_start")["metadata"]["devices"]) == (2, "cpu", 1)
-
-
-def test_the_halves_are_the_whole() -> None:
-    model = build_resnet50(1).eval()
-    first, second = halves(model)
-    images = torch.randn(2, 3, 32, 32)
-    with torch.no_grad():
-        assert first(images).shape == (2, 512, 4, 4)
-        assert torch.equal(second(first(images)), model(images))
-    names = {id(parameter) for half in (first, second) for parameter in half.parameters()}
-    assert names == {id(parameter) for parameter in model.parameters()}
 
 
 @pytest.mark.parametrize(
