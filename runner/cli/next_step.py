@@ -9,10 +9,7 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions.settings import nearest
-from runner.records.decode import read_record
-from runner.records.folder import LARGEST_RECORD
-from runner.report.reading import BROKEN, fate_of
-from trainkit.files import read_file
+from runner.report.reading import BROKEN, fate_of, read_run
 
 
 def next_step(here: Path) -> str:
@@ -26,7 +23,7 @@ def next_step(here: Path) -> str:
     if newest := max(results.glob("*/*/run.json"), key=lambda path: path.parent.name, default=None):
         place = "results/" if results.parent == here else one_line(shlex.quote(str(results)))
         with suppress(*BROKEN):
-            record = read_record(read_file(newest, LARGEST_RECORD))
+            record = read_run(newest.parent, newest.parent)
             if record.status == "running" and fate_of(record, newest.parent).status != "running":
                 return f"runner recover {place}    finishes the newest run, whose runner was killed"
         return f"runner summarize {place}    makes the table of the records"

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from runner.records.folder import keep_out_of_git
 from trainkit.files import read_file, write_file
 
 FILE = "checked.json"
@@ -34,6 +33,8 @@ class Check(msgspec.Struct):
 
 def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
     """Keep the newest check of an experiment with so many processes; OSError if it cannot be written."""
+    from runner.records.folder import keep_out_of_git  # it loads all that writes a record
+
     keep_out_of_git(results)
     folder = results / experiment
     folder.mkdir(parents=True, exist_ok=True)

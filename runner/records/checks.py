@@ -6,6 +6,8 @@ from runner.core.text import one_line
 from runner.core.values import LARGEST, number
 
 MOST_KEPT = 20
+NO_TRAINING = "no training of this layout: "
+"""How a doubt begins that leaves nothing to compare."""
 _LONGEST = 300
 
 

@@ -9,6 +9,7 @@ from runner.core.text import one_line
 from runner.core.values import plain
 from runner.records.schema import SCHEMA, STATUSES, Launch, Record
 
+LARGEST_RECORD = 64_000_000
 MOST_CONTAINERS = 500_000
 MOST_VALUES = 2_000_000
 """A record of 65,536 ranks has less; more would take more memory than a table may."""

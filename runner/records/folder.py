@@ -27,12 +27,11 @@ from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.secrets import mask
 from runner.records import manifest
-from runner.records.decode import decode, read_launch, read_record
+from runner.records.decode import LARGEST_RECORD, decode, read_launch, read_record
 from runner.records.raw_files import RawFiles
 from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
 from trainkit import files
 
-LARGEST_RECORD = 64_000_000
 _LARGEST_EXIT = 1_000_000
 _COPIED_BYTES = 1_000_000
 _LARGEST_RECORDING = 8_000_000_000

@@ -13,6 +13,8 @@ from runner.core.values import spell_non_finite
 SCHEMA = 1
 FINISHED = ("completed", "failed", "timed_out", "interrupted", "killed", "incomplete")
 STATUSES = ("running", *FINISHED)
+NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
+"""Status and reason of a run whose runner did not live to see its end."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]

@@ -6,12 +6,11 @@ A program may end well and print losses though each of its processes trained alo
 from collections.abc import Iterator
 
 from runner.core.text import listed
+from runner.records.checks import NO_TRAINING
 from runner.records.folder import RunFolder
 from runner.records.raw_files import RawFiles
 from runner.records.schema import Launch
 
-NO_TRAINING = "no training of this layout: "
-"""How a doubt begins that leaves nothing to compare."""
 _MOST_BYTES = 10_000
 
 

@@ -3,10 +3,8 @@
 from collections import defaultdict
 
 from runner.core.text import listed, one_line
-from runner.records.schema import Launch, Outcome, Record
+from runner.records.schema import NO_OUTCOME, Launch, Outcome, Record
 from runner.records.stdout_figures import place_of
-
-NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
 
 _MOST_SAID = 3
 _NO_EVENTS = "a program that knows nothing of the kit is read by a dialect: name one in its definition"

@@ -12,8 +12,8 @@ from statistics import fmean, variance
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import by_value
+from runner.records.checks import NO_TRAINING
 from runner.records.quality import TRAINING_LOSS
-from runner.records.seen import NO_TRAINING
 from runner.report.machines import machine_decides, memory_differs
 from runner.report.repeats import FEWEST
 from runner.report.rows import CellRuns, Row

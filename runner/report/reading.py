@@ -8,11 +8,9 @@ import msgspec
 
 from runner.core.text import one_line
 from runner.core.values import plain
-from runner.records.decode import read_record
-from runner.records.folder import LARGEST_RECORD, RunFolder
+from runner.records.decode import LARGEST_RECORD, read_record
 from runner.records.listing import RECORD, list_runs
-from runner.records.schema import Record
-from runner.records.verdict import NO_OUTCOME
+from runner.records.schema import NO_OUTCOME, Record
 from runner.report.run_summary import RunSummary, summary_of
 from trainkit.files import is_file, read_file
 
@@ -34,7 +32,7 @@ def read_results(results: Path) -> Contents:
     killed = 0
     for path in list_runs(results, notes):
         try:
-            record = read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results))
+            record = read_run(results / path, results)
             if record.status == "running":
                 is_supervised = not record.launch.by_hand
                 try:
@@ -56,6 +54,11 @@ def read_results(results: Path) -> Contents:
     return Contents(runs, [one_line(note) for note in notes])
 
 
+def read_run(folder: Path, below: Path) -> Record:
+    """Read the record of a run; no part of its path below a folder may be a link. ValueError, OSError: it is broken."""
+    return read_record(read_file(folder / RECORD, LARGEST_RECORD, below=below))
+
+
 def why(error: Exception) -> str:
     """Return in one line why a record cannot be read."""
     return one_line(getattr(error, "strerror", None) or error) or type(error).__name__
@@ -66,11 +69,13 @@ def fate_of(record: Record, folder: Path) -> Record:
 
     The record of a run that was started by hand is made in memory, until somebody collects it.
     """
-    from runner.records.finalize import derive  # rarely needed
+    if record.launch.by_hand:
+        from runner.records.finalize import derive  # it loads what reads raw files
+        from runner.records.folder import RunFolder
+
+        return derive(RunFolder(folder)) or record
     from runner.records.provenance import is_alive  # psutil takes its time
 
-    if record.launch.by_hand:
-        return derive(RunFolder(folder)) or record
     if is_alive(plain(record.launch.runner)) is False:
         record.status, record.reason = NO_OUTCOME
         if is_file(folder / "raw" / "outcome.json"):

@@ -1,7 +1,6 @@
 """A results folder -> Blocks: every run is read, and compared by the definition that the newest of its block has."""
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,34 +8,49 @@ import msgspec
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.core.values import plain
-from runner.definitions.published import NUMBERS
+from runner.core.values import LARGEST
 from runner.records import checked
-from runner.records.folder import RunFolder
 from runner.report.compare import compare
-from runner.report.reading import Contents, read_results
+from runner.report.reading import Contents, read_results, read_run
 from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import DEFAULT, Confidence
 
 NO_RUNS = "no runs in it yet; `runner` alone says how to make a first one"
-_Figure = Annotated[float, msgspec.Meta(gt=1e-12, le=1e18)]
-_Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
-_Loss = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
-_Text = Annotated[str, msgspec.Meta(max_length=200)]
-_KINDS = {**dict.fromkeys(NUMBERS, _Figure), "accuracy": _Share, "best_accuracy": _Share, "val_loss": list[_Loss]}
-_KINDS |= {"where": str, "note": str}
-_ROW: Any = msgspec.defstruct("_Row", [("hardware", _Text), *((name, kind, None) for name, kind in _KINDS.items())])
-_SKIP: Any = msgspec.defstruct("_Skip", [("why", str)])
-_ROWS = Annotated[list[_ROW], msgspec.Meta(max_length=500)]
-_SHAPES: dict[str, Any] = {
-    "summary": str,
-    "args": dict[str, Any],
-    "matrix": dict[str, list[Any]],
-    "baseline": dict[str, Any],
-    "skip": Annotated[list[_SKIP], msgspec.Meta(max_length=500)],
-    "published": msgspec.defstruct("_Published", [("source", str), ("rows", _ROWS)]),
-}
+_Figure = Annotated[float, msgspec.Meta(gt=0, le=LARGEST)] | None
+_Share = Annotated[float, msgspec.Meta(gt=0, le=1)] | None
+
+
+class _PublishedRow(msgspec.Struct):
+    hardware: str
+    total_seconds: _Figure = None
+    train_seconds: _Figure = None
+    round_trip_seconds: _Figure = None
+    speedup: _Figure = None
+    accuracy: _Share = None
+    best_accuracy: _Share = None
+    val_loss: list[float] | None = None
+    where: str | None = None
+    note: str | None = None
+
+
+class _Published(msgspec.Struct):
+    source: str
+    rows: list[_PublishedRow]
+
+
+class _Skip(msgspec.Struct):
+    why: str
+
+
+class _Definition(msgspec.Struct):
+    """What a table shows of a definition, beside keys that it does not look at."""
+
+    summary: str = ""
+    matrix: dict[str, list[Any]] = {}
+    baseline: dict[str, Any] | None = None
+    skip: list[_Skip] = []
+    published: _Published | None = None
 
 
 def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block], list[str]]:
@@ -76,14 +90,10 @@ def blocks_of(results: Path, runs: list[RunSummary], confidence: Confidence = DE
 
 
 def _definition(folder: Path) -> dict[str, Any]:
-    """Read what a record's definition says for the table; a part that has another shape is ignored."""
+    """Read a record's definition for the table; one that is none says nothing."""
     try:
-        definition = plain(RunFolder(folder).read().launch.definition) or {}
+        definition = read_run(folder, folder).launch.definition
+        msgspec.convert(definition, _Definition)
     except (OSError, ValueError):
         return {}
-    fitting = {}
-    for key, shape in _SHAPES.items():
-        with suppress(msgspec.ValidationError, RecursionError):
-            msgspec.convert(definition.get(key), shape)
-            fitting[key] = definition[key]
-    return fitting
+    return definition

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,18 @@ def test_a_run_whose_raw_files_are_gone_keeps_its_row_and_is_not_parsed_into_not
     with pytest.raises(RequestError, match="its raw files are gone or behind a link: there is nothing to parse"):
         reparse(folder.path)
     assert folder.read().status == "completed"
+
+
+_LOADED = """
+import sys
+from runner.report import reading
+reading.summary_of = lambda record: sys.exit(sum(name.split(".")[0] in ("runner", "trainkit") for name in sys.modules))
+sys.argv = ["runner", "summarize", sys.argv[1]]
+from runner.cli.app import app
+app(standalone_mode=False)
+"""
+
+
+def test_few_modules_are_loaded_before_the_first_record(results: Path, make: Make) -> None:
+    make.run(results, 1.0)
+    assert 30 < subprocess.run([sys.executable, "-c", _LOADED, results], check=False).returncode <= 60

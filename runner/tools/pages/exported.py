@@ -13,14 +13,11 @@ import msgspec
 from runner.core.text import one_line
 from runner.core.values import number, plain
 from runner.records.checks import Doubts, check_metrics
-from runner.records.decode import read_record
-from runner.records.folder import LARGEST_RECORD
 from runner.records.listing import RECORD, list_runs
 from runner.records.schema import Record
-from runner.report.reading import BROKEN, fate_of, why
+from runner.report.reading import BROKEN, fate_of, read_run, why
 from runner.report.run_summary import summary_of
 from runner.report.summarize import NO_RUNS, require_experiment
-from trainkit.files import read_file
 
 LONGEST_NAME = 200
 _NOT_IN_A_NAME = re.compile(r"^[. ]+|[^\w. -]")
@@ -112,7 +109,7 @@ def safe_name(text: object) -> str:
 
 def _read(results: Path, path: str) -> Record:
     """Read a record; one that still says `running`, and is not, as what is known of its end."""
-    record = read_record(read_file(results / path / RECORD, LARGEST_RECORD, below=results))
+    record = read_run(results / path, results)
     return fate_of(record, results / path) if record.status == "running" else record
 
 
