@@ -11,6 +11,7 @@ from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.secrets import mask_text, refuse_args
 from runner.core.text import one_line
+from runner.core.values import spell_non_finite
 from runner.definitions import experiment as definition
 from runner.definitions import program
 from runner.definitions.plan import Cell, Run
@@ -50,17 +51,17 @@ def describe_launch(
         experiment=experiment.name,
         target=target,
         layout=str(cell.layout),
-        axes=cell.axes,
+        axes=spell_non_finite(cell.axes),
         repeat=run.repeat,
         repeats=run.repeats,
         program=cell.program.name,
-        args=cell.args,
+        args=spell_non_finite(cell.args),
         scaling=experiment.scaling,
         measure=experiment.measure,
         device=run.device,
         timeout_seconds=experiment.timeout_seconds,
         patience_seconds=experiment.patience_seconds,
-        definition=experiment.resolved(),
+        definition=spell_non_finite(experiment.resolved()),
         definition_sha256=experiment.sha256(),
         argv=[node.argv for node in nodes],
         started=utc_now(),

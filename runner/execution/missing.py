@@ -80,7 +80,7 @@ def _before(launch: Launch) -> dict[str, Any]:
 
 
 def _after(record: Record) -> dict[str, Any]:
-    return {"data": record.facts.get("data_sha256"), "machines": machines_of(record)}
+    return {"data": record.facts.get("data_sha256"), "machines": machines_of(record).each}
 
 
 def _compare(

@@ -1,48 +1,58 @@
 """What a record says of the machines that its run was made on: of what kind they are, and which they are."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from runner.core.layout import Layout
-from runner.core.text import listed, one_line
-from runner.core.values import positive
+from runner.core.text import listed
 from runner.records.schema import Launch, Record
 
 UNKNOWN = "unknown"
 KIND = ("CPU", "usable cores", "kernel")
 _ON_THE_RUNNERS_MACHINE = ("local", "compose", "replay")
-_LONGEST = 200
 
 Machine = tuple[str, str]
 """Its id and its name, each empty if it is not known."""
 
 
-def kind_of(record: Record) -> dict[str, str]:
-    """Return the kind of a run's machines as values that have to be the same in all runs of a claim."""
-    nodes, launch = _nodes(record), record.launch
+class Machines(NamedTuple):
+    """The machines of a run.
+
+    `kind` has to be the same in all runs of a claim. `memory` is the least and the most that one of them has, in bytes;
+    it is empty if one does not say it. `each` names each once; one of which nothing is known has neither id nor name.
+    """
+
+    kind: dict[str, str]
+    memory: list[float]
+    each: list[Machine]
+
+
+def machines_of(record: Record) -> Machines:
+    """Return what nodes say of themselves, and the runner if it is on the same machine."""
+    launch = record.launch
+    nodes, here = _nodes(record), facts_here(launch)
+
+    def told(name: str) -> list[Any]:
+        found = [facts.get(name) for facts, _ in nodes]
+        if name == "cpu" and launch.device == "cpu":
+            found = [
+                facts.get("device_name") if cpu is None else cpu for cpu, (facts, _) in zip(found, nodes, strict=True)
+            ]
+        return [here[name], *(value for value in found if value is not None)] if here.get(name) is not None else found
+
     # These cores are the cell's: what its axis names, or what Slurm and Kubernetes allot to so many processes.
     allotted = any("job" in place or "limits" in place for _, place in nodes) and not launch.options.get("cpu")
     of_the_cell = allotted or "cpus" in launch.options
-    cpu, cores, kernel = (_listed(_told(record, name)) for name in ("cpu", "cores", "kernel"))
-    return dict(zip(KIND, (cpu, "" if of_the_cell else cores, kernel), strict=True))
-
-
-def memory_of(record: Record) -> list[float]:
-    """Return the least and the most memory of a run's machines, in bytes; nothing if one does not say it."""
-    found = [positive(value) for value in _told(record, "memory_bytes")]
-    known = [value for value in found if value is not None]
-    return [min(known), max(known)] if len(known) == len(found) else []
-
-
-def machines_of(record: Record) -> list[Machine]:
-    """Return the machines of a run, each once; one of which nothing is known has neither id nor name."""
-    here, found = facts_here(record.launch), set()
-    for facts, place in _nodes(record):
+    kind = (_listed(told("cpu")), "" if of_the_cell else _listed(told("cores")), _listed(told("kernel")))
+    memory = told("memory_bytes")
+    each = set()
+    for facts, place in nodes:
         # The host of a container is its own name, and no machine's.
-        host = facts.get("host") if record.launch.image is None else None
+        host = facts.get("host") if launch.image is None else None
         id_, name = facts.get("machine") or here.get("machine"), place.get("machine") or host or here.get("name")
-        found.add((one_line(id_ or "", _LONGEST), one_line(name or "", _LONGEST)))
-    return sorted(found)
+        each.add((id_ or "", name or ""))
+    known = [min(memory), max(memory)] if memory and None not in memory else []
+    return Machines(dict(zip(KIND, kind, strict=True)), known, sorted(each))
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -52,24 +62,9 @@ def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         if rank.facts:
             said.setdefault(rank.node, rank.facts)
     places = {ended.node: ended.place for ended in record.outcome.exits} if record.outcome else {}
-    nodes = sorted({*said, *places})
-    found = [(said.get(node, {}), places.get(node, {})) for node in nodes]
-    lacking = len(nodes) < Layout.parse(record.launch.layout).nodes
+    found = [(said.get(node, {}), places.get(node, {})) for node in sorted({*said, *places})]
+    lacking = len(found) < Layout.parse(record.launch.layout).nodes
     return [*found, *([({}, {})] if lacking else [])]
-
-
-def _told(record: Record, name: str) -> list[Any]:
-    """Return what nodes say of themselves, and the runner if it is on the same machine; None for one that does not."""
-    found = [_own(facts, name, record.launch.device) for facts, _ in _nodes(record)]
-    here = _own(facts_here(record.launch), name, "")
-    return found if here is None else [here, *(value for value in found if value is not None)]
-
-
-def _own(facts: Mapping[str, Any], name: str, device: str) -> Any:
-    value = facts.get(name)
-    if value is None and name == "kernel" and "os" in facts:  # for example Linux-6.1-x86_64-with-glibc2.36
-        value = str(facts["os"] or "").partition("-with-")[0] or None
-    return facts.get("device_name") if value is None and name == "cpu" and device == "cpu" else value
 
 
 def facts_here(launch: Launch) -> dict[str, Any]:
@@ -78,4 +73,4 @@ def facts_here(launch: Launch) -> dict[str, Any]:
 
 
 def _listed(values: Iterable[object]) -> str:
-    return listed(sorted({one_line(UNKNOWN if value is None else value, _LONGEST) for value in values}))
+    return listed(sorted({UNKNOWN if value is None else str(value) for value in values}))

@@ -11,7 +11,7 @@ from runner.core.values import number, plain, weight, whole
 from runner.records.checks import Doubts, check_figure
 from runner.records.events import Event
 from runner.records.rank_events import RankEvents
-from runner.records.schema import RankFacts
+from runner.records.schema import Load, RankFacts
 from runner.records.utilization import NodeLoad
 
 PHASES = ("setup", "data", "init", "warmup", "train", "eval")
@@ -117,7 +117,7 @@ class RunEvents:
         """Return one row an epoch: what rank 0 says of all, the slowest rank's seconds, each rank's samples."""
         return [self._epochs[number] for number in sorted(self._epochs)]
 
-    def load(self) -> list[dict[str, Any]]:
+    def load(self) -> list[Load]:
         """Return each node's load, of the nodes that reported one."""
         return [load for node in sorted(self._load) if (load := self._load[node].summary(node))]
 

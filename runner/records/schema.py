@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from runner.core.values import spell_non_finite
+from runner.core.values import LARGEST
 
 SCHEMA = 1
 FINISHED = ("completed", "failed", "timed_out", "interrupted", "killed", "incomplete")
@@ -17,6 +17,7 @@ NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was 
 """Status and reason of a run whose runner did not live to see its end."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Figure = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]
 
 
@@ -31,8 +32,6 @@ class Side(msgspec.Struct):
 BETWEEN_NODES = "between nodes"
 OF_EACH_NODE = "of each node"
 """Kinds of options that decide how long a run takes. A value of the second kind may name one for each node: `1,0.5`."""
-_EARLIER_OPTION_AXES = {"link": BETWEEN_NODES, "network": BETWEEN_NODES, "cpus": OF_EACH_NODE}
-"""What records did not say of these options before they had `option_axes`."""
 
 
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -75,13 +74,6 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     metrics: dict[str, dict[str, str]] = {}
     side: Side | None = None
     masked: list[str] = []
-
-    def __post_init__(self) -> None:
-        """Spell the floats that JSON lacks, so that runs with different values stay apart."""
-        self.axes, self.args = spell_non_finite(self.axes), spell_non_finite(self.args)
-        self.definition = spell_non_finite(self.definition)
-        if not self.option_axes:
-            self.option_axes = {name: kind for name, kind in _EARLIER_OPTION_AXES.items() if name in self.options}
 
 
 class NodeExit(msgspec.Struct, omit_defaults=True):
@@ -171,6 +163,16 @@ class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     error: str | None = None
 
 
+class Load(msgspec.Struct):
+    """How busy one node was: looks, the mean and the most of each figure while it trained, and its points over time."""
+
+    node: Count
+    looks: Count
+    mean: dict[str, Figure]
+    most: dict[str, Figure]
+    points: dict[str, list[Figure | None]]
+
+
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`run.json`: the launch, and once the run has ended, everything that its raw files say.
 
@@ -188,12 +190,12 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     outcome: Outcome | None = None
     failure: Failure | None = None
     ranks: list[RankFacts] = []
-    metrics: dict[str, float] = {}
-    phases: dict[str, float] = {}
+    metrics: dict[str, Figure] = {}
+    phases: dict[str, Figure] = {}
     facts: dict[str, Any] = {}
     epochs: list[dict[str, Any]] = []
     evaluations: list[dict[str, Any]] = []
-    load: list[dict[str, Any]] = []
+    load: list[Load] = []
     printed: dict[str, Any] = {}
     sources: dict[str, str] = {}
     events: dict[str, int] = {}

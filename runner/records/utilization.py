@@ -3,10 +3,11 @@
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runner.core.values import number
 from runner.records.events import Event
+from runner.records.schema import Load
 
 MOST_POINTS = 300
 """Points kept of a node; those of a longer run are means of equal stretches. Every look is in the raw file."""
@@ -67,8 +68,8 @@ class NodeLoad:
             last = self._held[-1:] if len(self._held) % 2 else []
             self._held = [*map(_merged, pairs), *last]
 
-    def summary(self, node: int) -> dict[str, Any] | None:
-        """Return `looks`, `mean` and `most` of each figure while the node trained, and its `points`.
+    def summary(self, node: int) -> Load | None:
+        """Return what a record keeps of a node, if it has reported anything.
 
         Points count their `seconds` from the node's first event. A run without epochs is taken whole.
         """
@@ -78,28 +79,23 @@ class NodeLoad:
         began, ended = self._training
         # A look reports on the second before it.
         training = [look for look in held if began < look.time_ms <= ended + 1000] or held
-        during = _merged(training).figures
+        during = _merged(training)
         stretch = -(-len(held) // MOST_POINTS)
         parts = [_merged(held[start : start + stretch]) for start in range(0, len(held), stretch)]
         names = sorted(self._names)
-        return {
-            "node": node,
-            "looks": self.looks,
-            "mean": {name: _mean(*during[name]) for name in names if name in during},
-            "most": {name: during[name][2] for name in names if name in during},
-            "points": {
-                "seconds": [round((part.time_ms - self._first) / 1000, 1) for part in parts],
-                **{name: [_mean(*part.figures.get(name, (0.0, 0, 0.0))) for part in parts] for name in names},
-            },
-        }
+        points = {name: [_mean(part, name) for part in parts] for name in names}
+        return Load(
+            node=node,
+            looks=self.looks,
+            mean={name: mean for name in names if (mean := _mean(during, name)) is not None},
+            most={name: during.figures[name][2] for name in names if name in during.figures},
+            points={"seconds": [round((part.time_ms - self._first) / 1000, 1) for part in parts], **points},
+        )
 
 
-def mean(nodes: list[dict[str, Any]], name: str) -> float | None:
+def mean(nodes: list[Load], name: str) -> float | None:
     """Average the means of the figures with this name over nodes and, as `gpu0_percent` is one, over devices."""
-    wanted = re.compile(name)
-    means = [node.get("mean") for node in nodes]
-    told = [(key, number(value)) for own in means if isinstance(own, dict) for key, value in own.items()]
-    values = [value for key, value in told if value is not None and wanted.fullmatch(key)]
+    values = [value for node in nodes for key, value in node.mean.items() if re.fullmatch(name, key)]
     return sum(values) / len(values) if values else None
 
 
@@ -112,6 +108,8 @@ def _merged(looks: Sequence[_Look]) -> _Look:
     return _Look(looks[-1].time_ms, figures)
 
 
-def _mean(total: float, count: int, _: float) -> float | None:
-    value = total / count if count else None
-    return value if value is None else round(value, 1) if value < 1000 else round(value)  # of bytes
+def _mean(look: _Look, name: str) -> float | None:
+    if name not in look.figures:
+        return None
+    total, count, _ = look.figures[name]
+    return round(total / count, 1 if total / count < 1000 else None)  # of bytes

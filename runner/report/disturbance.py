@@ -3,8 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from runner.core.values import number, whole
-from runner.records.schema import Record
+from runner.records.schema import Load, Record
 
 MOST_PERCENT = 5.0
 """Of the machine or of the time. So much makes a run that needs all of it 5% slower, which is the smallest difference
@@ -16,23 +15,15 @@ IDLE_CORES = 1.0
 """As long as a whole core is idle, no process of ours waits for one, however much others take of the rest."""
 MOST_SWAPPED = 1_000_000.0
 """Bytes per second: 250 pages, each of which takes a disk about 0.1 ms, are 2.5% of the time."""
-_LARGEST_MACHINE = 1_000_000
 
 
 class _Node:
     """What one node reported, on average, and the machine that it is on: nodes may share one."""
 
-    def __init__(self, entry: dict[str, Any], facts: dict[int, dict[str, Any]]) -> None:
-        self.number = whole(entry.get("node"), 0) or 0
-        own = facts.get(self.number, {})
-        machine = own.get("machine")
-        self.machine: object = machine if isinstance(machine, str) else self.number
-        self.cores = whole(own.get("machine_cores"), 1, _LARGEST_MACHINE)
-        self._mean = entry.get("mean")
-
-    def mean(self, name: str) -> float | None:
-        """Return the mean of a figure."""
-        return number(self._mean.get(name), 0.0) if isinstance(self._mean, dict) else None
+    def __init__(self, load: Load, facts: dict[str, Any]) -> None:
+        self.number, self.mean = load.node, load.mean
+        self.machine: object = facts.get("machine") or load.node
+        self.cores: int | None = facts.get("machine_cores")
 
 
 def disturbances(record: Record) -> list[str]:
@@ -43,8 +34,7 @@ def disturbances(record: Record) -> list[str]:
 def is_load_known(record: Record) -> bool:
     """Return whether each node of a run has reported what others took of its machine."""
     nodes = [node for alike, _ in _by_machine(record) for node in alike]
-    told = [(node.number, (node.cores, node.mean("cpu_percent"), node.mean("own_cpu_percent"))) for node in nodes]
-    reported = {number for number, figures in told if None not in figures}
+    reported = {node.number for node in nodes if node.cores and {"cpu_percent", "own_cpu_percent"} <= node.mean.keys()}
     return bool(reported) and reported >= {rank.node for rank in record.ranks}
 
 
@@ -58,8 +48,8 @@ def _by_machine(record: Record) -> list[tuple[list[_Node], list[str]]]:
     for rank in record.ranks:
         facts.setdefault(rank.node, rank.facts)
     machines: dict[object, list[_Node]] = defaultdict(list)
-    for entry in record.load:
-        node = _Node(entry, facts)
+    for load in record.load:
+        node = _Node(load, facts.get(load.node, {}))
         machines[node.machine].append(node)
     return [(nodes, [*_others(nodes), *_hindered(nodes)]) for nodes in machines.values()]
 
@@ -67,13 +57,13 @@ def _by_machine(record: Record) -> list[tuple[list[_Node], list[str]]]:
 def _others(nodes: list[_Node]) -> list[str]:
     """Return what processes that are none of the run's took, if ours had to wait for them."""
     cores = nodes[0].cores
-    ours = [node.mean("own_cpu_percent") for node in nodes]
-    used = [value for node in nodes if (value := node.mean("cpu_percent")) is not None]
-    if not cores or not used or None in ours:
+    ours = [node.mean["own_cpu_percent"] for node in nodes if "own_cpu_percent" in node.mean]
+    used = [node.mean["cpu_percent"] for node in nodes if "cpu_percent" in node.mean]
+    if not cores or not used or len(ours) < len(nodes):
         return []
     total = sum(used) / len(used)
-    interrupts = sum(node.mean("interrupts_percent") or 0.0 for node in nodes) / len(nodes)
-    others = cores * (total - interrupts - sum(value for value in ours if value is not None)) / 100
+    interrupts = sum(node.mean.get("interrupts_percent", 0.0) for node in nodes) / len(nodes)
+    others = cores * (total - interrupts - sum(ours)) / 100
     if others <= max(QUIET_CORES, cores * MOST_PERCENT / 100) or cores * (1 - total / 100) >= IDLE_CORES:
         return []
     return [f"other processes took {others:.2f} of {cores} cores"]
@@ -83,7 +73,7 @@ def _hindered(nodes: list[_Node]) -> list[str]:
     """Return what else kept a machine from its work; nodes on one machine report the same."""
 
     def most(name: str) -> float:
-        return max((value for node in nodes if (value := node.mean(name)) is not None), default=0.0)
+        return max(node.mean.get(name, 0.0) for node in nodes)
 
     hindrances = {
         "cpu_throttled_percent": "the CPU was throttled by its temperature",

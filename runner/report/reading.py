@@ -4,8 +4,6 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from runner.core.text import one_line
 from runner.core.values import plain
 from runner.records.decode import LARGEST_RECORD, read_record
@@ -40,12 +38,9 @@ def read_results(results: Path) -> Contents:
                 except BROKEN as error:  # of one that was started by hand
                     record.status, record.reason = "incomplete", f"started by hand and not collected: {why(error)}"
                 killed += is_supervised and record.status != "running"
-            run = summary_of(record)
+            runs.append(summary_of(record, path))
         except BROKEN as error:
             broken.append(f"{results / path / RECORD}: left out: {why(error)}")
-            continue
-        msgspec.structs.force_setattr(run, "path", path)
-        runs.append(run)
     notes += broken
     if killed:
         ended = "the runner of 1 run was" if killed == 1 else f"the runners of {killed} runs were"

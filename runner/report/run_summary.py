@@ -1,35 +1,29 @@
-"""Record -> RunSummary: the few fields of a record that the table is made of, each checked."""
+"""Record -> RunSummary: the few fields of a record that the table is made of, of the types that they have to be."""
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from runner.core.layout import LARGEST_WORLD, Layout
-from runner.core.text import listed, one_line
-from runner.core.values import plain, positive, text, whole
+from runner.core.layout import Layout
+from runner.core.text import listed
 from runner.records import utilization
-from runner.records.checks import Doubts, check_metrics
-from runner.records.machine_facts import facts_here, kind_of, machines_of, memory_of
+from runner.records.machine_facts import facts_here, machines_of
 from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
-from runner.records.schema import Launch, Record
+from runner.records.schema import Count, Figure, Launch, Record
 from runner.report.disturbance import disturbances, is_load_known
 from runner.report.explain.times import times_of
-from runner.report.explain.verdict import notes_of
+from runner.report.explain.verdict import causes
 from runner.report.target_axes import target_axes
 
 # Where the data lies differs between machines and says nothing of the work; what it holds is compared by its hash.
 PLACES = ("data_dir",)
-MOST_CORES = 1_000_000
 UNKNOWN_HARDWARE = "unknown"
 """The hardware of a run on other machines whose processes did not come so far as to name it."""
-_LONGEST_NAME = 200
-_LONGEST_IDENTITY = 1_000
-_LARGEST_COUNT = 10**15
-_LARGEST_SHARE = 1_000.0
-_MOST_VARIABLES = 100
+_LONGEST_WORDS = 200
 _COMPARED = re.compile(r"(?:NCCL|GLOO|OMP|TORCH|PYTORCH)_\w{1,100}")
 _LEFT_OUT = re.compile(
     r"OMP_NUM_THREADS"  # the threads of a process are compared as torch counts them
@@ -70,19 +64,19 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     measure: str
     device: str
     started: str
-    repeat: int
+    repeat: Count
     definition_sha256: str
-    seconds: float | None
-    processes: int
+    seconds: Figure | None
+    processes: Count
     hardware: str
     heterogeneous: bool
-    cores: int
-    accuracy: float | None
-    best_accuracy: float | None
-    eval_samples: int
-    trained_samples: int
-    steps: int
-    global_batch_size: int
+    cores: Count
+    accuracy: Figure | None
+    best_accuracy: Figure | None
+    eval_samples: Count
+    trained_samples: Count
+    steps: Count
+    global_batch_size: Count
     bytes_moved: float | None = None
     mfu: float | None = None
     input_share: float | None = None
@@ -109,116 +103,85 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
         return " ".join([self.layout, *(str(value) for value in self.axes.values())])
 
 
-def summary_of(record: Record) -> RunSummary:
-    """Reduce a record to what the table needs; ValueError for a record that cannot be compared with any other."""
-    launch = record.launch
-    doubts = Doubts()
-    for doubt in record.doubts:
-        doubts.add(doubt)
-    metrics = check_metrics(record.metrics, doubts)
+def summary_of(record: Record, path: str = "") -> RunSummary:
+    """Reduce a record to what the table needs; ValueError or another of `BROKEN` if a value has no such type."""
+    launch, metrics, side = record.launch, record.metrics, record.launch.side
+    layout = Layout.parse(launch.layout)
     facts = [rank.facts for rank in record.ranks if rank.facts]
     first = facts[0] if facts else {}
-    layout = Layout.parse(launch.layout)
-    return RunSummary(
-        **_identity(launch),
-        **_setting(record, layout, facts, doubts),
-        **_measured(record, metrics),
-        status=record.status,
-        reason=_reason(record),
-        slowed=notes_of(record) if record.status == "completed" else [],
-        repeat_with=_repeat_with(record),
-        began=moment_of(record),
-        ended=end_of(record),
-        processes=layout.world_size * (_count(doubts, "devices", first.get("devices"), 1, LARGEST_WORLD) or 1),
-        eval_samples=_count(doubts, "eval_samples", record.facts.get("eval_samples")),
-        trained_samples=_total(doubts, "trained_samples", record.epochs),
-        steps=_total(doubts, "steps", record.epochs),
-        global_batch_size=_count(doubts, "global_batch_size", record.facts.get("global_batch_size")),
-        torch=one_line(first.get("torch", ""), _LONGEST_NAME),
-        same=_same(record, facts),
-        doubts=doubts.all(),  # last, because what stands above adds to them
-    )
-
-
-def _identity(launch: Launch) -> dict[str, Any]:
-    """Return which run it is.
-
-    All copies of a record share its id and when it began, and no other run has both: an id alone may be that of several
-    runs where somebody else has written the records.
-    """
-    side = launch.side
-    return {
-        "id": text(f"{launch.id} {launch.started}", _LONGEST_IDENTITY) or "",
-        "experiment": _name(launch.experiment),
-        "started": launch.started[:_LONGEST_NAME],
-        "repeat": launch.repeat,
-        "definition_sha256": launch.definition_sha256[:_LONGEST_NAME],
-        "side": (_name(side.comparison), _name(side.name), _name(side.label)) if side else None,
-        "by_hand": launch.by_hand,
-    }
-
-
-def _setting(record: Record, layout: Layout, facts: list[dict[str, Any]], doubts: Doubts) -> dict[str, Any]:
-    """Return where a run was made and what it was told to do."""
-    launch = record.launch
-    axes, args = _mapping(launch.axes, "axes", doubts), _mapping(launch.args, "args", doubts)
-    models = sorted({_name(fact["device_name"]) for fact in facts if fact.get("device_name")})
-    told = facts_here(launch).get("cores") or (facts[0].get("machine_cores") if facts else None)
-    cores = _count(doubts, "cores", told, most=MOST_CORES)
-    hardware = listed(models or [_device_from_outside(record)], " + ")
+    machines, times = machines_of(record), times_of(record)
     own_axes = target_axes(launch, layout)
-    return {
-        "target": _name(launch.target),
+    models = sorted({fact["device_name"] for fact in facts if fact.get("device_name")})
+    cores = facts_here(launch).get("cores") or first.get("machine_cores") or 0
+    hardware = listed(models or [_device_from_outside(record)], " + ")
+    load = {figure: utilization.mean(record.load, names) for figure, names in utilization.FIGURES.items()}
+    fields = {
+        "path": path,
+        # All copies of a record share it, and no other run has both: an id alone may be that of several runs.
+        "id": f"{launch.id} {launch.started}",
+        "experiment": launch.experiment,
+        "target": launch.target,
+        "status": record.status,
+        "reason": _reason(record),
+        "doubts": record.doubts,
         "layout": str(layout),
-        "axes": axes | own_axes,
+        "axes": launch.axes | own_axes,
         "option_axes": {name: launch.option_axes[name] for name in own_axes},
-        "program": _name(launch.program),
-        **_compared(args, launch),
-        "scaling": _name(launch.scaling) if launch.scaling else None,
-        "measure": _name(launch.measure),
-        "device": _name(launch.device),
+        "program": launch.program,
+        **_args(launch),
+        "scaling": launch.scaling,
+        "measure": launch.measure,
+        "device": launch.device,
+        "started": launch.started,
+        "repeat": launch.repeat,
+        "definition_sha256": launch.definition_sha256,
+        "seconds": metrics.get(launch.measure) or None,
+        "processes": layout.world_size * first.get("devices", 1),
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
         "heterogeneous": len(models) > 1,
         "cores": cores,
-        "machines": machines_of(record),
-        "memory": memory_of(record),
-    }
-
-
-def _measured(record: Record, metrics: dict[str, float]) -> dict[str, Any]:
-    """Return the figures of a run."""
-    load = {figure: utilization.mean(record.load, names) for figure, names in utilization.FIGURES.items()}
-    return {
-        "seconds": positive(metrics.get(record.launch.measure)),
         "accuracy": metrics.get("final_accuracy"),
         "best_accuracy": metrics.get("best_accuracy"),
+        "eval_samples": record.facts.get("eval_samples") or 0,
+        "trained_samples": sum(row.get("trained_samples") or 0 for row in record.epochs),
+        "steps": sum(row.get("steps") or 0 for row in record.epochs),
+        "global_batch_size": record.facts.get("global_batch_size") or 0,
         "bytes_moved": metrics.get("bytes_moved_per_step"),
         "mfu": _share(metrics, "flops_per_second", "peak_flops_per_second"),
         "input_share": _share(metrics, "input_seconds", "train_seconds"),
-        "exchange_share": times.mean("communication", "straggler") if (times := times_of(record)) else None,
+        "exchange_share": times.mean("communication", "straggler") if times else None,
+        "torch": first.get("torch") or "",
+        "same": _same(record, facts) | machines.kind | speed_variables(facts),
+        "by_hand": launch.by_hand,
         "load": {name: value for name, value in load.items() if value is not None},
         "load_known": is_load_known(record),
         "disturbed": disturbances(record),
+        "machines": machines.each,
+        "memory": machines.memory,
         "learned": figures_of(record),
-        "sources": {_name(name): _name(place) for name, place in record.sources.items()},
+        "side": (side.comparison, side.name, side.label) if side else None,
+        "sources": record.sources,
+        "slowed": [cause.sentence for cause in causes(times, record)] if times and record.status == "completed" else [],
+        "repeat_with": _repeat_with(record),
+        "began": moment_of(record),
+        "ended": end_of(record),
     }
+    return msgspec.convert(fields, RunSummary)
 
 
 def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
-    """Return what has to be the same in all runs of a claim, by name."""
+    """Return what has to be the same in all runs of a claim, by name, but for the machines and their variables."""
     launch = record.launch
     return {
         "image": _image(record),
         "code": _code(launch, facts),
-        "lock file": one_line(launch.code.get("lock_sha256"), _LONGEST_NAME),
-        "data": one_line(record.facts.get("data_sha256"), _LONGEST_NAME),
+        "lock file": str(launch.code.get("lock_sha256")),
+        "data": str(record.facts.get("data_sha256")),
         "torch": _values(facts, "torch"),
         "NCCL": _values(facts, "nccl"),
         "Python": _values(facts, "python"),
         "threads per process": _values(facts, "threads"),
         "cores of a node": _values(facts, "machine_cores") if launch.device == "cpu" else "",
-        **kind_of(record),
-        **speed_variables(facts),
     }
 
 
@@ -229,64 +192,52 @@ def speed_variables(facts: Iterable[dict[str, Any]]) -> dict[str, str]:
     """
     found: dict[str, set[str]] = {}
     for own in facts:
-        env = own.get("env")
-        for name, value in env.items() if isinstance(env, dict) else ():
-            is_compared = _COMPARED.fullmatch(name) and not _LEFT_OUT.fullmatch(name)
-            if is_compared and (name in found or len(found) < _MOST_VARIABLES):
-                found.setdefault(name, set()).add(one_line(value, _LONGEST_NAME))
+        for name, value in own.get("env", {}).items():
+            if _changes_speed(name):
+                found.setdefault(name, set()).add(value)
     return {name: listed(sorted(found[name])) for name in sorted(found)}
+
+
+@cache
+def _changes_speed(name: str) -> bool:
+    return bool(_COMPARED.fullmatch(name) and not _LEFT_OUT.fullmatch(name))
 
 
 def _repeat_with(record: Record) -> str:
     """Return what repeats a run that followed the clock: its arguments or a command; nothing for any other."""
     if "repeat_with" not in record.facts:
         return ""
-    told = record.facts["repeat_with"]
-    if not isinstance(told, dict):
+    if not (told := record.facts["repeat_with"]):
         return "nothing known"
-    words = one_line(" ".join(f"--set {name}={value}" for name, value in told.items()))
-    return words if len(words) <= _LONGEST_NAME else "runner reproduce"
+    words = " ".join(f"--set {name}={value}" for name, value in told.items())
+    return words if len(words) <= _LONGEST_WORDS else "runner reproduce"
 
 
 def _reason(record: Record) -> str | None:
     """Return why a run is not completed, and which well-known failure it is."""
-    if not record.reason:
-        return None
     name = record.failure.hint if record.failure else None
-    if not name:
-        return one_line(record.reason)
+    if not name or not record.reason:
+        return record.reason
     from runner.records.hints import hints  # only for a failed run
 
     hint = hints().get(name)
-    return one_line(f"{record.reason}; hint: {_name(name)}{f' ({hint.means})' if hint else ''}")
+    return f"{record.reason}; hint: {name}{f' ({hint.means})' if hint else ''}"
 
 
-def _mapping(values: dict[str, Any], name: str, doubts: Doubts) -> dict[str, Any]:
-    """Return axes or args, checked: a value that does not fit is null, and no claim rests on the run."""
-    unfit: list[str] = []
-    fitting = plain(values, unfit, name)
-    for place in unfit:
-        doubts.add(f"{place}: a value that cannot be compared")
-    return fitting if isinstance(fitting, dict) else {}
-
-
-def _compared(args: dict[str, Any], launch: Launch) -> dict[str, Any]:
+def _args(launch: Launch) -> dict[str, dict[str, Any]]:
     """Return the args that tell blocks apart, and beside them those of one program alone; no places and no axes."""
-    by_program = launch.definition.get("program_args")
-    programs = [keys for keys in by_program.values() if isinstance(keys, dict)] if isinstance(by_program, dict) else []
-    own = {key for keys in programs for key in keys}
-    told = {key: value for key, value in args.items() if key not in {*PLACES, *launch.axes}}
+    own = {key for keys in launch.definition.get("program_args", {}).values() for key in keys}
+    told = {key: value for key, value in launch.args.items() if key not in {*PLACES, *launch.axes}}
     return {
         "args": {key: value for key, value in told.items() if key not in own},
         "own_args": {key: value for key, value in told.items() if key in own},
     }
 
 
-def _share(metrics: dict[str, float], part: str, whole_: str) -> float | None:
+def _share(metrics: dict[str, float], part: str, whole: str) -> float | None:
     """Divide two figures of a run, if it has both."""
-    above, below = positive(metrics.get(part)), positive(metrics.get(whole_))
-    found = above / below if above is not None and below is not None else None
-    return found if found is not None and found <= _LARGEST_SHARE else None
+    above, below = metrics.get(part), metrics.get(whole)
+    return above / below if above and below else None
 
 
 def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
@@ -297,7 +248,7 @@ def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
     """
     told = [fact for fact in facts if "sources_sha256" in fact]
     started = _values([fact for fact in facts if fact.get("program_sha256")], "program_sha256")
-    of_checkout = one_line(launch.code.get("sources_sha256"), _LONGEST_NAME)
+    of_checkout = str(launch.code.get("sources_sha256"))
     return _values(told, "sources_sha256") or " ".join(filter(None, (started, of_checkout)))
 
 
@@ -306,37 +257,19 @@ def _image(record: Record) -> str:
     image = record.launch.image or {}
     exits = record.outcome.exits if record.outcome else []
     pulled = _values([end.place for end in exits if "digest" in end.place], "digest", " ")
-    return one_line(image.get("digest") or image.get("id") or pulled or None, _LONGEST_NAME)
+    return str(image.get("digest") or image.get("id") or pulled or None)
 
 
 def _device_from_outside(record: Record) -> str:
     """Name the device of a run that did not: as the runner saw it, or by the machines that its pods were on."""
-    launch = record.launch
+    here = facts_here(record.launch)
     places = [end.place for end in record.outcome.exits] if record.outcome else []
-    if machines := {_name(place["machine"]) for place in places if place.get("machine")}:
+    if machines := {place["machine"] for place in places if place.get("machine")}:
         return f"machine {listed(sorted(machines))}"
-    gpus = facts_here(launch).get("gpus")
-    if launch.device == "cuda" and isinstance(gpus, list) and gpus:
-        return _name(gpus[0])
-    return _name(facts_here(launch).get("cpu", UNKNOWN_HARDWARE))
+    if record.launch.device == "cuda" and here.get("gpus"):
+        return str(here["gpus"][0])
+    return str(here.get("cpu", UNKNOWN_HARDWARE))
 
 
 def _values(facts: Iterable[dict[str, Any]], field: str, between: str = ", ") -> str:
-    return listed(sorted({_name(fact.get(field)) for fact in facts}), between)
-
-
-def _name(value: object) -> str:
-    return one_line(text(value) if isinstance(value, str) else value, _LONGEST_NAME)
-
-
-def _count(doubts: Doubts, name: str, value: object, least: int = 0, most: int = _LARGEST_COUNT) -> int:
-    """Check a count of a record; one that is none is 0, and a doubt."""
-    found = whole(value, least, most)
-    if found is None and value is not None:
-        doubts.add(f"{name}: no such count can be")
-    return found or 0
-
-
-def _total(doubts: Doubts, name: str, rows: list[dict[str, Any]]) -> int:
-    """Check a count of each row, and their sum."""
-    return _count(doubts, name, sum(_count(doubts, name, row.get(name)) for row in rows))
+    return listed(sorted({str(fact.get(field)) for fact in facts}), between)

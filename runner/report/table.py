@@ -1,9 +1,8 @@
 """Block -> Table: what is common above, one line a row, the published rows in a table of their own, notes below."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from runner.core.text import listed, one_line
+from runner.core.text import listed
 from runner.report.cells import seconds
 from runner.report.columns import lay_out, without_empty
 from runner.report.notes import notes
@@ -13,16 +12,11 @@ from runner.report.rows import Block
 
 @dataclass(frozen=True)
 class Grid:
-    """Columns with something in them, and what stands above them; each text is one printable line."""
+    """Columns with something in them, and what stands above them; whoever writes it escapes it."""
 
     title: str = ""
     head: list[str] = field(default_factory=list)
     lines: list[list[str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Make one line of each text: whatever a record holds, it cannot forge a row or move a cursor."""
-        for name, value in dict(vars(self)).items():
-            object.__setattr__(self, name, _printable(value))
 
 
 @dataclass(frozen=True)
@@ -32,13 +26,6 @@ class Table(Grid):
     common: list[str] = field(default_factory=list)
     published: Grid = field(default_factory=Grid)
     notes: list[str] = field(default_factory=list)
-
-
-def _printable(value: Any) -> Any:
-    """Return a text as one line, and the items of a list so; a grid is so already."""
-    if isinstance(value, str):
-        return one_line(value)
-    return [_printable(item) for item in value] if isinstance(value, list) else value
 
 
 def to_table(block: Block) -> Table:

@@ -8,12 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from runner.core.layout import Layout
-from runner.core.text import one_line
-from runner.core.values import plain
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Launch
-
-_LONGEST = 60
-_MOST = 1_000
 
 
 def target_axes(launch: Launch, layout: Layout) -> dict[str, str]:
@@ -22,13 +17,13 @@ def target_axes(launch: Launch, layout: Layout) -> dict[str, str]:
     Of the values of its nodes, that of alike nodes stands once.
     """
     axes = {}
-    for name, kind in (plain(launch.option_axes) or {}).items():
+    for name, kind in launch.option_axes.items():
         value = launch.options.get(name)
         if kind == BETWEEN_NODES and value and layout.nodes > 1:
-            axes[name] = one_line(value, _LONGEST)
-        elif kind == OF_EACH_NODE and isinstance(value, str) and value:
-            own = [word.strip() for word in value[:_MOST].split(",")[: layout.nodes]]
-            axes[name] = one_line(own[0] if len(set(own)) == 1 else "+".join(own), _LONGEST)
+            axes[name] = str(value)
+        elif kind == OF_EACH_NODE and value:
+            own = [word.strip() for word in value.split(",")[: layout.nodes]]
+            axes[name] = own[0] if len(set(own)) == 1 else "+".join(own)
     return axes
 
 

@@ -8,11 +8,9 @@ import msgspec
 import pytest
 
 from runner.records.cause import read, read_error_file
-from runner.records.decode import read_record
 from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
-from runner.report.run_summary import summary_of
 from tests.records.test_collect import CHILD_ERROR
 from tests.support.patience import quick
 from tests.support.records import Make
@@ -125,21 +123,6 @@ def test_a_hostile_error_file_costs_no_more_than_its_bytes(tmp_path: Path, make:
         collected(tmp_path / "deep", make, error=b"[" * 900_000)
         collected(tmp_path / "long", make, error=error_file("x: " * 300_000))
         collected(tmp_path / "large", make, error=b" " * 3_000_000)
-
-
-def test_a_record_without_cause_and_hint_or_with_one_of_a_stranger_is_still_read(tmp_path: Path, make: Make) -> None:
-    folder = collected(tmp_path, make, stderr="x\n")
-    data = json.loads((folder.path / "run.json").read_bytes())
-    for name in ("cause", "hint"):
-        data["failure"].pop(name, None)
-    old = read_record(json.dumps(data).encode())
-    assert old.failure
-    assert (old.failure.cause, old.failure.hint) == (None, None)
-    assert summary_of(old).reason == "rank 0 (node 0) exited with 1"
-    data["failure"]["hint"] = "no\x1b[2Jsuch"
-    assert summary_of(read_record(json.dumps(data).encode())).reason == (
-        "rank 0 (node 0) exited with 1; hint: no\\x1b[2Jsuch"
-    )
 
 
 def epoch(number: int, loss: float | None, exact: str) -> bytes:

@@ -1,17 +1,16 @@
 """What a record keeps of the load of its nodes."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.records import utilization
 from runner.records.events import Event
+from runner.records.schema import Load
 from runner.records.utilization import NodeLoad
 
 
-def node_load(events: list[Event], node: int = 0) -> dict[str, Any] | None:
+def node_load(events: list[Event], node: int = 0) -> Load | None:
     """What the record keeps of one node's events."""
     load = NodeLoad()
     for event in events:
@@ -27,20 +26,15 @@ def test_means_are_those_of_the_training_and_points_those_of_the_whole_run() -> 
     looks = [event("load", second, cpu_percent=percent) for second, percent in enumerate([10, 20, 90, 100, 40], 1)]
     events = [event("run_start", 0), event("epoch_start", 2.0), event("epoch_stop", 3.2), *looks]
     node = node_load(events)
-    assert node == {
-        "node": 0,
-        "looks": 5,
-        "mean": {"cpu_percent": 95.0},
-        "most": {"cpu_percent": 100},
-        "points": {"seconds": [1.0, 2.0, 3.0, 4.0, 5.0], "cpu_percent": [10.0, 20.0, 90.0, 100.0, 40.0]},
-    }
+    points = {"seconds": [1.0, 2.0, 3.0, 4.0, 5.0], "cpu_percent": [10.0, 20.0, 90.0, 100.0, 40.0]}
+    assert node == Load(0, 5, {"cpu_percent": 95.0}, {"cpu_percent": 100}, points)
 
 
 def test_a_run_without_epochs_is_taken_whole_and_nodes_that_tell_nothing_are_left_out() -> None:
     events = [event("load", second, cpu_percent=50.0 + second, gpu1_percent=7) for second in (1, 2)]
     node = node_load(events, 1)
     assert node is not None
-    assert (node["node"], node["mean"]) == (1, {"cpu_percent": 51.5, "gpu1_percent": 7.0})
+    assert (node.node, node.mean) == (1, {"cpu_percent": 51.5, "gpu1_percent": 7.0})
     assert utilization.mean([node], r"gpu\d+_percent") == pytest.approx(7.0)
     assert utilization.mean([node], "memory_bytes") is None
     assert node_load([event("run_start", 0)]) is None
@@ -50,10 +44,10 @@ def test_a_run_without_epochs_is_taken_whole_and_nodes_that_tell_nothing_are_lef
 def test_a_long_run_keeps_few_points_that_stand_for_all_of_its_looks(looks: int) -> None:
     node = node_load([event("load", second, cpu_percent=second) for second in range(looks)])
     assert node is not None
-    points = node["points"]["cpu_percent"]
-    assert len(points) == len(node["points"]["seconds"]) <= utilization.MOST_POINTS
+    points = node.points["cpu_percent"]
+    assert len(points) == len(node.points["seconds"]) <= utilization.MOST_POINTS
     assert points == sorted(points)
-    assert node["looks"] == looks
+    assert node.looks == looks
     assert min(looks, utilization.MOST_POINTS) / 2 <= len(points)
 
 
@@ -61,7 +55,7 @@ def test_a_very_long_run_is_held_in_bounded_memory_and_keeps_its_mean() -> None:
     looks = 3 * utilization.MOST_LOOKS
     node = node_load([event("load", second, cpu_percent=second % 100) for second in range(looks)])
     assert node is not None
-    assert node["looks"] == looks
-    assert node["mean"]["cpu_percent"] == pytest.approx(49.5, abs=0.1)
-    assert node["most"]["cpu_percent"] == 99
-    assert len(node["points"]["cpu_percent"]) <= utilization.MOST_POINTS
+    assert node.looks == looks
+    assert node.mean["cpu_percent"] == pytest.approx(49.5, abs=0.1)
+    assert node.most["cpu_percent"] == 99
+    assert len(node.points["cpu_percent"]) <= utilization.MOST_POINTS

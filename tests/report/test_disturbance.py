@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runner.records.schema import RankFacts, Record
+from runner.records.schema import Load, RankFacts, Record
 from runner.report.disturbance import disturbances
 from runner.report.notes import notes
 from runner.report.summarize import summarize
@@ -20,7 +20,7 @@ def record(*means: dict[str, Any], cores: Any = 2, machines: str = "aaaaaaaa") -
         RankFacts(rank=node, node=node, facts={"machine": machines[node], "machine_cores": cores})
         for node in range(len(means))
     ]
-    load = [{"node": node, "mean": mean} for node, mean in enumerate(means)]
+    load = [Load(node, 1, mean, {}, {}) for node, mean in enumerate(means)]
     return Record(launch=make_launch(), status="completed", ranks=facts, load=load)
 
 

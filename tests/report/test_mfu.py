@@ -72,11 +72,3 @@ def test_mfu_is_a_column_only_where_it_is_known_and_a_field_for_scripts(results:
     assert table.lines[0][table.head.index("MFU")] == "75%"
     (row,) = formats.to_rows([found])
     assert (row["mfu"], row["limited_by"]) == (0.75, "compute")
-
-
-def test_a_peak_that_cannot_be_gives_no_utilization(results: Path, make: Make) -> None:
-    for peak in (0, -1, 1e-12, 1e300):
-        path = make.run(results).path
-        edited(path, "metrics", "flops_per_second", value=3e10)
-        edited(path, "metrics", "peak_flops_per_second", value=peak)
-    assert [row["mfu"] for row in formats.to_rows(summarize(results)[0])] == [None]

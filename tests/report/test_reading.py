@@ -45,9 +45,14 @@ def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(resul
         ("metrics", "train_seconds"): HUGE,
         ("status",): FORGED,
         ("metrics",): [],
+        ("facts", "global_batch_size"): 10**21,
+        ("ranks", 0, "facts", "devices"): "two",
+        ("epochs", 0, "steps"): [1],
+        ("launch", "host", "cores"): "2",
+        ("launch", "started"): "in the morning",
     }
     for number, (place, value) in enumerate(values.items()):
-        path = make.run(results, 9.0).path.rename(results / "tiny" / f"value-{number}")
+        path = make.run(results, 9.0).path.rename(results / "tiny" / f"value-{number:02}")
         edited(path, *place, value=value)
     (results / "tiny" / "k-link").mkdir()
     (results / "tiny" / "k-link" / "run.json").symlink_to("nowhere")
@@ -57,7 +62,7 @@ def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(resul
     _, notes = summarize(results)
     assert [row["seconds"] for row in rows] == [4.0]
     assert len(notes) == len(odd) + len(values) + 1, notes
-    for name in [*odd, *(f"value-{number}" for number in range(len(values))), "k-link"]:
+    for name in [*odd, *(f"value-{number:02}" for number in range(len(values))), "k-link"]:
         assert sum(f"/{name}" in note and "left out" in note for note in notes) == 1, name
     assert any("newer than this runner's 1: update the runner" in note for note in notes)
 
@@ -124,7 +129,7 @@ def test_a_run_whose_raw_files_are_gone_keeps_its_row_and_is_not_parsed_into_not
 _LOADED = """
 import sys
 from runner.report import reading
-reading.summary_of = lambda record: sys.exit(sum(name.split(".")[0] in ("runner", "trainkit") for name in sys.modules))
+reading.summary_of = lambda *_: sys.exit(sum(name.split(".")[0] in ("runner", "trainkit") for name in sys.modules))
 sys.argv = ["runner", "summarize", sys.argv[1]]
 from runner.cli.app import app
 app(standalone_mode=False)

@@ -1,14 +1,10 @@
 """Record -> what each rank did with the seconds of each epoch, as shares of them."""
 
 import statistics
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from runner.core.layout import LARGEST_WORLD
-from runner.core.text import one_line
-from runner.core.values import number, whole
-from runner.records.schema import Record
+from runner.records.schema import RankFacts, Record
 
 PARTS = ("data", "compute", "communication", "straggler", "other")
 """What the seconds of an epoch are made of; `data` is part of `compute` where nobody marked it."""
@@ -17,8 +13,6 @@ SHOWN = ("data", "compute", "core", "communication", "straggler", "other")
 DATA, COMPUTE = ("data",), ("compute", "other")
 LEAST_WITHOUT_CORE = 0.05
 """Of an epoch; less may be what other parts took of the CPU time."""
-MOST_LOOKED_AT = 500_000
-"""Ranks times epochs; a record that has more was not made by the kit."""
 
 
 class Link(NamedTuple):
@@ -51,6 +45,18 @@ class RankTimes:
     def name(self) -> str:
         """Name the rank with its place."""
         return f"rank {self.rank} (node {self.node}{f', {self.host}' if self.host else ''})"
+
+    def take(self, told: dict[str, float]) -> None:
+        """Take in what it did with the seconds of one epoch."""
+        seconds = {part: told.get(f"{part}_seconds", 0.0) for part in PARTS}
+        total = sum(seconds.values()) or 1.0  # of an epoch without a step
+        self.seconds.append(total)
+        self.knows_data = self.knows_data and "data_seconds" in told
+        for part in PARTS:
+            self.shares[part].append(seconds[part] / total)
+        for name, values in self.extra.items():
+            if f"{name}_share" in told:
+                values.append(told[f"{name}_share"])
 
     def mean(self, *parts: str) -> float:
         """Return the mean share of some parts together."""
@@ -101,58 +107,23 @@ class Times:
 
 def times_of(record: Record) -> Times | None:
     """Read where the time of a run went; None if its epochs do not say it of every rank."""
-    ranks = {rank.rank: _rank(rank.rank, rank.node, rank.facts) for rank in record.ranks[:LARGEST_WORLD]}
-    taken = 0
-    for row in record.epochs:
-        told = row.get("time_by_rank")
-        # Only epochs in which all ranks said it can be compared.
-        if not isinstance(told, dict) or {str(rank) for rank in ranks} - told.keys():
-            continue
-        if (taken := taken + len(ranks)) > MOST_LOOKED_AT:
-            break
-        found = [(rank, _seconds(told[str(rank.rank)])) for rank in ranks.values()]
-        if any(not seconds for _, seconds in found):
-            continue
-        for rank, seconds in found:
-            _take(rank, seconds, told[str(rank.rank)])
-    known = [rank for rank in ranks.values() if rank.seconds]
-    if not known:
+    told = [row["time_by_rank"] for row in record.epochs if "time_by_rank" in row]
+    told = [by_rank for by_rank in told if len(by_rank) == len(record.ranks)]
+    if not told:
         return None
-    return Times(sorted(known, key=lambda rank: rank.rank), list(_links(record)), len(known[0].seconds))
+    ranks = [_rank(rank) for rank in record.ranks]
+    for rank in ranks:
+        for by_rank in told:
+            rank.take(by_rank[str(rank.rank)])
+    links = [(rank.rank, rank.facts["link"]) for rank in record.ranks if "link" in rank.facts]
+    return Times(
+        ranks,
+        [Link(rank, link["to"], link["bytes_per_second"]) for rank, link in links if link["to"] != rank],
+        len(told),
+    )
 
 
-def _rank(rank: int, node: int, facts: dict[str, Any]) -> RankTimes:
-    host, machine, device = one_line(facts.get("host") or "", 60), facts.get("machine"), facts.get("device")
-    place = machine if isinstance(machine, str) else node
-    return RankTimes(rank, node, host, place, device if isinstance(device, str) else "cpu")
-
-
-def _seconds(told: object) -> dict[str, float]:
-    """Check the seconds of one rank and epoch; nothing if they cannot be."""
-    if not isinstance(told, dict):
-        return {}
-    found = {part: number(told.get(f"{part}_seconds"), 0.0) for part in PARTS}
-    if any(found[part] is None for part in PARTS[1:]):
-        return {}
-    seconds = {part: value or 0.0 for part, value in found.items()}
-    return seconds if sum(seconds.values()) > 0 else {}
-
-
-def _take(rank: RankTimes, seconds: dict[str, float], told: dict[str, Any]) -> None:
-    total = sum(seconds.values())
-    rank.seconds.append(total)
-    rank.knows_data = rank.knows_data and "data_seconds" in told
-    for part in PARTS:
-        rank.shares[part].append(seconds[part] / total)
-    for name, values in rank.extra.items():
-        if (value := number(told.get(f"{name}_share"), 0.0)) is not None:
-            values.append(value)
-
-
-def _links(record: Record) -> Iterable[Link]:
-    for rank in record.ranks:
-        link = rank.facts.get("link")
-        if isinstance(link, dict):
-            target, speed = whole(link.get("to"), 0, LARGEST_WORLD - 1), number(link.get("bytes_per_second"), 1e-6)
-            if target is not None and speed is not None and target != rank.rank:
-                yield Link(rank.rank, target, speed)
+def _rank(rank: RankFacts) -> RankTimes:
+    facts = rank.facts
+    machine = facts.get("machine") or rank.node
+    return RankTimes(rank.rank, rank.node, facts.get("host") or "", machine, facts.get("device") or "cpu")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from runner.core.text import listed
 from runner.records.schema import Record
 from runner.report.disturbance import disturbances_of_nodes
-from runner.report.explain.times import COMPUTE, DATA, Link, RankTimes, Times, times_of
+from runner.report.explain.times import COMPUTE, DATA, Link, RankTimes, Times
 
 LEAST_LOST = 0.10
 """Part of the training that the others wait, from which on a rank is named."""
@@ -85,12 +85,6 @@ class Cause:
         if self.kind == "link":
             return f"{said}; exchanges take {self.lost:.0%} of the training"
         return f"{said}; the others wait for {whom} {self.lost:.0%} of the training" if self.others_wait else said
-
-
-def notes_of(record: Record) -> list[str]:
-    """Return what slows a run, one line for each cause."""
-    times = times_of(record)
-    return [] if times is None else [cause.sentence for cause in causes(times, record)]
 
 
 def causes(times: Times, record: Record) -> list[Cause]:

@@ -16,11 +16,11 @@ from runner.core.layout import Layout
 from runner.core.text import listed, one_line
 from runner.core.values import number, positive, whole
 from runner.records import utilization
-from runner.records.decode import read_record
+from runner.records.decode import LARGEST_RECORD, read_record
 from runner.records.events import Event, read_events
-from runner.records.folder import LARGEST_RECORD, RunFolder
+from runner.records.folder import RunFolder
 from runner.records.listing import RECORD
-from runner.records.schema import Record
+from runner.records.schema import Load, Record
 from runner.report.reading import BROKEN
 from runner.report.run_summary import RunSummary
 from trainkit import files
@@ -153,21 +153,17 @@ def _curves(record: Record) -> dict[str, list[tuple[int, float | None, float | N
     return found
 
 
-def _load(nodes: list[dict[str, Any]]) -> dict[str, Curve]:
+def _load(nodes: list[Load]) -> dict[str, Curve]:
     """Average each figure over nodes and devices, by the second."""
     sums: dict[str, dict[float, list[float]]] = {}
     for node in nodes[:64]:
-        points = node.get("points")
-        seconds = points.get("seconds") if isinstance(points, dict) else None
-        if not isinstance(points, dict) or not isinstance(seconds, list):
-            continue
-        for key, values in points.items():
-            known = (figure for figure, names in utilization.FIGURES.items() if re.fullmatch(names, str(key)))
-            if (figure := next(known, None)) and isinstance(values, list):
+        seconds = node.points["seconds"]
+        for key, values in node.points.items():
+            known = (figure for figure, names in utilization.FIGURES.items() if re.fullmatch(names, key))
+            if figure := next(known, None):
                 for second, value in zip(seconds, values, strict=False):
-                    at, found = number(second, 0.0), number(value, 0.0)
-                    if at is not None and found is not None:
-                        sums.setdefault(figure, {}).setdefault(float(round(at)), []).append(found)
+                    if second is not None and value is not None:
+                        sums.setdefault(figure, {}).setdefault(float(round(second)), []).append(value)
     return {
         figure: thinned([(second, sum(values) / len(values)) for second, values in sorted(of_figure.items())])
         for figure, of_figure in sums.items()
