@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from runner.core.text import one_line
 from runner.records.manifest import TOO_LARGE, Entry, Manifest, hash_file, listing
 
 
@@ -12,7 +11,7 @@ def altered(manifest: Manifest, folder: Path) -> list[str]:
     try:
         regular, other = listing(folder)
     except OSError as error:
-        return [one_line(f"{error.filename or folder}: {error.strerror}")]
+        return [f"{error.filename or folder}: {error.strerror}"]
     large = {name for name, why in manifest.left_out.items() if why == TOO_LARGE}
     known = manifest.entries.keys() | large
     faults = {name: "added: the run did not leave it" for name in regular if name not in known}
@@ -24,7 +23,7 @@ def altered(manifest: Manifest, folder: Path) -> list[str]:
             faults[name] = wrong
         elif name not in there and name not in other:
             faults[name] = "removed"
-    return [one_line(f"{name}: {wrong}") for name, wrong in sorted(faults.items())]
+    return [f"{name}: {wrong}" for name, wrong in sorted(faults.items())]
 
 
 def _difference(path: Path, below: Path, entry: Entry) -> str | None:

@@ -42,7 +42,7 @@ class Archive:
     def results(self) -> Path:
         """The folder of the records; RequestError if there is none."""
         if not files.is_folder(self.folder / RESULTS):
-            raise RequestError(f"{one_line(self.path)}: there are no records in it")
+            raise RequestError(f"{self.path}: there are no records in it")
         return self.folder / RESULTS
 
     def within(self, text: str) -> str:
@@ -59,7 +59,7 @@ def opened(path: Path) -> Iterator[Archive]:
         try:
             known = manifest.read(files.read_file(found.folder / manifest.NAME, manifest.LARGEST, below=scratch))
         except (OSError, ValueError) as error:
-            found.faults = [one_line(f"{manifest.NAME}: {reason_of(error)}")]
+            found.faults = [f"{manifest.NAME}: {reason_of(error)}"]
         else:
             found.said, found.faults = known.said, altered(known, found.folder)
         yield found
@@ -77,7 +77,7 @@ def unpack(path: Path, folder: Path) -> None:
             file.seek(0)
             # One that was altered in one of the two, or cut off before both, is an archive that does not hold.
             if begin and not begin.startswith(f"{TOP}/".encode()) and begin[_MAGIC] != b"ustar":
-                raise RequestError(f"{one_line(path)}: neither a folder nor an archive of runner bundle")
+                raise RequestError(f"{path}: neither a folder nor an archive of runner bundle")
             left = os.fstat(file.fileno()).st_size
             with tarfile.open(fileobj=file, mode="r:", tarinfo=_BoundedHeader) as tar:
                 for count, member in enumerate(tar, 1):
@@ -90,9 +90,9 @@ def unpack(path: Path, folder: Path) -> None:
                     with target.open("wb") as output:
                         shutil.copyfileobj(cast("IO[bytes]", tar.extractfile(member)), output)
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
-        raise RunError(f"{one_line(path)}: no level: altered or cut off: {one_line(error, 300)}") from None
+        raise RunError(f"{path}: no level: altered or cut off: {one_line(error, 300)}") from None
     except OSError as error:
-        raise RequestError(f"{one_line(path)}: {reason_of(error)}") from None
+        raise RequestError(f"{path}: {reason_of(error)}") from None
 
 
 def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:

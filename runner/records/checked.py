@@ -1,7 +1,7 @@
 """What `runner check` said of an experiment, kept beside its records."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -9,9 +9,6 @@ from trainkit.files import read_file, write_file
 
 FILE = "checked.json"
 _LARGEST = 100_000
-_Text = Annotated[str, msgspec.Meta(max_length=300)]
-_Number = Annotated[str, msgspec.Meta(pattern=r"^[1-9]\d{0,5}$")]
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Check(msgspec.Struct):
@@ -22,13 +19,13 @@ class Check(msgspec.Struct):
     """
 
     verdict: Literal["same", "differs", "unknown"]
-    sources_sha256: _Text
-    program: _Text = ""
+    sources_sha256: str
+    program: str = ""
     args: dict[str, Any] = {}
-    mistakes: Annotated[list[_Text], msgspec.Meta(max_length=50)] = []
-    off: Annotated[list[_Share], msgspec.Meta(max_length=10)] = []
-    order: _Share | None = None
-    not_checked: Annotated[list[_Text], msgspec.Meta(max_length=50)] = []
+    mistakes: list[str] = []
+    off: list[float] = []
+    order: float | None = None
+    not_checked: list[str] = []
 
 
 def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
@@ -43,9 +40,9 @@ def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
 
 
 def read(folder: Path) -> dict[str, Check]:
-    """Read the checks of an experiment by their number of processes; a file that is no such file has none."""
+    """Read the checks of an experiment by their number of processes; {} if the file is missing or invalid."""
     try:
-        checks = msgspec.json.decode(read_file(folder / FILE, _LARGEST, below=folder), type=dict[_Number, Check])
+        checks = msgspec.json.decode(read_file(folder / FILE, _LARGEST, below=folder), type=dict[str, Check])
     except (OSError, msgspec.DecodeError):
         return {}
     return checks

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from runner.core.text import one_line
 from runner.core.values import LARGEST, number
 
 MOST_KEPT = 20
 NO_TRAINING = "no training of this layout: "
 """How a doubt begins that leaves nothing to compare."""
-_LONGEST = 300
 
 
 class Doubts:
@@ -20,7 +18,6 @@ class Doubts:
 
     def add(self, doubt: str) -> None:
         """Take in one sentence."""
-        doubt = one_line(doubt, _LONGEST)
         if doubt in self._kept or len(self._kept) < MOST_KEPT:
             self._kept[doubt] = None
         else:
@@ -39,9 +36,9 @@ def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -
     for what, rows in (("training", epochs), ("test", evaluations)):
         lost = [row for row in rows if "loss" in row and row["loss"] is None and "loss_hex" in row]
         if lost:
-            name = {"nan": "NaN"}.get(str(lost[0]["loss_hex"]), "infinite")
+            name = "NaN" if lost[0]["loss_hex"] == "nan" else "infinite"
             since = "since" if rows[-1] is lost[-1] else "in"
-            return f"nan-loss: the {what} loss is {name} {since} epoch {one_line(lost[0].get('epoch_num'), 20)}"
+            return f"nan-loss: the {what} loss is {name} {since} epoch {lost[0].get('epoch_num')}"
     return None
 
 
@@ -56,9 +53,3 @@ def check_figure(name: str, value: object, doubts: Doubts, where: str = "") -> f
         shown = f"{value:g}" if isinstance(value, float) or abs(value) < 10**15 else "beyond 10^15"
         doubts.add(f"{where}{name} {shown}: no such figure can be measured")
     return found
-
-
-def check_metrics(metrics: dict[str, float], doubts: Doubts) -> dict[str, float]:
-    """Return the figures of a record that can be, with a doubt for each other."""
-    checked = {name: check_figure(name, value, doubts) for name, value in metrics.items()}
-    return {name: value for name, value in checked.items() if value is not None}

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
-from runner.core.text import one_line
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD
 from runner.records.moment import read_moment
@@ -42,16 +41,16 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 def reparse(path: Path) -> Record:
     """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
     if path.is_symlink():
-        raise RequestError(f"{one_line(path)}: no run's folder: it is a link, and links are not followed")
+        raise RequestError(f"{path}: no run's folder: it is a link, and links are not followed")
     folder = RunFolder(path)
     try:
         return _reparse(folder)
     except FileNotFoundError as error:
         lacks = f"it has no {Path(str(error.filename)).name}" if path.is_dir() else "it does not exist"
-        raise RequestError(f"{one_line(path)}: no run's folder: {lacks}") from None
+        raise RequestError(f"{path}: no run's folder: {lacks}") from None
     except (ValueError, OSError) as error:
         place = f"{Path(str(error.filename)).name}: " if isinstance(error, OSError) and error.filename else ""
-        raise RequestError(one_line(f"{path}: {place}{reason_of(error)}")) from None
+        raise RequestError(f"{path}: {place}{reason_of(error)}") from None
 
 
 def _reparse(folder: RunFolder) -> Record:
@@ -63,7 +62,7 @@ def _reparse(folder: RunFolder) -> Record:
             raise ValueError("it still runs")
         return finalize_ended(folder)
     if outcome is None and is_alive(launch.runner) is not False:
-        raise ValueError(f"its runner still lives, or is on another machine ({one_line(launch.runner.get('host'))})")
+        raise ValueError(f"its runner still lives, or is on another machine ({launch.runner.get('host')})")
     record = collect(folder, launch, outcome)
     if launch.by_hand:
         record.doubts += folder.exits(folder.raw_files(Layout.parse(launch.layout)))[1]

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.core.text import one_line
 from trainkit import files
 
 NAME = "SHA256SUMS"
@@ -110,7 +109,7 @@ def make(folder: Path, said: Iterable[str] = (AT_THE_END,)) -> Manifest:
 
 def write(manifest: Manifest) -> bytes:
     """Write a manifest as the text of its file."""
-    lines = [_FIRST, *(f"# {one_line(word)}".encode() for word in manifest.said)]
+    lines = [_FIRST, *(f"# {word}".encode() for word in manifest.said)]
     for name, (sha256, size) in sorted(manifest.entries.items()):
         escaped = _escape(name)
         mark = b"" if escaped == os.fsencode(name) else b"\\"
@@ -134,9 +133,9 @@ def read(text: bytes) -> Manifest:
             size = int(sized[1])
         elif line.startswith(_LEFT_OUT):
             path, _, why = line.removeprefix(_LEFT_OUT).rpartition(b": ")
-            manifest.left_out[_unescape(path)] = one_line(why.decode("utf-8", "replace"), 100)
+            manifest.left_out[_unescape(path)] = why.decode("utf-8", "replace")
         elif line.startswith(b"# ") and line != _FIRST:
-            manifest.said.append(one_line(line[2:].decode("utf-8", "replace"), 200))
+            manifest.said.append(line[2:].decode("utf-8", "replace"))
     return manifest
 
 

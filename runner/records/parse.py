@@ -29,8 +29,6 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     """
     doubts = Doubts()
     raw = folder.raw_files(Layout.parse(launch.layout))
-    for left_out in raw.left_out:
-        doubts.add(left_out)
     run_events = RunEvents(raw.layout, doubts)
     for rank, path in () if launch.dialects else raw.printed():
         _read(path, rank, folder.path, run_events, doubts)

@@ -14,14 +14,12 @@ from typing import Any
 import psutil
 
 import runner
-from runner.core.values import number, whole
 from runner.records import manifest
 from runner.records.repository import describe_repository
 from trainkit import machine
 from trainkit.sources import hash_sources
 
 _TOOL_SECONDS = 10
-_LARGEST_PID = 2**31 - 1
 READER = "reader_sha256"
 LOCKS = ("requirements/runtime.lock", "requirements.lock", "requirements/current.lock")
 """Where a project's list of pinned packages may lie; the first one that is there counts."""
@@ -69,13 +67,10 @@ def is_alive(description: dict[str, Any]) -> bool | None:
     """Return whether a described runner still lives; None where it is on another machine."""
     if description.get("host") != socket.gethostname():
         return None
-    pid, started = whole(description.get("pid"), 1, _LARGEST_PID), number(description.get("pid_started"))
-    if pid is None or started is None:
-        return False
     try:
-        found = psutil.Process(pid)
+        found = psutil.Process(description["pid"])
         # Whoever started it may never ask how it ended, for example as process 1 of a container.
-        return abs(found.create_time() - started) < 1 and found.status() != psutil.STATUS_ZOMBIE
+        return abs(found.create_time() - description["pid_started"]) < 1 and found.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 

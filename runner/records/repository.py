@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.core import git
-from runner.core.text import listed, one_line
+from runner.core.text import listed
 from trainkit.files import is_folder
 
 LARGEST_DIFF = 1_000_000
@@ -62,11 +62,11 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
             changes = _changes(repository, view)
             said["dirty"] = changes.dirty()
             if changes.submodules:
-                said["submodules"] = [one_line(path, 200) for path in changes.submodules]
+                said["submodules"] = changes.submodules
             if changes.lines:
                 said["diff_sha256"], diff = _diff(view, changes.filtered)
         if unknown := [*changes.filtered, *changes.unknown]:
-            said["git"] = one_line(f"what differs in {listed(unknown, most=3)} is not known: a filter was not run", 300)
+            said["git"] = f"what differs in {listed(unknown, most=3)} is not known: a filter was not run"
     except git.GitError as error:
         said["git"] = str(error)
     return said, diff

@@ -1,7 +1,6 @@
 """What is kept of a run: the shape of `run.json`, schema version 1. Times are UTC in ISO 8601, durations seconds.
 
-A record may come from a stranger. Types and ranges are checked as it is decoded; what stands in a mapping of any
-values is checked by whoever takes it from there.
+Types and ranges are checked as it is decoded, once. What programs and machines say of themselves stays open.
 """
 
 from typing import Annotated, Any
@@ -12,7 +11,6 @@ from runner.core.values import LARGEST
 
 SCHEMA = 1
 FINISHED = ("completed", "failed", "timed_out", "interrupted", "killed", "incomplete")
-STATUSES = ("running", *FINISHED)
 NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
 """Status and reason of a run whose runner did not live to see its end."""
 
@@ -44,7 +42,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     masked in it: `request/code.diff`, or nothing.
     """
 
-    schema: int
+    schema: Annotated[int, msgspec.Meta(le=SCHEMA)]
     id: str
     experiment: str
     target: str
@@ -184,7 +182,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """
 
     launch: Launch
-    status: str
+    status: Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(('running', *FINISHED))})$")]
     reason: str | None = None
     doubts: list[str] = []
     outcome: Outcome | None = None

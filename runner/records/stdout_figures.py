@@ -11,7 +11,6 @@ from typing import Any
 
 from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
-from runner.core.text import one_line
 from runner.core.values import number
 from runner.logs.dialect import chosen
 from runner.logs.metrics import compiled
@@ -171,4 +170,4 @@ def place_of(found: dict[str, Any]) -> str:
     """Name the file and the line that a field is from."""
     line = found["line"]
     lines = f"{line[0]}-{line[-1]}" if isinstance(line, list) else line
-    return one_line(f"{found['log']}:{lines}" if lines else found["log"])
+    return f"{found['log']}:{lines}" if lines else str(found["log"])

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Sequence
 from statistics import fmean, variance
 
 from runner.core.layout import Layout
-from runner.core.text import one_line
 from runner.core.values import by_value
 from runner.records.checks import NO_TRAINING
 from runner.records.quality import TRAINING_LOSS
@@ -212,7 +211,7 @@ def _apart(*values: str) -> list[str]:
     """Cut two values so that what is left still differs: the hashes of images and code are long."""
     same = next((place for place, letters in enumerate(zip(*values, strict=False)) if len(set(letters)) > 1), 0)
     start = 0 if same < _LONGEST_VALUE else same
-    return [one_line(value[start : start + _LONGEST_VALUE]) or "none" for value in values]
+    return [value[start : start + _LONGEST_VALUE].strip() or "none" for value in values]
 
 
 def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from runner.core.text import listed, one_line
+from runner.core.text import listed
 from runner.records.machine_facts import UNKNOWN
 from runner.report.rows import CellRuns
 from runner.report.run_summary import RunSummary
@@ -77,4 +77,4 @@ def _used(*sides: Sequence[RunSummary]) -> list[list[set[str]]]:
 def _named(runs: Iterable[RunSummary]) -> str:
     found = dict.fromkeys(machine for run in runs for machine in run.machines)
     words = [f"{name} ({id_[:_LONGEST_ID]})" if id_ and name else name or id_[:_LONGEST_ID] for id_, name in found]
-    return listed((one_line(word, 40) for word in words), most=_MOST_NAMED)
+    return listed(words, most=_MOST_NAMED)

@@ -1,7 +1,6 @@
 """Block -> what a reader of its table has to know: the notes below it."""
 
 from runner.core.layout import Layout
-from runner.core.text import one_line
 from runner.records.checked import Check
 from runner.report.claims import KIND_UNKNOWN, taken_for_granted
 from runner.report.machines import count_machines
@@ -89,7 +88,7 @@ def _checked(block: Block) -> list[str]:
         own = {**row.first.args, **row.first.axes}
         if others := [f"{key}={value}" for key, value in check.args.items() if key in own and own[key] != value]:
             what = f"{what}; it was checked with {' '.join(others)}"
-        found.append(one_line(f"{row.first.cell}: checked: {what}", 1000))
+        found.append(f"{row.first.cell}: checked: {what}")
     return found
 
 

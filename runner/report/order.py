@@ -14,7 +14,6 @@ from itertools import groupby
 from statistics import fmean, variance
 from typing import Any
 
-from runner.core.text import one_line
 from runner.report.repeats import FEWEST
 from runner.report.rows import CellRuns
 from runner.report.run_summary import RunSummary
@@ -182,4 +181,4 @@ def in_turn(cell: CellRuns, base: CellRuns, definition: dict[str, Any]) -> str:
         if arg in declared and declared[arg] != value:
             words.append(f"--set {shlex.quote(f'{arg}={value}')}")
     repeats = max(FEWEST, len(cell.complete), len(base.complete))
-    return one_line(f"shown by: runner run {shlex.quote(run.experiment)} {' '.join(words)} --repeat {repeats}")
+    return f"shown by: runner run {shlex.quote(run.experiment)} {' '.join(words)} --repeat {repeats}"

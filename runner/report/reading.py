@@ -4,8 +4,6 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.core.text import one_line
-from runner.core.values import plain
 from runner.records.decode import LARGEST_RECORD, read_record
 from runner.records.listing import RECORD, list_runs
 from runner.records.schema import NO_OUTCOME, Record
@@ -44,9 +42,9 @@ def read_results(results: Path) -> Contents:
     notes += broken
     if killed:
         ended = "the runner of 1 run was" if killed == 1 else f"the runners of {killed} runs were"
-        command = f"runner recover {shlex.quote(one_line(results))}"
+        command = f"runner recover {shlex.quote(str(results))}"
         notes.append(f"{ended} killed; {command} ends what is left of it and makes the record")
-    return Contents(runs, [one_line(note) for note in notes])
+    return Contents(runs, notes)
 
 
 def read_run(folder: Path, below: Path) -> Record:
@@ -56,7 +54,7 @@ def read_run(folder: Path, below: Path) -> Record:
 
 def why(error: Exception) -> str:
     """Return in one line why a record cannot be read."""
-    return one_line(getattr(error, "strerror", None) or error) or type(error).__name__
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__
 
 
 def fate_of(record: Record, folder: Path) -> Record:
@@ -71,7 +69,7 @@ def fate_of(record: Record, folder: Path) -> Record:
         return derive(RunFolder(folder)) or record
     from runner.records.provenance import is_alive  # psutil takes its time
 
-    if is_alive(plain(record.launch.runner)) is False:
+    if is_alive(record.launch.runner) is False:
         record.status, record.reason = NO_OUTCOME
         if is_file(folder / "raw" / "outcome.json"):
             record.reason = "the run ended and its record was not written"

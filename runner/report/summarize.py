@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import msgspec
 
 from runner.core.errors import RequestError, did_you_mean
-from runner.core.text import one_line
 from runner.core.values import LARGEST
 from runner.records import checked
 from runner.report.compare import compare
@@ -65,7 +64,7 @@ def compared(results: Path, contents: Contents, experiment: str | None = None) -
         require_experiment(results, experiment, {run.experiment for run in runs})
         runs = [run for run in runs if run.experiment == experiment]
     elif not runs:
-        notes = [*notes, one_line(f"{results}: {NO_RUNS}")]
+        notes = [*notes, f"{results}: {NO_RUNS}"]
     return blocks_of(results, runs), notes
 
 

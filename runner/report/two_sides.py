@@ -11,7 +11,6 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runner.core.text import one_line
 from runner.report import claims
 from runner.report.compare import key_of
 from runner.report.machines import machine_decides
@@ -116,7 +115,7 @@ def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | No
     if pair.repeats < FEWEST:
         return None, difference
     told = f"--experiment {shlex.quote(pair.a.first.experiment)} --layout {pair.a.first.layout}"
-    way_out = one_line(f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)")
+    way_out = f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)"
     difference, why = in_order(difference, pair.a, pair.b, series, way_out, paired=pair.in_pairs)
     return (why, None) if why else (None, difference)
 

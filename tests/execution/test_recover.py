@@ -261,11 +261,11 @@ def test_a_hostile_record_ends_nothing_and_is_named(
 
 
 BROKEN = [
-    ("run.json", "", "run.json: empty"),
+    ("run.json", "", "run.json: torn"),
     ("run.json", '{"launch": {', "run.json: torn"),
-    ("request/launch.json", "", "request/launch.json: no Launch of this runner"),
+    ("request/launch.json", "", "request/launch.json: torn, or no Launch"),
     ("request/launch.json", None, "request/launch.json: No such file"),
-    ("raw/outcome.json", '{"ended"', "no Outcome of this runner"),
+    ("raw/outcome.json", '{"ended"', "torn, or no Outcome"),
 ]
 
 

@@ -70,17 +70,15 @@ def test_what_is_wrong_with_a_record_is_said(tmp_path: Path, make: Make) -> None
     plain = json.loads(good)
     newer = {**plain, "launch": {**plain["launch"], "schema": SCHEMA + 1}}
     wrong = {
-        b"": "empty",
-        b" \n": "empty",
-        good[: len(good) // 2]: "torn or no JSON",
-        b"\xff\xfe": "torn or no JSON",
-        b'{"name": "package", "version": "1.0"}': "no record of this runner",
-        b'{"launch": {}}': "no record of this runner",
-        b"[1, 2]": "no record of this runner",
-        b"[" * 5_000: "torn or no JSON",
-        json.dumps(newer).encode(): "of schema 2, newer than this runner's 1: update the runner",
-        json.dumps({**newer, "status": {"new": "shape"}}).encode(): "of schema 2, newer than this runner's 1",
-        json.dumps({"launch": {"schema": 99}}).encode(): "of schema 99, newer",
+        b"": "torn, or no Record",
+        good[: len(good) // 2]: "torn, or no Record",
+        b"\xff\xfe": "torn, or no Record",
+        b'{"name": "package", "version": "1.0"}': "no Record of this runner",
+        b'{"launch": {}}': "no Record of this runner",
+        b"[1, 2]": "no Record of this runner",
+        json.dumps(newer).encode(): "of a schema newer than this runner's 1: update the runner",
+        json.dumps({**newer, "status": {"new": "shape"}}).encode(): "of a schema newer",
+        good.replace(b'"completed"', b'"x"'): "no Record of this runner",
     }
     for data, words in wrong.items():
         with pytest.raises(ValueError, match=r".") as caught:

@@ -34,7 +34,7 @@ def all_formats(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Summarise in every format; return the rows and all notes."""
     blocks, notes = summarize(results)
     texts = {form: formats.document(form, blocks) for form in ("markdown", "csv", "json", "latex")}
-    shown = [*notes, *"".join(texts.values()).split("\n")]
+    shown = "".join(texts.values()).split("\n")
     for table in map(formats.to_table, blocks):
         notes += table.notes
     for text in shown:

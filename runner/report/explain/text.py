@@ -1,6 +1,5 @@
 """What slows a run, in three lines, after what disturbed it, and a bar for each rank."""
 
-from runner.core.text import one_line
 from runner.records.schema import Record
 from runner.report.disturbance import disturbances
 from runner.report.explain.times import RankTimes, Times, times_of
@@ -46,7 +45,7 @@ def _why_no_epochs(record: Record) -> str:
         return "the run has no record yet: wait for its end, or make the record of one that has ended: runner collect"
     if record.status == "completed":
         return "the record holds no epochs, so nothing says where the time went: its program has to report epochs"
-    why = f": {one_line(record.reason, 200)}" if record.reason else ""
+    why = f": {record.reason}" if record.reason else ""
     return f"no epoch ended, so nothing says where the time went; the run is {record.status}{why}"
 
 

@@ -12,7 +12,6 @@ import msgspec
 
 from runner.core.text import one_line
 from runner.core.values import number, plain
-from runner.records.checks import Doubts, check_metrics
 from runner.records.listing import RECORD, list_runs
 from runner.records.schema import Record
 from runner.report.reading import BROKEN, fate_of, read_run, why
@@ -88,7 +87,7 @@ def exported(record: Record) -> ExportedRun:
         "commit": one_line(launch.code.get("commit") or ""),
         **summary.same,
     }
-    figures = {**check_metrics(record.metrics, Doubts()), **summary.load}
+    figures = {**record.metrics, **summary.load}
     return ExportedRun(
         id=safe_name(launch.id),
         experiment=safe_name(launch.experiment),
