@@ -13,7 +13,6 @@ from runner.records.provenance import is_alive
 from runner.records.schema import NodeExit, Outcome, Record
 from trainkit import files
 
-_LATEST = 253_402_300_799.0  # the end of the year 9999
 _MOST_BYTES_IN_MEMORY = 64_000_000
 """Raw bytes of a run whose record a summary makes in memory; of a larger one somebody has to ask for it."""
 
@@ -81,7 +80,7 @@ def _make(folder: RunFolder, most_bytes: int | None, exits: list[NodeExit] | Non
     by_node = {ended.node: ended for ended in exits or known}
     exits = [by_node.get(node) or NodeExit(node) for node in range(layout.nodes)]
     began = read_moment(launch.started)
-    ended = datetime.fromtimestamp(min(max(raw.last_written, began.timestamp()), _LATEST), timezone.utc)
+    ended = datetime.fromtimestamp(max(raw.last_written, began.timestamp()), timezone.utc)
     outcome = Outcome(
         ended=ended.isoformat(timespec="milliseconds"),
         wall_seconds=(ended - began).total_seconds(),

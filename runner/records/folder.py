@@ -33,8 +33,6 @@ from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
 from trainkit import files
 
 _LARGEST_EXIT = 1_000_000
-_COPIED_BYTES = 1_000_000
-_LARGEST_RECORDING = 8_000_000_000
 _UNFINISHED = re.compile(r"\.(run|outcome|launch|node\d+-exit)\.json\.\d+\.tmp|\..*\.masked\.tmp")
 _BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
@@ -148,10 +146,7 @@ class RunFolder:
         """Copy a recorded stdout to where rank 0's output goes."""
         kept = self.raw / "node0-rank0.stdout"
         with files.open_file(recording) as source, files.create_file(kept, below=self.path) as target:
-            if source.seek(0, 2) > _LARGEST_RECORDING:
-                raise OSError(errno.EFBIG, f"it has more than {_LARGEST_RECORDING:,} bytes", str(recording))
-            source.seek(0)
-            shutil.copyfileobj(source, target, _COPIED_BYTES)
+            shutil.copyfileobj(source, target)
         return kept
 
     def end_of(self, path: Path | None, most: int) -> str:

@@ -11,7 +11,6 @@ import errno
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +21,6 @@ from trainkit import files
 NAME = "SHA256SUMS"
 AT_THE_END = "written at the end of the run"
 LATER = "made by runner collect, not at the end of the run: what was altered before is not found"
-MOST_FILES = 500_000
-DEEPEST = 32
 LARGEST = 200_000_000
 LARGEST_FILE = 8_000_000_000
 """Bytes of a file that is hashed; of a raw file as large nothing is read either."""
@@ -36,7 +33,6 @@ _LAST = b"# sha256 of the lines above: "
 _LEFT_OUT = b"# left out: "
 _SIZE = re.compile(rb"# (\d{1,18}) bytes")
 _FILE = re.compile(rb"(\\?)([0-9a-f]{64})  (.+)")
-_KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "too deep"}
 _ESCAPES = {b"\\\\": b"\\", b"\\n": b"\n", b"\\r": b"\r"}
 
 
@@ -78,19 +74,18 @@ def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
     """
     regular: list[str] = []
     other: dict[str, str] = {}
-    deep = [("", 0)]
+    deep = [""]
     while deep:
-        inner, depth = deep.pop()
+        inner = deep.pop()
         with os.scandir(f"{folder}/{inner}") as found:
             for entry in found:
                 name = f"{inner}{entry.name}"
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(mode) and depth < DEEPEST:
-                    deep.append((f"{name}/", depth + 1))
-                elif stat.S_ISREG(mode) and len(regular) < MOST_FILES:
+                if entry.is_dir(follow_symlinks=False):
+                    deep.append(f"{name}/")
+                elif entry.is_file(follow_symlinks=False):
                     regular.append(name)
                 else:
-                    other[name] = _KINDS.get(stat.S_IFMT(mode), "no regular file, or one too many")
+                    other[name] = "a link" if entry.is_symlink() else "no regular file"
     return sorted(name for name in regular if name != NAME), dict(sorted(other.items()))
 
 

@@ -66,8 +66,7 @@ class RunEvents:
         """Take in one event; one that does not say its rank is of the rank whose file it is in."""
         number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
         if number is None:
-            shown = one_line(plain(event.metadata["rank"]), 40)
-            self._doubts.add(f"an event of rank {shown}, which can be none, is left out")
+            self._doubts.add(f"an event of a rank that can be none is left out: {one_line(event.metadata['rank'], 40)}")
             return
         rank = self._ranks.get(number)
         if rank is None:

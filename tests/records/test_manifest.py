@@ -64,7 +64,7 @@ def test_what_is_added_is_named_whatever_it_is(tmp_path: Path, make: Make) -> No
         "artifacts/link: it is a link",
         "linked: it is a link",
         "raw/extra: added: the run did not leave it",
-        "raw/outcome.json: it is a FIFO",
+        "raw/outcome.json: it is no regular file",
         "run.json: it is a link",
     ]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.records.checked import FILE, Check, keep
+from runner.records.checked import Check, keep
 from runner.report.notes import notes
 from runner.report.summarize import summarize
 from runner.tools.pages.files import write_report
@@ -49,12 +49,6 @@ def test_arguments_that_were_others_in_the_check_are_named(results: Path, scalin
     key = next(iter(args))
     keep(results, name, 2, Check("same", code, program, {**args, key: 77, "unknown": 1}))
     assert said(results) == [f"1x2: checked: same training; it was checked with {key}=77"]
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"2": {}}', '{"-1": {"verdict": "same", "sources_sha256": ""}}'])
-def test_a_file_that_is_none_is_left_out(results: Path, scaling: tuple[str, str, str], text: str) -> None:
-    (results / scaling[0] / FILE).write_text(text)
-    assert said(results) == []
 
 
 def test_the_page_draws_how_far_the_gradients_are_off(
