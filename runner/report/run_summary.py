@@ -116,27 +116,19 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     hardware = listed(models or [_device_from_outside(record)], " + ")
     load = {figure: utilization.mean(record.load, names) for figure, names in utilization.FIGURES.items()}
     fields = {
+        **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
         # All copies of a record share it, and no other run has both: an id alone may be that of several runs.
         "id": f"{launch.id} {launch.started}",
-        "experiment": launch.experiment,
-        "target": launch.target,
         "status": record.status,
         "reason": _reason(record),
         "doubts": record.doubts,
         "layout": str(layout),
         "axes": launch.axes | own_axes,
         "option_axes": {name: launch.option_axes[name] for name in own_axes},
-        "program": launch.program,
         **_args(launch),
-        "scaling": launch.scaling,
-        "measure": launch.measure,
-        "device": launch.device,
-        "started": launch.started,
-        "repeat": launch.repeat,
-        "definition_sha256": launch.definition_sha256,
         "seconds": metrics.get(launch.measure) or None,
-        "processes": layout.world_size * first.get("devices", 1),
+        "processes": layout.world_size * (first.get("devices") or 1),
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
         "heterogeneous": len(models) > 1,
         "cores": cores,
@@ -152,7 +144,6 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "exchange_share": times.mean("communication", "straggler") if times else None,
         "torch": first.get("torch") or "",
         "same": _same(record, facts) | machines.kind | speed_variables(facts),
-        "by_hand": launch.by_hand,
         "load": {name: value for name, value in load.items() if value is not None},
         "load_known": is_load_known(record),
         "disturbed": disturbances(record),

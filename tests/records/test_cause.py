@@ -106,18 +106,6 @@ def test_without_an_error_file_the_last_event_says_why(tmp_path: Path, make: Mak
     assert (failure.cause, failure.hint) == ("ModuleNotFoundError: No module named 'x'", "missing-module")
 
 
-def test_what_a_program_leaves_cannot_move_the_cursor_or_be_a_link(tmp_path: Path, make: Make) -> None:
-    secret = tmp_path / "secret"
-    secret.write_bytes(error_file("ValueError: secret"))
-    folder = collected(tmp_path / "a", make, error=error_file("ValueError: \x1b[2J\n\x9b31m"))
-    assert folder.read().failure.cause == "ValueError: \\x1b[2J"
-    (folder.raw / "node0-rank0.error.json").unlink()
-    (folder.raw / "node0-rank0.error.json").symlink_to(secret)
-    found = collect(folder, folder.launch(), folder.outcome())
-    assert found.failure
-    assert found.failure.cause is None
-
-
 def test_a_hostile_error_file_costs_no_more_than_its_bytes(tmp_path: Path, make: Make) -> None:
     with quick(1.5):
         collected(tmp_path / "deep", make, error=b"[" * 900_000)
