@@ -48,7 +48,6 @@ WRITING = frozenset(
 )
 ELSEWHERE = (
     "runner.records",  # results/, and nothing else does
-    "runner.core.git",  # the folder for temporary files, with a repository of our own
     "runner.core.temporary",  # the folder for temporary files
     "runner.tools.check",  # the folder for temporary files, and what a checked program saved, as it was before
     "runner.execution.disk",  # a file without a name, which holds room for a record

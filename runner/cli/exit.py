@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any, NoReturn, TextIO
 
 import typer
@@ -120,7 +119,7 @@ def _explain_usage(error: Any) -> str:
     """Return what is wrong with the words of the command; an option of a target is given in another way."""
     option = str(getattr(error, "option_name", "")).removeprefix("--")
     if option in _OF_TARGETS:
-        return f"--{option}: write --with {option}={_given(option)}; `runner targets` says which target has it"
+        return f"--{option}: write --with {option}=...; `runner targets` says which target has it"
     context = getattr(error, "ctx", None)
     see = f"see {_name(context)} --help"
     if option == "json" and context and any("--format" in known.opts for known in context.command.params):
@@ -136,17 +135,6 @@ def _name(context: Any) -> str:
     """Return a command as a person types it, for example `runner image pin`."""
     inner = context is not None and context.parent is not None
     return f"{_name(context.parent)} {context.info_name}" if inner else "runner"
-
-
-def _given(option: str) -> str:
-    """Return the value that was given to an option."""
-    words = [*sys.argv[1:], "..."]
-    for word, following in pairwise(words):
-        if word.startswith(f"--{option}="):
-            return word.partition("=")[2]
-        if word == f"--{option}" and not following.startswith("--"):
-            return following
-    return "..."
 
 
 def _keep(error: BaseException) -> str:

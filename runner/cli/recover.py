@@ -1,7 +1,7 @@
 """`runner recover`."""
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -11,24 +11,20 @@ from runner.core.errors import RunError
 
 def recover(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder of the records.")] = Path("results"),
-    trust: Annotated[
-        Optional[list[Path]],
-        typer.Option(metavar="RUN", help="A run's folder: end what its record names; may be given several times."),
-    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")] = False,
 ) -> None:
     """Finish the runs whose runner was killed.
 
     What they left running is ended, on this machine, its Docker Engine or the cluster, and their records are made of
-    everything that was printed. Runs of living runners are left alone. What a record names is used only if you have
-    started the run on this machine, or with --trust. Exit code 1 if a run is left unfinished whose runner is not known
-    to live.
+    everything that was printed. Runs of living runners are left alone. Hosts, engines and clusters that a record names
+    are used only if you have started the run on this machine. Exit code 1 if a run is left unfinished whose runner is
+    not known to live.
     """
     from runner.execution.recover import LEFT, RUNS
     from runner.execution.recover import recover as find
 
     left = count = 0
-    for found in find(results, trust or [], dry_run=dry_run):
+    for found in find(results, dry_run=dry_run):
         show(f"{found.path}: {found.what}: {found.text}")
         count += found.what != RUNS
         left += found.what == LEFT

@@ -17,7 +17,6 @@ from runner.cli.lines import line
 from runner.cli.progress import Progress
 from runner.core import clock
 from runner.core.text import escaped, one_line
-from runner.core.values import number
 from runner.definitions.plan import Run
 from runner.records.events import Event
 from runner.records.hints import hints
@@ -232,10 +231,8 @@ def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
 
 
 def _result(record: Record) -> str:
-    """Return what a run measured; a figure that is none is left out."""
-    figures = {name: number(value) for name, value in record.metrics.items()}
-    measure = record.launch.measure
-    words = []
+    """Return what a run measured."""
+    figures, measure, words = record.metrics, record.launch.measure, []
     if (measured := figures.get(measure)) is not None:
         words.append(f"{measure} {measured:.{decimals(measured)}f}")
     if (accuracy := figures.get("final_accuracy")) is not None:

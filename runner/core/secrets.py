@@ -1,4 +1,4 @@
-"""What a secret is, by its name alone; arguments that hold one are refused, and texts that hold one are masked.
+"""What a secret is, by its name alone; arguments that hold one are refused, those of the environment are masked.
 
 Its name ends in token, secret, password, passphrase, or api, access, secret or private key, in any case and spelling:
 HF_TOKEN, --hf-token, hfToken, apiKey. It is never a token of a vocabulary (`pad_token`), a number, a boolean, or a text
@@ -9,11 +9,10 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from itertools import dropwhile, pairwise
-from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -22,30 +21,21 @@ from runner.core.text import one_line
 
 MASK = "<masked>"
 SHORTEST = 8
-_KEYS = [f"{kind}{between}key" for kind in ("api", "access", "secret", "private") for between in ("_", "-", ".", "")]
-_ENDS = ("token", "secret", "password", "passphrase", *_KEYS)
+_NAME = re.compile(r"(token|secret|password|passphrase|(api|access|secret|private)_?key)$")
 _VOCABULARY = re.compile(
     r"(?:^|_)(?:pad|eos|bos|unk|sep|cls|mask|eo[tdc]|stop|start|end|begin|special|new|image|video|audio|text|prompt"
     r"|prefix|suffix|middle|next|first|last|newline|word|sub|space)_?token$"
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_LONGEST = 100
-_ASSIGNED = re.compile(
-    # Behind a name: `=`, `:`, `", "value":`, or a space behind an option; then a quoted value, or a plain word.
-    rb"(?P<sign>\\*[\"']?(?:,?\s{1,40}\\*[\"']?value\\*[\"']?)?\s{0,2}[=:]\s{0,2}|\s{1,2})"
-    rb"(?:(?P<quote>\\*[\"'])(?P<quoted>(?![$<{])(?:(?!(?P=quote))[^\n]){8,4000})(?P=quote)"
-    rb"|(?P<plain>[^\s\"',;\\(){}\[\]<>$&|]{8,500}))"
-)
 _SET = re.compile(r"(?:export|declare|local|env)$|\w+=")
-_BEFORE = re.compile(rb"[\w.-]*$")
 
 
 def is_secret(name: str, value: object) -> bool:
     """Return whether a value of this name is a secret."""
     if not isinstance(value, str) or len(value) < SHORTEST or value == MASK:
         return False
-    spelled = re.sub(r"[-. ]", "_", _CAMEL.sub("_", name[-_LONGEST:])).lower()
-    if not spelled.endswith(_ENDS) or _VOCABULARY.search(spelled):
+    spelled = re.sub(r"[-. ]", "_", _CAMEL.sub("_", name)).lower()
+    if not _NAME.search(spelled) or _VOCABULARY.search(spelled):
         return False
     try:
         float(value)
@@ -63,8 +53,6 @@ def refuse(words: Iterable[str]) -> None:
             value = following
         if is_secret(name, value):
             _refuse(name)
-        for inner, _ in _spans(word.encode("utf-8", "surrogateescape")):
-            _refuse(inner)
         if found := next((variable for variable, secret in known if secret in word), None):
             _refuse(name if equals else "an argument", f"it holds the value of {found}; ")
 
@@ -91,27 +79,20 @@ def refuse_script(text: str) -> None:
 
 
 def _refuse(name: str, why: str = "") -> None:
-    name = one_line(name, _LONGEST)
     variable = "NAME" if why else re.sub(r"\W", "_", _CAMEL.sub("_", name.strip("-+").rpartition(".")[2])).upper()
     use = f"use the environment: export {variable}=..., and read it in the program"
-    raise RequestError(f"{name}: {why}secrets are not taken as arguments, which other users can read; {use}")
+    raise RequestError(one_line(f"{name}: {why}secrets are not taken as arguments, which other users can read; {use}"))
 
 
-def mask(data: bytes, *, named: bool = False) -> bytes:
-    """Put `MASK` in place of the secrets of the environment and, if `named`, of values behind the name of a secret.
-
-    What programs print is never masked by name: `ms/token: 12.34567ms` is a measurement.
-    """
+def mask(data: bytes) -> bytes:
+    """Put `MASK` in place of the secrets of the environment; what programs print is never masked by a name in it."""
     known = _pattern(_of_environment())
-    data = known.sub(MASK.encode(), data) if known else data
-    for _, (start, end) in sorted(_spans(data), key=itemgetter(1), reverse=True) if named else ():
-        data = data[:start] + MASK.encode() + data[end:]
-    return data
+    return known.sub(MASK.encode(), data) if known else data
 
 
 def mask_text(text: str) -> str:
-    """Mask a text that a person wrote, also by name."""
-    return mask(text.encode("utf-8", "surrogateescape"), named=True).decode("utf-8", "surrogateescape")
+    """Mask a text."""
+    return mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
 def _of_environment() -> tuple[tuple[str, str], ...]:
@@ -122,31 +103,11 @@ def _of_environment() -> tuple[tuple[str, str], ...]:
 
 @cache
 def _pattern(known: tuple[tuple[str, str], ...]) -> re.Pattern[bytes] | None:
-    """Match values as they are and as JSON, Python, YAML and a URL write them, and their beginnings before `...`."""
+    """Match values as they are and as JSON, Python and a URL write them, and their beginnings before `...`."""
     forms = set()
     for _, value in known:
-        written = {value, repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-        forms |= {*written, *(json.dumps(form)[1:-1] for form in written), value.replace("'", "''"), quote(value, "")}
+        written = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+        forms |= {*written, *(json.dumps(form)[1:-1] for form in written), repr(value)[1:-1], quote(value, "")}
     patterns = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
     patterns += [rf"{re.escape(form[:SHORTEST])}[^\s\"']*(?=\.\.\.)" for form in sorted(forms)]
     return re.compile("|".join(patterns).encode("utf-8", "surrogateescape")) if patterns else None
-
-
-def _spans(data: bytes) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Find names of secrets with values: quoted, behind an option, or with a digit, as names of code have none."""
-    lowered, found = data.lower(), set()
-    for word in _ENDS:
-        end = -1
-        while (end := lowered.find(word.encode(), end + 1)) >= 0:
-            found.add(end + len(word))
-    for end in sorted(found):
-        if not (match := _ASSIGNED.match(data, end)):
-            continue
-        before = _BEFORE.search(data, max(0, end - _LONGEST), end)
-        name = before[0].decode() if before else ""
-        value = (match["plain"] or match["quoted"]).decode("utf-8", "replace")
-        is_option = not match["sign"].strip()
-        if is_option and not name.startswith("--"):
-            continue
-        if (match["quote"] or is_option or re.search("[0-9]", value)) and is_secret(name, value):
-            yield name, match.span("plain" if match["plain"] else "quoted")

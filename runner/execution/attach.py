@@ -1,6 +1,5 @@
 """Jobs that somebody else created: their pods are read in the cluster, and the record is made from that."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,8 @@ def attach(
         options = target.options
         cluster = Cluster(options.namespace or str(metadata.get("namespace") or ""), options.context or "")
         job = _find(cluster, document["kind"], str(metadata["name"]), path)
-        run = _run(job, root, path)
+        told = (job["metadata"].get("annotations") or {}).get(RUN, "")
+        run = run_told(told, root, f"{path}: the job's annotation {RUN}")
         # The id is made of the job's own, so that it is collected once.
         created = read_moment(job["metadata"]["creationTimestamp"])
         run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{job['metadata']['uid'][:8]}"
@@ -90,16 +90,16 @@ def _life(cluster: Cluster, job: dict[str, Any], run: Run, folder: RunFolder, la
 
 def _discard(folder: RunFolder, before: Record | None) -> None:
     """Remove what an earlier command has left of a job, unless another one collects it now, or just has."""
-    is_free = True
     try:
         with folder.held_alone():
-            is_free = before is not None or folder.finished() is None
-            if is_free:
+            if before or not folder.finished():
                 folder.discard()
-    except OSError as error:  # else there is none yet, or what is there is no folder: which is said when one is made
-        is_free = not isinstance(error, BlockingIOError)
-    if not is_free:
-        raise RequestError(f"{folder.path}: another runner collects it: wait for its end")
+                return
+    except BlockingIOError:
+        pass
+    except OSError:  # there is none yet, or what is there is no folder: which is said when one is made
+        return
+    raise RequestError(f"{folder.path}: another runner collects it: wait for its end")
 
 
 def _jobs(path: Path) -> list[dict[str, Any]]:
@@ -136,12 +136,6 @@ def _find(cluster: Cluster, kind: str, name: str, path: Path) -> dict[str, Any]:
 def _refused(cluster: Cluster, error: ClusterError, why: str) -> RequestError:
     where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
     return RequestError(where + why)
-
-
-def _run(job: dict[str, Any], root: Path, path: Path) -> Run:
-    """Read from a job's annotation which cell of which experiment it is."""
-    where = f"{path}: the job's annotation {RUN}"
-    return run_told(lambda: json.loads(job["metadata"]["annotations"][RUN]), root, where)
 
 
 def _created(job: dict[str, Any]) -> dict[str, Any]:

@@ -35,9 +35,9 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
         told = cell_of(text)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RequestError(f"{path}: no batch script of the kit: {one_line(error)}") from None
-    run = run_told(lambda: told, root, f"{path}: its line of the kit")
+    run = run_told(told, root, f"{path}: its line of the kit")
     found, running = 0, []
     for place in sorted((results / run.experiment.name).glob("*-slurm-*")):
         folder, named = RunFolder(place), _named(place.name)
@@ -64,13 +64,13 @@ def _text(path: Path, below: Path | None = None) -> str:
     return files.read_file(path, LARGEST, below=below).decode()
 
 
-def _is_of(folder: RunFolder, told: object) -> bool:
+def _is_of(folder: RunFolder, told: str) -> bool:
     """Return whether a job of the script wrote a folder, and no runner: its copy of the script is of the same cell."""
     try:
         if cell_of(_text(folder.path / "request" / SlurmSpec.file, folder.path)) != told:
             return False
         return not files.is_file(folder.path / "request" / "launch.json") or folder.launch().by_hand
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return False
 
 

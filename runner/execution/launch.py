@@ -1,11 +1,13 @@
 """Run -> Launch: all that is known before a run is started; and the run that a job says it is."""
 
 import hashlib
-from collections.abc import Callable
+import json
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
@@ -79,18 +81,27 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def run_told(read: Callable[[], Any], root: Path, where: str) -> Run:
-    """Return the run that a job says it is, as `read` returns it; RequestError if `where` does not say it."""
+class Told(msgspec.Struct):
+    """Which cell of which experiment a job is, in its own words."""
+
+    experiment: str
+    program: str
+    layout: str
+    device: str
+    axes: dict[str, Any]
+    args: dict[str, Any]
+
+
+def run_told(text: str, root: Path, where: str) -> Run:
+    """Return the run that a job says, as JSON, it is; RequestError if `where` does not say it."""
     try:
-        told = read()
-        name, layout = str(told["experiment"]), Layout.parse(told["layout"])
-        axes, args, device = dict(told["axes"]), dict(told["args"]), str(told["device"])
-        named = str(told["program"])
-    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        told = msgspec.convert(json.loads(text), Told)  # msgspec's own reader takes no infinity
+        layout = Layout.parse(told.layout)
+    except ValueError as error:
         raise RequestError(f"{where} does not say which experiment it is: {one_line(error)}") from None
-    refuse_args(args)
-    experiment = definition.load(definition.find(name, root), root)
-    return Run(experiment, Cell(layout, program.find(root, named), axes, args), 1, 1, device)
+    refuse_args(told.args)
+    experiment = definition.load(definition.find(told.experiment, root), root)
+    return Run(experiment, Cell(layout, program.find(root, told.program), told.axes, told.args), 1, 1, told.device)
 
 
 def describe_by_hand(run: Run, target: str, run_id: str, started: datetime, options: Any = None) -> Launch:

@@ -1,9 +1,8 @@
-"""Commits as folders: each is a repository of its own in the folder for temporary files, removed in the end."""
+"""Commits as folders: each is a worktree of git in the folder for temporary files, removed in the end."""
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 from runner.core import git
@@ -17,7 +16,7 @@ DATA = "data"
 
 
 class Worktrees:
-    """Makes folders of the commits of one repository, below which the project's root is; it is not changed by that."""
+    """Makes folders of the commits of one repository, below which the project's root is."""
 
     def __init__(self, root: Path, folder: Path, interrupts: Interrupts, with_files: Sequence[str] = ()) -> None:
         self._root, self._folder, self._interrupts, self._with_files = root, folder, interrupts, with_files
@@ -30,7 +29,7 @@ class Worktrees:
         self.made += 1
         try:
             with self._interrupts.raising():
-                project = git.folder_in(path, self._check_out(path, commit))
+                project = self._check_out(path, commit)
         except KeyboardInterrupt:
             raise Interrupted from None
         except git.GitError as error:
@@ -41,18 +40,19 @@ class Worktrees:
             self.notes.append(left)
         return project
 
-    def _check_out(self, path: Path, commit: str) -> str:
+    def _check_out(self, path: Path, commit: str) -> Path:
         repository = git.find(self._root)
         if repository is None:
             raise git.GitError("this is no git repository")
-        own = path / ".git"
-        own.mkdir(parents=True)
-        replace(repository, commit=commit).lay_out(own, with_index=False)
-        view = git.View(own, path, path, repository.settings)
-        view.check_out(commit)
-        if left := view.filtered():
-            self.notes.append(f"{commit[:12]}: {git.unfiltered(left)}")
-        return repository.prefix
+        words = ("-c", "core.sparseCheckout=false", "worktree", "add", "--force", "--detach", str(path), commit)
+        repository.ask(*words, seconds=git.CHECKOUT_SECONDS)
+        return git.folder_in(path, repository.prefix)
+
+    def forget(self) -> None:
+        """Let the repository forget the worktrees, whose folders are gone; a signal may have left half of one."""
+        if self.made and (repository := git.find(self._root)):
+            for number in range(self.made):
+                repository.run("worktree", "remove", "--force", "--force", str(self._folder / str(number)))
 
     def _show_data(self, project: Path) -> None:
         """Link the data that was prepared in the checkout, so that it need not be prepared again."""
@@ -69,8 +69,14 @@ class Worktrees:
 @contextmanager
 def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()) -> Iterator[Worktrees]:
     """Make folders of commits in a block; in the end, however it comes, they are removed."""
-    with temporary_folder("compare") as folder:
-        yield Worktrees(root, folder, interrupts, with_files)
+    trees = None
+    try:
+        with temporary_folder("compare") as folder:
+            trees = Worktrees(root, folder, interrupts, with_files)
+            yield trees
+    finally:
+        if trees:
+            trees.forget()
 
 
 def bring(root: Path, project: Path, names: Sequence[str]) -> None:
@@ -103,8 +109,7 @@ def lacking(root: Path, project: Path) -> str:
     try:
         if (repository := git.find(root)) is None:
             return ""
-        with repository.view() as view:
-            found = os.fsdecode(view.ask("ls-files", "-z", "--others", "--directory", "--no-empty-directory"))
+        found = os.fsdecode(repository.ask("ls-files", "-z", "--others", "--directory", "--no-empty-directory"))
     except git.GitError:
         return ""
     names = [name for name in found.split("\0")[:-1] if not _is_by_product(root / name, f"/{name}")]

@@ -19,7 +19,6 @@ from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from runner.core.errors import RequestError
-from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
@@ -43,15 +42,9 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Note:
-    """Something to show beside the progress, for example why a pod has not started.
-
-    Parts of it often come from an engine, a cluster or a program, so it is always one printable line.
-    """
+    """Something to show beside the progress, for example why a pod has not started."""
 
     text: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", one_line(self.text))
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ BAD_REQUESTS = [
     (["run", "tiny", "--with", "memory=8Gi"], "--with memory=8Gi: target local has no option"),
     ([*REPLAY, "--with", "recordin=x"], "--with recordin=x: target replay has no option 'recordin'; did you mean"),
     (REPLAY, "target replay needs --with recording=...: "),
-    (["run", "tiny", "--memory", "8Gi"], "--memory: write --with memory=8Gi; `runner targets` says"),
+    (["run", "tiny", "--memory", "8Gi"], "--memory: write --with memory=...; `runner targets` says"),
     (["collect", "results", "--with", "namespace=n"], "--with namespace=n: is for a file of"),
 ]
 

@@ -1,15 +1,13 @@
-"""A secret is known by its name: as an argument it is refused, and in a text it is masked."""
+"""A secret is known by its name: as an argument it is refused, and the environment's are masked."""
 
 import json
-import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
-from runner.core.secrets import MASK, is_secret, mask, mask_text, refuse, refuse_args, refuse_script
-from tests.support.projects import ROOT
+from runner.core.secrets import MASK, is_secret, mask_text, refuse, refuse_args, refuse_script
 
 VALUE = "hunter2-hunter2"
 NAMES = "token hf_token HF_TOKEN --hf-token hfToken hub-token password PGPASSWORD client_secret passphrase apiKey"
@@ -35,7 +33,6 @@ def test_a_secret_is_known_by_its_name_and_is_no_number_and_not_short() -> None:
         [f"--hf-token={VALUE}"],
         ["--set", f"hf_token={VALUE}"],
         [f"+model.hf_token={VALUE}"],
-        ["--config", json.dumps({"hf_token": VALUE})],
         ["--url", f"https://ada:{VALUE}@example.org"],
     ],
 )
@@ -67,18 +64,9 @@ def test_a_script_may_name_a_variable_or_set_it_and_give_no_secret_as_an_argumen
         refuse_script(f"srun train.py \\\n  --hf-token {VALUE}\n")
 
 
-def test_what_stands_behind_the_name_of_a_secret_is_masked() -> None:
-    for text in ("--hf-token {} --seed 1", "--hf-token={} --seed 1", '{{"hf_token": "{}", "seed": 1}}'):
-        assert mask_text(text.format(VALUE)) == text.format(MASK)
-    for text in ("Namespace(hf_token='{}')", r"{{\"password\": \"{}\"}}", "- name: HF_TOKEN\n  value: {}\n"):
-        assert mask_text(text.format(VALUE)) == text.format(MASK)
-    for printed in (f'token = "{VALUE}"', "ms/token: 12.34567ms"):  # by a program
-        assert mask(printed.encode()) == printed.encode()
-    code = "token = read_token(path)\nself.password: Optional[str] = None\ntoken: str, secret: bytes\n"
-    event = '{"key": "tokens_per_second", "value": 12345678.9, "token": 12345678}'
-    empty = "Namespace(hf_token='', tokenizer_name='bert-base-uncased', api_key=\"\", name=\"long enough\")"
-    for text in (code, event, empty, 'train --hf-token "$HF_TOKEN"', 'pad_token="<|endoftext|>"'):
-        assert mask_text(text) == text
+def test_what_a_program_prints_behind_the_name_of_a_secret_stays() -> None:
+    for printed in (f'token = "{VALUE}"', "ms/token: 12.34567ms"):
+        assert mask_text(printed) == printed
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=8, max_size=60).filter(lambda text: len(set(text)) > 4))
@@ -102,14 +90,3 @@ def test_the_beginning_of_a_secret_that_was_cut_off_and_each_line_of_a_key_are_m
     monkeypatch.setenv("DEPLOY_PRIVATE_KEY", "BEGIN KEY\nabcdefghijkl\nmnopqrstuvwx\nEND KEY")
     assert mask_text("it was correct-hor...") == f"it was {MASK}..."
     assert mask_text("abcdefghijkl\nmnopqrstuvwx") == f"{MASK}\n{MASK}"
-
-
-def test_no_committed_file_of_settings_holds_a_secret() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
-    if listed.returncode:
-        pytest.skip("no git repository")
-    names = [
-        name for name in listed.stdout.decode().split("\0") if name.endswith((".yaml", ".yml", ".toml", ".sbatch"))
-    ]
-    assert len(names) > 20
-    assert [name for name in names if mask((ROOT / name).read_bytes(), named=True) != (ROOT / name).read_bytes()] == []

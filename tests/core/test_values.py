@@ -1,23 +1,8 @@
 """Values from outside, checked once: what does not fit is null."""
 
-import json
 import math
 
-import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
-
 from runner.core.values import LARGEST, number, plain, positive, spell_non_finite, text, whole
-
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(10**400)
-JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
-
-
-@given(JSON)
-def test_whatever_is_left_of_a_value_can_be_written_by_every_encoder(value: object) -> None:
-    kept = plain(value)
-    assert msgspec.json.decode(msgspec.json.encode(kept)) == msgspec.msgpack.decode(msgspec.msgpack.encode(kept))
-    json.dumps(kept, allow_nan=False).encode()
 
 
 def test_each_value_that_does_not_fit_is_named() -> None:

@@ -77,9 +77,3 @@ def test_a_cluster_that_says_nothing_of_a_job_s_pods_is_a_refusal(project: Proje
     with pytest.raises(RequestError, match="namespace default of https://there: overloaded"):
         collect(project, manifest)
     assert folder.read().status == "incomplete"
-
-
-def test_a_value_of_a_manifest_that_nobody_asks_for_may_be_impossible(manifest: Path) -> None:
-    manifest.write_text(f"kind: PyTorchJob\nmetadata: {{name: tiny, x: 2020-99-99, y: {'9' * 5_000}}}\n")
-    with pytest.raises(RequestError, match="PyTorchJob tiny"):
-        attach._jobs(manifest)

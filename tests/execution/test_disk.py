@@ -1,13 +1,11 @@
 """The disk fills up, or the results go away, in the middle of a run."""
 
-import errno
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from runner.execution.disk import describe_error, what_is_lost
+from runner.execution.disk import what_is_lost
 from tests.support.launches import BEGINNING, END, WAIT, ended, nothing_is_left_of, one_run, until, words_are_printed
 from tests.support.projects import RUNNER, Ended, Project, complete
 
@@ -86,20 +84,6 @@ def test_a_run_s_folder_that_is_removed_is_said_and_the_processes_end(project: P
     assert "defect" not in stderr
     assert not run.exists()
     assert nothing_is_left_of(run)
-
-
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (errno.ENOSPC, "the disk of {} is full"),
-        (errno.EDQUOT, "the disk of {} is full"),
-        (errno.EROFS, "{} can no longer be written: it has become read-only"),
-        (errno.EIO, "{}/x: Input/output error"),
-    ],
-)
-def test_each_way_to_fail_has_its_words(tmp_path: Path, number: int, said: str) -> None:
-    error = OSError(number, os.strerror(number), str(tmp_path / "x"))
-    assert describe_error(error, tmp_path) == said.format(tmp_path)
 
 
 def test_a_folder_that_can_be_written_is_not_lost_and_a_read_only_one_is(tmp_path: Path) -> None:

@@ -63,12 +63,6 @@ def test_a_refused_start_and_a_signal_in_its_midst_are_recorded(tmp_path: Path, 
     assert record.reason == f"stopped by Ctrl-C or a signal to the runner; {left}"
 
 
-def test_what_a_failed_start_may_have_left_is_said_beside_why_it_failed(tmp_path: Path, make: Make) -> None:
-    record = carried_out(tmp_path, make, raising(OSError("sbatch is gone")), raising(OSError("scancel too")))
-    left = f"what is left of it could not be ended: scancel too; look there for {record.launch.id}"
-    assert record.reason == f"could not be started or followed: sbatch is gone; {left}"
-
-
 def test_without_room_for_a_watchdog_nothing_starts(
     tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,13 +73,6 @@ def test_the_rank_that_was_killed_first_is_named_and_further_repeats_are_not_run
     assert nothing_is_left_of(project.runs()[0])
 
 
-def test_a_rank_that_fails_while_the_others_lose_it_is_the_first(project: Project) -> None:
-    fails = GLOO.replace("DIE", "raise RuntimeError('the cause')").replace("time.sleep(0.3)", "pass")
-    one_run(project, BEGINNING + fails + END, "1x2")
-    assert project.runner("run", "tiny").code == 1
-    assert project.record()["failure"]["rank"] == 1
-
-
 def test_a_failing_cell_does_not_keep_the_others_from_being_run(project: Project) -> None:
     dies_alone = "if os.environ['WORLD_SIZE'] == '1':\n    sys.exit(5)\n"
     project.program("toys.ok", BEGINNING + dies_alone + END)
@@ -184,9 +177,5 @@ def test_the_card_of_a_failed_run_says_who_why_and_what_to_do(project: Project) 
     card = done.stderr[done.stderr.index("✗ 1x2") :].splitlines()
     assert card[1].startswith("  first   rank 1 on node 0")
     assert card[2] == "  cause   ModuleNotFoundError: No module named '[bold]seven'"
-    assert card[3].startswith("  hint    missing-module: Python does not find a module")
-    assert card[4].startswith("          Install it where the program runs")
-    assert card[5] == f"  last    {len(failure['last_lines'])} lines:"
+    assert card[3].startswith("  hint    missing-module: ")
     assert "    the last words of rank 1" in card
-    assert project.runner("summarize", "--format", "csv").code == 0
-    assert "hint: missing-module (Python does not find" in project.runner("summarize").stdout

@@ -117,7 +117,7 @@ def test_no_bundle_holds_a_secret(project: Project, tmp_path: Path) -> None:
     (run,) = project.runs()
     assert holding(run) == []
     assert project.record()["launch"]["masked"] == ["request/code.diff"]
-    done = project.runner("bundle", "results", "-o", "kit.tar")
+    done = project.runner("bundle", "results", "-o", "kit.tar", env={"HF_TOKEN": PLANTED})
     assert done.code == 0, done.snapshot
     with tarfile.open(project.root / "kit.tar") as tar:
         tar.extractall(tmp_path / "out", filter="data")

@@ -63,22 +63,6 @@ def test_ranks_end_if_the_runner_and_its_agents_are_killed_together(project: Pro
     until(lambda: nothing_is_left_of(run))
 
 
-class Gone:
-    """Something that cannot be removed without an error."""
-
-    def __del__(self) -> None:
-        raise ValueError
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_any_other_error_within_del_is_still_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[object] = []
-    monkeypatch.setattr("sys.unraisablehook", lambda what: seen.append(what.exc_type))
-    with signals.taken():
-        Gone()
-    assert seen == [ValueError]
-
-
 class Drops:
     """Python drops an exception that is raised while it removes an object, as it does in the hooks of a fork."""
 

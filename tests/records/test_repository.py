@@ -67,12 +67,12 @@ def test_a_git_that_does_not_answer_is_not_taken_for_one_that_found_nothing(
     slow.write_text('#!/bin/sh\ncase "$*" in *status*) exec sleep 600;; esac\nPATH=${PATH#*:}; exec git "$@"\n')
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:/usr/local/bin:/usr/bin:/bin")
-    ask = core_git.View.ask
+    ask = core_git.Repository.ask
 
-    def ask_in_time(view: core_git.View, *words: str, **how: Any) -> bytes:
-        return ask(view, *words, **{**how, "seconds": 0.5 if "status" in words else 600})
+    def ask_in_time(repository: core_git.Repository, *words: str, **how: Any) -> bytes:
+        return ask(repository, *words, **{**how, "seconds": 0.5 if "status" in words else 600})
 
-    monkeypatch.setattr(core_git.View, "ask", ask_in_time)
+    monkeypatch.setattr(core_git.Repository, "ask", ask_in_time)
     code, diff = describe_repository(root)
     assert (code["dirty"], code["diff_sha256"], diff) == (None, None, b"")
     assert len(code["commit"]) == 40

@@ -44,7 +44,6 @@ def test_a_file_of_hosts_has_slots_and_comments(tmp_path: Path) -> None:
         ("h0\nh1 slots=x\n", "hosts:2: 'h1 slots=x': write a host and its slots"),
         ("-oProxyCommand=x\n", "hosts:1: '-oProxyCommand=x' is no name of a host"),
         ("h0\nh0\n", "host h0 is named twice"),
-        ("h0\n" * 2000, "more than 1,000 hosts"),
     ],
 )
 def test_a_file_of_hosts_with_an_error_names_the_line(tmp_path: Path, text: str, says: str) -> None:

@@ -1,6 +1,5 @@
 """A repository in which everything that can name a program names one that leaves a mark."""
 
-import os
 from pathlib import Path
 
 from tests.support.repository import git
@@ -45,10 +44,3 @@ def arm(folder: Path, marks: Path) -> None:
         config.write("\n".join(lines) + "\n")
     (own / "info").mkdir(exist_ok=True)
     (own / "info" / "attributes").write_text(ATTRIBUTES)
-
-
-def touch_all(folder: Path) -> None:
-    """Give every file of a repository another time, so that git has to look into it."""
-    for path in folder.rglob("*"):
-        if path.is_file() and ".git" not in path.relative_to(folder).parts:
-            os.utime(path, (1, 1))

@@ -19,7 +19,7 @@ from runner.definitions import experiment as definition
 from runner.definitions.plan import Run, make_plan
 from runner.records.folder import RunFolder, begin
 from runner.targets import base
-from runner.targets.base import Handle, Line, Note, Target
+from runner.targets.base import Handle, Line, Target
 from tests.support.projects import ROOT, Project
 from tests.support.records import Make
 
@@ -104,10 +104,6 @@ def test_a_run_that_was_never_started_is_cleaned_up_and_stopped(
     handle.stop()
     handle.stop()
     assert [left.node for left in handle.exits] == [0, 1]
-
-
-def test_a_note_is_one_printable_line_wherever_its_words_come_from() -> None:
-    assert Note("pulling \x1b[31mred\x1b[0m\nimage").text == "pulling \\x1b[31mred\\x1b[0m image"
 
 
 OWN_TARGET = '''

@@ -1,5 +1,6 @@
 """The batch script of a run, and what Slurm's commands print, without a Slurm."""
 
+import json
 import os
 import re
 import shlex
@@ -91,8 +92,7 @@ def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
     for name, file in listed.items():
         path = ROOT / "slurm" / name
         subprocess.run(["bash", "-n", path], check=True)
-        told = cell_of(path.read_text("utf-8"))
-        assert isinstance(told, dict)
+        told = json.loads(cell_of(path.read_text("utf-8")))
         assert (told["experiment"], told["layout"], told["device"]) == (file.experiment, file.layout, file.device)
 
 
@@ -103,32 +103,21 @@ def test_an_answer_of_sbatch_is_a_job_id_or_an_error() -> None:
             commands.submitted(printed)
 
 
-@pytest.mark.parametrize(
-    ("comments", "cancelled"),
-    [(["{}"], True), (["{}", "(null)"], True), (["kit-0123456789abcdef"], False), (["(null)"], False), ([], False)],
-    ids=["its own", "a job of two components", "another folder's", "without a comment", "no job"],
-)
 @pytest.mark.usefixtures("held_clock")
-def test_a_job_is_ended_only_for_the_folder_that_it_was_submitted_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comments: list[str], *, cancelled: bool
-) -> None:
-    queue = {str(7 + number): text.format(commands.comment(tmp_path)) for number, text in enumerate(comments)}
-    called: list[str] = []
+def test_all_jobs_of_a_run_are_asked_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, called = ["7", "8"], []
 
     def call(words: list[str]) -> str:
         if words[0] == "squeue":
-            return "".join(f"{number} {text}\n" for number, text in queue.items())
+            return "\n".join(queue)
         called.append(words[-1])
-        queue.clear()
+        if len(called) == 4:
+            queue.clear()
         return ""
 
     monkeypatch.setattr(commands, "call", call)
-    if cancelled or not comments:
-        commands.end_jobs("kit-x", tmp_path)
-    else:
-        with pytest.raises(OSError, match="job 7 has its name, and was submitted for another folder: scancel 7"):
-            commands.end_jobs("kit-x", tmp_path)
-    assert bool(called) is cancelled
+    commands.end_jobs("kit-x")
+    assert called == ["7", "7", "8", "8"]
 
 
 def test_the_nodes_without_memory_are_those_that_slurm_names() -> None:

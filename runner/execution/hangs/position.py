@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from runner.core.layout import Layout
 from runner.core.network import is_loopback
-from runner.core.text import listed, one_line
+from runner.core.text import listed
 from runner.records.folder import RunFolder
 from runner.targets.look import OF_LIBRARIES, main_thread
 from runner.targets.node_view import NodeView
@@ -25,7 +25,6 @@ _JOINS = ("join", "_wait_for_tstate_lock", "_shutdown")
 _JOINING = ("init_process_group", "new_group", "_new_process_group_helper", "rendezvous", "_store_based_barrier")
 _BACKWARD = ("_engine_run_backward", "backward")
 _STORE = "_create_c10d_store"
-_LONGEST = 100
 _LAST_BYTES = 100_000
 _ABORTED = "Fatal Python error: Aborted"
 
@@ -110,12 +109,12 @@ def of_connections(views: Sequence[NodeView]) -> Iterator[str]:
         for rank in view.seen.ranks if view.seen else []:
             name = f"rank {rank.rank} (node {view.node})"
             if rank.connecting:
-                far = listed(one_line(address, _LONGEST) for address in rank.connecting)
+                far = listed(rank.connecting)
                 yield f"{name} gets no answer from {far}: a firewall drops it, or the interface is the wrong one"
             own = [address for address in rank.listening if is_loopback(address.rpartition(":")[0])]
             if len(machines) > 1 and own and len(own) == len(rank.listening):
                 yield (
-                    f"{name} listens at {one_line(own[0], _LONGEST)}, where no other node comes: "
+                    f"{name} listens at {own[0]}, where no other node comes: "
                     "set GLOO_SOCKET_IFNAME to the interface that reaches the others (runner doctor names it)"
                 )
 
@@ -132,7 +131,7 @@ def astray(views: Sequence[NodeView]) -> Iterator[str]:
         alike[what[0], f"{what[1]}: {listed(rank.sets)}"].append(rank.rank)
     for (verb, words), ranks in alike.items():
         who = f"rank {ranks[0]} {verb}" if len(ranks) == 1 else f"ranks {listed(ranks)} {verb[:-1]}"
-        yield f"{who} {one_line(words, 2 * _LONGEST)} over torchrun's; leave it out or use setdefault"
+        yield f"{who} {words} over torchrun's; leave it out or use setdefault"
 
 
 def printed_stack(folder: RunFolder, layout: Layout, rank: int) -> tuple[Frame, ...]:

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from runner.core.layout import Layout
 from runner.core.network import is_loopback
-from runner.core.text import listed, one_line
+from runner.core.text import listed
 from runner.execution.hangs.position import of_connections, positions_of
 from runner.execution.hangs.rank_events import Heard
 from runner.targets.node_view import AgentView, NodeView
 
 _STOPPED = "Tt"
 _STARTING = "its torchrun is starting"
-_LONGEST = 200
 
 
 def explain(heard: Heard, views: Sequence[NodeView]) -> list[str]:
@@ -64,26 +63,26 @@ def _why_not(layout: Layout, view: NodeView, first: str | None) -> str | None:
 
 def _of_agent(layout: Layout, agent: AgentView, *, is_beside_node_0: bool) -> str | None:
     told = agent.told
-    where = one_line(f"{told.master}:{told.port}", _LONGEST)
+    where = f"{told.master}:{told.port}"
     if agent.state in _STOPPED:
         return f"its torchrun is stopped by a signal (process {agent.pid}: kill -CONT {agent.pid} lets it go on)"
     if told.nodes and told.nodes != str(layout.nodes):
-        return one_line(f"its torchrun was told of {told.nodes} nodes, not of {layout.nodes}", _LONGEST)
+        return f"its torchrun was told of {told.nodes} nodes, not of {layout.nodes}"
     if agent.connected or agent.listening:
         return None
-    addresses = listed(one_line(address, _LONGEST) for address in agent.addresses)
+    addresses = listed(agent.addresses)
     is_itself = bool(agent.addresses) and all(map(is_loopback, agent.addresses))
     if is_itself and agent.trouble == "refused" and not is_beside_node_0:
         return f"it looks for node 0 at {where}, which is {addresses}: itself; name node 0's address in the network"
     at = where if addresses in ("", told.master) else f"{where} ({addresses})"
     return {
         "": _STARTING,
-        "name": one_line(f"the name of node 0 does not resolve: {told.master}: {agent.words}", _LONGEST),
+        "name": f"the name of node 0 does not resolve: {told.master}: {agent.words}",
         "refused": f"{_STARTING}, and nothing listens at {at} yet"
         if is_beside_node_0
         else f"nothing listens at {at}: node 0's torchrun has not started, or that is another machine",
         "silence": f"{at} does not answer: a firewall drops it, or no machine has that address",
-    }.get(agent.trouble, f"{at} cannot be reached: {one_line(agent.words, _LONGEST)}")
+    }.get(agent.trouble, f"{at} cannot be reached: {agent.words}")
 
 
 def _ranks(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from runner.core import clock
 from runner.core.layout import Layout
-from runner.core.text import listed, one_line
+from runner.core.text import listed
 from runner.execution.hangs import rendezvous, stuck
 from runner.execution.hangs.position import Position, positions_of, printed_stack, with_stack
 from runner.execution.hangs.rank_events import Heard
@@ -106,7 +106,7 @@ class Watch:
             return None
         views = self._handle.look(abort=True)
         if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._heard, views)):
-            return Stuck(quiet, [one_line(words) for words in says])
+            return Stuck(quiet, says)
         positions = self._positions(views)
         for number, position in enumerate(positions):
             if position.kind == "unknown" and (stack := printed_stack(folder, self._layout, position.rank)):
@@ -162,7 +162,7 @@ class Watch:
             yield from (f"  {words}" for words in [*says[1:], *stacks])
 
     def _stuck(self, views: list[NodeView], positions: list[Position], now: float) -> Stuck:
-        says = [one_line(words) for words in stuck.explain(self._heard, views, positions)]
+        says = stuck.explain(self._heard, views, positions)
         held = stuck.culprit(positions)
         ranks = [self._rank(position, now) for position in positions[:MOST_RANKS]]
         return Stuck(now - self._heard.last, says, held.rank if held else None, ranks)
@@ -175,10 +175,10 @@ class Watch:
         return StuckRank(
             position.rank,
             position.node,
-            one_line(position.words()),
+            position.words(),
             heard.words() if heard else "",
             round(now - heard.when, 1) if heard else None,
-            [one_line(f"{file}:{line} in {function}") for file, line, function in position.stack[:_MOST_FRAMES]],
+            [f"{file}:{line} in {function}" for file, line, function in position.stack[:_MOST_FRAMES]],
         )
 
 

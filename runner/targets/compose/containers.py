@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from runner.core import clock
@@ -30,7 +29,6 @@ _AGAIN_SECONDS = 0.3
 _BUSY = (403, 409)
 LATE_SECONDS = 5.0
 """How long the engine may take to make what nobody waits for any more."""
-_FOLDER = "com.docker.compose.project.working_dir"
 
 
 class ContainerNode(FollowedNode):
@@ -59,7 +57,7 @@ class ContainerNode(FollowedNode):
             status = self._container.status
         except Exception:  # noqa: BLE001 - somebody removed the container, or the engine is gone
             return None
-        return None if status == "running" else NodeView(self.number, idle=f"its container is {one_line(status)}")
+        return None if status == "running" else NodeView(self.number, idle=f"its container is {status}")
 
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes inside, at most so long: the engine waits without end for a container that hangs."""
@@ -74,7 +72,7 @@ class ContainerNode(FollowedNode):
         try:
             output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
         except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
-            return NodeView(self.number, trouble=one_line(error))
+            return NodeView(self.number, trouble=str(error))
         return node_view.view(self.number, output)
 
     def follow(self) -> NodeExit:
@@ -113,12 +111,6 @@ def of_project(client: DockerClient, project: str) -> dict[str, Container]:
     """Find the containers of a compose project, by service."""
     found = client.containers.list(all=True, filters={"label": f"{LABEL}={project}"}, ignore_removed=True)
     return {container.labels.get(_SERVICE, container.name): container for container in found}
-
-
-def belongs_elsewhere(client: DockerClient, project: str, folder: Path) -> bool:
-    """Return whether a compose project was started in another folder than this one, and that folder is still there."""
-    labels = (container.labels.get(_FOLDER, "") for container in of_project(client, project).values())
-    return any(Path(other).resolve() != folder.resolve() and Path(other).exists() for other in labels if other)
 
 
 def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:

@@ -99,8 +99,7 @@ def _revision(root: Path) -> dict[str, str]:
     repository = git.find(root) if code.get("dirty") is not None else None
     if repository is None:
         return {}
-    with repository.view() as view:
-        created = view.ask("log", "-1", "--format=%cI", code["commit"]).decode().strip()
+    created = repository.ask("log", "-1", "--no-show-signature", "--format=%cI", code["commit"]).decode().strip()
     return {REVISION: code["commit"] + "-dirty" * code["dirty"], "CREATED": created}
 
 

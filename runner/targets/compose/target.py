@@ -27,7 +27,6 @@ from runner.targets.compose import image as images
 from runner.targets.compose.containers import (
     LATE_SECONDS,
     ContainerNode,
-    belongs_elsewhere,
     of_project,
     project_of,
     remove_all,
@@ -178,15 +177,10 @@ class Compose(Target[ComposeSpec]):
         return done.stdout
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End the docker command that still makes containers, then the containers, and remove them.
-
-        A record may be a copy, or come from a stranger: containers that another folder's run has made stay.
-        """
+        """End the docker command that still makes containers, then the containers, and remove them."""
         end_orphans(folder.path.name, GRACE_SECONDS)
         client, project = engine.reach(), project_of(folder.path.name)
         with engine.asked():
-            if belongs_elsewhere(client, project, folder.path / "request"):
-                return
             late_seconds = 0.0 if of_project(client, project) else LATE_SECONDS
             stop_all(client, project, GRACE_SECONDS)
             remove_all(client, project, late_seconds)
@@ -257,7 +251,7 @@ class ComposeHandle(WorkersHandle):
         try:
             remove_all(self._client, self._project, LATE_SECONDS if self._up and self._up.returncode else 0.0)
         except OSError as error:
-            self.left = one_line(f"{error}: left behind; docker compose -p {self._project} down")
+            self.left = f"{error}: left behind; docker compose -p {self._project} down"
         return ()
 
 

@@ -93,7 +93,7 @@ class Cluster:
         try:
             yield from response.read_chunked(decode_content=False) if response.chunked else iter(response.read1, b"")
         except (HTTPError, OSError) as error:
-            raise ClusterError(0, one_line(error)) from None
+            raise ClusterError(0, str(error)) from None
         finally:
             response.close()  # never back to the pool: its rest was not read
 
@@ -117,7 +117,7 @@ class Cluster:
                 _request_timeout=seconds,
             )
         except client.ApiException as error:
-            raise ClusterError(error.status or 0, one_line(error.reason or error)) from None
+            raise ClusterError(error.status or 0, str(error.reason or error)) from None
         return str(printed).encode()
 
     def _ask(self, method: str, path: str, query: dict[str, object], body: object = None) -> dict[str, Any]:
@@ -125,12 +125,12 @@ class Cluster:
 
         response = self._send(method, path, query, body, _READ_SECONDS)
         try:
-            answer = json.loads(response.read())
+            answer: dict[str, Any] = json.loads(response.read())
         except (HTTPError, OSError, ValueError) as error:
-            raise ClusterError(0, f"{self.host}: the answer cannot be read: {one_line(error)}") from None
+            raise ClusterError(0, f"{self.host}: the answer cannot be read: {error}") from None
         finally:
             response.release_conn()
-        return answer if isinstance(answer, dict) else {}
+        return answer
 
     def _send(self, method: str, path: str, query: dict[str, object], body: object, seconds: float) -> Any:
         from urllib3 import Timeout  # the client's own
@@ -163,7 +163,7 @@ def _innermost(error: BaseException) -> str:
         if not isinstance(cause, BaseException):
             break
         error = cause
-    return one_line(error) or type(error).__name__
+    return str(error) or type(error).__name__
 
 
 def _message(response: Any) -> str:
@@ -173,9 +173,9 @@ def _message(response: Any) -> str:
         data = response.read()
     response.close()
     try:
-        return one_line(json.loads(data)["message"])
+        return str(json.loads(data)["message"])
     except (ValueError, KeyError, TypeError):
-        return one_line(data.decode("utf-8", "replace")[:300] or f"HTTP {response.status}")
+        return data.decode("utf-8", "replace")[:300] or f"HTTP {response.status}"
 
 
 def _load(settings: Any, context: str) -> str:

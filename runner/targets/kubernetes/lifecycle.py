@@ -1,8 +1,4 @@
-"""The life of a job of ours: created, followed to its end or ended, and removed, also after its runner was killed.
-
-The names of objects follow from a run's record, which may come from a stranger; so what a killed runner has left is
-only deleted if its own annotation has the run's id.
-"""
+"""The life of a job of ours: created, followed to its end or ended, and removed, also after its runner was killed."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,7 +11,7 @@ from runner.core import clock
 from runner.records.folder import RunFolder
 from runner.targets.base import Line, Note
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
-from runner.targets.kubernetes.job import COMES_TOO_SOON, RUN_ID
+from runner.targets.kubernetes.job import COMES_TOO_SOON
 from runner.targets.kubernetes.pod_state import container_of, node_of
 from runner.targets.kubernetes.watcher import POLL_SECONDS, JobWatcher, selector
 from runner.targets.worker_logs import GRACE_SECONDS
@@ -28,7 +24,6 @@ RUNTIME_SECONDS = 20.0
 """How long Kubeflow Trainer may take to see a runtime that was just created."""
 VERDICT_SECONDS = 30.0
 """How long the job's controller may take to see that all pods have ended."""
-_FORBIDDEN = 403
 
 
 class JobHandle(JobWatcher):
@@ -155,50 +150,20 @@ def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFo
 
     Raises OSError if the cluster does not answer or refuses it, or if the pods do not go.
     """
-    job = _find(cluster, kinds[-1], name)
-    if job is not None and not _is_of(job, folder.path.name):
-        return
-    if job is not None:
-        for pod in _pods(cluster, kinds[-1], name):
-            if 0 <= node_of(pod) < nodes:
-                path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
-                with suppress(ClusterError):  # there is no log of a container that never started
-                    folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))
+    for pod in _pods(cluster, kinds[-1], name):
+        if 0 <= node_of(pod) < nodes:
+            path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
+            with suppress(ClusterError):  # there is no log of a container that never started
+                folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))
     for kind in reversed(kinds):
-        _delete(cluster, kind, name, folder.path.name, is_own=job is not None)
+        cluster.delete(cluster.path(kind, name), propagationPolicy="Background")
     until = clock.monotonic() + END_SECONDS
-    while job is not None and _pods(cluster, kinds[-1], name):
+    while _pods(cluster, kinds[-1], name):
         if clock.monotonic() > until:
             raise ClusterError(0, f"the pods of {name} do not go: kubectl delete -n {cluster.namespace} pod ...")
         clock.sleep(POLL_SECONDS)
 
 
-def _find(cluster: Cluster, kind: str, name: str) -> dict[str, Any] | None:
-    try:
-        return cluster.get(cluster.path(kind, name))
-    except ClusterError as error:
-        if error.is_absence:
-            return None
-        raise
-
-
-def _is_of(found: dict[str, Any], run_id: str) -> bool:
-    return bool((found["metadata"].get("annotations") or {}).get(RUN_ID) == run_id)
-
-
 def _pods(cluster: Cluster, kind: str, name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = cluster.get(cluster.path(PODS), labelSelector=selector(kind, name)).get("items", [])
     return found
-
-
-def _delete(cluster: Cluster, kind: str, name: str, run_id: str, *, is_own: bool) -> None:
-    options: dict[str, Any] = {}
-    try:
-        found = _find(cluster, kind, name)
-        if found is None or not _is_of(found, run_id):
-            return
-        options = {"preconditions": {"uid": found["metadata"]["uid"]}}
-    except ClusterError as error:
-        if error.status != _FORBIDDEN or not is_own:  # who may make services need not be allowed to read them
-            raise
-    cluster.delete(cluster.path(kind, name), propagationPolicy="Background", **options)

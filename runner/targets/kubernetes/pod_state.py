@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from runner.core.text import one_line
-from runner.core.values import plain
 from runner.records.schema import NodeExit
 from runner.targets.base import SIGNALLED, exit_of
 from runner.targets.kubernetes.client import Cluster, ClusterError
@@ -138,9 +137,7 @@ class PodState:
             "started": ended.get("startedAt"),
             "finished": ended.get("finishedAt"),
         }
-        return {
-            name: one_line(value) if isinstance(value, str) else plain(value) for name, value in facts.items() if value
-        }
+        return {name: value for name, value in facts.items() if value}
 
 
 def node_of(pod: dict[str, Any]) -> int:
@@ -182,7 +179,7 @@ def reason_of_pod(pod: dict[str, Any]) -> Reason | None:
         state = container.get("state") or {}
         if "running" in state:
             name = container["name"]
-            return Reason(name, _INIT.get(name, one_line(f"runs its init container {name}")))
+            return Reason(name, _INIT.get(name, f"runs its init container {name}"))
         if reason := _of_state(state):
             return reason
     for container in status.get("containerStatuses") or []:
@@ -217,5 +214,5 @@ def _of_state(state: dict[str, Any]) -> Reason | None:
 def _reason(reason: str, message: object) -> Reason:
     words = one_line(message or "").partition(" preemption: ")[0][:_LONGEST_REASON]
     key = "pulling" if reason in PULLING else reason
-    text = one_line(f"{reason}: {words}" if words else reason)
+    text = f"{reason}: {words}" if words else reason
     return Reason(key, text, reason in _HOPELESS or bool(_REFUSED.search(words)))

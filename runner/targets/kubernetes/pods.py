@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from typing import Any, BinaryIO
 
 from runner.core import clock
-from runner.core.text import one_line
 from runner.records.schema import NodeExit
 from runner.targets import node_view
 from runner.targets.base import FollowedNode, Line, Note
@@ -30,7 +29,6 @@ AGAIN_SECONDS = 0.3
 UNREAD_SECONDS = 60.0
 """So long the rest of the log of a pod that has ended is asked for; a machine that is lost does not answer."""
 _BAD_REQUEST = 400
-_LONGEST = 200
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
 _BACK = timedelta(seconds=5)
 _LONGEST_STAMP = 64
@@ -94,7 +92,7 @@ class Pod(FollowedNode):
         try:
             output = self._cluster.execute(self.state.name, container_of(self.state.raw), command, node_view.SECONDS)
         except (OSError, ValueError) as error:
-            return NodeView(self.number, trouble=f"kubectl exec is not possible: {one_line(error, _LONGEST)}")
+            return NodeView(self.number, trouble=f"kubectl exec is not possible: {error}")
         return node_view.view(self.number, output)
 
     def describe(self, *, by_another: bool = False) -> NodeExit:
@@ -129,10 +127,8 @@ class Pod(FollowedNode):
                 if ended and (error.is_absence or error.status == _BAD_REQUEST):
                     break
                 if clock.monotonic() > until:
-                    why = one_line(error, _LONGEST)
-                    self._said.put(
-                        Note(f"node {self.number}: what its pod {self.state.name} printed last is lost: {why}")
-                    )
+                    lost = f"what its pod {self.state.name} printed last is lost"
+                    self._said.put(Note(f"node {self.number}: {lost}: {error}"))
                     break
             clock.sleep(AGAIN_SECONDS)
         self._keep(self._log.finish())

@@ -4,7 +4,6 @@ Slurm itself would give a job that is cancelled its KillWait, 30 s, before it ki
 other signal for it meanwhile. So the steps of a job are signalled first, and what is left of it is cancelled then.
 """
 
-import hashlib
 import os
 import re
 import shutil
@@ -13,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from runner.core import clock
 from runner.core.text import one_line
@@ -34,7 +32,6 @@ ENDED = (
 _GONE = "Invalid job id"
 _ID = re.compile(r"(\d{1,12})(?:;[^\n]*)?")
 _ACCOUNTED = ("JobIDRaw", "State", "ExitCode", "NodeList", "Timelimit")
-_LONGEST_CODE = 6
 _FIELD = re.compile(r"(?:^| )([A-Za-z][\w/:]{0,40})=(\S*)")
 
 
@@ -134,16 +131,16 @@ def show_accounted(job: str) -> list[Component]:
         if len(row) != len(_ACCOUNTED):
             continue
         number, state, code, nodes, limit = row
-        names = "" if nodes == "None assigned" else one_line(nodes, 200)
+        names = "" if nodes == "None assigned" else nodes
         word = state.partition(" ")[0]  # it can be "CANCELLED by 1000"
-        found.append(Component(number, word, "", names, 0, _exit_code(code), one_line(limit, 40)))
+        found.append(Component(number, word, "", names, 0, _exit_code(code), limit))
     return [component for component in found if component.has_ended]
 
 
 def _exit_code(text: str) -> int:
     """Read the exit code of `code:signal`; 0 for what is none."""
     code = text.partition(":")[0]
-    return int(code) if code.isdecimal() and len(code) < _LONGEST_CODE else 0
+    return int(code) if code.isdecimal() else 0
 
 
 def _component(line: str) -> Component:
@@ -151,15 +148,14 @@ def _component(line: str) -> Component:
     for name, value in _FIELD.findall(line):
         fields.setdefault(name, value)
     nodes, reason = fields.get("NodeList", ""), fields.get("Reason", "")
-    restarts = fields.get("Restarts", "0")
     return Component(
         number=fields.get("JobId", ""),
         state=fields.get("JobState", ""),
-        reason="" if reason in ("None", "(null)") else one_line(reason, 200),
+        reason="" if reason in ("None", "(null)") else reason,
         nodes="" if nodes == "(null)" else nodes,
-        restarts=int(restarts) if restarts.isdigit() else 0,
+        restarts=int(fields.get("Restarts", 0)),
         exit_code=_exit_code(fields.get("ExitCode", "")),
-        limit=one_line(fields.get("TimeLimit", ""), 40),
+        limit=fields.get("TimeLimit", ""),
     )
 
 
@@ -169,16 +165,9 @@ def hostnames(nodes: str) -> list[str]:
     return call(["scontrol", "show", "hostnames", nodes]).split() if nodes else []
 
 
-def comment(folder: Path) -> str:
-    """Return the comment of the job of a run's folder: of a copy of the folder it is another one."""
-    return f"kit-{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}"
-
-
-def find(name: str) -> dict[str, str]:
-    """Return the caller's own jobs of a name that are in the queue: the comment of each, by its id."""
-    printed = call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A %k"])
-    jobs = (line.strip().partition(" ") for line in printed.splitlines())
-    return {number: text for number, _, text in jobs if number.isdigit()}
+def find(name: str) -> list[str]:
+    """Return the ids of the caller's own jobs of a name that are in the queue."""
+    return call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A"]).split()
 
 
 def ask(job: str) -> None:
@@ -205,18 +194,9 @@ def kill(components: Sequence[str]) -> None:
                 raise
 
 
-def end_jobs(name: str, folder: Path) -> None:
-    """End the caller's jobs of a run: asked to end, then killed.
-
-    A record may be a copy, or come from a stranger: jobs that another folder's run has submitted go on. Raises OSError
-    if they stay in the queue, or are another folder's.
-    """
-    found = find(name)
-    jobs = list(found)
-    if jobs and comment(folder) not in found.values():  # one component of a job may be all that has it
-        raise OSError(
-            f"job {', '.join(jobs)} has its name, and was submitted for another folder: scancel {' '.join(jobs)}"
-        )
+def end_jobs(name: str) -> None:
+    """End the caller's jobs of a run: asked to end, then killed; OSError if they stay in the queue."""
+    jobs = find(name)
     for job in jobs:
         ask(job)
     jobs = _wait(name, jobs, ASKED_SECONDS)

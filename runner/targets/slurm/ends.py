@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Sequence
 
 from runner.core import clock
-from runner.core.text import one_line
 from runner.records.decode import decode
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
@@ -97,7 +96,7 @@ class NodeFile(FollowedNode):
             printed = commands.call([*step, *node_view.command_here(mark, abort=abort)], seconds=node_view.SECONDS)
             seen = node_view.read(printed.encode())
         except (OSError, ValueError) as error:
-            return NodeView(self.number, trouble=one_line(error))
+            return NodeView(self.number, trouble=str(error))
         return seen.of_node(self.number, "its torchrun is not there")
 
     def idle(self) -> NodeView | None:

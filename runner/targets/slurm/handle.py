@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from runner.core import clock
-from runner.core.text import one_line
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
 from runner.targets.base import LaunchSpec, Note
@@ -54,10 +53,10 @@ class SlurmHandle(WorkersHandle):
         if self._is_submitted and self._watch is None:  # sbatch gave no answer: there may be a job
             name = job_name("", "", self._folder.path.name)
             try:
-                commands.end_jobs(name, self._folder.path)
+                commands.end_jobs(name)
             except OSError as error:
                 seen = shlex.join(["squeue", "--me", f"--name={name}"])
-                self.left = one_line(f"{error}: a job may be left behind; {seen} shows it, and scancel ends it")
+                self.left = f"{error}: a job may be left behind; {seen} shows it, and scancel ends it"
         self._end()
         if self._watch:
             self._watch.close()
@@ -68,13 +67,12 @@ class SlurmHandle(WorkersHandle):
             self._folder.open_agent(node.number).close()
         own: dict[str, str] = {} if self._spec.options.get("python") else {PYTHON: sys.executable}
         environment = commands.environment(**own, **{FOLDER: str(self._folder.path.resolve())})
-        mark = commands.comment(self._folder.path)
         with os.fdopen(os.memfd_create(self._spec.file), "w+b") as script:
             script.write(self._text.encode("utf-8", "surrogateescape"))
             script.seek(0)
             self._is_submitted = True
             self._sbatch = subprocess.Popen(
-                ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null", f"--comment={mark}"],
+                ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
                 cwd=self._spec.cwd,
                 env=environment,
                 stdin=script,
@@ -153,4 +151,4 @@ class SlurmHandle(WorkersHandle):
             why = "it does not leave the queue"
         except OSError as error:
             why = str(error)
-        self.left = one_line(f"job {watch.job}: {why}: left behind; scancel {watch.job}")
+        self.left = f"job {watch.job}: {why}: left behind; scancel {watch.job}"

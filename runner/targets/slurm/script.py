@@ -63,11 +63,11 @@ def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
     return "\n".join([*lines, _body(run, options, parts), ""])
 
 
-def cell_of(text: str) -> object:
-    """Return what the line of a script says of its cell; ValueError if there is none."""
+def cell_of(text: str) -> str:
+    """Return the JSON by which a script says its cell; ValueError if there is none."""
     for line in text.splitlines()[:60]:
         if line.startswith(CELL):
-            return json.loads(line[len(CELL) :])
+            return line[len(CELL) :]
     raise ValueError(f"no line begins with '{CELL.strip()}'")
 
 

@@ -115,4 +115,4 @@ class Slurm(Target[SlurmSpec]):
 
     def cleanup(self, folder: RunFolder) -> None:
         """Cancel the jobs of the run, and wait until they have left the queue; OSError if they do not."""
-        commands.end_jobs(job_name("", "", folder.path.name), folder.path)
+        commands.end_jobs(job_name("", "", folder.path.name))

@@ -4,7 +4,6 @@ from collections import deque
 from threading import Event, Thread
 
 from runner.core import clock
-from runner.core.text import one_line
 from runner.targets.base import Note
 from runner.targets.slurm import commands
 from runner.targets.slurm.commands import Component, SlurmError
@@ -85,7 +84,7 @@ class JobWatch(JobState):
         try:
             self.ask()
         except SlurmError as error:
-            self._say(f"job {self.job} goes on; {one_line(error)}")
+            self._say(f"job {self.job} goes on; {error}")
             return
         self.restarts = max((part.restarts for part in self.components), default=0)
         if self.pending:

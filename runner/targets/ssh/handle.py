@@ -94,7 +94,7 @@ class SshHandle(WorkersHandle):
                     return
                 # By these variables the nodes find node 0.
                 address = self._facts[0].address if len(self.nodes) > 1 else "127.0.0.1"
-                port = sessions[0].ask("port", address=address, port=self._spec.options["port"]).get("port")
+                port = sessions[0].ask("port", address=address, port=self._spec.options["port"])["port"]
                 env = {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
                 on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
         finally:
@@ -116,7 +116,7 @@ class SshHandle(WorkersHandle):
             return ""
         name = cargo.name_with(data)
         place = {"folder": f"{base}/{kind}", "name": name}
-        if session.ask("has", **place).get("has") is not True:
+        if not session.ask("has", **place)["has"]:
             session.ask("bring", cargo.blocks(), sha256=cargo.sha256, data=data, **place)
         return f"{base}/{kind}/{name}"
 

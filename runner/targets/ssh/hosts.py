@@ -10,7 +10,6 @@ from runner.core.layout import Layout
 from runner.core.text import one_line, shown
 from trainkit.files import read_file
 
-MOST_HOSTS = 1_000
 LARGEST_FILE = 1_000_000
 _NAME = re.compile(r"(?:[A-Za-z0-9_][\w.+-]{0,63}@)?[A-Za-z0-9_][\w.:-]{0,254}", re.ASCII)
 """A host or an alias of ssh's configuration, with or without a user: nothing that ssh or a shell takes for more."""
@@ -52,8 +51,6 @@ def of_file(path: Path) -> list[Host]:
         if len(words) > 2 or (len(words) == 2 and not (slots and int(slots[1]))):
             raise RequestError(f"{here}: {shown(line.strip())}: write a host and its slots, for example: h0 slots=4")
         hosts += _named(here, [(words[0], int(slots[1]) if slots else None)])
-        if len(hosts) > MOST_HOSTS:
-            raise RequestError(f"{here}: more than {MOST_HOSTS:,} hosts")
     if not hosts:
         raise RequestError(f"{place}: it names no host")
     return _unique(hosts)
@@ -76,13 +73,11 @@ def chosen(hosts: list[Host], layout: Layout) -> list[Host]:
 
 
 def _named(place: str, pairs: Iterable[tuple[str, int | None]]) -> Iterator[Host]:
-    for number, (name, slots) in enumerate(pairs):
+    for name, slots in pairs:
         if not _NAME.fullmatch(name):
             raise RequestError(
                 f"{place}: {shown(name)} is no name of a host: letters, digits and . _ - : as ssh knows it"
             )
-        if number >= MOST_HOSTS:
-            raise RequestError(f"{place}: more than {MOST_HOSTS:,} hosts")
         yield Host(name, slots)
 
 

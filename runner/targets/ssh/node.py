@@ -141,8 +141,8 @@ class RemoteNode(FollowedNode):
                     self.has_answered = True
                     if keep:
                         self._remove(session)
-                    return ended if isinstance(ended, dict) else {}
-                if keep and isinstance(frame.get("file"), str) and isinstance(frame.get("at"), int):
+                    return ended or {}
+                if keep and "file" in frame:
                     self._keep(frame["file"], frame["at"], data)
             if self.stopped and not told:
                 session.send("stop")
@@ -170,9 +170,9 @@ class RemoteNode(FollowedNode):
         self.brought.append(name, at, data)
 
     def _describe(self, ended: dict[str, Any]) -> NodeExit:
-        """Translate a supervisor's words; they come from another machine."""
+        """Translate a supervisor's words."""
         code, reason, why = ended.get("code"), ended.get("why"), None
-        if not isinstance(code, int) or not -64 <= code <= 255:  # signals and exit codes
+        if code is None:
             why = f"host {self.host}: its supervisor was killed, or the host has started again"
             return NodeExit(self.number, stopped=self.stopped, why=why, place=self.place)
         if reason == "lease":

@@ -1,7 +1,6 @@
 """What is looked at on every host before anything is started anywhere; a finding is one line with the host's name."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from runner.core import clock
 from runner.core.errors import RequestError
@@ -12,6 +11,7 @@ from runner.targets.ssh.session import HostError, Session, attempt, connect
 from runner.targets.ssh.verdicts import (
     OK,
     WRONG,
+    Answer,
     Facts,
     Need,
     Verdict,
@@ -19,9 +19,7 @@ from runner.targets.ssh.verdicts import (
     judge,
     judge_address,
     judge_versions,
-    number,
     skew_of,
-    text,
 )
 
 
@@ -67,8 +65,8 @@ class Examination:
 
         def asked(node: int) -> Iterable[Verdict]:
             session, began = self._sessions[node], clock.now()
-            said: dict[str, Any] = session.ask("check", folder=need.folder, data=need.data, make=self._before_start)
-            skew = skew_of(number(said, "time"), began, clock.now())
+            said = session.told(Answer, "check", folder=need.folder, data=need.data, make=self._before_start)
+            skew = skew_of(said.time, began, clock.now())
             self.facts[node] = facts_of(session.host, said, need.network)
             return list(judge(self.facts[node], said, skew, need, need.gpus[node] if need.gpus else 0))
 
@@ -100,7 +98,7 @@ class Examination:
                     raise
                 seen = f"{error}: port {port} of {address} cannot be used for the rendezvous"
                 raise HostError(seen, mend="choose another --with port=, or 0") from None
-            ports[node] = int(number(said, "port"))
+            ports[node] = said["port"]
             return []
 
         self._each(listens, able, "port")
@@ -113,7 +111,7 @@ class Examination:
             for other in (node for node in ports if node != own):
                 host, address = self.facts[other].host, self.facts[other].address
                 said = self._sessions[own].ask("reach", address=address, port=ports[other])
-                if trouble := text(said, "trouble"):
+                if trouble := said["trouble"]:
                     seen = f"it does not reach {host} at {address}, port {ports[other]}: {trouble}"
                     mend = "let the hosts reach each other on all ports, or choose another network with --with network="
                     found.append(Verdict(here, "reach", WRONG, seen, mend))

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
 
 from runner.core import clock, ports
 from runner.core.text import listed, one_line
@@ -37,7 +39,6 @@ _MODULES = (ports, clean_environment, host_frames, host_facts, host_tidy, host_r
 SILENT_SECONDS = 8.0
 """A host that says nothing for so long, though it was asked, is no longer connected."""
 ANSWER_SECONDS = 60.0
-_LARGEST_FRAME = 1_000_000
 _LARGEST_NOISE = 65_536
 _MOST_WORDS = 1_000_000
 _POLL_SECONDS = 0.2
@@ -175,9 +176,16 @@ class Session:
             until = clock.monotonic() + ANSWER_SECONDS if got is not None else until
         raise LostError(f"host {self.host}: it does not answer for {ANSWER_SECONDS:.0f} s")
 
+    def told(self, kind: type[_Got], do: str, **words: Any) -> _Got:
+        """Ask for something whose answer has a type."""
+        try:
+            return msgspec.convert(self.ask(do, **words), kind)
+        except msgspec.ValidationError:
+            self._refuse()
+
     def answer(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Return the answer in a frame; HostError if it is an error."""
-        answer: dict[str, Any] = frame["answer"] if isinstance(frame["answer"], dict) else {"error": "no answer"}
+        answer: dict[str, Any] = frame["answer"]
         if "error" in answer:
             raise HostError(f"host {self.host}: {one_line(answer['error'], 500)}")
         return answer
@@ -194,14 +202,10 @@ class Session:
             head, newline, rest = self._buffer.partition(b"\n")
             if newline:
                 frame = self._decode(head)
-                size = frame.get("bytes", 0)
-                if not isinstance(size, int) or not 0 <= size <= _LARGEST_FRAME:
-                    self._refuse()
+                size: int = frame.get("bytes", 0)
                 if len(rest) >= size:
                     self._buffer = rest[size:]
                     return frame, rest[:size]
-            elif len(self._buffer) > _LARGEST_FRAME:
-                self._refuse()
             left = until - clock.monotonic()
             if not self._read(max(0.0, left)) and left <= 0:
                 return None
@@ -269,14 +273,11 @@ class Session:
 
     def _decode(self, head: bytes) -> dict[str, Any]:
         try:
-            frame: dict[str, Any] = dict(json.loads(head))
-        except (ValueError, TypeError, RecursionError):
-            frame = {}
-        if not frame:
+            return dict(json.loads(head))
+        except (ValueError, TypeError):
             self._refuse()
-        return frame
 
-    def _refuse(self) -> None:
+    def _refuse(self) -> NoReturn:
         raise HostError(f"host {self.host}: what it sends is not what the kit's script sends")
 
 

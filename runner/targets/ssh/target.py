@@ -126,15 +126,7 @@ class Ssh(Target[SshSpec]):
         return self._ssh.output(host, [self._python, *words], given, seconds, _MOST_PRINTED)
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End what is left of a run on its hosts, and keep the rest of what its processes printed.
-
-        A configuration of ssh may name programs to run, and a record may come from a stranger: one that lies beside
-        the record is not used.
-        """
-        if self._config and self._config.resolve().is_relative_to(folder.path.resolve().parents[1]):
-            raise RequestError(
-                f"--with config={shown(self.options.config)}: it lies in the folder of the results: keep it elsewhere"
-            )
+        """End what is left of a run on its hosts, and keep the rest of what its processes printed."""
         used = hosts.chosen(self._hosts, Layout.parse(folder.launch().layout))
         end_remains(self._ssh, [host.name for host in used], self._python, folder, self.options.folder)
 

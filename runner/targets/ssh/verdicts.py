@@ -1,11 +1,11 @@
 """What is right and wrong with the hosts of a run, judged by what each says of itself."""
 
 import ipaddress
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from runner.core.network import is_loopback
 from runner.core.text import listed, one_line
@@ -40,6 +40,21 @@ class Need:
     """How much is brought."""
     gpus: Sequence[int] = ()
     """How many each host needs."""
+
+
+class Answer(msgspec.Struct):
+    """What a host says of itself (`host_facts.check`); the addresses with their interfaces."""
+
+    host: str
+    python: str
+    torch: str
+    time: float
+    folder: str
+    free_bytes: int
+    address: str
+    addresses: list[tuple[str, str]]
+    has_data: bool
+    gpus: int
 
 
 @dataclass(frozen=True)
@@ -77,18 +92,17 @@ class Verdict:
         return one_line(f"host {self.host}: {self.seen}{f': {self.mend}' if self.mend else ''}", 1_000)
 
 
-def facts_of(host: str, said: dict[str, Any], network: str) -> Facts:
-    """Read what a host said, and choose the address by which the others reach it; it comes from another machine."""
-    known, address = _addresses(said), text(said, "address")
+def facts_of(host: str, said: Answer, network: str) -> Facts:
+    """Take what a host said, and choose the address by which the others reach it."""
+    known, address = dict(said.addresses), said.address
     if network:
         wanted = ipaddress.ip_network(network, strict=False)
         address = next((candidate for candidate in known if ipaddress.ip_address(candidate) in wanted), "")
-    interface, python, torch = known.get(address, ""), text(said, "python"), text(said, "torch")
-    return Facts(host, text(said, "host"), text(said, "folder"), address, interface, python, torch)
+    return Facts(host, said.host, said.folder, address, known.get(address, ""), said.python, said.torch)
 
 
-def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
-    """Judge what concerns one host alone: what it said, read and as it came, its clock, and its GPUs."""
+def judge(facts: Facts, said: Answer, skew: float, need: Need, gpus: int) -> Iterator[Verdict]:
+    """Judge what concerns one host alone: what it said, its clock, and its GPUs."""
     yield Verdict(facts.host, "python", OK, f"Python {facts.python}")
     if facts.torch:
         yield Verdict(facts.host, "torch", OK, f"torch {facts.torch}")
@@ -96,19 +110,19 @@ def judge(facts: Facts, said: dict[str, Any], skew: float, need: Need, gpus: int
         seen, mend = f"torch is not installed for {need.python}", f"install it there, or {PYTHON_WAY}"
         yield Verdict(facts.host, "torch", WRONG, seen, mend)
     yield _judge_clock(facts.host, skew)
-    yield _judge_disk(facts, number(said, "free_bytes"), need)
-    if need.data and said.get("has_data") is not True:
+    yield _judge_disk(facts, said.free_bytes, need)
+    if need.data and not said.has_data:
         mend = "prepare the data there, or leave data= out"
         yield Verdict(facts.host, "data", WRONG, f"there is no folder {need.data}", mend)
     if gpus:
-        held = f"{number(said, 'gpus'):.0f} GPUs"
-        if number(said, "gpus") < gpus:
+        held = f"{said.gpus} GPUs"
+        if said.gpus < gpus:
             mend = "choose a smaller one, or --device cpu"
             yield Verdict(facts.host, "gpus", WRONG, f"{held}, the layout needs {gpus} there", mend)
         else:
             yield Verdict(facts.host, "gpus", OK, held)
     if need.network and not facts.address:
-        held = listed(address_there for address_there in _addresses(said) if not is_loopback(address_there)) or "none"
+        held = listed(address for address, _ in said.addresses if not is_loopback(address)) or "none"
         seen = f"it has no address in network {need.network}; it has {held}"
         yield Verdict(facts.host, "interface", WRONG, seen)
 
@@ -146,19 +160,6 @@ def skew_of(there: float, asked: float, answered: float) -> float:
     return there - answered if there > answered else min(0.0, there - asked)
 
 
-def text(said: dict[str, Any], name: str) -> str:
-    """Return a text that a host said."""
-    return one_line(said[name], 1_000) if isinstance(said.get(name), str) else ""
-
-
-def number(said: dict[str, Any], name: str) -> float:
-    """Return a number that a host said; 0 for none."""
-    with suppress(TypeError, ValueError, OverflowError):
-        value = float(said.get(name, 0))
-        return value if math.isfinite(value) else 0.0
-    return 0.0
-
-
 def _judge_clock(host: str, skew: float) -> Verdict:
     side, far = "ahead of" if skew > 0 else "behind", abs(skew)
     mend = "set it, for example by NTP"
@@ -178,15 +179,3 @@ def _judge_disk(facts: Facts, free: float, need: Need) -> Verdict:
     if free < GOOD_BYTES:
         return Verdict(facts.host, "disk", WARNING, seen, mend)
     return Verdict(facts.host, "disk", OK, seen)
-
-
-def _addresses(said: dict[str, Any]) -> dict[str, str]:
-    """Return the addresses of a host, with their interfaces."""
-    given = said.get("addresses")
-    pairs: Iterable[Any] = given if isinstance(given, list) else []
-    known = {}
-    for pair in pairs:
-        with suppress(ValueError, TypeError, IndexError, KeyError):
-            ipaddress.ip_address(pair[0])
-            known[str(pair[0])] = one_line(pair[1], 64)
-    return known

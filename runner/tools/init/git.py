@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from runner.core import git
@@ -47,8 +47,7 @@ class Repository:
         if self.found is None:
             return None
         try:
-            with replace(self.found, folder=self.folder).view() as view:
-                return view.run(*words, seconds=_SECONDS)
+            return self.found.run(*words, seconds=_SECONDS)
         except git.GitError:
             return None
 
@@ -57,7 +56,5 @@ def repository(folder: Path) -> Repository:
     """Look for the repository that a folder is in; RequestError if it has no files, or git does not trust it."""
     try:
         return Repository(folder, git.find(folder))
-    except git.UntrustedError as error:
-        where = "is in a repository of somebody else"
-        msg = f"{one_line(folder)} {where}: git config --global --add safe.directory {error.place}"
-        raise RequestError(msg) from None
+    except git.GitError as error:
+        raise RequestError(f"{one_line(folder)}: {error}") from None

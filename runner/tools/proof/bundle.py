@@ -30,8 +30,6 @@ LARGEST_SOURCE = 50_000_000
 LARGEST_MASKED = 200_000_000
 """Bytes of a file that is masked in memory; a larger one is left out."""
 _ARTIFACT = re.compile(r"(attempts/\d+/)?artifacts/")
-_ASSIGNING = (".yaml", ".yml", ".json", ".toml", ".env", ".ini", ".cfg", ".diff")
-"""Ends of files in which a word behind a secret's name is its value, and no code."""
 
 
 class Bundle:
@@ -94,7 +92,7 @@ class Bundle:
                 gone.append(f"{file}: it has more than {LARGEST_MASKED:,} bytes")
             else:
                 data = files.read_file(path / file, LARGEST_MASKED, below=path)
-                shown = without_secrets(data, named=file.endswith(".diff"))
+                shown = without_secrets(data)
                 changed += [file] if shown != data else []
                 _put(target / file, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
@@ -151,7 +149,7 @@ class Bundle:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
             data = source.read_bytes()
-            if (shown := without_secrets(data, named=source.suffix in _ASSIGNING)) != data:
+            if (shown := without_secrets(data)) != data:
                 target.write_bytes(shown)
                 why = "a secret in it is masked: change it, it is in the repository"
                 self.left_out.append(one_line(f"{name}/{file}: {why}"))

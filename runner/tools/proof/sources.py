@@ -2,8 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,8 +20,8 @@ DIFF = "request/code.diff"
 REFUSED = "does not take the kept changes"
 LARGEST_LOCK = 20_000_000
 LARGEST_DIFF = 4_000_000
-SUBMODULE, FILTERED = "a submodule, left out: ", "as committed, its filter was not run: "
-LACKS = {SUBMODULE: "{}, a submodule", FILTERED: "{} as a filter writes it"}
+SUBMODULE = "a submodule, left out: "
+LACKS = {SUBMODULE: "{}, a submodule"}
 """What is said of what a commit does not hold: how a line of an archive's manifest begins, and the words."""
 
 
@@ -49,7 +48,7 @@ class Tree(Protocol):
         """
 
     def lacks(self, code: dict[str, Any]) -> list[str]:
-        """Name what no commit holds: submodules, and programs as their filters write them."""
+        """Name the submodules, which no commit holds."""
 
 
 class Sources:
@@ -76,25 +75,23 @@ class Sources:
         for name in LOCKS:
             with suppress(OSError):
                 found.add(hashlib.sha256(files.read_file(self.root / name, LARGEST_LOCK)).hexdigest())
-            with suppress(git.GitError), self._view_of(commit) as (repository, view):
-                place = f"{commit}:{repository.prefix}{name}"
-                if int(view.ask("cat-file", "-s", place)) <= LARGEST_LOCK:
-                    found.add(hashlib.sha256(view.ask("cat-file", "blob", place)).hexdigest())
+            with suppress(git.GitError):
+                repository = self._with(commit)
+                text = repository.ask("cat-file", "blob", f"{commit}:{repository.prefix}{name}")
+                found.add(hashlib.sha256(text).hexdigest())
         return found
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path | None, str]:
         """Put the repository's files into an empty folder, whatever part of it the project is.
 
-        They are those of a checkout without filters: `git archive` leaves out and rewrites what `.gitattributes` says.
-        With the project's folder comes which files a filter would have written.
+        They are those of a checkout: `git archive` leaves out and rewrites what `.gitattributes` says.
         """
         try:
-            with self._view_of(str(code.get("commit")), folder) as (repository, view):
-                view.check_out(str(code["commit"]))
-                left = view.filtered()
-            if diff is not None and (why := git.apply(folder, diff, ["--whitespace=nowarn"], repository.settings)):
+            repository = self._with(str(code.get("commit")))
+            repository.check_out(str(code["commit"]), folder)
+            if diff is not None and (why := repository.apply(diff, folder)):
                 return None, f"{REFUSED}: {why}"
-            return git.folder_in(folder, repository.prefix), git.unfiltered(left) if left else ""
+            return git.folder_in(folder, repository.prefix), ""
         except git.GitError as error:
             return None, str(error)
 
@@ -104,32 +101,23 @@ class Sources:
         return [LACKS[kind].format(name) for kind, names in lacking.items() for name in names]
 
     def lacking(self, commit: str) -> dict[str, list[str]]:
-        """Name the submodules of the project's folder at a commit, and the Python files there that a filter writes."""
+        """Name the submodules of the project's folder at a commit."""
         try:
-            with self._view_of(commit) as (repository, view):
-                view.ask("read-tree", commit)
-                submodules = [os.fsdecode(path) for mode, path in view.entries() if mode == git.GITLINK]
-                filtered = [name for name in view.filtered() if name.endswith(".py")]
+            lines = os.fsdecode(self._with(commit).ask("ls-tree", "-r", "-z", commit)).split("\0")  # from the folder
         except git.GitError:
             return {}
-        prefix = repository.prefix
-        return {
-            kind: [one_line(name.removeprefix(prefix), 200) for name in names if name.startswith(prefix)]
-            for kind, names in ((SUBMODULE, submodules), (FILTERED, filtered))
-        }
+        return {SUBMODULE: [one_line(line.partition("\t")[2], 200) for line in lines if line.startswith("160000 ")]}
 
-    @contextmanager
-    def _view_of(self, commit: str, folder: Path | None = None) -> Iterator[tuple[git.Repository, git.View]]:
-        """See a commit of the project's repository, its files in another folder; GitError if it is not there."""
+    def _with(self, commit: str) -> git.Repository:
+        """Find the project's repository, which has this commit; GitError if it does not."""
         if not git.is_commit(commit):
             raise git.GitError("is none")
         repository = git.find(self.root)
         if repository is None:
             raise git.GitError("cannot be looked for: this is no git repository")
-        with repository.view(folder or self.root) as view:
-            if view.run("cat-file", "-e", f"{commit}^{{commit}}").returncode:
-                raise git.GitError("is not in this repository: git fetch it")
-            yield repository, view
+        if git.commit_of(self.root, commit) is None:
+            raise git.GitError("is not in this repository: git fetch it")
+        return repository
 
 
 def hash_at(tree: Tree, code: dict[str, Any], program: str, diff: bytes | None) -> tuple[str | None, str]:

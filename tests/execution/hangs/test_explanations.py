@@ -1,13 +1,10 @@
 """What is said of nodes that have not joined and of ranks that wait, from what was seen of their processes."""
 
-import ast
 from collections.abc import Iterator
 from concurrent.futures import wait
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from runner.core import clock
 from runner.core.layout import Layout
@@ -83,8 +80,6 @@ MISSING = {
         1, master="localhost", addresses=["127.0.0.1"], trouble="refused"
     ),
     "its container is paused": NodeView(1, idle="its container is paused"),
-    "it cannot be looked at: forbidden": NodeView(1, trouble="forbidden"),
-    "no torchrun runs there": NodeView(1, Seen("node1", [], [])),
 }
 
 
@@ -166,11 +161,6 @@ def test_different_operations_are_told_apart_and_a_send_and_a_receive_are_none()
         assert said(rank(0, ALL_REDUCE), rank(1, other))[0].startswith("the ranks wait in different operations: rank 0")
     send, receive = [(C10D, 1, "send"), ("/home/me/p2p.py", 3, "f")], [(C10D, 1, "recv"), ("/home/me/p2p.py", 5, "f")]
     assert not any("different" in line for line in said(rank(0, send), rank(1, receive)))
-
-
-def test_a_rank_that_computes_is_not_said_to_wait() -> None:
-    found = said(rank(0, ALL_REDUCE), rank(1, BACKWARD, busy=0.9))
-    assert found[0].startswith("rank 1 (node 1) computes at me/train.py:58")
 
 
 @pytest.mark.parametrize("waits", [ON_GPU, EVENT_ON_GPU], ids=["device", "event"])
@@ -259,39 +249,6 @@ def test_a_process_that_only_waits_for_a_thread_is_where_the_thread_is() -> None
     assert one.words() == "waits for a thread at me/train.py:60"
 
 
-def test_only_what_a_script_sets_without_asking_is_read_of_it() -> None:
-    asks = 'if "MASTER_PORT" not in os.environ:\n    os.environ["MASTER_PORT"] = "1"\n'
-    given = 'os.environ["MASTER_PORT"] = "29500"\nos.environ["WORLD_SIZE"] = str(n)\nos.environ["SEED"] = "1"\n'
-    assert list(look._constants(ast.parse(asks + given))) == [(3, "MASTER_PORT", "29500")]
-
-
-ODD_TEXT = st.text(max_size=20)
-STATES = st.sampled_from("RSDTtZX") | ODD_TEXT
-FILES = ODD_TEXT | st.sampled_from([C10D, f"{TORCH}/autograd/graph.py"])
-FRAMES = st.lists(st.tuples(FILES, st.integers(), ODD_TEXT), max_size=4)
-RANKS = st.builds(RankView, rank=st.integers(-2, 5), state=STATES, stack=FRAMES, listening=..., connecting=...)
-TROUBLE = st.sampled_from(["", "name", "refused", "silence", "unreachable"]) | ODD_TEXT
-TOLD = st.builds(Told, node=..., nodes=..., master=..., port=...)
-AGENTS = st.builds(AgentView, state=STATES, told=TOLD, addresses=..., trouble=TROUBLE, words=...)
-SEEN = st.none() | st.builds(Seen, ODD_TEXT, st.lists(AGENTS, max_size=2), st.lists(RANKS, max_size=4))
-VIEWS = st.tuples(SEEN, SEEN, st.none() | ODD_TEXT, st.none() | ODD_TEXT)
-
-
-@settings(max_examples=50)
-@given(
-    VIEWS,
-    st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["run_start", "init_start", "init_stop", "x"])), max_size=5),
-)
-def test_whatever_a_container_answers_something_is_said(views: Any, events: list[tuple[int, str]]) -> None:
-    nodes = [NodeView(0, views[0], views[2]), NodeView(1, views[1], trouble=views[3])]
-    known = heard(TWO, *((number, key, {"world_size": 3}) for number, key in events))
-    rendezvous.explain(known, nodes)
-    for on_gpu in (False, True):
-        positions = positions_of(TWO, nodes, on_gpu=on_gpu)
-        stuck.culprit(positions)
-        stuck.explain(known, nodes, positions)
-
-
 class Silent:
     """A run of which nothing is heard; what its nodes show."""
 
@@ -355,14 +312,6 @@ def test_who_is_missing_is_said_again_when_it_changes(held_clock: HeldClock) -> 
     assert "does not answer" in notes_after(enough, run, held_clock)[0]
     handle.views = [rank(0, []), rank(1, [])]
     assert notes_after(enough, run, held_clock) == []
-    run.close()
-
-
-def test_a_launcher_that_is_still_starting_is_not_worth_a_word(held_clock: HeldClock) -> None:
-    run = Watch(Silent(HOST, agent(1)), TWO, None)
-    assert notes_after(watch.STARTING_SECONDS - 1, run, held_clock) == []
-    (said, *_) = notes_after(watch.RENDEZVOUS_SECONDS + 1, run, held_clock)
-    assert said.endswith("node 1 has not joined: its torchrun is starting")
     run.close()
 
 

@@ -1,16 +1,11 @@
 """Hangs of real processes on this machine: programs that know nothing of the kit, Ctrl-C, time-outs, and patience."""
 
-import os
 import re
-import signal
 
 import pytest
 
-from runner.core.errors import Interrupted
-from runner.execution.hangs.watch import QUIET_SECONDS
 from tests.support.held_clock import HeldClock
 from tests.support.held_runs import run_here
-from tests.support.launches import BEGINNING, WAIT, one_run
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.real_processes
@@ -37,9 +32,6 @@ dist.all_reduce(values)
 HELD = r"rank 1 \(node 0\) is at .*train\.py:9 in load_the_next_batch; rank 0 .* waits in all_reduce at .* for rank 1"
 
 
-ANSWERS = "from trainkit.stacks import answer_where\nanswer_where()\n"
-
-
 @pytest.mark.slow
 def test_a_script_that_knows_nothing_of_the_kit_prints_its_stack_as_it_is_ended(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], held_clock: HeldClock
@@ -53,19 +45,3 @@ def test_a_script_that_knows_nothing_of_the_kit_prints_its_stack_as_it_is_ended(
     assert re.search(HELD, record["reason"]), record["reason"]
     assert record["failure"]["rank"] == 1
     assert "load_the_next_batch" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_ctrl_c_says_where_the_ranks_were(
-    project: Project, monkeypatch: pytest.MonkeyPatch, held_clock: HeldClock
-) -> None:
-    def wait_and_interrupt() -> None:
-        held_clock.advance(QUIET_SECONDS + 2)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    one_run(project, BEGINNING + ANSWERS + WAIT, "1x2")
-    with pytest.raises(Interrupted):
-        run_here(project, monkeypatch, at="progress", times=2, do=wait_and_interrupt)
-    record = project.record()
-    assert record["status"] == "interrupted"
-    assert "ranks 0, 1 (node 0) are at toys/ok.py:" in record["reason"]

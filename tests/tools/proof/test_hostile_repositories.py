@@ -1,4 +1,4 @@
-"""The commands, in a repository whose settings name programs: only what a person starts is run."""
+"""A repository in an archive is not asked; data may be a link or a file of the project's repository."""
 
 import hashlib
 from pathlib import Path
@@ -8,35 +8,11 @@ import pytest
 from runner.records import manifest
 from runner.tools.proof.archive import pack
 from runner.tools.proof.kit import tree_name
-from tests.support.hostile import arm, touch_all
+from tests.support.hostile import arm
 from tests.support.projects import Project
 from tests.support.records import Make
 from tests.support.repository import commit_all, git
 from tests.tools.proof.conftest import committed, ran, verdict_of
-
-COMMANDS = (
-    ("run", "tiny", "--layout", "1x1"),
-    ("verify", "results"),
-    ("bundle", "results"),
-    ("verify", "kit.tar"),
-    ("reproduce", "kit.tar"),
-    ("init", "train.py", "--no-try"),
-)
-TRAINS = "import torch\nmodel = torch.nn.Linear(1, 1)\nloss = model(torch.ones(1))\nloss.backward()\n"
-
-
-def test_no_command_runs_what_the_settings_of_a_repository_name(project: Project, tmp_path: Path) -> None:
-    project.define(matrix={"layout": ["1x1"]})
-    (project.root / "train.py").write_text(TRAINS)
-    committed(project)
-    arm(project.root, tmp_path / "marks")
-    for words in COMMANDS:
-        touch_all(project.root / "experiments")
-        ended = project.runner(*words)
-        assert ended.code in (0, 1), ended.snapshot
-        assert list((tmp_path / "marks").iterdir()) == [], words
-        (project.root / "experiments" / "toys" / "ok.py").touch()
-    assert len(project.runs()) == 1
 
 
 def test_a_repository_in_an_archive_is_not_asked_and_no_diff_is_applied(
