@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from experiments.mnist.inputs import NAMES
+from experiments.mnist.prepare import MNIST
 from trainkit.event_log import MARK
 from trainkit.process_facts import device_name, nccl_version
 
@@ -115,7 +115,7 @@ def checks(args: Namespace, most: int, made: Path) -> list[Check]:
     """Return every check, the short ones first; what stands in for data lies in `made`."""
     on, small, numbers = {"device": args.device}, args.small, sorted({1, most})
     collectives = {"max_bytes": 2**16 if small else 2**28, "rounds": 1 if small else 5}
-    prepared = all((DATA / "mnist" / name).exists() or (DATA / "mnist" / f"{name}.gz").exists() for name in NAMES)
+    prepared = all((DATA / "mnist" / name).exists() or (DATA / "mnist" / f"{name}.gz").exists() for name in MNIST)
     images = {"data_dir": DATA} if prepared else {"dataset": "digits"}
     mnist = {**on, **images, "epochs": 1 if small else 5, "batch_size": 512, "model": "conv3-bn"}
     resnet = {**on, **({"batches": 2, "batch_size": 8, "image_size": 32} if small else {"batches": 20})}

@@ -1,11 +1,7 @@
-"""The table of commands: names here, modules imported on use.
+"""The table of commands: names here, modules imported on use. Nothing else of the pipeline knows a tool."""
 
-A kit without a tool's folder lacks its commands, and nothing else.
-"""
-
+from importlib import import_module
 from typing import Any
-
-from runner.core.capabilities import is_there, module
 
 MAIN = {
     "init": ("tools.init.init_command", "Make your repository a project with a first definition."),
@@ -33,11 +29,18 @@ FURTHER = {
     "image": ("cli.image:app", "The images that containers run."),
 }
 """Each command's module below `runner`, with the name in it where that is another, and its summary."""
+SCRIPT = "tools.init.unsaved"
+"""What runs a script that has no definition."""
 
 
 def summaries(table: dict[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the summary of each command that this kit has."""
-    return {name: summary for name, (entry, summary) in table.items() if is_there(entry.partition(":")[0])}
+    """Return the summary of each command."""
+    return {name: summary for name, (_, summary) in table.items()}
+
+
+def module(name: str) -> Any:
+    """Import a module by its name below `runner`."""
+    return import_module(f"runner.{name}")
 
 
 def load(name: str) -> tuple[Any, dict[str, Any] | None]:

@@ -4,7 +4,7 @@ import shlex
 from contextlib import suppress
 from pathlib import Path
 
-from runner.core.capabilities import capability
+from runner.cli.commands import SCRIPT, module
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
@@ -28,8 +28,7 @@ def next_step(here: Path) -> str:
                 return f"runner recover {place}    finishes the newest run, whose runner was killed"
         return f"runner summarize {place}    makes the table of the records"
     if not experiments:
-        scripts = capability("script")
-        return str(scripts.command_of(here)) if scripts else "runner list    shows the experiments of a project"
+        return str(module(SCRIPT).command_of(here))
     if len(experiments) > 1:
         return f"runner list    shows the {len(experiments)} experiments, each of which `runner run NAME` runs"
     return f"runner run {experiments[0].stem}    runs the experiment and keeps a record of it"

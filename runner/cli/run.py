@@ -9,8 +9,8 @@ from typing import Annotated, Optional, cast
 import typer
 
 from runner.cli import options
+from runner.cli.commands import SCRIPT, module
 from runner.cli.lines import say, show_document
-from runner.core.capabilities import capability
 from runner.core.errors import RequestError, RunError
 from runner.definitions.definition import SCALINGS, Experiment
 from runner.definitions.plan import Plan, make_plan
@@ -112,9 +112,7 @@ def _of_script(
     script: str, line: list[str], changes: list[str] | None, layouts: list[str] | None, device: str, *, start: bool
 ) -> Experiment:
     """Make the experiment of a script that has no definition."""
-    scripts = capability("script")
-    if scripts is None:
-        raise RequestError(f"{script}: this kit lacks runner/tools/init, which runs scripts without a definition")
+    scripts = module(SCRIPT)
     found = scripts.experiment_of(options.here(), script, line, changes or [], layouts or [], device, start=start)
     return cast("Experiment", found)
 

@@ -16,8 +16,6 @@ from trainkit.sources import folders_of, read_sources
 
 PREPARE = "prepare"
 """The module of a family that brings its data; it trains nothing."""
-INPUTS = "inputs"
-"""The module of a family that hashes what its programs read: it prints one JSON object of `data_sha256` and others."""
 _SCRIPT = ".py"
 ALONE = "trainkit.alone"
 """The module that starts a program as if torchrun were not there."""
@@ -143,6 +141,6 @@ def names(root: Path) -> list[str]:
 
 def _can_be_run(path: Path) -> bool:
     try:
-        return path.stem not in (PREPARE, INPUTS) and b"__main__" in read_file(path, LARGEST_SOURCE)
+        return path.stem != PREPARE and b"__main__" in read_file(path, LARGEST_SOURCE)
     except OSError:
         return False

@@ -73,7 +73,7 @@ def test_a_signal_leaves_no_temporary_file_behind(finished: Project, tmp_path: P
     while code in (0, 1):  # it was done before the signal came
         if command == "bundle":
             archive.unlink(missing_ok=True)
-        words = ["-o", archive] if command == "bundle" else [archive]
+        words = {"bundle": ["-o", archive], "verify": [archive], "reproduce": [archive, "--yes"]}[command]
         process = finished.start(command, *words, env={"TMPDIR": str(scratch)})
         # Python itself makes a file there for a moment, to see whether it can.
         until(lambda: list(scratch.glob("runner-*")) or process.poll() is not None, every=0.001)  # noqa: B023

@@ -38,7 +38,7 @@ def test_a_reviewer_without_a_network_gets_the_same_numbers_from_an_archive(
     assert done.code == 0, done.snapshot
     assert committed.runner("bundle", "results", "-o", tmp_path / "kit.tar").code == 0
     without = ["run", "--rm", "--network=none", "--user=0:0", f"--workdir={tmp_path}", f"--env=TMPDIR={tmp_path}"]
-    shown = docker(*without, *mounts(tmp_path), image.cpu, "runner", "reproduce", "kit.tar", "--json")
+    shown = docker(*without, *mounts(tmp_path), image.cpu, "runner", "reproduce", "kit.tar", "--yes", "--json")
     (verdict,) = json.loads(shown)["runs"]
     assert verdict["checks"][0]["same"] is True
     assert verdict["level"] >= 2

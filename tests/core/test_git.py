@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from runner.core import git as core_git
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, RunError
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import worktrees
 from runner.records.repository import describe_repository
-from runner.tools.init.git import repository
 from runner.tools.proof.sources import Sources
 from tests.support.repository import ALONE, commit_all, git
 
@@ -40,9 +39,9 @@ def root(tmp_path: Path) -> Path:
 
 def check_out(root: Path, folder: Path, diff: bytes | None = None) -> Path:
     folder.mkdir(exist_ok=True)
-    made, why = Sources(root).check_out({"commit": core_git.commit_of(root, "HEAD")}, folder, diff)
-    assert (why, made is None) == ("", False)
-    return made or folder
+    made, left_out = Sources(root).check_out({"commit": core_git.commit_of(root, "HEAD")}, folder, diff)
+    assert left_out == []
+    return made
 
 
 def head(root: Path) -> str:
@@ -58,12 +57,8 @@ def test_no_question_runs_a_hook_or_a_monitor_and_the_repository_stays_as_it_is(
     before, commit = state(root), (root / ".git" / "refs" / "heads" / "main").read_text().strip()
     assert describe_repository(root)[0]["dirty"] is False
     assert (check_out(root, tmp_path / "out") / "sub" / "big.z").read_text() == "sub/big.z\n"
-    assert len(Sources(root).locks({"commit": commit})) == 1
-    assert Sources(root).lacks({"commit": commit}) == []
     assert core_git.commit_of(root, core_git.short_name(root, commit)) == commit
     assert core_git.commit_of(root, "1" * 40) is core_git.commit_of(root, "--all") is None
-    assert repository(root).files() == (["requirements.lock", "sub/big.z", "train.py"], [])
-    assert not repository(root).ignores("train.py")
     with worktrees(root, Interrupts()) as trees:
         project = trees.add(commit)
         assert (project / "train.py").read_text() == "train.py\n"
@@ -150,8 +145,7 @@ def test_repositories_of_other_forms_are_read_as_git_reads_them(tmp_path: Path, 
 def test_a_commit_that_lacks_the_project_is_refused(root: Path, tmp_path: Path) -> None:
     (root / "later").mkdir()
     (tmp_path / "out").mkdir()
-    found, why = Sources(root / "later").check_out({"commit": head(root)}, tmp_path / "out", None)
-    assert found is None
-    assert "later" in why
+    with pytest.raises(RunError, match="has no folder later"):
+        Sources(root / "later").check_out({"commit": head(root), "prefix": "later/"}, tmp_path / "out", None)
     with worktrees(root / "later", Interrupts()) as trees, pytest.raises(RequestError, match="later"):
         trees.add(head(root))

@@ -41,9 +41,7 @@ def test_the_kept_changes_are_applied_whatever_the_settings_of_git_are(
     code, diff = describe_repository(root)
     assert (code["dirty"], code["diff_sha256"]) == (True, hashlib.sha256(diff).hexdigest())
     (tmp_path / "out").mkdir()
-    made, why = Sources(root).check_out(code, tmp_path / "out", diff)
-    assert why == ""
-    assert made is not None
+    made, _ = Sources(root).check_out(code, tmp_path / "out", diff)
     for name in ("train.py", "fig.png", "new name é"):
         assert (made / name).read_bytes() == (root / name).read_bytes(), name
     assert not (made / "old name é").exists()

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from runner.cli.commands import SCRIPT, module
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import (
     Change,
@@ -19,7 +20,6 @@ from runner.cli.options import (
     is_script,
     plan_of,
 )
-from runner.core.capabilities import capability
 from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
@@ -139,11 +139,9 @@ def request(
             if line:
                 raise RequestError(f"{line[0]}: {experiment} is no script; give arguments as --set name=value")
             runs[processes] = plan_of(experiment, [f"1x{processes}"], None, changes, 1, device).runs[0]
-        elif scripts := capability("script"):
-            words = [word.replace(_PROCESSES, str(processes)) for word in line]
-            runs[processes] = scripts.run_of(here(), experiment, words, changes, device)
         else:
-            raise RequestError(f"{experiment}: this kit lacks runner/tools/init, which reads scripts")
+            words = [word.replace(_PROCESSES, str(processes)) for word in line]
+            runs[processes] = module(SCRIPT).run_of(here(), experiment, words, changes, device)
     words_of = {count: [*run.cell.program.words, *run.cell.program.argv(run.cell.args)] for count, run in runs.items()}
     alone = any(_PROCESSES in word for word in line) or ALONE in words_of[1]
     asked = {"words": words_of, "search": runs[1].cell.program.search, "alone": alone, "device": device}

@@ -3,27 +3,40 @@
     asker -> {"doctor": 1, "sent": t1}        other -> {"doctor": 1, "received": t2, "sent": t3, "facts": {...}}
 
 One line of JSON each way. The clocks differ by ((t2 - t1) + (t3 - t4)) / 2, give or take half of the time that the
-exchange took on the way (RFC 5905, section 8). Nothing of what the other side sends is believed to be of any kind.
+exchange took on the way (RFC 5905, section 8). What the other side sends is bounded, and decoded into a type.
 """
 
 import errno
-import json
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.core.values import number
 
 LONGEST_BYTES = 8_192
 SECONDS = 3.0
 """The whole exchange with one asker; whoever is slower is dropped."""
-MOST_ASKERS = 16
 _TOLD = ("host", "python", "torch", "cuda", "nccl", "driver")
+
+
+class Question(msgspec.Struct):
+    """What a doctor asks, and when by its clock, in seconds."""
+
+    doctor: Literal[1]
+    sent: float
+
+
+class Answer(Question):
+    """What another doctor answers: when it was asked and answered by its clock, and its versions."""
+
+    received: float
+    facts: dict[str, str | None]
 
 
 def listen(address: str, port: int) -> socket.socket:
@@ -42,30 +55,19 @@ def listen(address: str, port: int) -> socket.socket:
 def serve(listening: socket.socket, facts: dict[str, Any], now: Callable[[], float] = clock.now) -> None:
     """Tell every asker the versions in the facts of this machine, until the socket is closed; `now` is in seconds."""
     told = {name: facts.get(name) for name in _TOLD}
-    places = threading.BoundedSemaphore(MOST_ASKERS)
     while True:
         try:
             asker, _ = listening.accept()
         except OSError:
             return
-        if places.acquire(blocking=False):
-            threading.Thread(target=_answer, args=(asker, told, now, places), daemon=True).start()
-        else:
-            asker.close()
+        threading.Thread(target=_answer, args=(asker, told, now), daemon=True).start()
 
 
-def _answer(
-    asker: socket.socket, told: dict[str, Any], now: Callable[[], float], places: threading.BoundedSemaphore
-) -> None:
-    with closing(asker), suppress(OSError, ValueError, RecursionError):
-        try:
-            asked = _receive(asker, clock.monotonic() + SECONDS)
-            received = now()
-            if asked.get("doctor") == 1:
-                answer = {"doctor": 1, "received": received, "facts": told, "sent": now()}
-                asker.sendall(json.dumps(answer).encode() + b"\n")
-        finally:
-            places.release()
+def _answer(asker: socket.socket, told: dict[str, str | None], now: Callable[[], float]) -> None:
+    with closing(asker), suppress(OSError, ValueError, msgspec.MsgspecError):
+        msgspec.json.decode(_receive(asker, clock.monotonic() + SECONDS), type=Question)
+        received = now()
+        asker.sendall(msgspec.json.encode(Answer(1, now(), received, told)) + b"\n")
 
 
 def ask(connected: socket.socket) -> dict[str, Any] | None:
@@ -74,22 +76,18 @@ def ask(connected: socket.socket) -> dict[str, Any] | None:
         started = clock.monotonic()
         sent = clock.now()
         connected.settimeout(SECONDS)
-        connected.sendall(json.dumps({"doctor": 1, "sent": sent}).encode() + b"\n")
-        answer = _receive(connected, started + SECONDS)
+        connected.sendall(msgspec.json.encode(Question(1, sent)) + b"\n")
+        answer = msgspec.json.decode(_receive(connected, started + SECONDS), type=Answer)
         took = clock.monotonic() - started
-        theirs = [number(answer.get(name)) for name in ("received", "sent")]
-        facts = answer.get("facts")
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, msgspec.MsgspecError):
         return None
-    if answer.get("doctor") != 1 or theirs[0] is None or theirs[1] is None or not isinstance(facts, dict):
-        return None
-    offset = ((theirs[0] - sent) + (theirs[1] - (sent + took))) / 2
-    way = max(0.0, took - (theirs[1] - theirs[0]))
-    known = {name: one_line(facts[name], 100) for name in _TOLD if isinstance(facts.get(name), str)}
+    offset = ((answer.received - sent) + (answer.sent - (sent + took))) / 2
+    way = max(0.0, took - (answer.sent - answer.received))
+    known = {name: one_line(answer.facts[name], 100) for name in _TOLD if answer.facts.get(name)}
     return {"offset_seconds": offset, "within_seconds": way / 2, "facts": known}
 
 
-def _receive(connected: socket.socket, deadline: float) -> dict[str, Any]:
+def _receive(connected: socket.socket, deadline: float) -> bytes:
     data = b""
     while not data.endswith(b"\n"):
         left = deadline - clock.monotonic()
@@ -100,5 +98,4 @@ def _receive(connected: socket.socket, deadline: float) -> dict[str, Any]:
         if not chunk:
             break
         data += chunk
-    answer = json.loads(data)
-    return answer if isinstance(answer, dict) else {}
+    return data

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from runner.cli.lines import say, show_document
-from runner.cli.options import Device, On, Results, With, options_of, project_root_or_here
-from runner.core.errors import Interrupted, RequestError, did_you_mean
+from runner.cli.options import Device, On, Results, With, device_of, options_of, project_root_or_here
+from runner.core.errors import Interrupted
 from runner.targets.torchrun import MASTER_PORT
 from runner.tools.doctor.finding import Finding
 
@@ -45,15 +45,10 @@ def doctor(
     from runner.tools.doctor.finding import WRONG
     from runner.tools.doctor.peers import parse
 
-    known = ("auto", "cpu", "cuda")
-    if device not in known:
-        raise RequestError(f"--device {device}: unknown{did_you_mean(device, known)}")
+    device_of(device)
     if listen:
         _listen(listen, port, results)
-    words = options_of(on, with_)
-    if any(word.startswith("config=") for word in words if word not in (with_ or [])):
-        raise RequestError("config: a file that the project names may start programs; give it by --with config=FILE")
-    options = load(on, words).options
+    options = load(on, options_of(on, with_)).options
     image = settings_of(project_root_or_here()).image
     request = Request(on, options, device, results, parse(peers, port) if peers else [], port, image)
     with signals.taken() as interrupts:

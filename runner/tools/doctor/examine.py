@@ -14,7 +14,7 @@ from runner.targets.ssh.verdicts import Verdict
 from runner.tools.doctor import answer, cluster, engine, inside, slurm
 from runner.tools.doctor import peers as hosts
 from runner.tools.doctor.finding import OK, STATES, Finding, count_states, ok, wrong
-from runner.tools.doctor.gpus import check_gpus, check_links, links
+from runner.tools.doctor.gpus import check_gpus
 from runner.tools.doctor.machine import check_folder, check_machine, check_versions
 from runner.tools.doctor.network import check_peers, check_variables
 from runner.tools.doctor.peers import together
@@ -46,7 +46,6 @@ def examine(request: Request) -> list[Finding]:
     chosen = "cuda" if request.device == "cuda" else "cpu"
     questions: dict[str, Callable[[], Any]] = {
         "here": partial(inside.gather, str(request.results)),
-        "links": links,
         "peers": partial(hosts.look_at, request.peers),
         "port": partial(_holder_of, request.port),
     }
@@ -97,8 +96,6 @@ def _check_here(request: Request, facts: dict[str, Any], where: str) -> list[Fin
     if request.target != "local" and not request.peers:
         return [ok("python", where, f"Python {here['python']}"), *check_folder(here, where)]
     found = [*check_versions(here, where), *check_gpus(here, where, device=request.device)]
-    if request.device != "cpu":
-        found += check_links(facts["links"] or {}, where)
     found += check_machine(here, where, shm_mend="mount -o remount,size=1g /dev/shm")
     if not request.peers:
         found += check_variables(here, where, [])

@@ -108,14 +108,9 @@ def _why(modules: Modules, *, named: bool) -> str:
 
 
 def _refuse(tree: Tree, command: str) -> NoReturn:
-    way_out = f"name one: {command} path/to/train.py"
-    notes = f"; {len(tree.unread)} folders could not be read: {listed(tree.unread, most=3)}" if tree.unread else ""
-    if tree.cut:
-        notes += f"; only the first {len(tree.scripts):,} Python files were looked at"
     if tree.notebooks and not tree.scripts:
         msg = f"no training script here, only notebooks ({listed(tree.notebooks, most=3)}), and torchrun starts scripts"
-        msg += f": save one as a script with `jupyter nbconvert --to script`, then {command} path/to/train.py"
-        raise RequestError(one_line(msg + notes))
-    beside = f"; notebooks are not started: {listed(tree.notebooks, most=3)}" if tree.notebooks else ""
+        save = "save one as a script with `jupyter nbconvert --to script`"
+        raise RequestError(one_line(f"{msg}: {save}, then {command} path/to/train.py"))
     looked = f"none of {len(tree.scripts):,} Python files trains and can be run" if tree.scripts else "no Python files"
-    raise RequestError(one_line(f"no training script here ({looked}){beside}{notes}; {way_out}"))
+    raise RequestError(f"no training script here ({looked}); name one: {command} path/to/train.py")

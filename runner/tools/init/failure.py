@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import sys
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,7 +29,6 @@ _PACKAGES = {
 _ABOVE = 3
 """So many folders above the project may hold a package that belongs to it."""
 INIT, RUN = "runner init", "runner run"
-_NEWER_TORCH = re.compile(r"^AttributeError: module 'torch' has no attribute '(\w{1,60})'")
 _RANK = re.compile(r"^\[rank\d{1,6}\]:")
 _NO_FILE = re.compile(r"FileNotFoundError: .{0,40}No such file or directory: '(.{1,300})'")
 _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300})", line (\d{1,9})')
@@ -92,8 +90,7 @@ def _way_out(why: str, place: str, root: Path, script: str) -> str:
         return f"it takes a GPU at {place}"
     if path := _beside(why, root, script):
         return f"{shown(path)} is beside the script: call the runner in {one_line((root / script).parent)}"
-    found = _NEWER_TORCH.search(why)
-    return f"torch {version('torch')} has no torch.{found[1]}: another version may, or it is a slip" if found else ""
+    return ""
 
 
 def _beside(why: str, root: Path, script: str) -> str:

@@ -22,8 +22,7 @@ MORE = r"to name more: --metric loss='loss: ([\d.]+)'"
 def say_script(proposal: Proposal) -> None:
     """Print which project and which script this is about."""
     source = proposal.settings.source
-    known = f" ({source.name})" if source else "" if proposal.repository.top else " (without git)"
-    say(f"project: {proposal.root}{known}")
+    say(f"project: {proposal.root}" + (f" ({source.name})" if source else ""))
     say(f"script: {proposal.choice.modules.script}: {proposal.choice.why}")
 
 
@@ -46,7 +45,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
         screen = trial.TrialScreen()
         with signals.taken() as interrupts, screen:
-            execute(plan, trial.Bounded(), [], folder / "results", screen, interrupts)
+            execute(plan, trial.Tried(), [], folder / "results", screen, interrupts)
         (tried,) = screen.trials
         script = proposal.choice.modules.script
         if tried.failed:

@@ -1,6 +1,5 @@
 """`runner init`."""
 
-import difflib
 from typing import Annotated, Optional
 
 import typer
@@ -10,6 +9,7 @@ from runner.cli.options import Change, Device, device_of, here
 from runner.core.output import write_outputs
 from runner.core.temporary import temporary_folder
 from runner.logs.dialect import NONE
+from runner.records.folder import keep_out_of_git
 from runner.tools.init.first_run import read_first_run, say_output, say_script, say_state, unread
 from runner.tools.init.proposal import propose
 
@@ -29,7 +29,7 @@ def init(
         bool, typer.Option("--no-try", help="Start nothing; nothing of the output is read then.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would change; write and start nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be written; write and start nothing.")
     ] = False,
 ) -> None:
     """Make your repository a project with a first definition.
@@ -42,26 +42,19 @@ def init(
     reading = read_first_run(proposal, device_of(device), try_seconds) if start else unread(proposal)
     with temporary_folder("init") as folder:
         proposal.experiment(reading, folder)  # the definition is loaded as it will be, before anything is written
-    changes = proposal.changes(reading)
+    files = proposal.files(reading)
     if dry_run:
-        for path, before, after in changes:
-            show_document(_diff(path.relative_to(proposal.root).as_posix(), before, after))
+        for path, text in files.items():
+            show_document(f"# {path.relative_to(proposal.root)}\n{text}")
         if reading.dialects == (NONE,):
             chosen = "the dialect and the measure are chosen by a first run of the script, which comes then"
             say(f"nothing is written; {chosen}")
         return
     say_output(reading, tried=start)
     say_state(proposal.root)
-    write_outputs({path: after.encode() for path, _, after in changes}, below=proposal.root)
-    for path, before, _ in changes:
-        show(f"{'wrote' if before is None else 'added to'} {path.relative_to(proposal.root).as_posix()}")
+    write_outputs({path: text.encode() for path, text in files.items()}, below=proposal.root)
+    keep_out_of_git(proposal.root / "results")
+    for path in files:
+        show(f"wrote {path.relative_to(proposal.root)}")
     show(f"next: runner run {proposal.name}")
     show("then: runner summarize results/")
-
-
-def _diff(name: str, before: str | None, after: str) -> str:
-    """Return what changes in a file, as `diff -u` shows it."""
-    rows = [text.replace("\r\n", "\n").splitlines(keepends=True) for text in (before or "", after)]
-    source = "/dev/null" if before is None else f"a/{name}"
-    diff = difflib.unified_diff(rows[0], rows[1], source, f"b/{name}")
-    return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in diff)

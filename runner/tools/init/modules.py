@@ -126,7 +126,11 @@ def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
     top = _top(modules, folder)
     places = {place for place in modules.places.values() if top is None or place != top}
     if top is None:
-        _check_path(modules.script)
+        most = PROGRAM["maxLength"]
+        is_short = len(modules.script) <= most and modules.script.isprintable()  # bytes that are not UTF-8 are not
+        if not is_short or not re.fullmatch(PROGRAM["pattern"], modules.script):
+            what = f"the path of a script has {most} characters at most, no backslash and no line break, in UTF-8"
+            raise RequestError(f"{one_line(modules.script)}: {what}: rename it")
         return modules.script, tuple(sorted(place or "." for place in places))
     inner = folder.removeprefix(top).strip("/")
     module = ".".join([*inner.split("/"), file.removesuffix(".py")])
@@ -158,15 +162,3 @@ def _top(modules: Modules, folder: str) -> str | None:
         if place is not None and f"{folder}/".startswith(f"{place}/{first}/".lstrip("/")):
             return place
     return None
-
-
-def _check_path(script: str) -> None:
-    """Refuse the name of a script that no definition can hold."""
-    try:
-        script.encode()
-    except UnicodeEncodeError:
-        raise RequestError(f"the name of {one_line(script)} is not UTF-8: rename it") from None
-    most = PROGRAM["maxLength"]
-    if not re.fullmatch(PROGRAM["pattern"], script) or len(script) > most:
-        what = f"the path of a script has {most} characters at most, no backslash and no line break"
-        raise RequestError(f"{one_line(script)}: {what}: rename it")

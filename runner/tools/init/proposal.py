@@ -1,5 +1,6 @@
 """All that can be known of a repository without starting anything: its root, its script, and what would be written."""
 
+import json
 import os
 import re
 import shlex
@@ -7,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from runner.core import yaml_reader
+from runner.core import git
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
@@ -21,18 +22,18 @@ from runner.tools.init.arguments import of_line
 from runner.tools.init.choose import Choice, choose, judge
 from runner.tools.init.definition_text import definition_lines
 from runner.tools.init.failure import INIT, RUN
-from runner.tools.init.git import Repository, repository
 from runner.tools.init.modules import placement
 from runner.tools.init.reading import Reading
-from runner.tools.init.settings_text import RESULTS, changed_settings, ignoring, require_path
 from runner.tools.init.traits import Traits, traits
-from trainkit.files import is_file, is_folder
+from trainkit.files import is_file
 
 _FOLDERS = (PACKAGE, "runs", "runner-definitions")
 """Where definitions may be; the first that is free, or that holds definitions already."""
 _GENERIC = {"main", "__main__", "run", "script", "app", "cli"}
 """Names of scripts that say nothing of an experiment."""
 _LONGEST_NAME = 40
+_DEFINITION = re.compile(r"(?s)^program:.*^matrix:|^matrix:.*^program:", re.MULTILINE)
+_ABOUT = "# A project of the runner; its settings are definitions, path, image, dockerfile, code, with.<target>.\n"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,6 @@ class Proposal:
     """A script, and the project that it becomes a definition of."""
 
     settings: Settings
-    repository: Repository
     choice: Choice
     traits: Traits
     name: str
@@ -68,15 +68,13 @@ class Proposal:
         lines = definition_lines(self.name, self.program, self.args, self.traits, reading)
         return "".join(f"{line}\n" for line in lines)
 
-    def changes(self, reading: Reading) -> list[tuple[Path, str | None, str]]:
-        """List the files to write, each with its text before, None if there is no such file, and after."""
-        found: list[tuple[Path, str | None, str]] = [(self.path, None, self.text(reading))]
-        if (changed := changed_settings(self.settings)) is not None:
-            found.append(changed)
-        if self.repository.top is not None and not repository(self.root).ignores(f"{RESULTS}run.json"):
-            path = self.root / ".gitignore"
-            before = read_text(path) if is_file(path) else None
-            found.append((path, before, ignoring(before)))
+    def files(self, reading: Reading) -> dict[Path, str]:
+        """Write the text of each file: of the definition, and of the settings if the folder has none."""
+        found = {self.path: self.text(reading)}
+        if self.settings.source is None:
+            values = {"definitions": self.settings.definitions, "path": list(self.settings.path)}
+            rows = [f"{key} = {json.dumps(values[key], ensure_ascii=False)}\n" for key in values if values[key]]
+            found[self.root / OWN_FILE] = "".join([_ABOUT, *rows])
         return found
 
 
@@ -88,8 +86,7 @@ def propose(
     Script and name are those that the person gives, if any; words are `arg=value` for the script, and a line has its
     arguments as its own command line has them. Of one that stays `unsaved` nothing is to be written.
     """
-    git = repository(here)
-    settings = project(here, git)
+    settings, repository = project(here)
     command = RUN if unsaved else INIT
     if unsaved and script is not None:
         named = Path(os.path.normpath(here / script))
@@ -97,38 +94,43 @@ def propose(
             return propose(named, None, name, words, line, unsaved=True)
         if os.path.isfile(named) and not named.is_relative_to(settings.root):  # noqa: PTH113
             return propose(named.parent, str(named), name, words, line, unsaved=True)
-    choice = _choice(here, settings.root, git, script, command)
+    choice = _choice(here, settings.root, repository, script, command)
     started, path = placement(choice.modules)
     chosen_name = _name_of(choice.modules.script, settings.root, name)
     if unsaved:
         settings = replace(settings, path=tuple(dict.fromkeys((*settings.path, *path))))
     elif settings.source is None:
-        settings = replace(settings, path=path, definitions=_definitions(settings.root, git, path))
-    else:
-        require_path(settings, path)
+        settings = replace(settings, path=path, definitions=_definitions(settings.root))
+    elif missing := [place for place in path if place not in {*settings.path, "." in settings.path and ""}]:
+        wanted = json.dumps([*settings.path, *missing], ensure_ascii=False)
+        msg = f"{settings.source}: the script imports from {', '.join(missing)}/: write path = {wanted} there first"
+        raise RequestError(one_line(msg))
     if not unsaved:
         _refuse_taken(settings, chosen_name)
     program = programs.find(settings.root, started, settings)
     args = {**dict(map(read_change, words)), **of_line(program, line)}
-    return Proposal(settings, git, choice, traits(choice.modules), chosen_name, program, args)
+    return Proposal(settings, choice, traits(choice.modules), chosen_name, program, args)
 
 
 def choice_of(here: Path) -> tuple[Path, Choice]:
     """Return the project that a folder is in, and the script that trains there."""
-    git = repository(here)
-    root = project(here, git).root
-    return root, _choice(here, root, git, None, RUN)
+    settings, repository = project(here)
+    return settings.root, _choice(here, settings.root, repository, None, RUN)
 
 
-def project(here: Path, git: Repository) -> Settings:
+def project(here: Path) -> tuple[Settings, git.Repository | None]:
     """Return the project that a folder is in, or will be: one of another repository around this one does not count."""
+    try:
+        repository = git.find(here)
+    except git.GitError as error:
+        raise RequestError(f"{one_line(here)}: {error}") from None
     found = nearest(here)
-    if found is not None and (git.top is None or found.root.resolve().is_relative_to(git.top.resolve())):
-        return found
-    return Settings(here)
+    if found is None or (repository and not found.root.resolve().is_relative_to(repository.top.resolve())):
+        found = Settings(here)
+    return found, repository
 
 
-def _choice(here: Path, root: Path, git: Repository, script: str | None, command: str) -> Choice:
+def _choice(here: Path, root: Path, repository: git.Repository | None, script: str | None, command: str) -> Choice:
     if script is not None:
         named = _script_of(script, here, root)
         choice = judge(root, named, named=True)
@@ -136,7 +138,7 @@ def _choice(here: Path, root: Path, git: Repository, script: str | None, command
             why = one_line(source.parse(root / named))
             raise RequestError(f"{one_line(named)} cannot be read: {why}; mend that, or name another script")
         return choice
-    found = tree.find(here, git)
+    found = tree.find(here, repository)
     below = here.relative_to(root).as_posix()
     if below != ".":
         found.scripts = [f"{below}/{name}" for name in found.scripts]
@@ -193,45 +195,21 @@ def slug(word: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", word.lower().encode("ascii", "ignore").decode()).strip("-")
 
 
-def _definitions(root: Path, git: Repository, path: tuple[str, ...]) -> str:
-    """Choose the folder of the definitions: none that holds other things, or that git leaves out."""
-    of_root = replace(git, folder=root)
-    ignored = []
-    for name in _FOLDERS:
-        module = any(is_file(root / place / f"{name}.py") or is_folder(root / place / name) for place in path)
-        taken = module or is_file(root / f"{name}.py") or not _only_definitions(root / name)
-        if not taken and not of_root.ignores(f"{name}/{name}.yaml"):
-            return name
-        ignored += [] if taken else [name]
-    held = [name for name in _FOLDERS if name not in ignored]
-    why = [f"{' and '.join(held)} hold{'s' * (len(held) == 1)} other things"] if held else []
-    why += [f"git ignores {' and '.join(f'{name}/*.yaml' for name in ignored)}"] if ignored else []
-    # What is in an ignored folder cannot be taken out again; what is ignored by its name can.
-    found = next((name for name in ignored if not of_root.ignores(f"{name}/{name}")), None)
-    way_out = f'say definitions = "FOLDER" in {one_line(root / OWN_FILE)}'
-    if found is not None:
-        way_out = f"add the line !/{found}/*.yaml to {one_line(root / '.gitignore')}"
-    raise RequestError(f"{', and '.join(why)}: {way_out}")
+def _definitions(root: Path) -> str:
+    """Choose the folder of the definitions: one that holds nothing else."""
+    found = next((name for name in _FOLDERS if not os.path.lexists(root / name) or _is_own(root / name)), None)
+    if found is None:
+        held = f"{', '.join(_FOLDERS)} hold other things"
+        raise RequestError(f'{held}: say definitions = "FOLDER" in {one_line(root / OWN_FILE)}')
+    return found
 
 
-def _only_definitions(folder: Path) -> bool:
-    """Return whether a folder is not there, is empty, or holds definitions of the runner alone."""
-    try:
-        entries = list(folder.iterdir())
-    except FileNotFoundError:
-        return True
-    except OSError:
+def _is_own(folder: Path) -> bool:
+    """Return whether a folder holds definitions of the runner alone, or nothing."""
+    if folder.is_symlink() or not folder.is_dir():
         return False
-    others = [path for path in entries if not path.name.endswith(".schema.json")]
-    return all(path.suffix == ".yaml" and _is_definition(path) for path in others)
-
-
-def _is_definition(path: Path) -> bool:
-    try:
-        values = yaml_reader.read(path).values
-    except RequestError:
-        return False
-    return isinstance(values, dict) and {"program", "matrix", "summary"} <= values.keys()
+    paths = [path for path in folder.iterdir() if not path.name.endswith(".schema.json")]
+    return all(path.suffix == ".yaml" and _DEFINITION.search(read_text(path)) for path in paths)
 
 
 def _refuse_taken(settings: Settings, name: str) -> None:

@@ -4,15 +4,17 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from runner.tools.init.git import Repository
+from runner.core import git
 from trainkit.files import is_file
 
 MOST_FILES = 4_000
 MOST_ENTRIES = 200_000
-"""Entries of folders that a walk looks at."""
+"""Files that a walk looks at."""
 DEEPEST = 12
+_GIT_SECONDS = 20
 _NOT_OWN = {
     *("site-packages", "dist-packages", "node_modules", "third_party", "vendor", "venv", "env", "virtualenv"),
     *("build", "dist", "test", "tests", "testing", "doc", "docs", "__pycache__"),
@@ -27,30 +29,22 @@ class Tree:
 
     scripts: list[str] = field(default_factory=list)
     notebooks: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    """Folders that could not be read."""
-    cut: bool = False
-    """There is more than is looked at."""
 
 
-def find(root: Path, repository: Repository) -> Tree:
+def find(root: Path, repository: git.Repository | None) -> Tree:
     """Find the files; links are not followed."""
     tree = Tree()
-    listed = repository.files()
-    names = _walked(root, tree) if listed is None else iter(listed[0])
-    found = sorted((name for name in names if _may_be_own(root, name)), key=lambda name: (name.count("/"), name))
-    for name in found:
-        if name.endswith(".ipynb"):
-            tree.notebooks.append(name)
-        elif len(tree.scripts) < MOST_FILES:
-            tree.scripts.append(name)
-        else:
-            tree.cut = True
-    if listed is not None:
-        folders = {name.rpartition("/")[0] for name in listed[0] if "/" in name}
-        closed = {name for name in folders if (root / name).is_dir() and not os.access(root / name, os.R_OK | os.X_OK)}
-        tree.unread = sorted({*closed, *listed[1]})
+    names = _of_git(repository) if repository else islice(_walked(root), MOST_ENTRIES)
+    found = sorted({name for name in names if _may_be_own(root, name)}, key=lambda name: (name.count("/"), name))
+    tree.scripts = [name for name in found if name.endswith(".py")][:MOST_FILES]
+    tree.notebooks = [name for name in found if name.endswith(".ipynb")]
     return tree
+
+
+def _of_git(repository: git.Repository) -> list[str]:
+    """List what is tracked or could be."""
+    words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return os.fsdecode(repository.ask(*words, seconds=_GIT_SECONDS)).split("\0")
 
 
 def _may_be_own(root: Path, name: str) -> bool:
@@ -68,25 +62,11 @@ def _is_foreign(folder: str) -> bool:
     return folder.startswith(".") or folder.lower() in _NOT_OWN or folder.endswith((".egg-info", ".dist-info"))
 
 
-def _walked(root: Path, tree: Tree) -> Iterator[str]:
-    """List the files of a folder without git, level by level."""
-    pending, seen = [""], 0
-    while pending:
-        below = pending.pop(0)
-        try:
-            with os.scandir(root / below) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
-            tree.unread.append(below.rstrip("/") or ".")
+def _walked(root: Path) -> Iterator[str]:
+    """List the files of a folder without git."""
+    for folder, folders, names in os.walk(root):
+        if "pyvenv.cfg" in names:
+            folders.clear()
             continue
-        if any(entry.name == "pyvenv.cfg" for entry in entries):
-            continue
-        for entry in entries:
-            seen += 1
-            if seen > MOST_ENTRIES:
-                tree.cut = True
-                return
-            if not entry.is_dir(follow_symlinks=False):
-                yield below + entry.name
-            elif not _is_foreign(entry.name) and below.count("/") < DEEPEST:
-                pending.append(f"{below}{entry.name}/")
+        folders[:] = [name for name in folders if not _is_foreign(name)]
+        yield from (os.path.relpath(os.path.join(folder, name), root) for name in names)  # noqa: PTH118

@@ -1,9 +1,7 @@
 """The first short run: the script is started once, as `runner run` starts it, and its output is kept beside."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from runner.cli.progress import Progress
 from runner.cli.terminal import Screen
@@ -12,13 +10,10 @@ from runner.definitions.definition import Experiment
 from runner.definitions.plan import Plan, Run, make_plan
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
-from runner.targets.base import LaunchSpec, Line, Note
+from runner.targets.base import LaunchSpec
 from runner.targets.local import Local, LocalHandle
 
 LAYOUT = "1x1"
-MOST_BYTES = 50_000_000
-"""What a script may print in its first run; one that prints more is ended."""
-_LOOK_SECONDS = 0.5
 _WHOLE_ERRORS = "HYDRA_FULL_ERROR"
 """With it Hydra raises its exceptions; else it prints their text in a form of its own, whose last line is advice."""
 
@@ -37,7 +32,7 @@ class Trial:
 
     @property
     def ended_early(self) -> bool:
-        """Return whether it was ended, because its time was up or it printed too much."""
+        """Return whether it was ended, because its time was up."""
         outcome = self.record.outcome
         return outcome is None or bool(outcome.stopped_because) or any(node.stopped for node in outcome.exits)
 
@@ -48,33 +43,13 @@ def plan_trial(experiment: Experiment, device: str, seconds: float) -> Plan:
     return make_plan(short, device=device, layouts=[LAYOUT], repeat=1)
 
 
-class Bounded(Local):
-    """The target `local`, but for the size and the form of what is printed."""
+class Tried(Local):
+    """The target `local`, for a run whose errors are shown whole."""
 
-    def start(self, spec: LaunchSpec, folder: RunFolder) -> Any:
+    def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
         """Start the run."""
         nodes = [replace(node, env={_WHOLE_ERRORS: "1", **node.env}) for node in spec.nodes]
-        return _BoundedHandle(super().start(replace(spec, nodes=nodes), folder), folder.raw)
-
-
-class _BoundedHandle:
-    """A run that is ended when it has printed too much."""
-
-    def __init__(self, handle: LocalHandle, raw: Path) -> None:
-        self._handle, self._raw = handle, raw
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handle, name)
-
-    def lines(self) -> Iterator[Line | Note | None]:
-        looked = clock.monotonic()
-        for line in self._handle.lines():
-            yield line
-            if clock.monotonic() - looked > _LOOK_SECONDS:
-                looked = clock.monotonic()
-                if sum(path.lstat().st_size for path in self._raw.rglob("*.log")) > MOST_BYTES:
-                    self._handle.stop()
-                    return
+        return super().start(replace(spec, nodes=nodes), folder)
 
 
 class TrialScreen(Screen):

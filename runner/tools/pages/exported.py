@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runner.core.text import one_line
-from runner.core.values import number, plain
+from runner.core.values import number
 from runner.records.listing import RECORD, list_runs
 from runner.records.schema import Record
 from runner.report.reading import BROKEN, fate_of, read_run, why
@@ -20,7 +20,6 @@ from runner.report.summarize import NO_RUNS, require_experiment
 
 LONGEST_NAME = 200
 _NOT_IN_A_NAME = re.compile(r"^[. ]+|[^\w. -]")
-_LATEST_MS = 253_402_300_799_000  # the end of the year 9999
 
 
 class Point(NamedTuple):
@@ -74,9 +73,9 @@ def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> It
 def exported(record: Record) -> ExportedRun:
     """Reduce a record to what other tools take; ValueError for one that the table leaves out too."""
     launch, summary = record.launch, summary_of(record)
-    started = _milliseconds(launch.started, 0)
-    ended = _milliseconds(record.outcome.ended if record.outcome else "", started)
-    given = {**(plain(launch.args) or {}), **summary.axes}
+    started = _milliseconds(launch.started)
+    ended = _milliseconds(record.outcome.ended) if record.outcome else started
+    given = {**launch.args, **summary.axes}
     own = {"layout": summary.layout, "target": summary.target, "device": summary.device, "program": summary.program}
     own |= {"scaling": summary.scaling or "", "repeat": str(summary.repeat)}
     told = {
@@ -122,19 +121,14 @@ def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
     curves: dict[str, dict[int, Point]] = {}
     now = float(started_ms)
     for row in record.epochs:
-        step = _step(row, len(times) + 1)
+        step = row.get("epoch_num", len(times) + 1)
         now += 1000 * (number(row.get("train_seconds"), 0.0, 1e9) or 0.0)
-        times[step] = min(int(now), _LATEST_MS)
+        times[step] = int(now)
         _add(curves, "epoch", row, step, times[step])
     for count, row in enumerate(record.evaluations, start=1):
-        step = _step(row, count)
+        step = row.get("epoch_num", count)
         _add(curves, "eval", row, step, times.get(step, started_ms))
     return {name: list(points.values()) for name, points in curves.items()}
-
-
-def _step(row: dict[str, Any], otherwise: int) -> int:
-    step = row.get("epoch_num")
-    return step if type(step) is int and 0 <= step < 2**31 else otherwise
 
 
 def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], step: int, time_ms: int) -> None:
@@ -144,8 +138,5 @@ def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], st
             curves.setdefault(f"{kind}.{safe_name(name)}", {}).setdefault(step, Point(step, float(figure), time_ms))
 
 
-def _milliseconds(moment: str, otherwise: int) -> int:
-    try:
-        return max(int(datetime.fromisoformat(moment).timestamp() * 1000), 0)
-    except (ValueError, OverflowError, OSError):
-        return otherwise
+def _milliseconds(moment: str) -> int:
+    return int(datetime.fromisoformat(moment).timestamp() * 1000)

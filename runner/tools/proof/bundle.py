@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from runner.core.errors import RequestError, RunError
 from runner.core.output import require_outputs
@@ -19,9 +18,8 @@ from runner.records.archive import RESULTS
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
 from runner.tools.proof.archive import pack
-from runner.tools.proof.integrity import check_whole, runs_at
-from runner.tools.proof.kit import PROJECT, tree_name
-from runner.tools.proof.sources import SUBMODULE, Sources, kept_changes
+from runner.tools.proof.integrity import check_whole, read_again, runs_at
+from runner.tools.proof.sources import PROJECT, Sources, kept_changes, tree_name
 from trainkit import files
 
 README = "README.md"
@@ -43,7 +41,6 @@ class Bundle:
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
         self.trees: list[str] = []
-        self.lacking: list[str] = []
 
     def fill(self) -> None:
         """Copy the runs and the code, make the tables, and describe it all; RunError for a record that was altered."""
@@ -51,25 +48,27 @@ class Bundle:
         if self.code:
             self._take_code()
         else:
-            self.left_out.append("the code: verify and reproduce take it from the clone in which they are called")
+            self.left_out.append("the code: reproduce takes it from the clone in which it is called")
         self._make_tables()
         readme = _readme(self.records, self.trees, self.left_out)
         _put(self.folder / README, readme.encode("utf-8", "backslashreplace"))
-        whole = manifest.make(self.folder, ["written by runner bundle", *self.lacking])
+        whole = manifest.make(self.folder, ["written by runner bundle"])
         _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
         """Copy every run that has ended."""
         found: list[tuple[Path, Record]] = []
         for path in runs_at(self.results, self.left_out):
-            record, faults, _ = check_whole(path)
+            record, faults = check_whole(path)
             if record is not None and record.status == "running":
                 self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
-            elif record is None or faults:
+                continue
+            if record and not faults and (parsed := read_again(path, record)).same is False:
+                faults = [str(parsed)]
+            if record is None or faults:
                 msg = f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
                 raise RunError(msg)
-            else:
-                found.append((path, record))
+            found.append((path, record))
         if not found:
             raise RequestError(f"{one_line(self.results)}: no run in it has ended")
         for path, record in found:
@@ -113,30 +112,18 @@ class Bundle:
             of_runs = f"the code of {listed(sorted(names), most=3)}"
             if tree is None:
                 self.left_out.append(f"{of_runs}: the record names no commit")
-            elif not any(self.sources.has(self.records[name].launch.program) for name in names):
-                self.left_out.append(f"{of_runs}: the command was not given in its project")
-            elif why := self._take_tree(tree, self.folder / names[0], self.records[names[0]].launch.code):
-                self.left_out.append(f"{of_runs}: {why}")
-
-    def _take_tree(self, name: str, run: Path, code: dict[str, Any]) -> str | None:
-        """Copy the project's files as one run had them; return why, if that fails."""
-        commit, diff = str(code["commit"]), None
-        if code.get("diff_sha256"):
-            diff, why = kept_changes(run, code["diff_sha256"])
-            if diff is None or why:
-                return why
-        with temporary_folder("bundle") as scratch:
-            tree, why = self.sources.check_out(code, scratch, diff)
-            if tree is None:
-                return f"commit {commit[:12]} {why}"
-            self._copy_tree(tree, name)
-        self.trees.append(name)
-        self.left_out += [f"{name}: {why}"] if why else []
-        lacking = self.sources.lacking(commit)
-        self.lacking += [f"{kind}{name}/{file}" for kind, names in lacking.items() for file in names]
-        of_others = ": a submodule: its files are in another repository"
-        self.left_out += [f"{name}/{file}{of_others}" for file in lacking.get(SUBMODULE, [])]
-        return None
+                continue
+            code = self.records[names[0]].launch.code
+            try:
+                diff = kept_changes(self.folder / names[0], code)
+                with temporary_folder("bundle") as scratch:
+                    folder, notes = self.sources.check_out(code, scratch, diff)
+                    self._copy_tree(folder, tree)
+            except RunError as error:
+                self.left_out.append(f"{of_runs}: {str(error).replace(f'{self.folder}/', '')}")
+            else:
+                self.trees.append(tree)
+                self.left_out += [f"{tree}/{why}" for why in notes]
 
     def _copy_tree(self, tree: Path, name: str) -> None:
         regular, other = manifest.listing(tree)
@@ -207,10 +194,10 @@ def _readme(records: dict[str, Record], trees: list[str], left_out: list[str]) -
         f"{len(records)} runs. `table.md` shows them, `{RESULTS}/` holds the records with all that their processes",
         f"printed, and `{PROJECT}/` the code at each commit, with the changes that a run kept.",
         "",
-        "    runner verify kit.tar       # is every byte as it was written, and are the inputs there?",
+        "    runner verify kit.tar       # is every byte as it was written?",
         "    runner summarize kit.tar    # the table again, from the records",
         "    runner report kit.tar       # a page with plots",
-        "    runner reproduce kit.tar    # one run of each cell again, compared bit for bit; it runs the code in here",
+        "    runner reproduce kit.tar    # runs the code in here: one run of each cell again, compared bit for bit",
         "",
         "Masked: secrets. Not masked: hosts, users, folders, addresses, and whatever else programs printed.",
         "",

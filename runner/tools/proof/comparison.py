@@ -44,6 +44,12 @@ def compare(before: Path, old: Record, after: Path, new: Record) -> Check:
     if not any(value.place.rpartition(" ")[2] in _PROVES for own in was.values() for value in own):
         return Check(name, None, "the program reports neither losses nor a hash of its parameters")
     differs = first_divergence(was, now)
+    programs = [record.launch.code.get("sources_sha256") for record in (old, new)]
+    if differs is None and programs[0] != programs[1]:
+        said = [shown(sha256, 16) for sha256 in programs]
+        return Check(
+            name, False, f"the values are the same, of other programs: SHA-256 {said[0]} before, {said[1]} now"
+        )
     if differs is None:
         count = sum(map(len, was.values()))
         parameters = one_line(old.facts.get("parameters_sha256") or "none", 12).removesuffix("...")

@@ -1,8 +1,4 @@
-"""Level 0: the folder of a run holds what it held when the run ended, byte for byte, and its record what raw/ says.
-
-A record that this very reader has made has to be the same, value by value. Another version may read more, or read it
-otherwise: of its records only the figures that programs print as they are, in event lines, are held against `raw/`.
-"""
+"""Levels 0 and 1: a run's folder holds what it held when the run ended, and its record what raw/ and request/ say."""
 
 import os
 import shlex
@@ -23,16 +19,12 @@ from runner.records.listing import RECORD, run_folders
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
 from runner.records.schema import Record
-from runner.tools.proof.level import Check
+from runner.tools.proof.comparison import chosen_by_the_clock
+from runner.tools.proof.level import Check, Verdict
 from trainkit.files import is_folder
 
-NAME = "raw output"
 BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
-_PRINTED = ("metrics", "epochs", "evaluations")
-_COMPUTED = ("metrics.total_seconds",)
-"""Metrics that no program prints: a version of the kit computes them."""
 _ABSENT = object()
-_SAME = Check(NAME, True, "read again, it gives the same record")
 
 
 def runs_at(path: Path, notes: list[str]) -> list[Path]:
@@ -55,62 +47,80 @@ def _is_run(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in (RECORD, manifest.NAME, "raw"))
 
 
-def check_whole(path: Path) -> tuple[Record | None, list[str], Check | None]:
-    """Compare a run's folder with its manifest, and its record with its raw files.
+def verify(path: Path, level: int) -> Verdict:
+    """Say which level a run reaches, up to 1."""
+    record, faults = check_whole(path)
+    verdict = Verdict(one_line(path), stopped=faults)
+    if record is None or faults:
+        return verdict
+    verdict.level = 0
+    if record.status != "completed":
+        verdict.notes.append(f"the run is {record.status}: {one_line(record.reason or '', 200)}")
+    if chosen := chosen_by_the_clock(record):
+        verdict.notes.append(f"the run followed the clock; runner reproduce gives it what it chose: {chosen}")
+    said = RunFolder(path).kept_manifest().said
+    verdict.notes += [words for words in said if words not in (manifest.AT_THE_END, manifest.LATER)]
+    if manifest.AT_THE_END not in said and not record.launch.by_hand:
+        verdict.checks.append(Check("manifest", None, manifest.LATER))
+    if record.launch.masked:
+        verdict.checks.append(Check("secrets", None, f"masked in {one_line(listed(record.launch.masked), 200)}"))
+    if level:
+        verdict.checks.append(check := read_again(path, record))
+        verdict.level, verdict.stopped = (1, []) if check.same else (0, [str(check)])
+    return verdict
 
-    Returns the record, if it can be read, one line for each fault of the folder, and what was found of the raw files.
-    """
+
+def check_whole(path: Path) -> tuple[Record | None, list[str]]:
+    """Compare a run's folder with its manifest: its record, if it can be read, and one line for each fault."""
     folder = RunFolder(path)
     try:
         record = folder.read()
     except (OSError, ValueError) as error:
-        record, broken = None, one_line(f"{RECORD}: {reason_of(error)}")
+        record, broken = None, [one_line(f"{RECORD}: {reason_of(error)}")]
+    else:
+        broken = []
     try:
-        known = folder.kept_manifest()
+        return record, altered(folder.kept_manifest(), path) or broken
     except FileNotFoundError:
-        return record, [_without(record, path) if record else broken], None
+        return record, broken or [_without_manifest(record, path)]
     except (OSError, ValueError) as error:
-        return record, [one_line(f"{manifest.NAME}: {reason_of(error)}")], None
-    faults = altered(known, path)
-    if record is None or faults or record.status == "running":
-        return record, faults or ([] if record else [broken]), None
-    return record, *read_again(folder, record, known.said)
+        return record, [one_line(f"{manifest.NAME}: {reason_of(error)}")]
 
 
-def _without(record: Record, path: Path) -> str:
+def _without_manifest(record: Record | None, path: Path) -> str:
     """Return why a run has no manifest, and how it gets one."""
-    if record.status == "running":
+    if record and record.status == "running":
         why = "it has not ended, or is not collected"
     else:
         why = f"{manifest.NAME} was removed, or there was no room for it"
     return f"no manifest: {why}: runner collect {shlex.quote(one_line(path))}"
 
 
-def read_again(folder: RunFolder, record: Record, said: list[str]) -> tuple[list[str], Check]:
-    """Parse the raw files of a run that has ended and compare; `said` are the comments of its manifest.
+def read_again(path: Path, record: Record) -> Check:
+    """Parse the raw files of a run that has ended, and compare what comes out with its record.
 
-    Returns the faults of its record, and what there is to say of it.
+    A record that this very reader has made, and in which nothing is masked, has to be the same.
     """
+    folder, name = RunFolder(path), "raw output"
     own = record.launch.runner.get(READER) == hash_reader()
     try:
-        found = _compared(folder, record)
+        found = list(_compared(folder, record))
     except (OSError, ValueError, RecursionError) as error:
-        why = one_line(reason_of(error), 300)
-        return [f"{RECORD}: what it was made from cannot be read: {why}"] if own else [], Check(NAME, None, why)
-    hidden = bool(record.launch.masked) or any(line.startswith(BUNDLED) for line in said)
-    if own and not hidden:
-        return [_fault(*values) for values in found], _SAME
-    certain = [] if record.launch.dialects and not own else [values for values in found if _is_printed(*values)]
-    if certain or not found:
-        return [_fault(*values) for values in certain], _SAME
-    found.sort(key=lambda values: not values[0].startswith(_PRINTED))
-    version = one_line(record.launch.runner.get("version"), 40)
-    why = "what is masked or left out of it" if own else f"another version ({version}) made the record"
-    return [], Check(NAME, None, f"{why}: {_words(found)}")
+        return Check(name, False if own else None, f"it cannot be read again: {one_line(reason_of(error), 300)}")
+    if not found:
+        return Check(name, True, "read again, it gives the same record")
+    said = [f"{one_line(key, 100)} is {_value(kept)} in it, and {_value(now)} in raw/" for key, kept, now in found]
+    words = one_line(listed(said, "; ", most=3), 600)
+    if not own:
+        version = one_line(record.launch.runner.get("version"), 40)
+        return Check(name, None, f"another version ({version}) made the record: {words}")
+    if record.launch.masked or any(line.startswith(BUNDLED) for line in folder.kept_manifest().said):
+        return Check(name, None, f"what is masked or left out of it: {words}")
+    return Check(name, False, f"{RECORD} was altered: {words}; runner collect writes it again")
 
 
-def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
-    """Return what differs between a record and its raw files: the name, the value in the record, the value now."""
+def _compared(folder: RunFolder, record: Record) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what differs between a record and its raw files: the name, the value in the record, the value now."""
     parsed = collect(folder, folder.launch(), folder.outcome())
     now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
     launch = read_launch(msgspec.json.encode(record.launch))  # without what few readers of JSON can carry
@@ -118,13 +128,7 @@ def _compared(folder: RunFolder, record: Record) -> list[tuple[str, Any, Any]]:
     broken = folder.exits(folder.raw_files(Layout.parse(record.launch.layout)))[1]
     for values in (kept, now):  # a run that was started by hand has these doubts when it is collected first
         values["doubts"] = [doubt for doubt in values.get("doubts", []) if doubt not in broken]
-    return list(_differences("", kept, now))
-
-
-def _is_printed(name: str, kept: object, now: object) -> bool:
-    """Return whether two values are figures as a program printed them, which every version reads alike."""
-    are_numbers = isinstance(kept, int | float) and isinstance(now, int | float)
-    return are_numbers and name.startswith(_PRINTED) and name not in _COMPUTED
+    return _differences("", kept, now)
 
 
 def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -137,17 +141,6 @@ def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any
             yield from _differences(f"{name}[{number}]", *values)
     elif kept != now:
         yield name, kept, now
-
-
-def _fault(name: str, kept: object, now: object) -> str:
-    words = f"altered: {name} is {_value(kept)} in it, and {_value(now)} in raw/ and request/"
-    return one_line(f"{RECORD}: {words}; runner collect writes it again", 500)
-
-
-def _words(found: list[tuple[str, Any, Any]]) -> str:
-    said = "{} is {} in it, and this version reads {}".format
-    values = [said(one_line(name, 100), _value(kept), _value(now)) for name, kept, now in found]
-    return one_line(listed(values, "; ", most=3), 600)
 
 
 def _value(value: object) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 LEVELS = {
     0: "the record is whole",
-    1: "its inputs are there and the same",
+    1: "what its processes printed gives the same record",
     2: "run again, every loss and the final parameters are bit for bit the same",
 }
 
@@ -30,8 +30,3 @@ class Verdict:
     stopped: list[str] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def next(self) -> int:
-        """The level after the one that was reached."""
-        return 0 if self.level is None else self.level + 1

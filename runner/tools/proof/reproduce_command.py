@@ -1,5 +1,7 @@
 """`runner reproduce`."""
 
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,13 +9,15 @@ from typing import Annotated, Optional
 
 import typer
 
+from runner.cli.lines import say
 from runner.cli.options import With, WithFiles, options_of, project_root, project_root_or_here
 from runner.core.errors import RequestError, RunError
+from runner.records import archive
 from runner.records.schema import Record
-from runner.tools.proof.kit import Kit
-from runner.tools.proof.sources import Sources, Tree
+from runner.tools.proof.sources import Kit, Sources
 
 REPRODUCED = Path("reproduced")
+Chosen = list[tuple[Path, Record]]
 
 
 def reproduce(
@@ -28,6 +32,7 @@ def reproduce(
     ] = None,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the new records.")] = REPRODUCED,
     with_files: WithFiles = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Run the code of the archive without a question.")] = False,
     anyway: Annotated[bool, typer.Option("--anyway", help="Run it though its hashes do not hold.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -42,18 +47,18 @@ def reproduce(
     from runner.tools.proof.verify_command import finish
 
     here = project_root_or_here()
-    with _source(run, only, anyway=anyway) as (chosen, sources), signals.taken() as interrupts:
+    with _source(run, only, anyway=anyway, yes=yes) as (chosen, sources), signals.taken() as interrupts:
         verdicts = []
         with Screen() as screen:
             for path, record in chosen:
                 words = options_of(on or record.launch.target, with_) if with_ or on else []
-                wish = Wish(on, words, results, here, anyway, tuple(with_files or ()))
+                wish = Wish(on, words, results, here, tuple(with_files or ()))
                 try:
                     verdict = reproduce(path, record, sources, wish, screen, interrupts)
-                except (RequestError, RunError) as error:  # the other cells of an archive are worth their verdict
-                    if not isinstance(sources, Kit):
+                except (RequestError, RunError) as error:
+                    if isinstance(sources, Sources):
                         raise
-                    verdict = not_run(path, sources, error)
+                    verdict = not_run(path, error)  # the other cells of an archive are worth their verdict
                 if isinstance(sources, Kit):
                     verdict.run = f"{run}: {'/'.join(verdict.run.split('/')[-2:])}"
                 verdicts.append(verdict)
@@ -61,31 +66,41 @@ def reproduce(
 
 
 @contextmanager
-def _source(path: Path, only: str | None, *, anyway: bool) -> Iterator[tuple[list[tuple[Path, Record]], Tree]]:
+def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterator[tuple[Chosen, Sources | Kit]]:
     """Find what is run again: runs with their records, and where their code is."""
     from runner.tools.proof.integrity import runs_at
-    from runner.tools.proof.kit import opened
     from runner.tools.proof.reproduce import require_whole
     from trainkit.files import is_file
 
     if not is_file(path):
-        runs = runs_at(path, [])
-        if only is not None or runs != [path]:
+        if only is not None or runs_at(path, []) != [path]:
             msg = f"{path}: name the folder of one run, results/<experiment>/<run>, or an archive of runner bundle"
             raise RequestError(msg)
         yield [(path, require_whole(path, anyway=anyway))], Sources(project_root())
         return
-    with opened(path, Sources(project_root_or_here())) as kit:
-        if (faults := kit.archive.faults) and not anyway:
-            raise RunError(f"{path}: no level: {faults[0]}; nothing is run from it; --anyway runs it all the same")
-        found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.archive.results, [])]
+    with archive.opened(path) as kit:
+        if kit.faults and not anyway:
+            raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
+        found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]
         chosen = _one_of_each_cell(found) if only is None else [folder for folder in found if only in folder[0].name]
         if not chosen:
             raise RequestError(f"{path}: " + (f"no run '{only}' in it" if only else "no run in it was completed"))
-        yield chosen, kit
+        if not yes:
+            ask(path, chosen)
+        yield chosen, Kit(kit, Sources(project_root_or_here()))
 
 
-def _one_of_each_cell(found: list[tuple[Path, Record]]) -> list[tuple[Path, Record]]:
+def ask(path: Path, chosen: Chosen) -> None:
+    """Show what would be run of an archive, and ask; RequestError without a terminal, or for a no."""
+    if not sys.stdin.isatty():
+        raise RequestError(f"{path}: its code is run with your rights: read it first; then --yes runs it unasked")
+    for folder, record in chosen:
+        say(f"{folder.name}: {shlex.join(record.launch.argv[0]) if record.launch.argv else record.launch.program}")
+    if not typer.confirm(f"Run the code of {path} with your rights?", err=True):
+        raise RequestError(f"{path}: nothing was run")
+
+
+def _one_of_each_cell(found: Chosen) -> Chosen:
     """Choose the first completed run of each cell."""
     chosen: dict[str, tuple[Path, Record]] = {}
     for path, record in sorted(found, key=lambda pair: pair[1].launch.started):

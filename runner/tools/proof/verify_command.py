@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from runner.cli.lines import say, show, show_document
-from runner.cli.options import project_root_or_here
 from runner.core.errors import RunError
-from runner.tools.proof.level import Verdict
+from runner.core.text import one_line
+from runner.tools.proof.level import LEVELS, Verdict
 
 MOST_SHOWN = 20
 """Faults of one run that are shown; `--json` has all."""
@@ -19,29 +19,31 @@ def verify(
     run: Annotated[Path, typer.Argument(metavar="RUN|RESULTS", help="The folder of a run, or of many.")] = Path(
         "results"
     ),
-    level: Annotated[int, typer.Option(min=0, max=1, help="How far to look: 0 the records, 1 their inputs too.")] = 1,
+    level: Annotated[
+        int, typer.Option(min=0, max=1, help="How far to look: 0 the files, 1 also what is read from them.")
+    ] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how far a record can be believed.
 
     It names the highest level that the record reaches, and what stopped the next. Level 0: the record is whole. Level
-    1: its inputs are there and the same. `runner reproduce` goes further. Exit code 0: every run reaches the level
-    asked for; 1: one does not.
+    1: what its processes printed gives the same record. `runner reproduce` goes further. Exit code 0: every run reaches
+    the level asked for; 1: one does not.
     """
-    from runner.tools.proof.inputs import Inputs
-    from runner.tools.proof.integrity import runs_at
-    from runner.tools.proof.kit import opened
-    from runner.tools.proof.sources import Sources
-    from runner.tools.proof.verify import verify, verify_kit
+    from runner.records import archive
+    from runner.tools.proof.integrity import runs_at, verify
     from trainkit.files import is_file
 
     notes: list[str] = []
-    here = Sources(project_root_or_here())
-    if is_file(run):
-        with opened(run, here) as kit:
-            verdicts = verify_kit(kit, level)
+    if not is_file(run):
+        verdicts = [verify(path, level) for path in runs_at(run, notes)]
     else:
-        verdicts = list(verify(runs_at(run, notes), Inputs(here) if level else None))
+        with archive.opened(run) as kit:
+            verdicts = [Verdict(one_line(run), stopped=kit.faults)]
+            if not kit.faults:
+                verdicts = [verify(path, level) for path in runs_at(kit.results, notes)]
+            for verdict in verdicts:
+                verdict.run = verdict.run.replace(f"{one_line(kit.results)}/", f"{one_line(run)}: ")
     for note in notes:
         say(f"note: {note}")
     finish(verdicts, level, {"notes": notes} if json else None)
@@ -62,18 +64,16 @@ def finish(verdicts: list[Verdict], level: int, document: dict[str, Any] | None)
 
 def _show(verdicts: list[Verdict], level: int) -> None:
     """Print a line for each run, and what stopped those that do not reach the level."""
-    from runner.tools.proof.level import LEVELS
-
     alone = len(verdicts) == 1
     for verdict in verdicts:
         reached = "no level" if verdict.level is None else f"level {verdict.level}"
-        says = "" if verdict.level is None else f": {LEVELS[verdict.level]}"
         if not alone and not verdict.stopped:
             show(f"{verdict.run}: {reached}")
             continue
-        show(f"{verdict.run}: {reached}{says}")
+        show(f"{verdict.run}: {reached}" + ("" if verdict.level is None else f": {LEVELS[verdict.level]}"))
+        above = 0 if verdict.level is None else verdict.level + 1
         for fault in verdict.stopped[:MOST_SHOWN]:
-            show(f"  level {verdict.next}: {fault}")
+            show(f"  level {above}: {fault}")
         if len(verdict.stopped) > MOST_SHOWN:
             show(f"  ... and {len(verdict.stopped) - MOST_SHOWN:,} more")
         for check in verdict.checks if alone else []:

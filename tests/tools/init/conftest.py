@@ -29,13 +29,13 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def copy(weird_path: Path, environment: dict[str, str]) -> Copy:
-    """Copy a repository, committed to git, and return one of its folders as the place that commands are given in."""
+    """Copy a repository, committed to git."""
 
-    def copy(name: str, folder: str = ".") -> Project:
+    def copy(name: str) -> Project:
         root = weird_path / name
         shutil.copytree(REPOSITORIES / name, root, ignore=shutil.ignore_patterns("__pycache__"))
         commit_all(root)
-        return Project(root / folder, environment)
+        return Project(root, environment)
 
     return copy
 

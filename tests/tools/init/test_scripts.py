@@ -8,7 +8,6 @@ from runner.tools.init.proposal import Proposal, propose
 from runner.tools.init.reading import unread
 from tests.support.projects import Project
 from tests.support.repository import commit_all
-from tests.tools.init.conftest import REPOSITORIES, Copy
 
 TRAINS = """
 import torch
@@ -52,9 +51,7 @@ def text(proposal: Proposal, tmp_path: Path) -> str:
         ({"pkg/train.py": TRAINS, "old/train.py": TRAINS, "tools/finetune.py": TRAINS}, "pkg/train.py"),
         ({"go.py": TRAINS, "tests/train.py": TRAINS, "build/train.py": TRAINS, ".old/train.py": TRAINS}, "go.py"),
         ({"go.py": TRAINS, "env1/pyvenv.cfg": "", "env1/lib/train.py": TRAINS}, "go.py"),
-        ({"go.py": TRAINS, "lib/site-packages/x/train.py": TRAINS, "setup.py": TRAINS}, "go.py"),
         ({"go.py": TRAINS.replace("\n", "\r\n"), "train.py": "print 'Python 2'\nimport torch\n"}, "go.py"),
-        ({"go.py": "\ufeff" + TRAINS, "train.py": "(" * 5_000}, "go.py"),
         ({"go.py": LIBRARY + "best: float = main()\n", "net.py": "DEVICE = main()\n" + LIBRARY}, "go.py"),
         ({"fit.py": "import lightning\nt = lightning.Trainer()\nt.fit(1)\n", "forest.py": "m.fit(x)\n"}, "fit.py"),
     ],
@@ -73,13 +70,6 @@ def test_what_git_ignores_is_not_looked_at(folder: Project) -> None:
     assert propose(folder.root, None, None, [], []).choice.modules.script == "go.py"
 
 
-def test_links_are_not_followed(folder: Project) -> None:
-    write(folder.root, {"go.py": TRAINS})
-    (folder.root / "train.py").symlink_to("go.py")
-    (folder.root / "loop").symlink_to(folder.root)
-    assert propose(folder.root, None, None, [], []).choice.modules.script == "go.py"
-
-
 @pytest.mark.parametrize(
     ("files", "script", "program", "path"),
     [
@@ -87,13 +77,11 @@ def test_links_are_not_followed(folder: Project) -> None:
         ({"src/pkg/train.py": "from .net import x\n" + TRAINS, "src/pkg/net.py": ""}, None, "pkg.train", ("src",)),
         ({"src/pkg/__init__.py": "", "src/pkg/train.py": "import pkg.net\n" + TRAINS}, None, "pkg.train", ("src",)),
         ({**PACKAGES, "pkg/cli/train.py": "from ..net import x\n" + TRAINS}, None, "pkg.cli.train", ()),
-        ({**PACKAGES, "train.py": "import pkg.net\n" + TRAINS}, None, "train.py", ()),
         ({**PACKAGES, "scripts/train.py": "import pkg.net\n" + TRAINS}, None, "scripts/train.py", (".",)),
         ({"src/pkg/net.py": "", "scripts/train.py": "import pkg.net\n" + TRAINS}, None, "scripts/train.py", ("src",)),
         ({"scripts/net.py": "", "scripts/train.py": "import net\n" + TRAINS}, None, "scripts/train.py", ()),
         ({"json/x.py": "", "scripts/train.py": "import json\n" + TRAINS}, None, "scripts/train.py", ()),
         ({"pkg/__init__.py": "", "pkg/__main__.py": "from . import net\n" + TRAINS}, "pkg", "pkg.__main__", ()),
-        ({"-x/train.py": TRAINS}, None, "-x/train.py", ()),
         ({'it\'s a "tr\u00e4in" #1.py': TRAINS}, None, 'it\'s a "tr\u00e4in" #1.py', ()),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -111,15 +99,13 @@ def test_a_script_is_started_as_its_imports_ask_for(
     [
         ("", "[1x1]"),
         (GROUP, "[1x1, 1x2]"),
-        (GROUP + "s = torch.utils.data.DistributedSampler(x)\n", "[1x1, 1x2]"),
         ("a = accelerate.Accelerator()\nm = a.prepare(m)\n", "[1x1, 1x2]"),
-        ("accelerator = Accelerator()\nm = accelerator.prepare(m)\n", "[1x1, 1x2]"),
         ("import transformers\nt = transformers.Trainer()\nt.train()\n", "[1x1, 1x2]"),
         ("import deepspeed\nengine = deepspeed.initialize(m)\n", "[1x1, 1x2]"),
         ("import lightning as L\nL.Trainer(devices=1).fit(m)\n", "[1x1]"),
         (GROUP + "import torch.multiprocessing as mp\nmp.spawn(f, nprocs=2)\n", "[1x1]"),
     ],
-    ids=["plain", "group", "sampler", "accelerate", "prepare", "trainer", "deepspeed", "devices", "spawn"],
+    ids=["plain", "group", "accelerate", "trainer", "deepspeed", "devices", "spawn"],
 )
 def test_the_definition_says_what_the_script_does(folder: Project, tmp_path: Path, more: str, layout: str) -> None:
     written = text(look(folder, {"train.py": "import torch\n" + more + TRAINS}), tmp_path)
@@ -150,7 +136,6 @@ def test_what_the_script_says_of_itself_cannot_leave_its_comment(folder: Project
         ("mnist/main.py", "mnist"),
         ("\u8bad\u7ec3.py", "train"),
         ("x" * 60 + ".py", "x" * 40),
-        ("no.py", "no"),
         ("1e3.py", "1e3"),
     ],
 )
@@ -167,9 +152,3 @@ def test_a_project_around_the_repository_is_another_one(folder: Project) -> None
     assert propose(inner, None, None, [], []).root == folder.root
     commit_all(inner)
     assert propose(inner, None, None, [], []).root == inner
-
-
-def test_the_search_looks_only_below_the_current_folder(copy: Copy) -> None:
-    project = copy("monorepo", "training")
-    assert propose(project.root, None, None, [], []).program.name == "speech/finetune.py"
-    assert (REPOSITORIES / "monorepo/services/web/app.py").is_file()

@@ -115,14 +115,6 @@ def test_a_long_run_is_ended_with_all_that_it_started_and_what_it_printed_is_rea
     assert kept(tmp_path) == []
 
 
-@pytest.mark.slow
-def test_a_script_that_prints_without_end_is_ended(folder: Project, tmp_path: Path) -> None:
-    said = init(folder, "while True:\n    print('x' * 1_000_000)\n", "--try-seconds", "3600")
-    assert "before it was done" in said
-    assert "dialect: none" in said
-    assert kept(tmp_path) == []
-
-
 def test_ctrl_c_ends_the_run_and_writes_nothing(folder: Project, tmp_path: Path) -> None:
     write(folder.root, {"train.py": SLOW})
     process = folder.start("init", "train.py")
@@ -195,9 +187,3 @@ def test_the_stated_time_is_compared_only_if_it_is_exact_and_can_be_true(
     written = init(folder, f"print({printed!r})\n")
     assert "dialect: epoch-losses  # " in written
     assert f"measure: {measure}" in written
-
-
-def test_two_dialects_are_named_if_each_reads_something_else(folder: Project) -> None:
-    lines = ["Epoch 1/1, Loss: 0.5", "Test set: Average loss: 0.0469, Accuracy: 9848/10000 (98%)"]
-    written = init(folder, "".join(f"print({line!r})\n" for line in lines))
-    assert "dialect: [epoch-losses, pytorch-mnist]" in written or "dialect: [pytorch-mnist, epoch-losses]" in written

@@ -138,16 +138,6 @@ def test_many_experiments_are_a_page_of_less_than_a_megabyte_that_names_the_othe
     assert len(titles(page_of(results, experiment="experiment-000"))) == 9
 
 
-@pytest.mark.slow
-def test_a_block_of_very_many_cells_and_runs_stays_below_a_megabyte(results: Path, make: Make) -> None:
-    for variant in range(300):
-        make.run(results, 10.0 + variant, axes={"a_long_name_of_an_axis": f"{variant} " + "x" * 150})
-    page = page_of(results)
-    assert len(page.encode()) <= MOST_BYTES
-    assert re.search(r"(100|240|280) more rows are in", page)
-    assert len(re.findall(r'<tr id="b1c\d+r0">', page)) in (200, 60, 20)
-
-
 def test_no_runs_are_a_page_that_says_so(results: Path) -> None:
     results.mkdir()
     assert "There are no runs to show yet" in page_of(results)
@@ -176,53 +166,6 @@ def test_a_value_that_is_no_number_is_a_gap_in_its_line_and_in_words(results: Pa
     page = page_of(results)
     assert "Where the line of 1x1 breaks, the value is no number." in captions(page)
     assert "nan" not in re.sub(r"[\"'].*?[\"']", "", captions(page)).lower()
-
-
-def test_losses_that_all_are_no_numbers_are_no_plot_and_a_line(results: Path, make: Make) -> None:
-    make.run(results, stdout={0: lines_of_epochs(0, 10.0, [None, None], [0.5, 0.6])})
-    page = page_of(results)
-    assert "Loss over epochs: each loss that was reported is no number" in not_drawn(page)
-    assert "Accuracy over epochs" in titles(page)
-
-
-PLACES: list[tuple[str | int, ...]] = [
-    ("epochs", 1, "loss"),
-    ("epochs", 1, "train_seconds"),
-    ("epochs", 1, "epoch_num"),
-    ("evaluations", 1, "accuracy"),
-    ("load", 0, "points"),
-    ("load", 0, "points", "cpu_percent"),
-    ("metrics", "train_seconds"),
-    ("metrics", "total_seconds"),
-    ("phases", "setup"),
-    ("launch", "code"),
-    ("launch", "code", "commit"),
-    ("launch", "argv"),
-    ("launch", "definition", "published"),
-    ("launch", "definition", "published", "rows", 0, "layout"),
-    ("launch", "definition", "published", "rows", 0, "total_seconds"),
-    ("ranks", 0, "facts"),
-    ("ranks", 0, "facts", "host"),
-]
-
-
-ODD: list[object] = [-1e308, 1e-300, "x", None, [], {}, True, 10**30]
-
-
-@pytest.mark.slow
-def test_whatever_a_record_holds_there_is_a_page(results: Path, make: Make) -> None:
-    edits = [(place, value) for value in ODD for place in PLACES]
-    make_scaling(results, make, {"1x1": [10.0], "1x2": [5.0 + number for number, _ in enumerate(edits)]})
-    for variant, _ in enumerate(ODD):
-        make_scaling(results, make, {"1x1": [10.0]}, experiment="all", axes={"variant": variant})
-    runs = [run for run in sorted((results / "tiny").iterdir()) if RunFolder(run).launch().layout == "1x2"]
-    for run, (place, value) in zip(runs, edits, strict=True):
-        edited(run, *place, value=value)
-    for run, value in zip(sorted((results / "all").iterdir()), ODD, strict=True):
-        for place in PLACES[:5]:
-            edited(run, *place, value=value)
-    page = page_of(results)
-    assert "1x2" in re.findall(r"<h4>(.*?)</h4>", page)
 
 
 def test_names_of_strangers_are_text_and_files_stay_in_their_folder(results: Path, make: Make, tmp_path: Path) -> None:

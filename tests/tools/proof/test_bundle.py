@@ -19,8 +19,7 @@ from runner.tools.proof.archive import pack
 from runner.tools.proof.bundle import Bundle, write_bundle
 from tests.support.projects import Project
 from tests.support.records import Make
-from tests.support.repository import git
-from tests.tools.proof.conftest import committed, ran, refused
+from tests.tools.proof.conftest import ran, refused
 
 
 def test_made_twice_it_has_the_same_bytes(bundled: Project, tmp_path: Path) -> None:
@@ -44,9 +43,9 @@ def test_one_without_code_goes_with_the_clone_in_which_it_lies(bundled: Project,
     with tarfile.open(kit) as tar:
         assert not any("/project/" in name for name in tar.getnames())
     assert [run["level"] for run in json.loads(ran(bundled, "verify", kit, "--json").stdout)["runs"]] == [1, 1, 1]
-    ran(bundled, "reproduce", kit, "--run", bundled.runs()[0].name, "--results", tmp_path / "again")
-    assert "there is no project here: go to a clone of it" in ran(elsewhere, "verify", kit, code=1).stdout
-    ran(elsewhere, "verify", kit, "--level", "0")
+    words = ("reproduce", kit, "--yes", "--run", bundled.runs()[0].name, "--results", tmp_path / "again")
+    ran(bundled, *words)
+    assert "this is no git repository" in ran(elsewhere, *words, code=1).stdout
 
 
 def test_it_holds_what_a_reviewer_needs(bundled: Project) -> None:
@@ -106,10 +105,7 @@ def member(name: str, data: bytes = b"x", **fields: Any) -> Callable[[tarfile.Ta
     [
         (member("../evil"), "only what lies in kit/"),
         (member("kit/../../evil"), "only what lies in kit/"),
-        (member("/evil"), "only what lies in kit/"),
-        (member("evil"), "only what lies in kit/"),
         (member("kit/link", type=tarfile.SYMTYPE, linkname="/etc"), "no regular file"),
-        (member("kit/link", type=tarfile.LNKTYPE, linkname="/etc/passwd"), "no regular file"),
         (member("kit/pipe", type=tarfile.FIFOTYPE), "no regular file"),
         (member("kit/project/.GIT/config"), "a repository"),
         (member("kit/big", pax_headers={"size": str(10**15)}), "more bytes"),
@@ -142,12 +138,6 @@ def test_headers_within_headers_are_one_line(tmp_path: Path, kind: bytes) -> Non
     assert not (tmp_path / "out").exists()
 
 
-def test_a_report_of_an_archive_is_one_of_its_records(bundled: Project, tmp_path: Path) -> None:
-    ran(bundled, "report", "kit.tar", "-o", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text("utf-8")
-    assert f"<code>results/tiny/{bundled.runs()[0].name}</code>" in page
-
-
 def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
     source = tmp_path / "source"
     longest = "/".join(["1" * 255] * 12)
@@ -159,17 +149,6 @@ def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
     unpack(tmp_path / "kit.tar", tmp_path / "out")
     same = subprocess.run(["diff", "-r", source, tmp_path / "out" / "kit"], capture_output=True, check=False)
     assert same.returncode == 0, same.stdout
-
-
-def test_a_committed_file_whose_name_is_not_utf_8_is_bundled(project: Project, make: Make, tmp_path: Path) -> None:
-    (project.root / os.fsdecode(b"caf\xe9.txt")).write_text("coffee\n")
-    committed(project)
-    commit = git(project.root, "rev-parse", "HEAD").strip()
-    make.run(project.results, code={"sources_sha256": "c" * 64, "commit": commit})
-    write_bundle(project.results, project.root, tmp_path / "kit.tar", lambda _: None)
-    with opened(tmp_path / "kit.tar") as kit:
-        assert kit.faults == []
-        assert (kit.folder / "project" / commit / os.fsdecode(b"caf\xe9.txt")).is_file()
 
 
 def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
@@ -199,14 +178,3 @@ def test_records_without_a_commit_go_without_code_and_it_says_so(finished: Proje
     ended = ran(finished, "bundle", finished.results, "-o", tmp_path / "kit.tar")
     assert "left out: the code of results/tiny/" in ended.stderr
     assert "the record names no commit" in ended.stderr
-
-
-@pytest.mark.slow
-def test_a_hundred_runs_are_bundled_and_verified_within_ten_seconds(project: Project, make: Make) -> None:
-    project.forked = False  # a child, whose CPU time is counted
-    for number in range(100):
-        make.run(project.results, layout=f"1x{number % 4 + 1}")
-    begun = sum(os.times()[2:4])
-    ran(project, "bundle", "results", "-o", "kit.tar")
-    assert project.runner("verify", "kit.tar", "--level", "0").code == 0
-    assert 0.1 < sum(os.times()[2:4]) - begun < 10

@@ -7,7 +7,7 @@ import pytest
 
 from runner.records import manifest
 from runner.tools.proof.archive import pack
-from runner.tools.proof.kit import tree_name
+from runner.tools.proof.sources import tree_name
 from tests.support.hostile import arm
 from tests.support.projects import Project
 from tests.support.records import Make
@@ -36,7 +36,8 @@ def test_a_repository_in_an_archive_is_not_asked_and_no_diff_is_applied(
     (top / manifest.NAME).write_bytes(manifest.write(manifest.make(top)))
     with (project.root / "evil.tar").open("wb") as file:
         pack(top, file)
-    ran(project, "verify", "evil.tar", code=1)
+    ran(project, "verify", "evil.tar")
+    ran(project, "reproduce", "evil.tar", "--yes", code=1)
     assert list((tmp_path / "marks").iterdir()) == []
 
 

@@ -1,18 +1,24 @@
 """`runner reproduce`: a record is run again from what it says alone, and compared."""
 
+import hashlib
+import json
 import shutil
+from contextlib import nullcontext
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.core.errors import RequestError
-from runner.report.run_summary import summary_of
+from runner.definitions.definition import hash_resolved
 from runner.tools.proof.comparison import explain
 from runner.tools.proof.reproduce import options_again
-from tests.support.projects import OK, Project
-from tests.support.records import Make, event_lines
-from tests.tools.proof.conftest import committed, ran, refused, verdict_of
+from runner.tools.proof.reproduce_command import ask
+from tests.support.projects import OK, Project, make_project
+from tests.support.records import Make
+from tests.support.repository import commit_all, git
+from tests.tools.proof.conftest import change_launch, committed, one_run, ran, refused, verdict_of
 
 COUNTS = """
     import os, pathlib
@@ -27,7 +33,7 @@ def test_a_run_is_made_again_from_its_record_alone(bundled: Project, tmp_path: P
     run = bundled.runs()[0]
     verdict = verdict_of(bundled, "reproduce", run, "--results", tmp_path / "again")
     assert verdict["level"] == 2, verdict
-    assert [check["same"] for check in verdict["checks"]] == [True]
+    assert [check["same"] for check in verdict["checks"]] == [True, True]
     (again,) = (tmp_path / "again" / "tiny").iterdir()
     assert bundled.record(again)["launch"]["code"]["commit"] == bundled.record(run)["launch"]["code"]["commit"]
 
@@ -35,7 +41,9 @@ def test_a_run_is_made_again_from_its_record_alone(bundled: Project, tmp_path: P
 def test_a_stranger_reproduces_an_archive_without_a_clone(bundled: Project, tmp_path: Path) -> None:
     stranger = Project(tmp_path, bundled.env)
     shutil.copy(bundled.root / "kit.tar", tmp_path / "kit.tar")
-    ended = ran(stranger, "reproduce", "kit.tar")
+    refused(stranger, "--yes", "reproduce", "kit.tar", code=2)
+    assert not (tmp_path / "reproduced").exists()
+    ended = ran(stranger, "reproduce", "kit.tar", "--yes")
     assert "kit.tar: tiny/" in ended.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
 
@@ -74,23 +82,9 @@ def test_a_run_that_followed_the_clock_is_made_again_with_what_it_chose(project:
     assert project.runner("run", "tiny").code == 0
     pace = project.record(project.runs()[0])["facts"]["repeat_with"]["pace"]
     assert f"followed the clock; --set pace={pace}" in project.runner("summarize").stdout
-    assert f"runner reproduce gives it what it chose: pace={pace}" in project.runner("verify", project.runs()[0]).stdout
     verdict = verdict_of(project, "reproduce", project.runs()[0], "--results", tmp_path / "again")
     assert verdict["level"] >= 2, verdict
-    assert f"the run followed the clock; run again with what it chose: pace={pace}" in verdict["notes"]
-
-
-def test_a_command_repeats_a_run_whose_choices_are_too_long_to_write_down(make: Make, tmp_path: Path) -> None:
-    choices = "/".join(f"{step}:{step},1" for step in range(1, 100))
-    start = {"host": "here", "device_name": "Toy CPU", "torch": "2.3.1", "threads": 1, "machine": "m"}
-    events = [
-        ("run_start", None, start),
-        ("repeat_with", {"balance": choices}, {}),
-        ("run_stop", None, {"status": "success"}),
-    ]
-    said = event_lines(0, events)
-    run = make.run(tmp_path, args={"balance": "measured"}, stdout={0: said})
-    assert summary_of(run.read()).repeat_with == "runner reproduce"
+    assert f"the run followed the clock; runner reproduce gives it what it chose: pace={pace}" in verdict["notes"]
 
 
 def test_a_run_that_followed_the_clock_and_does_not_say_how_is_named_as_such(make: Make, tmp_path: Path) -> None:
@@ -104,7 +98,6 @@ def test_a_run_that_followed_the_clock_and_does_not_say_how_is_named_as_such(mak
     ("change", "cause"),
     [
         ({"threads": 2}, "threads: threads 1 before, 2 now"),
-        ({"torch": "2.4.0"}, "versions: torch 2.3.1 before, 2.4.0 now"),
         ({"device_name": "Other CPU"}, "device: device_name Toy CPU before, Other CPU now"),
     ],
 )
@@ -129,14 +122,14 @@ def test_nothing_is_run_from_an_archive_that_was_altered(bundled: Project, tmp_p
     data = (bundled.root / "kit.tar").read_bytes()
     place = data.index(b"def main():")
     (tmp_path / "kit.tar").write_bytes(data[:place] + b"def niam():" + data[place + 11 :])
-    words = ("reproduce", tmp_path / "kit.tar", "--results", tmp_path / "again")
+    words = ("reproduce", tmp_path / "kit.tar", "--yes", "--results", tmp_path / "again")
     refused(bundled, "experiments/toys/ok.py: altered", *words)
     assert not (tmp_path / "again").exists()
 
 
 def test_what_cannot_be_run_again_is_refused_in_one_line(bundled: Project, finished: Project, tmp_path: Path) -> None:
     cases: list[tuple[Project, list[str | Path], int, str]] = [
-        (finished, [finished.runs()[0]], 1, "level 0: the record names no commit"),
+        (finished, [finished.runs()[0]], 1, "the record names no commit"),
         (finished, ["results"], 2, "name the folder of one run"),
         (bundled, [bundled.root / "kit.tar", "--run", "nosuch"], 2, "no run 'nosuch' in it"),
     ]
@@ -147,8 +140,104 @@ def test_what_cannot_be_run_again_is_refused_in_one_line(bundled: Project, finis
 
 def test_a_commit_that_is_gone_is_named(bundled: Project, project: Project, tmp_path: Path) -> None:
     committed(project)
-    ended = ran(project, "reproduce", bundled.runs()[0], "--results", tmp_path / "again", code=1)
-    assert "is not in this repository: git fetch it" in ended.stderr
+    refused(project, "git fetch it", "reproduce", bundled.runs()[0], "--results", tmp_path / "again")
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("y", True), ("n", False)])
+def test_on_a_terminal_it_shows_what_it_would_run_of_an_archive_and_asks(
+    make: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+    runs: bool,
+) -> None:
+    run, terminal = make.run(tmp_path), StringIO(f"{answer}\n")
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stdin", terminal)
+    with nullcontext() if runs else pytest.raises(RequestError, match="nothing was run"):
+        ask(tmp_path / "kit.tar", [(run.path, run.read())])
+    assert "torchrun -m experiments.toys.ok" in capsys.readouterr().err
+
+
+def with_kept_changes(project: Project) -> Path:
+    committed(project)
+    path = project.root / "experiments" / "toys" / "ok.py"
+    before = path.read_text()
+    path.write_text(before.replace("(0.5).hex()", "(0.25).hex()"))
+    run = one_run(project)
+    path.write_text(before)
+    return run
+
+
+@pytest.mark.slow
+def test_a_project_in_a_folder_of_a_repository_is_made_again_with_its_changes_also_from_an_archive(
+    tmp_path: Path,
+) -> None:
+    top = tmp_path / "mono répo"
+    project = make_project(top / "services" / "my [exp]", tmp_path / "cache")
+    (top / "shared.txt").write_text("shared\n")
+    (project.root / ".gitattributes").write_text("experiments/toys export-ignore\n*.yaml export-subst\n")
+    committed(project, top)
+    (top / "shared.txt").write_text("changed\n")
+    run = with_kept_changes(project)
+    ran(project, "bundle", "results")
+    ran(project, "verify", "kit.tar")
+    for where in (run, project.root / "kit.tar"):
+        assert verdict_of(project, "reproduce", where, "--yes")["level"] == 2
+    ran(project, "verify", "reproduced")
+
+
+@pytest.mark.slow
+def test_a_submodule_is_said_to_be_left_out(project: Project, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "lib.py").write_text("lib = 1\n")
+    commit_all(other)
+    committed(project)
+    add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other))
+    git(project.root, *add, "experiments/toys/third")
+    git(project.root, "commit", "--quiet", "-am", "Third")
+    one_run(project)
+    ended = project.runner("bundle", "results")
+    assert "/experiments/toys/third: a submodule: its files are in another repository" in ended.stderr
+
+
+def test_changes_that_were_cut_or_that_no_tree_takes_are_not_run(project: Project) -> None:
+    run = with_kept_changes(project)
+    diff = run / "request" / "code.diff"
+    binary = b"diff --git a/x.png b/x.png\nindex 11..22 100644\nBinary files a/x.png and b/x.png differ\n"
+    diff.write_bytes(diff.read_bytes() + binary)
+    change_launch(project, run, lambda launch: launch["code"].update(diff_sha256="d" * 64))
+    refused(project, "its hash is another", "reproduce", run)
+    sha256 = hashlib.sha256(diff.read_bytes()).hexdigest()
+    change_launch(project, run, lambda launch: launch["code"].update(diff_sha256=sha256))
+    refused(project, "does not take the kept changes", "reproduce", run)
+
+
+def test_the_same_losses_of_other_programs_are_no_proof(project: Project) -> None:
+    committed(project)
+    run = one_run(project)
+    change_launch(project, run, lambda launch: launch["code"].update(sources_sha256="d" * 64))
+    verdict = verdict_of(project, "reproduce", run, code=1)
+    assert (verdict["level"], verdict["checks"][0]["same"]) == (1, False)
+    assert "of other programs" in verdict["stopped"][0]
+
+
+def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: Project, make: Make) -> None:
+    committed(project)
+    one_run(project)
+    sha256 = hash_resolved(make.launch().definition)
+    make.run(project.results, layout="1x2", definition_sha256=sha256)
+    code = {"commit": git(project.root, "rev-parse", "HEAD").strip(), "dirty": False, "sources_sha256": "c" * 64}
+    make.run(project.results, layout="1x3", program="toys.gone", code=code, definition_sha256=sha256)
+    ran(project, "bundle", "results")
+    ended = ran(project, "reproduce", "kit.tar", "--yes", "--json", code=1)
+    verdicts = json.loads(ended.stdout)["runs"]
+    assert sorted(verdict["level"] == 2 for verdict in verdicts) == [False, False, True]
+    assert any("the record names no commit" in why for verdict in verdicts for why in verdict["stopped"])
+    assert "/tmp/" not in ended.stdout  # a name, not a place to write
+    assert str(project.root.parent) not in ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -160,18 +249,18 @@ def test_a_commit_that_is_gone_is_named(bundled: Project, project: Project, tmp_
         ("slurm", {"partition": "gpu", "container": "eve.sif"}, None, "partition, container"),
         ("compose", {"memory": "0", "shm_size": "1gb", "link": "1gbit"}, {"id": "sha256:" + "a" * 64}, ""),
         ("compose", {}, {"id": "eve/miner"}, ""),
-        ("local", {}, None, ""),
     ],
 )
-def test_what_a_record_names_is_used_only_where_a_person_names_it_too(
+def test_what_somebody_elses_record_names_is_used_only_where_a_person_names_it_too(
     make: Make, tmp_path: Path, target: str, options: dict[str, Any], image: Any, says: str
 ) -> None:
     launch = make.launch(target=target, options=options, image=image)
     if not says:
-        words = options_again(tmp_path, launch, target)
+        words = options_again(tmp_path, launch, target, is_trusted=False)
         assert "eve" not in str(words)
         assert ("image=sha256:" in str(words)) == bool(options)
         return
     with pytest.raises(RequestError, match=f"its {says} is not used: .*--on {target} --with"):
-        options_again(tmp_path, launch, target)
-    assert options_again(tmp_path, launch, "local") == []
+        options_again(tmp_path, launch, target, is_trusted=False)
+    assert options_again(tmp_path, launch, "local", is_trusted=False) == []
+    assert len(options_again(tmp_path, launch, target, is_trusted=True)) == len(options)
