@@ -13,17 +13,16 @@ from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.definitions.program import PREPARE
 from runner.definitions.settings import PACKAGE
-from trainkit.files import is_file
 
 
 def families(root: Path) -> list[str]:
     """List the families that prepare data."""
-    return sorted(path.parent.name for path in (root / PACKAGE).glob(f"*/{PREPARE}.py") if is_file(path))
+    return sorted(path.parent.name for path in (root / PACKAGE).glob(f"*/{PREPARE}.py") if path.is_file())
 
 
 def missing(root: Path, name: str) -> str | None:
     """Return what is wrong with a name, if no family of this name prepares data."""
-    if name.isidentifier() and is_file(root / PACKAGE / name / f"{PREPARE}.py"):
+    if name.isidentifier() and (root / PACKAGE / name / f"{PREPARE}.py").is_file():
         return None
     where = f"there is no {PACKAGE}/{name}/{PREPARE}.py"
     return one_line(f"no family prepares the data '{name}' ({where}){did_you_mean(name, families(root))}")

@@ -10,7 +10,6 @@ from typing import Any
 from runner.core.errors import RequestError
 from runner.core.text import one_line, shown
 from runner.core.yaml_reader import Document
-from trainkit import files
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,11 +22,8 @@ DOCKERFILE = "Dockerfile"
 """The file that images are built from, unless the settings name another one."""
 OWN_FILE = "runner.toml"
 SHARED_FILE = "pyproject.toml"
-LARGEST_BYTES = 1_000_000
 MOST_FILES = 2_000
 """How many files the patterns of `code` may match."""
-_LONG_NUMBER = re.compile(r"(?<![\w\"'])(?:0x[0-9a-fA-F_]{3500}|0o[0-7_]{4700}|[0-9_]{4300})")
-"""A number that Python does not read, or cannot write in a message."""
 _DEEPEST = 5
 """How many names a place in the settings has: `tool.runner.with.compose.memory`."""
 _KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
@@ -69,7 +65,7 @@ class Settings:
         for pattern in self.code:
             place = f"{one_line(str(self.source))}: code '{one_line(pattern)}'"
             try:
-                paths = (path for path in self.root.glob(pattern) if files.is_file(path))
+                paths = (path for path in self.root.glob(pattern) if path.is_file())
                 matched = list(islice(paths, MOST_FILES + 1))
             except (ValueError, IndexError, NotImplementedError):  # each version of Python refuses others, in its way
                 raise RequestError(f"{place} has to be a pattern of files, for example configs/**/*.yaml") from None
@@ -106,9 +102,9 @@ def settings_of(root: Path) -> Settings:
 
 def _read(folder: Path) -> Settings | None:
     own, shared = folder / OWN_FILE, folder / SHARED_FILE
-    if files.is_file(own):
+    if own.is_file():
         return _settings(folder, own, _parse(own), ())
-    if files.is_file(shared) and "runner" in read_text(shared):
+    if shared.is_file() and "runner" in read_text(shared):
         document = _parse(shared)
         tool = document.values.get("tool")
         if isinstance(tool, dict) and "runner" in tool:
@@ -119,7 +115,7 @@ def _read(folder: Path) -> Settings | None:
 def read_text(path: Path) -> str:
     """Read a text of the project, with its byte order mark; RequestError if it cannot be read."""
     try:
-        return files.read_file(path, LARGEST_BYTES).decode()
+        return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
         raise RequestError(f"{one_line(path)}: cannot be read: {why}") from None
@@ -127,22 +123,10 @@ def read_text(path: Path) -> str:
 
 def _parse(path: Path) -> Document:
     text = read_text(path).removeprefix("\ufeff")
-    for number, row in enumerate(text.splitlines(), 1):
-        if _LONG_NUMBER.search(row):
-            raise RequestError(f"{one_line(path)}:{number}: a number has more than 4,300 digits")
     try:
-        return Document(str(path), parse_toml(text), _lines(text))
+        return Document(str(path), tomllib.loads(text), _lines(text))
     except ValueError as error:
         raise RequestError(f"{one_line(path)}: not TOML: {one_line(error)}") from None
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """Read a text in TOML; ValueError if it is none."""
-    try:
-        values: dict[str, Any] = tomllib.loads(text)
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
-    return values
 
 
 def _lines(text: str) -> dict[tuple[str | int, ...], int]:
