@@ -69,7 +69,7 @@ def run(
     target = targets.load(on, words)
     without_definition, chosen = options.is_script(experiment), options.device_of(device)
     if without_definition:
-        defined = _of_script(experiment, arguments or [], change, layout, chosen, start=not dry_run)
+        defined = _of_script(experiment, arguments or [], change, layout, chosen, list(metrics), start=not dry_run)
         change = None  # they are in its definition
     elif arguments:
         raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
@@ -109,11 +109,19 @@ def run(
 
 
 def _of_script(
-    script: str, line: list[str], changes: list[str] | None, layouts: list[str] | None, device: str, *, start: bool
+    script: str,
+    line: list[str],
+    changes: list[str] | None,
+    layouts: list[str] | None,
+    device: str,
+    metrics: list[str],
+    *,
+    start: bool,
 ) -> Experiment:
     """Make the experiment of a script that has no definition."""
     scripts = module(SCRIPT)
-    found = scripts.experiment_of(options.here(), script, line, changes or [], layouts or [], device, start=start)
+    here = options.here()
+    found = scripts.experiment_of(here, script, line, changes or [], layouts or [], device, metrics, start=start)
     return cast("Experiment", found)
 
 

@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from runner.cli.lines import say
@@ -63,15 +64,16 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def say_output(reading: Reading, *, tried: bool) -> None:
+def say_output(reading: Reading, *, tried: bool, metrics: Sequence[str] = ()) -> None:
     """Print how the output is read, and what else a person should know."""
+    more = f"--metric reads {', '.join(metrics)}" if metrics else MORE
     if reading.dialects == ("none",) and not tried:
         say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
     elif reading.dialects == ("none",):
         what = "it printed nothing" if reading.is_silent else "no dialect reads it"
-        say(f"output: {what}, so a run is timed from its launch to its end; {MORE}")
+        say(f"output: {what}, so a run is timed from its launch to its end; {more}")
     elif reading.dialects:
-        say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}; {MORE}")
+        say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}; {more}")
     else:
         say("output: event lines of the kit")
     if reading.note:

@@ -22,12 +22,21 @@ FIRST_SECONDS = 60
 
 
 def experiment_of(
-    here: Path, script: str, line: list[str], changes: list[str], layouts: list[str], device: str, *, start: bool
+    here: Path,
+    script: str,
+    line: list[str],
+    changes: list[str],
+    layouts: list[str],
+    device: str,
+    metrics: list[str],
+    *,
+    start: bool,
 ) -> Experiment:
     """Make the experiment of a script, and say in three lines what was found; RequestError if it cannot be run so.
 
     Its arguments are given as its own command line has them, and in `changes` as `name=value`. Without layouts it runs
-    at those that are proposed. It is started once, so that its output is read, if that is allowed.
+    at those that are proposed. It is started once, so that its output is read, if that is allowed; `metrics` are the
+    names of the figures that --metric reads.
     """
     proposal = propose(here, script, None, changes, line, unsaved=True)
     _refuse_several_processes(proposal, layouts)
@@ -37,7 +46,7 @@ def experiment_of(
     say(f"script: {named}: {proposal.choice.why}")
     command = run_command(root / named)
     reading = read_first_run(proposal, device, FIRST_SECONDS, command) if start else unread(proposal)
-    say_output(reading, tried=start)
+    say_output(reading, tried=start, metrics=metrics)
     with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)
     script = os.path.relpath(root / named) if here.is_relative_to(root) else named
