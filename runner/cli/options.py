@@ -92,6 +92,8 @@ def plan_of(
 def experiment_of(name: str) -> definition.Experiment:
     """Load an experiment."""
     if nearest(here()) is None and not name.endswith((".yaml", ".yml")):
+        if name.endswith(".py"):
+            raise RequestError(f"{one_line(name)} has no definition; runner init {one_line(name)} writes one")
         meant = did_you_mean(f"{name}.py", sorted(path.name for path in here().glob("*.py")))
         raise RequestError(
             f"no experiment '{one_line(name)}', for this folder is in no project: runner run train.py runs a script"

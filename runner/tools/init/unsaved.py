@@ -80,8 +80,8 @@ def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:
     for word in (part for layout in layouts for part in layout.split(",")):
         try:
             several = Layout.parse(word).world_size > 1
-        except ValueError:  # the plan says what is wrong with it
-            continue
+        except ValueError as error:
+            raise RequestError(f"--layout: {error}") from None
         if several and not proposal.traits.parallel:
             why = f"--layout {word}: {proposal.traits.why_layout.partition('; ')[2]}"
             why += ": leave --layout out, and give it their number as an argument of its own" * proposal.traits.spawns
