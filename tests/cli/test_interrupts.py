@@ -83,7 +83,7 @@ def test_a_signal_leaves_no_temporary_file_behind(finished: Project, tmp_path: P
         _, said = process.communicate()
         code = process.returncode
         assert (list(scratch.iterdir()), list(tmp_path.glob(".*"))) == ([], [])
-    assert (code, said) == (130, "interrupted\n")
+    assert (code, said) in ((130, "interrupted\n"), (-number, ""))  # at its very end Python gives the signal back
 
 
 PREPARE = """
