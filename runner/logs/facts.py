@@ -115,7 +115,8 @@ class Facts:
         if "wall" in fields:
             self.walls["wall" in record.weak].add(writer, self._value(record, "wall"))
         self._end(record, writer)
-        if record.origin.time and self.times and (record.says or fields.keys() - {"epoch"}):
+        is_later = bool(self.times) and record.line > self.times[0][0]
+        if record.origin.time and is_later and (record.says or fields.keys() - {"epoch"}):
             self.times[1:] = [(record.line, record.origin.time)]
 
     def _writer(self, record: Record) -> Writer:

@@ -46,7 +46,8 @@ def test_an_argument_is_refused_by_its_name_and_its_value_is_not_shown(
     assert ("hf" in str(refused.value)) != ("SOME_PASSWORD" in str(refused.value))
 
 
-def test_what_is_no_secret_is_taken() -> None:
+def test_what_is_no_secret_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", VALUE)
     refuse(["--tokenizer-name", "bert-base-uncased", "--max-tokens", "12345678", "--sort-key", "by-length", "--token"])
     refuse(["--token", "--verbose-output", "--hf-token="])
     refuse_args({"tokenizer_name": "bert-base-uncased", "token": 12345678, "eos_token": "<|endoftext|>"})

@@ -37,6 +37,11 @@ def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
         )
 
 
+def test_a_second_document_is_refused_with_its_line() -> None:
+    with pytest.raises(RequestError, match=r"^x\.yaml:2: .*second document"):
+        yamlfile.parse("a: 1\n---\nb: 2\n", "x.yaml")
+
+
 WORDS = {"1e-3": 0.001, "1E5": 1e5, "0o17": 15, "017": 17, "0x1F": 31, "no": "no", "on": "on", "20:30": "20:30"}
 WORDS |= {"true": True, "~": None, ".inf": math.inf, "'1'": "1", "'2001-01-01'": "2001-01-01", "-0.5": -0.5}
 
