@@ -95,8 +95,8 @@ class Facts:
     has_more_writers: bool = False
     epoch: float | int | None = None
     """The epoch that was named last."""
-    _trained: dict[Writer, tuple[float | int, float | int]] = field(default_factory=dict)
-    """The first and the last epoch of the training of each writer, or its steps where it names no epoch."""
+    _trained: dict[tuple[Writer, bool], tuple[float | int, float | int]] = field(default_factory=dict)
+    """The first and the last epoch of the training of each writer, and its steps before it names an epoch (True)."""
     _ignored: dict[Writer, int] = field(default_factory=dict)
     _has_bare_numbers: bool = False
 
@@ -278,11 +278,12 @@ class Facts:
         """Take where the training is; a second one begins where it goes back to its first epoch or step."""
         place, before = now.step if now.epoch is None else now.epoch, self.progress
         if place is not None:
-            first, last = self._trained.get(writer, (place, place))
+            key = writer, now.epoch is None
+            first, last = self._trained.get(key, (place, place))
             if place <= first and place < last:
                 self.restart = self.restart or now.line
-            if writer in self._trained or len(self._trained) < MOST_WRITERS:
-                self._trained[writer] = first, place
+            if key in self._trained or len(self._trained) < MOST_WRITERS:
+                self._trained[key] = first, place
         if before and before.done is not None and now.done is not None:
             if now.done > before.done:
                 self.stride = now.done - before.done

@@ -127,7 +127,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "axes": launch.axes | own_axes,
         "option_axes": {name: launch.option_axes[name] for name in own_axes},
         **_args(launch),
-        "seconds": metrics.get(launch.measure) or None,
+        "seconds": seconds if (seconds := metrics.get(launch.measure, 0.0)) > 0 else None,
         "processes": layout.world_size * (first.get("devices") or 1),
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
         "heterogeneous": len(models) > 1,
