@@ -54,8 +54,9 @@ def _value(value: Value) -> Any:
 
 def _number(found: re.Match[str]) -> float:
     try:
-        return math.nan if _CUT.match(found.string, found.end(1)) else float(found[1].replace(",", ""))
-    except (AttributeError, ValueError):
+        is_cut = _CUT.match(found.string, found.end(1)) or "_" in found[1]  # float() takes 1_000 for 1000
+        return math.nan if is_cut else float(found[1].replace(",", ""))
+    except (AttributeError, TypeError, ValueError):  # TypeError: an optional group that matched nothing
         return math.nan
 
 
@@ -83,6 +84,8 @@ def read_words(words: list[str]) -> dict[str, dict[str, str]]:
         name, equals, pattern = word.partition("=")
         if not equals or not re.fullmatch(NAME, name):
             raise RequestError(one_line(f"--metric {word}: write NAME=REGEX, for example loss='loss: ([\\d.]+)'"))
+        if name in found:
+            raise RequestError(f"--metric {name}: it is given twice")
         found[name] = {"pattern": pattern}
     compiled(found)
     return found

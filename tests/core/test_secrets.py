@@ -77,7 +77,8 @@ def test_a_secret_of_the_environment_is_masked_however_it_is_written(value: str)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_TOKEN", value)
         for line in lines:
-            for written in (line, json.dumps(line), json.dumps(line, ensure_ascii=False), json.dumps(json.dumps(line))):
+            written_as = [json.dumps(line), json.dumps(line, ensure_ascii=False), json.dumps(json.dumps(line))]
+            for written in (line, *written_as, repr(line), repr(line.encode())):
                 shown = mask_text(f"before {written} after")
                 assert line not in shown
                 assert json.dumps(line)[1:-1] not in shown

@@ -28,6 +28,16 @@ def test_the_beginning_of_a_number_is_none(number: str) -> None:
     assert read(f"cost=0.5\ncost={number}\n", cost={"pattern": LOSS["pattern"]}) == {"cost": {"value": None, "line": 2}}
 
 
+def test_what_python_alone_takes_for_a_number_is_none() -> None:
+    assert read("cost=1_000\n", cost={"pattern": r"cost=(\w+)"}) == {"cost": {"value": None, "line": 1}}
+    assert read("cost=\n", cost={"pattern": r"cost=(\d+)?"}) == {"cost": {"value": None, "line": 1}}
+
+
+def test_a_name_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(RequestError, match="--metric cost.*twice"):
+        read_words(["cost=cost=(.)", "cost=price=(.)"])
+
+
 @pytest.mark.parametrize(
     "word",
     ["loss", "Loss=loss (.)", "loss=loss", "loss=loss (a)(b)", "loss=loss (", r"loss=([\d.]+)", "=loss (.)"],
