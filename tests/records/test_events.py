@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, Event, Malformed, parse_checked, read_events
+from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, LONGEST_LINE, Event, Malformed, parse_checked, read_events
 
 VALUES = st.recursive(
     st.none()
@@ -89,6 +89,14 @@ def test_prefixes_and_unknown_fields_are_passed_over_and_missing_fields_have_def
     assert parse_checked(text) == Event(1.5, "k", namespace="n")
     for foreign in (b"see :::MLLOG", b""):
         assert (parse(foreign), parse_checked(foreign)) == (([], []), None)
+
+
+def test_a_line_of_the_longest_length_is_whole_and_one_byte_more_is_not() -> None:
+    event = b':::MLLOG {"time_ms": 1, "key": "k"}'
+    for more, wrong in ((0, 0), (1, 1)):
+        padded = b" " * (LONGEST_LINE + more - len(event)) + event + b"\n"
+        events, malformed = parse(b"first\n" + padded + event + b"\n")
+        assert (len(events), len(malformed)) == (2 - wrong, wrong)
 
 
 def test_a_broken_line_says_why_and_how_it_begins() -> None:

@@ -1,11 +1,13 @@
 """What of a record the table compares: the code that a run really was, and which variables of its environment."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from runner.records.schema import Record
 from runner.report.run_summary import speed_variables, summary_of
-from tests.support.records import Make
+from tests.support.records import Make, make_launch
 
 CHECKOUT = {"sources_sha256": "c" * 64}
 
@@ -40,3 +42,24 @@ def test_variables_that_change_the_speed_are_compared_and_places_are_not() -> No
 def test_ranks_that_differ_show_both_values() -> None:
     facts = [{"env": {"NCCL_ALGO": "Ring"}}, {"env": {"NCCL_ALGO": "Tree"}}, {}]
     assert speed_variables(facts) == {"NCCL_ALGO": "Ring, Tree"}
+
+
+@pytest.mark.parametrize(
+    ("device", "host", "hardware"),
+    [
+        ("cuda", {"cpu": "A CPU", "cores": 8, "gpus": ["A GPU", "Another"]}, "A GPU"),
+        ("cuda", {"cpu": "A CPU", "cores": 8, "gpus": []}, "A CPU"),
+        ("cpu", {"cpu": "A CPU", "cores": 8, "gpus": ["A GPU"]}, "A CPU, 8 cores"),
+    ],
+)
+def test_the_device_of_a_run_that_named_none_is_that_of_the_machine(
+    device: str, host: dict[str, Any], hardware: str
+) -> None:
+    launch = make_launch(device=device, host={"name": "here", **host})
+    assert summary_of(Record(launch=launch, status="failed")).hardware == hardware
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.0])
+def test_a_time_of_zero_or_less_is_none(seconds: float) -> None:
+    record = Record(launch=make_launch(), status="completed", metrics={"train_seconds": seconds})
+    assert summary_of(record).seconds is None
