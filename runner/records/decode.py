@@ -31,10 +31,10 @@ def decode(data: bytes, kind: type[_Kind]) -> _Kind:
         found: _Kind = decoder.decode(data)
     except msgspec.ValidationError as error:
         newer = f"of a schema newer than this runner's {SCHEMA}: update the runner"
-        why = newer if str(error).endswith("schema`") else f"no {kind.__name__} of this runner: {error}"
+        why = newer if str(error).endswith("schema`") else f"not a {kind.__name__} of this version: {error}"
         raise ValueError(why) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"torn, or no {kind.__name__}: {error}") from None
+        raise ValueError(f"broken or cut off: {error}") from None
     return found
 
 

@@ -190,11 +190,11 @@ def test_a_run_that_has_completed_or_is_gone_leaves_no_file_of_its_start(project
 
 
 BROKEN = [
-    ("run.json", "", "run.json: torn"),
-    ("run.json", '{"launch": {', "run.json: torn"),
-    ("request/launch.json", "", "request/launch.json: torn, or no Launch"),
+    ("run.json", "", "run.json: broken or cut off"),
+    ("run.json", '{"launch": {', "run.json: broken or cut off"),
+    ("request/launch.json", "", "request/launch.json: broken or cut off"),
     ("request/launch.json", None, "request/launch.json: No such file"),
-    ("raw/outcome.json", '{"ended"', "torn, or no Outcome"),
+    ("raw/outcome.json", '{"ended"', "broken or cut off"),
 ]
 
 

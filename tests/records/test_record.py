@@ -70,15 +70,15 @@ def test_what_is_wrong_with_a_record_is_said(tmp_path: Path, make: Make) -> None
     plain = json.loads(good)
     newer = {**plain, "launch": {**plain["launch"], "schema": SCHEMA + 1}}
     wrong = {
-        b"": "torn, or no Record",
-        good[: len(good) // 2]: "torn, or no Record",
-        b"\xff\xfe": "torn, or no Record",
-        b'{"name": "package", "version": "1.0"}': "no Record of this runner",
-        b'{"launch": {}}': "no Record of this runner",
-        b"[1, 2]": "no Record of this runner",
+        b"": "broken or cut off",
+        good[: len(good) // 2]: "broken or cut off",
+        b"\xff\xfe": "broken or cut off",
+        b'{"name": "package", "version": "1.0"}': "not a Record of this version",
+        b'{"launch": {}}': "not a Record of this version",
+        b"[1, 2]": "not a Record of this version",
         json.dumps(newer).encode(): "of a schema newer than this runner's 1: update the runner",
         json.dumps({**newer, "status": {"new": "shape"}}).encode(): "of a schema newer",
-        good.replace(b'"completed"', b'"x"'): "no Record of this runner",
+        good.replace(b'"completed"', b'"x"'): "not a Record of this version",
     }
     for data, words in wrong.items():
         with pytest.raises(ValueError, match=r".") as caught:
