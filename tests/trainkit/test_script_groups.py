@@ -29,7 +29,7 @@ def with_group(before: str, within: str, after: str) -> str:
             f"    {within}",
             f"    {body}",
             after,
-            "print('a group is left:', dist.is_initialized())",
+            "print(f'a group is left: {dist.is_initialized()}')",  # one write: both ranks have one stdout
         ]
     )
 
