@@ -1,7 +1,7 @@
 """The runs that this user has started here: a file for each, outside of `results/`, with the place of its folder.
 
 A record names hosts, configurations, jobs and containers. `runner recover` uses them only where such a file has the
-path of the run's folder, or a person says so. The files lie in `distributed-experiment-kit/started` of
+path of the run's folder. The files lie in `distributed-experiment-kit/started` of
 `$XDG_STATE_HOME`, by default `~/.local/state`. That of a run goes when the run has completed, or its folder is gone.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def remember(run: Path) -> None:
-    """Keep that this user starts a run; where that cannot be written, `runner recover` asks the person later."""
+    """Keep that this user starts a run; where that cannot be written, `runner recover` ends nothing elsewhere."""
     with suppress(OSError):
         shelf = _shelf()
         shelf.mkdir(mode=0o700, parents=True, exist_ok=True)
