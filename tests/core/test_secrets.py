@@ -92,3 +92,9 @@ def test_the_beginning_of_a_secret_that_was_cut_off_and_each_line_of_a_key_are_m
     monkeypatch.setenv("DEPLOY_PRIVATE_KEY", "BEGIN KEY\nabcdefghijkl\nmnopqrstuvwx\nEND KEY")
     assert mask_text("it was correct-hor...") == f"it was {MASK}..."
     assert mask_text("abcdefghijkl\nmnopqrstuvwx") == f"{MASK}\n{MASK}"
+
+
+def test_a_secret_that_begins_with_another_one_is_masked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "correct-horse")
+    monkeypatch.setenv("B_TOKEN", "correct-horse-battery")
+    assert mask_text("correct-horse-battery, correct-horse") == f"{MASK}, {MASK}"

@@ -52,6 +52,11 @@ def test_each_value_has_the_line_that_it_came_from() -> None:
     assert found["dialects"] == {"pytorch-mnist": 3}
 
 
+def test_an_epoch_that_is_named_twice_is_counted_once() -> None:
+    found = read("Epoch 1/2\nepoch 0: loss 0.5\nEpoch 2/2\nepoch 1: loss 0.3\n")
+    assert (found["epochs_seen"], found["epochs_declared"]) == ([1, 2], 2)
+
+
 def test_an_mlperf_run_is_read_from_its_events() -> None:
     lines = [
         event(500, "submission_benchmark", "dlrm_dcnv2"),

@@ -115,6 +115,19 @@ def test_a_program_that_ends_well_without_its_last_event_is_incomplete(tmp_path:
     assert (record.status, record.reason) == ("incomplete", "exit code 0, yet no run_stop from rank 0, 1")
 
 
+@pytest.mark.parametrize(
+    ("because", "status", "says"),
+    [
+        ("interrupted", "interrupted", "stopped by Ctrl-C or a signal to the runner"),
+        ("timed_out", "timed_out", "not done after timeout_seconds: 60"),
+        ("hung", "failed", "no progress"),
+    ],
+)
+def test_a_run_that_was_stopped_says_by_what(tmp_path: Path, make: Make, because: str, status: str, says: str) -> None:
+    record = collected(tmp_path, make, {0: told("run_start", rank=0, seq=0)}, stopped_because=because)
+    assert (record.status, record.reason) == (status, says)
+
+
 def test_ranks_that_call_themselves_alike_are_noticed(tmp_path: Path, make: Make) -> None:
     assert collected(tmp_path, make, dict.fromkeys((0, 1), make.lines(0, 1.0)), "1x2").status == "incomplete"
 

@@ -87,6 +87,7 @@ def test_prefixes_and_unknown_fields_are_passed_over_and_missing_fields_have_def
     text = b'[default0]: 2024 INFO :::MLLOG {"time_ms": 1.5, "key": "k", "new": 1, "namespace": "n"}'
     assert parse(text) == ([Event(1.5, "k", namespace="n")], [])
     assert parse_checked(text) == Event(1.5, "k", namespace="n")
+    assert parse_checked(text[text.index(b":::MLLOG") :]) == Event(1.5, "k", namespace="n")
     for foreign in (b"see :::MLLOG", b""):
         assert (parse(foreign), parse_checked(foreign)) == (([], []), None)
 

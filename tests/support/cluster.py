@@ -38,8 +38,7 @@ def pods(namespace: str) -> list[dict[str, Any]]:
 
 def things(namespace: str) -> list[str]:
     """What there is in a namespace of the kinds that a run makes."""
-    words = kubectl("get", kinds_of_runs(), "-n", namespace, "-o", "name", check=False)
-    return [word for word in words.split() if "/" in word]
+    return kubectl("get", kinds_of_runs(), "-n", namespace, "-o", "name").split()
 
 
 @cache
