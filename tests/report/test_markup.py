@@ -19,7 +19,7 @@ ANY = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\x1b\x
 def test_no_cell_of_markdown_ends_its_cell_or_begins_html_or_a_link(text: str) -> None:
     cell = markdown(text)
     assert cell.isprintable()
-    bare = re.sub(r"\\[\\`|<*~\]&]", "", cell)
+    bare = re.sub(r"\\[\\`|<*~\]&]", "x", cell)
     assert not set(bare) & set("|<`*")
     assert not re.search(r"\](?=[(\[:])", bare)
 
