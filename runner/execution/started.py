@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def remember(run: Path) -> None:
-    """Keep that this user starts a run; where that cannot be written, `runner recover` ends nothing elsewhere."""
+    """Keep that this user starts a run; without it `runner recover` leaves other targets alone."""
     with suppress(OSError):
         shelf = _shelf()
         shelf.mkdir(mode=0o700, parents=True, exist_ok=True)

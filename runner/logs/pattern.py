@@ -54,7 +54,7 @@ def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[s
         raise PatternError(_SETS_FLAGS)
     found = {literal for literal in _literals(_sre.parse(text)) if len(literal) >= (least if literal.isascii() else 1)}
     if not found:
-        raise PatternError(f"it has no fixed text of {least} or more letters that stands in every match, as loss does")
+        raise PatternError(f"every match has to contain the same {least} or more letters, for example loss")
     return pattern, tuple(sorted(found, key=lambda literal: (-len(literal), literal)))
 
 
