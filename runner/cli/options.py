@@ -70,7 +70,7 @@ Metric = Annotated[
     Optional[list[str]],
     typer.Option(
         metavar="NAME=REGEX",
-        help=r"A figure of the output, by an expression with one group: loss='loss: ([\d.]+)'; may be repeated.",
+        help="A figure of the output, by an expression with one group: loss='loss: ({number})'; may be repeated.",
     ),
 ]
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the records.")]

@@ -109,7 +109,7 @@ def _pattern(known: tuple[tuple[str, str], ...]) -> re.Pattern[bytes] | None:
         written = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
         raw = os.fsencode(value)
         forms |= {*written, *(json.dumps(form)[1:-1] for form in written)}
-        forms |= {repr(value)[1:-1], repr(raw)[2:-1], quote(raw, "")}
+        forms |= {repr(value)[1:-1], repr(raw)[2:-1], quote(raw, ""), quote(raw)}
     patterns = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
     patterns += [rf"{re.escape(form[:SHORTEST])}[^\s\"']*(?=\.\.\.)" for form in sorted(forms)]
     return re.compile("|".join(patterns).encode("utf-8", "surrogateescape")) if patterns else None

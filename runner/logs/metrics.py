@@ -1,4 +1,4 @@
-r"""Figures that a person names: `--metric loss='loss: ([\d.]+)'`, and `metrics:` in a definition."""
+"""Figures that a person names: `--metric loss='loss: ({number})'`, and `metrics:` in a definition."""
 
 import math
 import re
@@ -83,7 +83,7 @@ def read_words(words: list[str]) -> dict[str, dict[str, str]]:
     for word in words:
         name, equals, pattern = word.partition("=")
         if not equals or not re.fullmatch(NAME, name):
-            raise RequestError(one_line(f"--metric {word}: write NAME=REGEX, for example loss='loss: ([\\d.]+)'"))
+            raise RequestError(one_line(f"--metric {word}: write NAME=REGEX, for example loss='loss: ({{number}})'"))
         if name in found:
             raise RequestError(f"--metric {name}: it is given twice")
         found[name] = {"pattern": pattern}

@@ -1,6 +1,7 @@
 """A secret is known by its name: as an argument it is refused, and the environment's are masked."""
 
 import json
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -78,7 +79,7 @@ def test_a_secret_of_the_environment_is_masked_however_it_is_written(value: str)
         patch.setenv("HF_TOKEN", value)
         for line in lines:
             written_as = [json.dumps(line), json.dumps(line, ensure_ascii=False), json.dumps(json.dumps(line))]
-            for written in (line, *written_as, repr(line), repr(line.encode())):
+            for written in (line, *written_as, repr(line), repr(line.encode()), quote(line)):
                 shown = mask_text(f"before {written} after")
                 assert line not in shown
                 assert json.dumps(line)[1:-1] not in shown

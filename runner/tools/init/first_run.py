@@ -17,7 +17,7 @@ from runner.tools.init.failure import INIT
 from runner.tools.init.proposal import Proposal
 from runner.tools.init.reading import Reading, recognise
 
-MORE = r"to name more: --metric loss='loss: ([\d.]+)'"
+MORE = "to name more: --metric loss='loss: ({number})'"
 
 
 def say_script(proposal: Proposal) -> None:
