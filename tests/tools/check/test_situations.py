@@ -125,6 +125,10 @@ while step < 8:
     nn.functional.mse_loss(model(x[rank::world]), x[rank::world]).backward()
     optimizer.step()
     step += 1
+store = dist.distributed_c10d._get_default_store()  # a rank that ends while the other wakes breaks its connection
+store.set(f"ended {rank}", "")
+if rank == 0:
+    store.wait([f"ended {other}" for other in range(world)])
 """
 POWER = """
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
