@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from functools import wraps
 from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from importlib.util import module_from_spec, spec_from_file_location
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _noted = set()
@@ -78,11 +78,28 @@ _WATCHED = {
 }
 
 
+_observed = {}
+
+
+def _observe(folder):
+    """Let trainkit/observer see the parts of torch that it knows; the program may have another module `trainkit`."""
+    if "kit_observer" not in sys.modules:
+        place = os.path.join(folder, "__init__.py")
+        spec = spec_from_file_location("kit_observer", place, submodule_search_locations=[folder])
+        module = sys.modules["kit_observer"] = module_from_spec(spec)
+        with suppress(OSError, ImportError):  # it could not be brought along
+            spec.loader.exec_module(module)
+            if module.begin():
+                _observed.update(module.WATCHED)
+
+
 class _Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
         """Find a module that is watched as Python does, and watch it as soon as it is there."""
-        if name not in _WATCHED:
+        if name == "torch" and "KIT_OBSERVE" in os.environ:
+            _observe(os.environ["KIT_OBSERVE"])
+        if name not in _WATCHED and name not in _observed:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
@@ -90,7 +107,9 @@ class _Finder:
 
             def watched(module):
                 execute(module)
-                _WATCHED[name](module)
+                for watch in (_WATCHED.get(name), _observed.get(name)):
+                    if watch:
+                        watch(module)
 
             spec.loader.exec_module = watched
         return spec

@@ -1,0 +1,44 @@
+"""Imports torch once, and runs each script that it is told of in a child of its own: NAME FOLDER on a line."""
+
+import hashlib
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from tests.trainkit.observed.scripts import SCRIPTS
+
+
+def carry_out(name: str, folder: Path) -> None:
+    os.chdir(folder)
+    os.dup2(os.open("stdout", os.O_WRONLY | os.O_CREAT, 0o600), 1)
+    os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT, 0o600), 2)
+    observer = sys.modules.get("kit_observer.hooks")
+    if observer:  # as in a process of its own
+        os.environ.pop("KIT_OBSERVED_STDOUT"), os.environ.pop("KIT_OBSERVED")
+        observer._here.__init__()
+    model, truth = SCRIPTS[name]()
+    digest = hashlib.sha256()
+    for value in model.state_dict().values() if model else ():
+        digest.update(value.numpy().tobytes())
+    Path("truth.json").write_text(json.dumps({"weights": digest.hexdigest(), **truth}), "utf-8")
+
+
+def main() -> None:
+    for line in sys.stdin:
+        name, folder = line.split()
+        child = os.fork()
+        if not child:
+            status = 0
+            try:
+                carry_out(name, Path(folder))
+            except BaseException:
+                traceback.print_exc()
+                status = 1
+            os._exit(status)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

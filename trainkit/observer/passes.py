@@ -1,0 +1,84 @@
+"""What loaders hand out, and how much of it was trained on."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .process import Process
+
+DEEPEST = 4
+
+
+class Pass:
+    """One way through a loader: what was handed out, and how much of it a backward pass followed.
+
+    A batch counts as trained on when gradients are computed after it. Who fetches batches ahead, or passes over some
+    at the start, has more of them before the first backward pass than before each further one.
+    """
+
+    def __init__(self, iterator: Any, owner: Process) -> None:
+        self.iterator, self.owner = weakref.ref(iterator), owner
+        self.issued: list[int] = []
+        self.length, self.dataset = _length(iterator), _length(iterator._dataset)
+        self.handed = self.waiting = self.waiting_rows = 0
+        self.batches = self.rows = self.feeds = 0
+        self.first = self.first_rows = self.each = 0
+        self.smallest, self.largest = sys.maxsize, 0
+        self.after_end = self.order = self.thread = 0
+        self.ended = self.is_short = self.was_left = False
+        self.seconds = 0.0
+
+    def feed(self) -> str | None:
+        """Take in that a backward pass followed what waits; return what cannot be known from here on."""
+        why = None
+        self.feeds += 1
+        if self.feeds == 1:
+            self.first, self.first_rows = self.waiting, self.waiting_rows
+        else:
+            if self.feeds == 2:
+                self.each = self.waiting
+            if self.is_short or self.waiting > self.each:
+                why = "some batches were passed over, or several were joined"
+            self.is_short = self.waiting < self.each
+        self.batches, self.rows = self.batches + self.waiting, self.rows + self.waiting_rows
+        self.waiting = self.waiting_rows = 0
+        return why
+
+    def ahead(self) -> tuple[int, int | None]:
+        """Return how many batches were fed but not trained on, and their rows; None if that cannot be told."""
+        ahead = self.first - (self.each or 1) if self.feeds else 0
+        if ahead <= 0 or (self.ended and self.after_end >= ahead):  # those fetched ahead were used after the end
+            return 0, 0
+        if self.smallest == self.largest:
+            return ahead, ahead * self.largest
+        if ahead > 1 and self.first_rows == self.first * self.largest:  # passed over at the start
+            return ahead, ahead * self.largest
+        return ahead, None
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.waiting and (self.ended or self.handed == self.length)
+
+
+def rows_of(batch: Any, depth: int = 0) -> int | None:
+    """Return the first dimension of the first tensor of a batch, or the length of a list; None if it has neither."""
+    if hasattr(batch, "shape") and hasattr(batch, "dim"):
+        return int(batch.shape[0]) if batch.dim() else None
+    if depth >= DEEPEST:
+        return None
+    if hasattr(batch, "values") and hasattr(batch, "keys"):
+        batch = list(batch.values())
+    if not isinstance(batch, (list, tuple)) or not batch:
+        return None
+    inner = next((rows for part in batch if (rows := rows_of(part, depth + 1)) is not None), None)
+    return len(batch) if inner is None and isinstance(batch, list) else inner
+
+
+def _length(what: Any) -> int | None:
+    try:
+        return len(what)
+    except (TypeError, NotImplementedError, AttributeError):
+        return None

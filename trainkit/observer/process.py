@@ -1,0 +1,360 @@
+"""All that was seen in one process, and the lines that say it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from .passes import Pass, rows_of
+from .steps import FIRST_STEPS, Steps
+
+KEY = "observed"
+MOST_OPTIMIZERS = 1_000
+_PASS = "_kit_pass"
+_clock = time.perf_counter
+
+
+class Process:
+    """All that was seen in this process."""
+
+    def __init__(self, write: Callable[[bytes], None], *, is_child: bool) -> None:
+        self.write, self.is_child = write, is_child
+        self.is_broken = ""
+        self.began = self.printed = _clock()
+        self.lines = 0
+        self.rank: int | None = None
+        self.groups: Counter[tuple[int, str]] = Counter()
+        self.unknown: dict[str, str] = {}
+        self.optimizers: dict[int, list[Any]] = {}  # by id: [weak reference, name, steps, first call, last call]
+        self.gone: list[list[Any]] = []
+        self.stepping: list[Any] = []
+        self.lead: int | None = None
+        self.since_lead: Counter[int] = Counter()
+        self.calls = self.skipped = self.backwards = self.since_step = 0
+        self.infinite: Any = None
+        self.a_step: Counter[int] = Counter()
+        self.rates: list[Any] = [None, None]
+        self.steps, self.forwards = Steps(), Steps()
+        self.passes: list[Pass] = []
+        self.order = self.batches = self.rows = self.other_rows = self.whole = 0
+        self.whole_rows: int | None = None
+        self.dataset: int | None = None
+        self.largest = 0
+        self.seconds = self.collective_seconds = 0.0
+        self.has_loader = self.is_interrupted = False
+        self.inside, self.is_forward = 0, False
+        self.thread = threading.main_thread().ident
+
+    def doubt(self, why: str, *names: str) -> None:
+        """Say why figures cannot be known; the first reason stays."""
+        for name in names or ("samples", "batches", "samples_without_gradient", "passes", "samples_per_pass"):
+            self.unknown.setdefault(name, why)
+
+    # Loaders
+
+    def pass_of(self, iterator: Any) -> Pass:
+        """Return the pass that an iterator is in."""
+        found = iterator.__dict__.get(_PASS)
+        if found is None or found.owner is not self:
+            found = iterator.__dict__[_PASS] = Pass(iterator, self)
+        return found  # type: ignore[no-any-return]
+
+    def hand_out(self, iterator: Any, batch: Any, seconds: float) -> None:
+        """Take in a batch that a loader hands out."""
+        self.has_loader = True
+        self.stepping.clear()  # a step that raised has left itself there
+        self.close(ended=True)
+        found = self.pass_of(iterator)
+        if not any(one is found for one in self.passes):
+            self.passes.append(found)
+        is_list = iterator._auto_collation and iterator._dataset_kind == 0  # _DatasetKind.Map
+        rows = found.issued.pop(0) if is_list and found.issued else rows_of(batch)
+        if rows is None:
+            self.doubt("batches without a size")
+        self.order += 1
+        found.order, found.thread = self.order, threading.get_ident()
+        found.handed, found.waiting, found.waiting_rows = (
+            found.handed + 1,
+            found.waiting + 1,
+            found.waiting_rows + (rows or 0),
+        )
+        found.smallest, found.largest = min(found.smallest, rows or 0), max(found.largest, rows or 0)
+        found.seconds += seconds
+
+    def close(self, *, ended: bool = False) -> None:
+        """Fold the passes whose iterator is gone and, with `ended`, those that have come to their end."""
+        for one in [one for one in self.passes if one.iterator() is None or (ended and one.ended)]:
+            self.fold(one)
+            self.passes.remove(one)
+
+    def fold(self, one: Pass) -> None:
+        """Add a pass to the totals."""
+        if not one.feeds:
+            self.other_rows += one.waiting_rows
+            self.is_interrupted = True
+            return
+        ahead, rows = one.ahead()
+        if rows is None:
+            self.doubt("batches of several sizes were fetched ahead or passed over")
+        self.batches, self.rows = self.batches + one.batches - ahead, self.rows + one.rows - (rows or 0)
+        self.seconds += one.seconds
+        self.largest = max(self.largest, one.largest)
+        self.dataset = one.dataset
+        if one.is_whole and not ahead:
+            self.whole += 1
+            self.whole_rows = one.rows
+
+    def backward(self) -> None:
+        """Take in that gradients are computed: of the batches that were handed out last."""
+        self.backwards += 1
+        self.since_step += 1
+        self.close()
+        for one in self.passes:
+            one.after_end += one.ended
+        fresh = [one for one in self.passes if one.waiting]
+        if not fresh:
+            return
+        newest = max(fresh, key=lambda one: one.order)
+        for one in fresh:
+            if one is not newest:
+                if one.feeds or one.was_left:
+                    self.doubt("batches of several loaders come in turn")
+                one.was_left = self.is_interrupted = True
+                self.other_rows += one.waiting_rows
+                one.waiting = one.waiting_rows = 0
+        if newest.was_left:
+            self.doubt("batches of several loaders come in turn")
+        if newest.thread != threading.get_ident():
+            self.doubt("another thread fetches the batches")
+        if why := newest.feed():
+            self.doubt(why)
+
+    def done(self) -> tuple[float, ...]:
+        """Return what was done so far: rows trained on, and seconds of waiting for loaders and in collectives."""
+        rows, seconds = self.rows, self.seconds
+        for one in self.passes:
+            if one.feeds:
+                rows += one.rows - (one.ahead()[1] or 0)
+                seconds += one.seconds
+        return rows, seconds, self.collective_seconds
+
+    # Optimizers
+
+    def before_step(self, optimizer: Any) -> None:
+        """Take in that an optimizer begins a step, perhaps within that of another, or of its own class's parent."""
+        self.stepping.append(optimizer)
+        if len(self.stepping) == 1:
+            rate = optimizer.param_groups[0].get("lr")
+            self.rates[1] = rate if isinstance(rate, (int, float)) else None
+            if not self.calls:
+                self.rates[0], self.thread = self.rates[1], threading.get_ident()
+
+    def after_step(self, optimizer: Any) -> None:
+        """Count a step that has ended, if it is the outermost."""
+        now = _clock()
+        if self.stepping:
+            self.stepping.pop()
+        if self.stepping:
+            return
+        infinite = optimizer.__dict__.get("found_inf")  # of a fused optimizer, which looks at it by itself
+        if infinite is not None:
+            if infinite.device.type == "cpu":
+                if infinite.item():
+                    self.skipped += 1
+                    return
+            else:
+                self.infinite = (infinite > 0).to(infinite.dtype) + (0 if self.infinite is None else self.infinite)
+        torch = sys.modules["torch"]
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            self.doubt("a CUDA graph repeats them", "steps", "samples", "batches")
+        known = self.optimizers.get(id(optimizer))
+        if known is None or known[0]() is not optimizer:
+            if known:
+                self.gone.append(known)
+            known = [weakref.ref(optimizer), type(optimizer).__name__, 0, self.calls, 0]
+            self.optimizers[id(optimizer)] = known
+            if len(self.optimizers) + len(self.gone) > MOST_OPTIMIZERS:
+                self.doubt(f"there are more than {MOST_OPTIMIZERS:,} optimizers", "steps", "samples", "batches")
+                self.gone.clear()
+        known[2] += 1
+        known[4] = self.calls
+        self.calls += 1
+        if self.is_tick(id(optimizer)):
+            self.a_step[self.since_step] += 1
+            if len(self.a_step) > FIRST_STEPS:
+                self.a_step.clear()
+            self.since_step = 0
+            self.steps.end(now, self.done(), is_interrupted=self.is_interrupted)
+            self.is_interrupted = False
+            self.print_if_due(now)
+
+    def is_tick(self, key: int) -> bool:
+        """Return whether the steps of this optimizer are those that are timed; of several it is the most frequent."""
+        if self.lead == key or self.lead is None or self.since_lead[key]:
+            self.lead = key
+            self.since_lead.clear()
+            return True
+        self.since_lead[key] += 1
+        return False
+
+    def forward(self) -> None:
+        """Take in that the outermost module was called."""
+        now = _clock()
+        self.forwards.end(now, self.done(), is_interrupted=False)
+        self.print_if_due(now)
+
+    def step_count(self) -> int:
+        """Return the steps of optimizers that take turns as the most of one, and add those that follow each other."""
+        total = most = last = 0
+        for _, _, steps, first, end in sorted((*self.gone, *self.optimizers.values()), key=lambda one: one[3]):
+            if first > last:
+                total, most = total + most, 0
+            most, last = max(most, steps), max(last, end)
+        return total + most
+
+    # Lines
+
+    def print_if_due(self, now: float) -> None:
+        """Print a line at most once a second, and in long runs after a hundredth of what has passed."""
+        if now - self.printed >= max(1.0, (now - self.began) / 100):
+            self.print(is_last=False)
+
+    def print(self, *, is_last: bool) -> None:
+        """Print what was seen; nothing of a program that reports itself, and of a child that trains nothing."""
+        self.printed = _clock()
+        is_seen = self.calls or self.backwards or self.groups or self.forwards.count
+        if "trainkit.event_log" in sys.modules or not (is_seen or (is_last and not self.is_child)):
+            return
+        import json
+
+        fields = self.figures()
+        rank = self.rank if self.rank is not None else int(os.environ.get("RANK") or 0)
+        place = {"rank": rank, "process": os.getpid(), "line": self.lines, "is_last": is_last}
+        event = {
+            "namespace": "",
+            "time_ms": int(time.time() * 1000),
+            "event_type": "POINT_IN_TIME",
+            "key": KEY,
+            "value": None,
+        }
+        text = json.dumps({**event, "metadata": {**place, **fields}}, allow_nan=False)
+        self.write(f"\n:::MLLOG {text}\n".encode())
+        self.lines += 1
+
+    def figures(self) -> dict[str, Any]:
+        """Return all that was seen, in SI units; what is not known is null, and `unknown` says why."""
+        if self.is_broken:
+            return {"unknown": {"all": self.is_broken}}
+        shown = self.snapshot()
+        steps = self.step_count()
+        several = len(self.gone) + len(self.optimizers) > 1
+        if self.infinite is not None:
+            fused = int(self.infinite.item())
+            steps, shown.skipped = steps - fused, self.skipped + fused
+            if several:
+                shown.doubt("several fused optimizers skip steps", "steps")
+        usual = max(shown.a_step, default=None, key=lambda number: (shown.a_step[number], -number))
+        if not steps and self.backwards:
+            shown.doubt("gradients were computed, and no step of an optimizer was seen", "steps")
+        elif usual and self.since_step > 2 * max(self.a_step):
+            shown.doubt("gradients were computed after the last step of an optimizer", "steps")
+        if self.stepping:
+            shown.doubt("a step of an optimizer did not return", "steps")
+        if "steps" in shown.unknown or not steps:
+            shown.doubt(
+                shown.unknown.get("steps") or "no step of an optimizer was seen",
+                "samples",
+                "batches",
+                "passes",
+                "samples_per_pass",
+            )
+        elif not self.has_loader:
+            shown.doubt("no batch came from a DataLoader")
+        elif steps + shown.skipped > shown.batches:
+            shown.doubt("there are more steps than batches of a DataLoader")
+        if several or shown.unknown.get("batches") or shown.batches - self.since_step > self.backwards:
+            shown.doubt("several optimizers, or unknown batches", "accumulation")
+        elif self.backwards != shown.batches:
+            shown.doubt("several backward passes a batch, or batches for each", "accumulation")
+        if shown.rates[0] is None or shown.rates[1] is None:
+            shown.doubt("no step, or a rate that is no number", "lr_first", "lr_last")
+        backends = {backend for _, backend in self.groups}
+        if any("nccl" in backend for backend in backends):
+            shown.doubt("NCCL's collectives are asynchronous", "collective_seconds")
+        timed, done = (self.steps if self.calls else self.forwards), shown.done()
+        found: dict[str, Any] = {
+            "groups": [
+                {"size": size, "backend": name, "count": count} for (size, name), count in self.groups.most_common(8)
+            ],
+            "steps": steps,
+            "optimizers": [{"name": one[1], "steps": one[2]} for one in (*self.gone, *self.optimizers.values())][:8],
+            "skipped_steps": shown.skipped,
+            "backwards": self.backwards,
+            "accumulation": usual,
+            "forwards": None if self.calls or "forwards" in self.unknown else self.forwards.count,
+            "samples": shown.rows,
+            "batches": shown.batches,
+            "batch_size": shown.largest or None,
+            "samples_without_gradient": shown.other_rows,
+            "passes": shown.whole,
+            "samples_per_pass": shown.whole_rows,
+            "dataset_samples": shown.dataset,
+            "data_seconds": done[1],
+            "collective_seconds": done[2],
+            "lr_first": shown.rates[0],
+            "lr_last": shown.rates[1],
+            "interrupted_seconds": timed.interrupted,
+            **self.clocks(timed, done),
+            **_peaks(),
+        }
+        for name in shown.unknown.keys() & found.keys():
+            found[name] = None
+        if found["samples"] is None:
+            found["samples_after_warmup"] = None
+        if found["collective_seconds"] is None:
+            found["collective_seconds_after_warmup"] = None
+        return {**found, "unknown": {name: why for name, why in shown.unknown.items() if name in found}}
+
+    def clocks(self, timed: Steps, done: tuple[float, ...]) -> dict[str, Any]:
+        """Return when the first and the last step ended, and what was done between the warm-up and the last one."""
+        offset = time.time() - _clock()
+        first, last = (timed.first_end, timed.last_end) if timed.count else (None, None)
+        warmup = timed.warmup()
+        found: dict[str, Any] = {
+            "first_step_ms": first and int((first + offset) * 1000),
+            "last_step_ms": last and int((last + offset) * 1000),
+            "warmup_steps": warmup,
+            "step_seconds": warmup and timed.quantiles(warmup),
+        }
+        if warmup:
+            mark = timed.marks[warmup - 1]
+            found["seconds_after_warmup"] = timed.last_end - mark[0]
+            found["samples_after_warmup"] = done[0] - mark[1]
+            found["data_seconds_after_warmup"] = done[1] - mark[2]
+            found["collective_seconds_after_warmup"] = done[2] - mark[3]
+        return found
+
+    def snapshot(self) -> Process:
+        """Return a copy in which the passes under way have been added up."""
+        copy = Process.__new__(Process)
+        copy.__dict__.update(self.__dict__, unknown=dict(self.unknown), passes=[])
+        for one in self.passes:
+            copy.fold(one)
+        return copy
+
+
+def _peaks() -> dict[str, int | None]:
+    """Return the most memory that the process has had, and the most on its GPU."""
+    import resource
+
+    cuda = sys.modules["torch"].cuda
+    return {
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_gpu_bytes": cuda.max_memory_allocated() if cuda.is_initialized() else None,
+    }
