@@ -73,3 +73,106 @@ def test_a_count_is_exact_or_open_and_the_weights_are_as_without_it(
             assert seen[figure] == value, (figure, seen)
             if value is None and figure != "dataset_samples":
                 assert seen["unknown"][figure]
+
+
+TRAINING = """
+import os, sys, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(40, 4)), 4)
+def epoch():
+    for (batch,) in data:
+        optimizer.zero_grad(); model(batch).mean().backward(); optimizer.step()
+"""
+
+
+def run(script: str, folder: Path, **variables: str) -> tuple[int, str, list[dict[str, Any]]]:
+    """Run a script of one process under the observer: its exit code, what else it printed, and the observer's lines."""
+    (folder / "train.py").write_text(script)
+    with (folder / "stdout").open("wb") as stdout:
+        env = {**environment(observed=True), **variables}
+        done = subprocess.run([sys.executable, "train.py"], cwd=folder, env=env, stdout=stdout, check=False)
+    text = (folder / "stdout").read_text()
+    others = [line for line in text.splitlines() if line and not line.startswith(MARK)]
+    return done.returncode, "\n".join(others), lines_of(text)
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("os._exit(7)", 7),
+        ("raise SystemExit(3)", 3),
+        ("1 / 0", 1),
+        ("sys.stdout.close(); os.close(1)", 0),
+        ("sys.stdout = None", 0),
+        ("import time; time.sleep(1.1); epoch(); os.kill(os.getpid(), 9)", -9),
+    ],
+)
+def test_what_was_seen_is_kept_however_a_program_ends(end: str, code: int, tmp_path: Path) -> None:
+    status, said, lines = run(f"{TRAINING}\nepoch()\n{end}", tmp_path)
+    assert (status, said) == (code, "")
+    assert (lines[-1]["steps"], lines[-1]["is_last"]) == ((10, True) if code != -9 else (11, False))
+
+
+def test_another_sitecustomize_runs_too(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("print('own')")
+    path = f"{local._HOOKS}:{tmp_path / 'own'}"
+    _, said, lines = run(f"{TRAINING}\nepoch()", tmp_path, PYTHONPATH=path)
+    assert said == "own"
+    assert lines[-1]["steps"] == 10
+
+
+def test_a_program_without_torch_prints_nothing_more(tmp_path: Path) -> None:
+    assert run("import json, sys; print('torch' in sys.modules, 'kit_observer' in sys.modules)", tmp_path) == (
+        0,
+        "False False",
+        [],
+    )
+
+
+def test_a_program_with_events_of_its_own_is_left_alone(tmp_path: Path) -> None:
+    _, _, lines = run(f"{TRAINING}\nimport trainkit.event_log\nepoch()", tmp_path)
+    assert lines == []
+
+
+def test_what_a_parent_reads_of_its_child_is_as_without_the_observer(tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text(f"{TRAINING}\nepoch(); print('done')")
+    script = "import subprocess, sys, torch; print(subprocess.check_output([sys.executable, 'child.py']))"
+    _, said, lines = run(script, tmp_path)
+    assert said == r"b'done\n'"
+    assert [line["steps"] for line in lines] == [0]
+
+
+def test_steps_in_spawned_children_are_counted_by_rank_and_so_are_their_groups(tmp_path: Path) -> None:
+    script = f"""{TRAINING}
+def work(rank, path):
+    import torch.distributed as dist
+    dist.init_process_group("gloo", init_method="file://" + path, rank=rank, world_size=2)
+    dist.new_group([0])
+    global model, optimizer
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    epoch()
+    dist.all_reduce(torch.ones(1))
+    dist.barrier()
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, ("{tmp_path}/store",), 2)
+"""
+    status, _, lines = run(script, tmp_path)
+    assert status == 0
+    last = {line["process"]: line for line in lines}.values()
+    trained = sorted((line for line in last if line["steps"]), key=lambda line: int(line["rank"]))
+    assert [(line["rank"], line["steps"], line["samples"]) for line in trained] == [(0, 10, 40), (1, 10, 40)]
+    whole = {"size": 2, "backend": "gloo", "count": 1}
+    assert whole in trained[0]["groups"]
+    assert trained[1]["groups"] == [whole]
+    assert all(line["collective_seconds"] > 0 for line in trained)
+
+
+def test_without_an_optimizer_the_calls_of_the_outermost_module_are_counted(tmp_path: Path) -> None:
+    script = "import torch; model = torch.nn.Sequential(torch.nn.Linear(2, 2)); [model(torch.ones(1, 2)) for _ in range(30)]"
+    _, _, lines = run(script, tmp_path)
+    assert (lines[-1]["forwards"], lines[-1]["steps"]) == (30, 0)
+    assert lines[-1]["step_seconds"]["median"] > 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -82,7 +83,7 @@ def _of_groups(c10d: Any) -> None:
         form = getattr(c10d, name)
 
         @wraps(form)
-        def formed_by(*args: Any, form: Any = form, name: str = name, **kwargs: Any) -> Any:
+        def formed_by(*args: Any, form: Any = form, **kwargs: Any) -> Any:
             before = _here.process.inside
             _here.process.inside += 1
             try:
@@ -132,10 +133,10 @@ def _of_autograd(autograd: Any) -> None:
 
 def _of_optimizers(module: Any) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        _quietly(_here.process.before_step, optimizer)
+        _quietly(_here.process.before_step, optimizer, sys._getframe(1))
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        _quietly(_here.process.after_step, optimizer)
+        _quietly(_here.process.after_step, optimizer, sys._getframe(1))
 
     for hook in (before, after):
         hook._torchdynamo_disable = True  # type: ignore[attr-defined]

@@ -68,7 +68,7 @@ class Process:
     def hand_out(self, iterator: Any, batch: Any, seconds: float) -> None:
         """Take in a batch that a loader hands out."""
         self.has_loader = True
-        self.stepping.clear()  # a step that raised has left itself there
+        self.forget_raised()
         self.close(ended=True)
         found = self.pass_of(iterator)
         if not any(one is found for one in self.passes):
@@ -146,20 +146,26 @@ class Process:
 
     # Optimizers
 
-    def before_step(self, optimizer: Any) -> None:
+    def forget_raised(self) -> None:
+        """Forget the steps that have raised, which no hook says."""
+        while self.stepping and not _is_running(self.stepping[-1]):
+            self.stepping.pop()
+
+    def before_step(self, optimizer: Any, frame: Any) -> None:
         """Take in that an optimizer begins a step, perhaps within that of another, or of its own class's parent."""
-        self.stepping.append(optimizer)
+        self.forget_raised()
+        self.stepping.append(frame)
         if len(self.stepping) == 1:
             rate = optimizer.param_groups[0].get("lr")
             self.rates[1] = rate if isinstance(rate, (int, float)) else None
             if not self.calls:
                 self.rates[0], self.thread = self.rates[1], threading.get_ident()
 
-    def after_step(self, optimizer: Any) -> None:
+    def after_step(self, optimizer: Any, frame: Any) -> None:
         """Count a step that has ended, if it is the outermost."""
         now = _clock()
-        if self.stepping:
-            self.stepping.pop()
+        while self.stepping and self.stepping.pop() is not frame:
+            pass
         if self.stepping:
             return
         infinite = optimizer.__dict__.get("found_inf")  # of a fused optimizer, which looks at it by itself
@@ -264,8 +270,6 @@ class Process:
             shown.doubt("gradients were computed, and no step of an optimizer was seen", "steps")
         elif usual and self.since_step > 2 * max(self.a_step):
             shown.doubt("gradients were computed after the last step of an optimizer", "steps")
-        if self.stepping:
-            shown.doubt("a step of an optimizer did not return", "steps")
         if "steps" in shown.unknown or not steps:
             shown.doubt(
                 shown.unknown.get("steps") or "no step of an optimizer was seen",
@@ -347,6 +351,13 @@ class Process:
         for one in self.passes:
             copy.fold(one)
         return copy
+
+
+def _is_running(frame: Any) -> bool:
+    here: Any = sys._getframe()
+    while here is not None and here is not frame:
+        here = here.f_back
+    return here is not None
 
 
 def _peaks() -> dict[str, int | None]:

@@ -107,7 +107,7 @@ class _Finder:
 
             def watched(module):
                 execute(module)
-                for watch in (_WATCHED.get(name), _observed.get(name)):
+                for watch in (_observed.get(name), _WATCHED.get(name)):  # the notes take their hooks away again
                     if watch:
                         watch(module)
 

@@ -95,7 +95,9 @@ def uneven_batches() -> Done:
 @script
 def drop_last() -> Done:
     model, optimizer = made()
-    samples = sum(step(model, optimizer, batch) for _ in range(2) for batch in loader(16, drop_last=True, num_workers=1))
+    samples = sum(
+        step(model, optimizer, batch) for _ in range(2) for batch in loader(16, drop_last=True, num_workers=1)
+    )
     return model, {"steps": 10, "samples": samples, "samples_per_pass": 80, "dataset_samples": 90}
 
 
@@ -149,14 +151,20 @@ def steps_that_amp_skips() -> Done:
     return model, {"steps": 3, "skipped_steps": 3, "samples": 90, "accumulation": 1}
 
 
-class Fused(torch.optim.SGD):
+class Fused(torch.optim.Optimizer):
     """Looks for infinite gradients by itself, as fused optimizers do."""
 
     _step_supports_amp_scaling = True
     found_inf: torch.Tensor
+    grad_scale: torch.Tensor
 
+    def __init__(self, parameters: Any, lr: float) -> None:
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        return None if self.found_inf.item() else super().step(closure)
+        for parameter in [] if self.found_inf.item() else self.param_groups[0]["params"]:
+            parameter -= self.param_groups[0]["lr"] * parameter.grad / self.grad_scale
 
 
 @script

@@ -7,6 +7,8 @@ import sys
 import traceback
 from pathlib import Path
 
+import torch._dynamo  # which the first optimizer takes seconds to import
+
 from tests.trainkit.observed.scripts import SCRIPTS
 
 
