@@ -3,7 +3,7 @@
 import argparse
 from importlib import import_module
 
-PARTS = ("startup", "parsing", "summary", "load", "marks")
+PARTS = ("startup", "parsing", "summary", "load", "marks", "observer")
 
 
 def main() -> None:

@@ -55,6 +55,9 @@ def run(
             "--missing", help="Only the repeats that a cell lacks; the others need the same code, image, data, machine."
         ),
     ] = False,
+    no_observe: Annotated[
+        bool, typer.Option("--no-observe", help="Leave a script alone: count and time nothing inside.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the launch specs; start nothing.")] = False,
 ) -> None:
     """Run an experiment, or a script, and keep a record of it.
@@ -77,6 +80,7 @@ def run(
         defined = options.experiment_of(experiment)
     defined = replace(defined, scaling=scaling or defined.scaling, metrics={**defined.metrics, **metrics})
     made = make_plan(defined, device=chosen, layouts=layout, only=only, changes=change, repeat=repeat)
+    made = replace(made, runs=tuple(replace(planned, observed=not no_observe) for planned in made.runs))
     there = None
     if missing:
         from runner.execution.missing import missing as without_those_there

@@ -48,7 +48,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
-    """One execution of one cell; `repeat` counts from 1, and `side` is that of a comparison that it belongs to."""
+    """One execution of one cell; `repeat` counts from 1, and `side` is that of a comparison that it belongs to.
+
+    A script is `observed` from inside (trainkit/observer); the kit's own programs report themselves.
+    """
 
     experiment: Experiment
     cell: Cell
@@ -56,6 +59,7 @@ class Run:
     repeats: int
     device: str
     side: Side | None = None
+    observed: bool = True
 
     @property
     def name(self) -> str:

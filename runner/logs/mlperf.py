@@ -24,6 +24,8 @@ _DEEPEST = 5
 """Values within each other of which the innermost one is still an evaluation."""
 _TEXT = 200
 MOST_NUMBER = 10**15
+OBSERVED = "observed"
+"""The lines of trainkit/observer: what was seen of a program, not what it says."""
 EVALUATION = "eval_accuracy"
 """What every benchmark calls its result; which metric it is depends on the benchmark."""
 
@@ -102,7 +104,7 @@ def _event(text: str) -> Event | None:
 
 
 def _new(data: Any) -> Event | None:
-    if not isinstance(data, dict) or not isinstance(data.get("key"), str):
+    if not isinstance(data, dict) or not isinstance(data.get("key"), str) or data["key"] == OBSERVED:
         return None
     time = number(data.get("time_ms"))
     seconds = number(data.get("time_s"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
+from runner.logs.mlperf import OBSERVED
 from runner.records.checks import Doubts, check_figure, nan_since
 from runner.records.events import read_events
 from runner.records.failure import first_failure
@@ -30,8 +31,8 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     doubts = Doubts()
     raw = folder.raw_files(Layout.parse(launch.layout))
     run_events = RunEvents(raw.layout, doubts)
-    for rank, path in () if launch.dialects else raw.printed():
-        _read(path, rank, folder.path, run_events, doubts)
+    for rank, path in raw.printed():
+        _read(path, rank, folder.path, run_events, doubts, only_observed=bool(launch.dialects))
     record = Record(launch=launch, status="running", outcome=outcome, ranks=run_events.ranks())
     record.metrics = run_events.metrics()
     if outcome and (wall := check_figure("wall_seconds", outcome.wall_seconds, doubts)) is not None:
@@ -61,7 +62,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     return record
 
 
-def _read(path: Path, rank: int, below: Path, run_events: RunEvents, doubts: Doubts) -> None:
+def _read(path: Path, rank: int, below: Path, run_events: RunEvents, doubts: Doubts, *, only_observed: bool) -> None:
     """Read what one process printed; a file that cannot be read is a doubt."""
     try:
         with files.open_file(path, below) as file:
@@ -71,7 +72,12 @@ def _read(path: Path, rank: int, below: Path, run_events: RunEvents, doubts: Dou
             file.seek(0)
             for events, malformed, too_long in read_events(file):
                 for event in events:
-                    run_events.take(event, rank)
+                    if event.key == OBSERVED:
+                        run_events.observe(event, rank)
+                    elif not only_observed:
+                        run_events.take(event, rank)
+                if only_observed:
+                    continue
                 for line in malformed[: MOST_MALFORMED_KEPT - len(run_events.malformed)]:
                     said = f"raw/{path.name}:{line.line}: {line.reason}: {line.text}"
                     run_events.malformed.append(one_line(said))

@@ -18,6 +18,7 @@ PHASES = ("setup", "data", "init", "warmup", "train", "eval")
 MOST_EPOCHS = 10_000
 MOST_METRICS = 256
 MOST_FACTS = 64
+MOST_PROCESSES = 1_000
 MOST_BYTES = 150_000_000
 """Memory that the kept fields of all events may take, roughly."""
 _LARGEST_EPOCH = 10**9
@@ -48,6 +49,7 @@ class RunEvents:
         self._load: dict[int, NodeLoad] = defaultdict(lambda: NodeLoad(layout.nodes))
         self._room = MOST_BYTES
         self._times = 0
+        self._observed: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
         self._takers: dict[str, Callable[[RankEvents, Event], None]] = {
             "run_start": self._start,
             "run_stop": RankEvents.stop,
@@ -77,15 +79,23 @@ class RunEvents:
         if taker:
             taker(rank, event)
 
+    def observe(self, event: Event, default_rank: int) -> None:
+        """Take in what was seen so far in one process of a rank; the last line of each counts."""
+        rank = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
+        processes = self._observed[-1 if rank is None else rank]
+        process = whole(event.metadata.get("process"))
+        if process is not None and (process in processes or len(processes) < MOST_PROCESSES):
+            processes[process] = self._fields(event)
+
     def ranks(self) -> list[RankFacts]:
         """Return what is known of each rank: those of the layout, and others that were heard of."""
-        known = sorted({*range(self._layout.world_size), *self._ranks})
-        return [
-            self._ranks[rank].facts_kept()
-            if rank in self._ranks
-            else RankFacts(rank=rank, node=self._layout.node_of(rank))
-            for rank in known
-        ]
+        found = []
+        for rank in sorted({*range(self._layout.world_size), *self._ranks}):
+            events = self._ranks.get(rank)
+            facts = events.facts_kept() if events else RankFacts(rank=rank, node=self._layout.node_of(rank))
+            facts.observed = {} if events and events.starts else _of_trainer(self._observed[rank])
+            found.append(facts)
+        return found
 
     def metrics(self) -> dict[str, float]:
         """Merge what the ranks measured: the slowest rank's times, the largest one's bytes, else what rank 0 says.
@@ -191,6 +201,14 @@ class RunEvents:
             self.facts["parameters_sha256" if event.key == "parameters" else event.key] = value
         if event.key == "dataset":
             self.facts.update({key: value for key, value in self._fields(event).items() if _FACT.fullmatch(key)})
+
+
+def _of_trainer(processes: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Return what was seen in the process of a rank that trained; which of several did cannot be told."""
+    trained = [seen for seen in processes.values() if seen.get("steps") != 0]
+    if len(trained) > 1:
+        return {"unknown": {"all": f"{len(trained)} processes of this rank trained"}}
+    return next(iter(trained or processes.values()), {})
 
 
 def _times(event: Event) -> dict[str, float]:

@@ -150,7 +150,10 @@ class Failure(msgspec.Struct, omit_defaults=True):
 
 
 class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One rank: what its `run_start` said of the inside, which of its events arrived, and the error that ended it."""
+    """One rank: what its `run_start` said of the inside, which of its events arrived, and the error that ended it.
+
+    `observed` is what trainkit/observer saw in it, where it prints no events.
+    """
 
     rank: Count
     node: Count = 0
@@ -159,6 +162,7 @@ class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     events_seen: Count = 0
     events_expected: Count | None = None
     error: str | None = None
+    observed: dict[str, Any] = {}
 
 
 class Load(msgspec.Struct):

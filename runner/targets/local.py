@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import psutil
 
+import trainkit
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.parent import adopt, die_with_parent
@@ -35,7 +36,9 @@ from runner.targets.worker_logs import GRACE_SECONDS, WorkersHandle
 # What the command torchrun is, for the Python that the runner itself runs on.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 
-_HOOKS = Path(__file__).parent / "hooks"
+HOOKS = Path(__file__).parent / "hooks"
+_OBSERVE = "KIT_OBSERVE"
+OBSERVER = Path(trainkit.__file__).parent / "observer"
 
 
 class Local(Target[LaunchSpec]):
@@ -50,6 +53,8 @@ class Local(Target[LaunchSpec]):
         ids_of_nodes = device_ids(run.cell.layout, run.cell.devices_per_process)
         for node, ids in zip(nodes, ids_of_nodes, strict=True):
             del node.env["PET_MASTER_PORT"]
+            if run.observed and run.cell.program.files:
+                node.env[_OBSERVE] = "1"
             if run.device == "cuda":
                 node.env["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
         return LaunchSpec(nodes, str(run.experiment.root), run.device)
@@ -147,6 +152,7 @@ class _Agent(FollowedNode):
             "PET_LOG_DIR": str(folder.node(self.number).resolve()),
             "KIT_ARTIFACTS": str((folder.path / "artifacts").resolve()),
             "KIT_SEEN": str(folder.node(self.number).resolve()),
+            **({_OBSERVE: str(OBSERVER)} if _OBSERVE in env else {}),
         }
         with folder.open_agent(self.number) as output:
             self._process = subprocess.Popen(
@@ -179,7 +185,7 @@ class _Agent(FollowedNode):
 
 def _found_first(env: dict[str, str]) -> dict[str, str]:
     """Let a program find the modules of its project before those of the caller's PYTHONPATH, and be watched."""
-    places = [str(_HOOKS), env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
+    places = [str(HOOKS), env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
     return {**env, "PYTHONPATH": ":".join(filter(None, places))}
 
 

@@ -54,7 +54,7 @@ mp.spawn(print, nprocs=0)
 """
     env = {
         **clean_environment.clean_environment(),
-        "PYTHONPATH": f"{local._HOOKS}:{tmp_path / 'own'}",
+        "PYTHONPATH": f"{local.HOOKS}:{tmp_path / 'own'}",
         "KIT_SEEN": str(tmp_path / "node0"),
         "RANK": "3",
     }

@@ -20,7 +20,7 @@ Runs = Callable[[str, Path], dict[str, Any]]
 
 def environment(*, observed: bool) -> dict[str, str]:
     hooks = {"KIT_OBSERVE": str(ROOT / "trainkit" / "observer")} if observed else {}
-    place = {"PYTHONPATH": f"{local._HOOKS}:{ROOT}", "OMP_NUM_THREADS": "1", "RANK": "0", "KIT_SEEN": "/dev/null/none"}
+    place = {"PYTHONPATH": f"{local.HOOKS}:{ROOT}", "OMP_NUM_THREADS": "1", "RANK": "0", "KIT_SEEN": "/dev/null/none"}
     return {**clean_environment(), **place, **hooks}
 
 
@@ -118,7 +118,7 @@ def test_what_was_seen_is_kept_however_a_program_ends(end: str, code: int, tmp_p
 def test_another_sitecustomize_runs_too(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("print('own')")
-    path = f"{local._HOOKS}:{tmp_path / 'own'}"
+    path = f"{local.HOOKS}:{tmp_path / 'own'}"
     _, said, lines = run(f"{TRAINING}\nepoch()", tmp_path, PYTHONPATH=path)
     assert said == "own"
     assert lines[-1]["steps"] == 10
@@ -172,7 +172,9 @@ if __name__ == "__main__":
 
 
 def test_without_an_optimizer_the_calls_of_the_outermost_module_are_counted(tmp_path: Path) -> None:
-    script = "import torch; model = torch.nn.Sequential(torch.nn.Linear(2, 2)); [model(torch.ones(1, 2)) for _ in range(30)]"
+    script = (
+        "import torch; model = torch.nn.Sequential(torch.nn.Linear(2, 2)); [model(torch.ones(1, 2)) for _ in range(30)]"
+    )
     _, _, lines = run(script, tmp_path)
     assert (lines[-1]["forwards"], lines[-1]["steps"]) == (30, 0)
     assert lines[-1]["step_seconds"]["median"] > 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.values import whole
+from runner.logs.mlperf import OBSERVED
 from runner.records.events import Event
 
 _OF_THE_NODE = ("load",)
@@ -68,6 +69,8 @@ class Heard:
         of_rank.when = now
         if event is None:
             of_rank.line = one_line(text.decode("utf-8", "replace"), _LONGEST_LINE)
+            return
+        if event.key == OBSERVED:
             return
         of_rank.event = event.key
         if (epoch := whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)) is not None:

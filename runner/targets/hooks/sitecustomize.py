@@ -97,7 +97,7 @@ class _Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
         """Find a module that is watched as Python does, and watch it as soon as it is there."""
-        if name == "torch" and "KIT_OBSERVE" in os.environ:
+        if name == "torch" and {"KIT_OBSERVE", "RANK"} <= os.environ.keys():  # torchrun itself has no rank
             _observe(os.environ["KIT_OBSERVE"])
         if name not in _WATCHED and name not in _observed:
             return None

@@ -1,0 +1,45 @@
+"""What a record keeps of a script that was observed from inside, on this machine."""
+
+import pytest
+
+from tests.support.projects import Project
+
+SCRIPT = """
+import argparse, torch, torch.distributed as dist
+parser = argparse.ArgumentParser(); parser.add_argument("--epochs", type=int, default=2)
+epochs = parser.parse_args().epochs
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.utils.data.TensorDataset(torch.ones(40, 4))
+sampler = torch.utils.data.DistributedSampler(data)
+for _ in range(epochs):
+    for (batch,) in torch.utils.data.DataLoader(data, 5, sampler=sampler):
+        optimizer.zero_grad(); model(batch).mean().backward(); optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("layout", ["1x1", "1x2"])
+def test_what_each_rank_of_a_script_did_is_kept(layout: str, project: Project) -> None:
+    project.forked = False  # the hooks have to be there before torch is
+    (project.root / "train.py").write_text(SCRIPT)
+    done = project.runner("run", "train.py", "--layout", layout, "--device", "cpu", "--repeat", "1")
+    assert done.code == 0, done.snapshot
+    record = project.record(project.runs("train")[0])
+    size = int(layout[-1])
+    assert [rank["observed"]["steps"] for rank in record["ranks"]] == [16 // size] * size
+    assert [rank["observed"]["samples"] for rank in record["ranks"]] == [80 // size] * size
+    assert record["ranks"][0]["observed"]["groups"] == [{"size": size, "backend": "gloo", "count": 1}]
+    assert not record.get("doubts")
+    assert record["events"]["seen"] == 0
+
+
+def test_a_script_can_be_left_alone(project: Project) -> None:
+    project.forked = False  # the hooks have to be there before torch is
+    (project.root / "train.py").write_text(SCRIPT)
+    words = ("--layout", "1x1", "--device", "cpu", "--repeat", "1", "--no-observe")
+    done = project.runner("run", "train.py", *words)
+    assert done.code == 0, done.snapshot
+    run = project.runs("train")[0]
+    assert "observed" not in project.record(run)["ranks"][0]
+    assert ":::MLLOG" not in (run / "raw" / "node0-rank0.stdout").read_text()
