@@ -214,6 +214,17 @@ def _of_loaders(module: Any) -> None:
     iterator.__next__, iterator._next_index, iterator._reset = __next__, _next_index, _reset
 
 
+def _of_ddp(module: Any) -> None:
+    make = module.DistributedDataParallel.__init__
+
+    @wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        _here.process.doubt("DistributedDataParallel exchanges gradients outside Python", "collective_seconds")
+
+    module.DistributedDataParallel.__init__ = made
+
+
 _modules: list[Any] = []
 
 
@@ -256,5 +267,6 @@ WATCHED: dict[str, Callable[[Any], None]] = {
     "torch.cuda.amp.grad_scaler": _of_scalers,
     "torch.utils.data.dataloader": _of_loaders,
     "torch.nn.modules.module": _of_modules,
+    "torch.nn.parallel.distributed": _of_ddp,
     "torch._dynamo": lambda _: _stop_forwards("torch.compile does not pass through them"),
 }

@@ -12,8 +12,9 @@ _STDOUT = "KIT_OBSERVED_STDOUT"
 
 
 class Output:
-    """A second descriptor of standard output; children whose output goes elsewhere, as to a parent that reads it, are
-    not observed: `is_open` is False.
+    """A second descriptor of standard output.
+
+    It is not open in a child whose output goes elsewhere, as to a parent that reads it: that child is not observed.
     """
 
     def __init__(self) -> None:

@@ -60,6 +60,7 @@ class Pass:
 
     @property
     def is_whole(self) -> bool:
+        """Whether all batches were handed out, and a backward pass followed the last one."""
         return not self.waiting and (self.ended or self.handed == self.length)
 
 

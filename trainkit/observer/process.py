@@ -16,7 +16,7 @@ from .steps import FIRST_STEPS, Steps
 
 KEY = "observed"
 MOST_OPTIMIZERS = 1_000
-_PASS = "_kit_pass"
+_OF_ITERATOR = "_kit_pass"
 _clock = time.perf_counter
 
 
@@ -60,9 +60,9 @@ class Process:
 
     def pass_of(self, iterator: Any) -> Pass:
         """Return the pass that an iterator is in."""
-        found = iterator.__dict__.get(_PASS)
+        found = iterator.__dict__.get(_OF_ITERATOR)
         if found is None or found.owner is not self:
-            found = iterator.__dict__[_PASS] = Pass(iterator, self)
+            found = iterator.__dict__[_OF_ITERATOR] = Pass(iterator, self)
         return found  # type: ignore[no-any-return]
 
     def hand_out(self, iterator: Any, batch: Any, seconds: float) -> None:
@@ -168,26 +168,11 @@ class Process:
             pass
         if self.stepping:
             return
-        infinite = optimizer.__dict__.get("found_inf")  # of a fused optimizer, which looks at it by itself
-        if infinite is not None:
-            if infinite.device.type == "cpu":
-                if infinite.item():
-                    self.skipped += 1
-                    return
-            else:
-                self.infinite = (infinite > 0).to(infinite.dtype) + (0 if self.infinite is None else self.infinite)
-        torch = sys.modules["torch"]
-        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        if self.was_skipped(optimizer):
+            return
+        if _is_captured():
             self.doubt("a CUDA graph repeats them", "steps", "samples", "batches")
-        known = self.optimizers.get(id(optimizer))
-        if known is None or known[0]() is not optimizer:
-            if known:
-                self.gone.append(known)
-            known = [weakref.ref(optimizer), type(optimizer).__name__, 0, self.calls, 0]
-            self.optimizers[id(optimizer)] = known
-            if len(self.optimizers) + len(self.gone) > MOST_OPTIMIZERS:
-                self.doubt(f"there are more than {MOST_OPTIMIZERS:,} optimizers", "steps", "samples", "batches")
-                self.gone.clear()
+        known = self.known(optimizer)
         known[2] += 1
         known[4] = self.calls
         self.calls += 1
@@ -199,6 +184,30 @@ class Process:
             self.steps.end(now, self.done(), is_interrupted=self.is_interrupted)
             self.is_interrupted = False
             self.print_if_due(now)
+
+    def was_skipped(self, optimizer: Any) -> bool:
+        """Return whether a fused optimizer, which looks for infinite gradients by itself, has left its step out."""
+        infinite = optimizer.__dict__.get("found_inf")
+        if infinite is None:
+            return False
+        if infinite.device.type != "cpu":  # it is not asked now, which would wait for the device
+            self.infinite = (infinite > 0).to(infinite.dtype) + (0 if self.infinite is None else self.infinite)
+            return False
+        self.skipped += bool(infinite.item())
+        return bool(infinite.item())
+
+    def known(self, optimizer: Any) -> list[Any]:
+        """Return what is counted of an optimizer."""
+        known = self.optimizers.get(id(optimizer))
+        if known is None or known[0]() is not optimizer:
+            if known:
+                self.gone.append(known)
+            known = [weakref.ref(optimizer), type(optimizer).__name__, 0, self.calls, 0]
+            self.optimizers[id(optimizer)] = known
+            if len(self.optimizers) + len(self.gone) > MOST_OPTIMIZERS:
+                self.doubt(f"there are more than {MOST_OPTIMIZERS:,} optimizers", "steps", "samples", "batches")
+                self.gone.clear()
+        return known
 
     def is_tick(self, key: int) -> bool:
         """Return whether the steps of this optimizer are those that are timed; of several it is the most frequent."""
@@ -266,31 +275,7 @@ class Process:
             if several:
                 shown.doubt("several fused optimizers skip steps", "steps")
         usual = max(shown.a_step, default=None, key=lambda number: (shown.a_step[number], -number))
-        if not steps and self.backwards:
-            shown.doubt("gradients were computed, and no step of an optimizer was seen", "steps")
-        elif usual and self.since_step > 2 * max(self.a_step):
-            shown.doubt("gradients were computed after the last step of an optimizer", "steps")
-        if "steps" in shown.unknown or not steps:
-            shown.doubt(
-                shown.unknown.get("steps") or "no step of an optimizer was seen",
-                "samples",
-                "batches",
-                "passes",
-                "samples_per_pass",
-            )
-        elif not self.has_loader:
-            shown.doubt("no batch came from a DataLoader")
-        elif steps + shown.skipped > shown.batches:
-            shown.doubt("there are more steps than batches of a DataLoader")
-        if several or shown.unknown.get("batches") or shown.batches - self.since_step > self.backwards:
-            shown.doubt("several optimizers, or unknown batches", "accumulation")
-        elif self.backwards != shown.batches:
-            shown.doubt("several backward passes a batch, or batches for each", "accumulation")
-        if shown.rates[0] is None or shown.rates[1] is None:
-            shown.doubt("no step, or a rate that is no number", "lr_first", "lr_last")
-        backends = {backend for _, backend in self.groups}
-        if any("nccl" in backend for backend in backends):
-            shown.doubt("NCCL's collectives are asynchronous", "collective_seconds")
+        shown.doubt_counts(steps, several=several)
         timed, done = (self.steps if self.calls else self.forwards), shown.done()
         found: dict[str, Any] = {
             "groups": [
@@ -325,6 +310,34 @@ class Process:
             found["collective_seconds_after_warmup"] = None
         return {**found, "unknown": {name: why for name, why in shown.unknown.items() if name in found}}
 
+    def doubt_counts(self, steps: int, *, several: bool) -> None:
+        """Say what of the counts cannot be known, now that they are compared."""
+        if not steps and self.backwards:
+            self.doubt("gradients were computed, and no step of an optimizer was seen", "steps")
+        elif self.a_step and self.since_step > 2 * max(self.a_step):
+            self.doubt("gradients were computed after the last step of an optimizer", "steps")
+        if "steps" in self.unknown or not steps:
+            self.doubt(
+                self.unknown.get("steps") or "no step of an optimizer was seen",
+                "samples",
+                "batches",
+                "passes",
+                "samples_per_pass",
+            )
+        elif not self.has_loader:
+            self.doubt("no batch came from a DataLoader")
+        elif steps + self.skipped > self.batches:
+            self.doubt("there are more steps than batches of a DataLoader")
+        if several or self.unknown.get("batches") or self.batches - self.since_step > self.backwards:
+            self.doubt("several optimizers, or unknown batches", "accumulation")
+        elif self.backwards != self.batches:
+            self.doubt("several backward passes a batch, or batches for each", "accumulation")
+        if self.rates[0] is None or self.rates[1] is None:
+            self.doubt("no step, or a rate that is no number", "lr_first", "lr_last")
+        backends = {backend for _, backend in self.groups}
+        if any("nccl" in backend for backend in backends):
+            self.doubt("NCCL's collectives are asynchronous", "collective_seconds")
+
     def clocks(self, timed: Steps, done: tuple[float, ...]) -> dict[str, Any]:
         """Return when the first and the last step ended, and what was done between the warm-up and the last one."""
         offset = time.time() - _clock()
@@ -339,7 +352,7 @@ class Process:
         if warmup:
             mark = timed.marks[warmup - 1]
             found["seconds_after_warmup"] = timed.last_end - mark[0]
-            found["samples_after_warmup"] = done[0] - mark[1]
+            found["samples_after_warmup"] = int(done[0] - mark[1])
             found["data_seconds_after_warmup"] = done[1] - mark[2]
             found["collective_seconds_after_warmup"] = done[2] - mark[3]
         return found
@@ -351,6 +364,11 @@ class Process:
         for one in self.passes:
             copy.fold(one)
         return copy
+
+
+def _is_captured() -> bool:
+    cuda = sys.modules["torch"].cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def _is_running(frame: Any) -> bool:

@@ -7,7 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
-import torch._dynamo  # which the first optimizer takes seconds to import
+import torch._dynamo  # noqa: F401 - which the first optimizer takes seconds to import
 
 from tests.trainkit.observed.scripts import SCRIPTS
 
@@ -35,7 +35,7 @@ def main() -> None:
             status = 0
             try:
                 carry_out(name, Path(folder))
-            except BaseException:
+            except BaseException:  # noqa: BLE001
                 traceback.print_exc()
                 status = 1
             os._exit(status)
