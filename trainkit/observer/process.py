@@ -69,10 +69,11 @@ class Process:
         """Take in a batch that a loader hands out."""
         self.has_loader = True
         self.forget_raised()
-        self.close(ended=True)
         found = self.pass_of(iterator)
-        if not any(one is found for one in self.passes):
-            self.passes.append(found)
+        if len(self.passes) != 1 or self.passes[0] is not found:
+            self.close(ended=True)
+            if not any(one is found for one in self.passes):
+                self.passes.append(found)
         is_list = iterator._auto_collation and iterator._dataset_kind == 0  # _DatasetKind.Map
         rows = found.issued.pop(0) if is_list and found.issued else rows_of(batch)
         if rows is None:
@@ -89,9 +90,10 @@ class Process:
 
     def close(self, *, ended: bool = False) -> None:
         """Fold the passes whose iterator is gone and, with `ended`, those that have come to their end."""
-        for one in [one for one in self.passes if one.iterator() is None or (ended and one.ended)]:
-            self.fold(one)
-            self.passes.remove(one)
+        for one in tuple(self.passes):
+            if one.iterator() is None or (ended and one.ended):
+                self.fold(one)
+                self.passes.remove(one)
 
     def fold(self, one: Pass) -> None:
         """Add a pass to the totals."""
@@ -115,14 +117,24 @@ class Process:
         self.backwards += 1
         self.since_step += 1
         self.close()
+        newest = None
         for one in self.passes:
             one.after_end += one.ended
-        fresh = [one for one in self.passes if one.waiting]
-        if not fresh:
+            if one.waiting and (newest is None or one.order > newest.order):
+                newest = one
+        if newest is None:
             return
-        newest = max(fresh, key=lambda one: one.order)
-        for one in fresh:
-            if one is not newest:
+        if len(self.passes) > 1:
+            self.leave_others(newest)
+        if newest.thread != threading.get_ident():
+            self.doubt("another thread fetches the batches")
+        if why := newest.feed():
+            self.doubt(why)
+
+    def leave_others(self, newest: Pass) -> None:
+        """Take what other loaders handed out for an evaluation, if that can be."""
+        for one in self.passes:
+            if one.waiting and one is not newest:
                 if one.feeds or one.was_left:
                     self.doubt("batches of several loaders come in turn")
                 one.was_left = self.is_interrupted = True
@@ -130,10 +142,6 @@ class Process:
                 one.waiting = one.waiting_rows = 0
         if newest.was_left:
             self.doubt("batches of several loaders come in turn")
-        if newest.thread != threading.get_ident():
-            self.doubt("another thread fetches the batches")
-        if why := newest.feed():
-            self.doubt(why)
 
     def done(self) -> tuple[float, ...]:
         """Return what was done so far: rows trained on, and seconds of waiting for loaders and in collectives."""
@@ -181,7 +189,8 @@ class Process:
             if len(self.a_step) > FIRST_STEPS:
                 self.a_step.clear()
             self.since_step = 0
-            self.steps.end(now, self.done(), is_interrupted=self.is_interrupted)
+            done = self.done() if self.steps.count < FIRST_STEPS else ()
+            self.steps.end(now, done, is_interrupted=self.is_interrupted)
             self.is_interrupted = False
             self.print_if_due(now)
 
@@ -368,7 +377,7 @@ class Process:
 
 def _is_captured() -> bool:
     cuda = sys.modules["torch"].cuda
-    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+    return bool(cuda._initialized and cuda.is_current_stream_capturing())
 
 
 def _is_running(frame: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-FIRST_STEPS = 2_048
+FIRST_STEPS = 500
 """Of so many steps it is kept what had been done at their end; the warm-up has to end among them."""
 MOST_INTERVALS = 4_096
 """If there are more, every second one is dropped, and so on."""
