@@ -8,7 +8,7 @@ import sys
 from bench.timing import ROOT, in_turn
 from runner.targets.local import HOOKS, OBSERVER
 
-PAIRS = 4
+PAIRS = 8
 STEP_GOAL, START_GOAL = 20e-6, 0.1
 _STEPS = """
 import sys, time, torch

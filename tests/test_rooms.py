@@ -66,8 +66,8 @@ ELSEWHERE = (
 
 @cache
 def sources(folder: str) -> dict[str, ast.Module]:
-    """The modules below a folder by their names; hooks run in the process of a program, and belong to no room."""
-    paths = sorted(path for path in (ROOT / folder).rglob("*.py") if "hooks" not in path.parts)
+    """The modules below a folder by their names; what runs in the process of any program belongs to no room."""
+    paths = sorted(path for path in (ROOT / folder).rglob("*.py") if not {"hooks", "observer"} & {*path.parts})
     return {name_of(path): ast.parse(path.read_text("utf-8")) for path in paths}
 
 

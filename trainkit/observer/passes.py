@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .process import Process
+from typing import Any
 
 DEEPEST = 4
 
@@ -19,7 +16,7 @@ class Pass:
     at the start, has more of them before the first backward pass than before each further one.
     """
 
-    def __init__(self, iterator: Any, owner: Process) -> None:
+    def __init__(self, iterator: Any, owner: Any) -> None:
         self.iterator, self.owner = weakref.ref(iterator), owner
         self.issued: list[int] = []
         self.length, self.dataset = _length(iterator), _length(iterator._dataset)
