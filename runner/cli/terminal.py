@@ -20,6 +20,7 @@ from runner.core.text import escaped, one_line
 from runner.definitions.plan import Run
 from runner.records.events import Event
 from runner.records.hints import hints
+from runner.records.observed import SAMPLE_SECONDS
 from runner.records.schema import Failure, Record
 from runner.report.fit import fit
 from runner.report.statistics import decimals
@@ -233,12 +234,16 @@ def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
 def _result(record: Record) -> str:
     """Return what a run measured."""
     figures, measure, words = record.metrics, record.launch.measure, []
-    if (measured := figures.get(measure)) is not None:
-        words.append(f"{measure} {measured:.{decimals(measured)}f}")
+    measured = figures.get(measure)
+    if measured and measure == SAMPLE_SECONDS:
+        words.append(f"{1 / measured:,.{decimals(1 / measured)}f} samples/s")
+    else:  # of a script whose samples were not counted there is the runner's clock
+        name = measure if measured is not None or measure != SAMPLE_SECONDS else "wall_seconds"
+        words += [f"{name} {figures[name]:.{decimals(figures[name])}f}"] if name in figures else []
     if (accuracy := figures.get("final_accuracy")) is not None:
         words.append(f"accuracy {accuracy:.2%}")
     if (rate := figures.get("samples_per_second")) is not None:
-        words.append(f"{rate:,.0f} samples/s")
+        words.append(f"its own figure {rate:,.0f} samples/s")
     return "  ".join(words)
 
 

@@ -9,8 +9,8 @@ from runner.definitions.keys import NOT_BLANK, Node, choice
 from runner.logs import dialect, metrics
 from trainkit.files import read_file
 
-MEASURES = ("wall_seconds", "stated_seconds", "span_seconds")
-"""The times of such a program: by the runner's clock from the launch to the end, as it says, or between its stamps."""
+MEASURES = ("sample_seconds", "wall_seconds", "stated_seconds")
+"""The times of such a program: for a sample, seen inside; by the runner's clock from launch to end; as it says."""
 MOST = 20
 _MEANT = "a dialect has to be a name or the path of a YAML file, not {shown}"
 _COUNT = f"{{count}} dialects; from 1 to {MOST} can be named"
@@ -77,6 +77,8 @@ def _text(document: Document, root: Path, word: str, *place: str | int) -> str:
 
 def measure_of(document: Document, measure: str, dialects: dict[str, str]) -> str:
     """Return the time that is compared; refuse one that no such program can have."""
+    if dialects and measure == "stated_seconds" and "seconds" not in (document.values.get("metrics") or {}):
+        document.fail("measure 'stated_seconds': metrics has to name the line that states it: seconds", "measure")
     if not dialects or measure in MEASURES:
         return measure
     if "measure" in document.values:

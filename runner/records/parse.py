@@ -10,6 +10,7 @@ from runner.records.checks import Doubts, check_figure, nan_since
 from runner.records.events import read_events
 from runner.records.failure import first_failure
 from runner.records.folder import RunFolder
+from runner.records.observed import take_observed
 from runner.records.run_events import RunEvents
 from runner.records.schema import Launch, Outcome, Record
 from runner.records.seen import doubts_of
@@ -53,6 +54,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         doubts.add(lost)
     if launch.dialects or launch.metrics:
         take_printed(record, folder, raw, doubts)
+    take_observed(record, doubts)
     record.failure = first_failure(folder, raw, outcome, record.ranks)
     if outcome and not outcome.stopped_because and not record.failure:
         for doubt in doubts_of(folder, raw, launch):
@@ -73,7 +75,7 @@ def _read(path: Path, rank: int, below: Path, run_events: RunEvents, doubts: Dou
             for events, malformed, too_long in read_events(file):
                 for event in events:
                     if event.key == OBSERVED:
-                        run_events.observe(event, rank)
+                        run_events.observe(event)
                     elif not only_observed:
                         run_events.take(event, rank)
                 if only_observed:

@@ -5,13 +5,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from runner.core.layout import LARGEST_WORLD, Layout
 from runner.core.text import one_line
 from runner.core.values import number, plain, weight, whole
 from runner.records.checks import Doubts, check_figure
 from runner.records.events import Event
 from runner.records.rank_events import RankEvents
-from runner.records.schema import Load, RankFacts
+from runner.records.schema import Load, Observed, RankFacts
 from runner.records.utilization import NodeLoad
 
 PHASES = ("setup", "data", "init", "warmup", "train", "eval")
@@ -49,7 +51,7 @@ class RunEvents:
         self._load: dict[int, NodeLoad] = defaultdict(lambda: NodeLoad(layout.nodes))
         self._room = MOST_BYTES
         self._times = 0
-        self._observed: dict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
+        self._observed: dict[int, dict[int, Observed]] = defaultdict(dict)
         self._takers: dict[str, Callable[[RankEvents, Event], None]] = {
             "run_start": self._start,
             "run_stop": RankEvents.stop,
@@ -79,21 +81,25 @@ class RunEvents:
         if taker:
             taker(rank, event)
 
-    def observe(self, event: Event, default_rank: int) -> None:
-        """Take in what was seen so far in one process of a rank; the last line of each counts."""
-        rank = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
-        processes = self._observed[-1 if rank is None else rank]
-        process = whole(event.metadata.get("process"))
-        if process is not None and (process in processes or len(processes) < MOST_PROCESSES):
-            processes[process] = self._fields(event)
+    def observe(self, event: Event) -> None:
+        """Take in what was seen so far in one process; the last line of each counts."""
+        try:
+            seen = msgspec.convert(event.metadata, Observed)
+        except msgspec.ValidationError as error:
+            self._doubts.add(f"a line of the observer is left out: {one_line(error, 100)}")
+            return
+        processes = self._observed[seen.rank]
+        if seen.process in processes or sum(map(len, self._observed.values())) < MOST_PROCESSES:
+            processes[seen.process] = seen
 
     def ranks(self) -> list[RankFacts]:
         """Return what is known of each rank: those of the layout, and others that were heard of."""
         found = []
-        for rank in sorted({*range(self._layout.world_size), *self._ranks}):
+        trained = (rank for rank, seen in self._observed.items() if any(one.steps for one in seen.values()))
+        for rank in sorted({*range(self._layout.world_size), *self._ranks, *trained}):
             events = self._ranks.get(rank)
             facts = events.facts_kept() if events else RankFacts(rank=rank, node=self._layout.node_of(rank))
-            facts.observed = {} if events and events.starts else _of_trainer(self._observed[rank])
+            facts.observed = None if events and events.starts else _of_trainer(self._observed.get(rank, {}))
             found.append(facts)
         return found
 
@@ -203,12 +209,14 @@ class RunEvents:
             self.facts.update({key: value for key, value in self._fields(event).items() if _FACT.fullmatch(key)})
 
 
-def _of_trainer(processes: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _of_trainer(processes: dict[int, Observed]) -> Observed | None:
     """Return what was seen in the process of a rank that trained; which of several did cannot be told."""
-    trained = [seen for seen in processes.values() if seen.get("steps") != 0]
+    trained = [seen for seen in processes.values() if seen.steps != 0]
     if len(trained) > 1:
-        return {"unknown": {"all": f"{len(trained)} processes of this rank trained"}}
-    return next(iter(trained or processes.values()), {})
+        first = trained[0]
+        why = f"{len(trained)} processes of this rank trained"
+        return Observed(process=first.process, rank=first.rank, unknown={"all": why})
+    return next(iter(trained or processes.values()), None)
 
 
 def _times(event: Event) -> dict[str, float]:

@@ -149,10 +149,61 @@ class Failure(msgspec.Struct, omit_defaults=True):
     hint: str | None = None
 
 
+class Group(msgspec.Struct):
+    """Process groups of one size and backend that a process is in."""
+
+    size: Count
+    backend: str
+    count: Count
+
+
+class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What trainkit/observer saw in one process until now, in SI units; `unknown` says why a figure is null.
+
+    `samples` are rows that a backward pass followed. What ends in `after_warmup` is of the time from the end of the
+    warm-up to the end of the last step.
+    """
+
+    process: Count
+    rank: Count
+    is_last: bool = False
+    groups: list[Group] = []
+    steps: Count | None = None
+    optimizers: list[dict[str, Any]] = []
+    skipped_steps: Count = 0
+    backwards: Count = 0
+    forwards: Count | None = None
+    accumulation: Count | None = None
+    samples: Count | None = None
+    samples_from: str | None = None
+    batches: Count | None = None
+    batch_size: Count | None = None
+    samples_without_gradient: Count | None = None
+    passes: Count | None = None
+    samples_per_pass: Count | None = None
+    dataset_samples: Count | None = None
+    data_seconds: Figure | None = None
+    collective_seconds: Figure | None = None
+    interrupted_seconds: Figure | None = None
+    lr_first: Figure | None = None
+    lr_last: Figure | None = None
+    first_step_ms: Count | None = None
+    last_step_ms: Count | None = None
+    warmup_steps: Count | None = None
+    step_seconds: dict[str, Figure] | None = None
+    seconds_after_warmup: Figure | None = None
+    samples_after_warmup: Count | None = None
+    data_seconds_after_warmup: Figure | None = None
+    collective_seconds_after_warmup: Figure | None = None
+    peak_bytes: Count | None = None
+    peak_gpu_bytes: Count | None = None
+    unknown: dict[str, str] = {}
+
+
 class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One rank: what its `run_start` said of the inside, which of its events arrived, and the error that ended it.
 
-    `observed` is what trainkit/observer saw in it, where it prints no events.
+    `observed` is what was seen in a process that prints no events.
     """
 
     rank: Count
@@ -162,7 +213,7 @@ class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
     events_seen: Count = 0
     events_expected: Count | None = None
     error: str | None = None
-    observed: dict[str, Any] = {}
+    observed: Observed | None = None
 
 
 class Load(msgspec.Struct):

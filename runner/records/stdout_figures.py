@@ -22,8 +22,6 @@ from runner.records.raw_files import RawFiles
 from runner.records.schema import Record
 
 CLOCK = "the runner's clock, from the launch to the end"
-COARSE_SECONDS = 50
-"""Below this a time in whole seconds may be wrong by more than 1%."""
 MOST_EPOCHS = 10_000
 MOST_LOGS = 10_000
 MOST_NOTES = 20
@@ -52,8 +50,6 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
         if figure is not None:
             record.metrics[name] = figure
             record.sources[name] = place_of(found[field])
-            if name.endswith("_seconds") and figure < COARSE_SECONDS and float(figure).is_integer():
-                doubts.add(f"{place_of(found[field])}: {figure:g} s: whole seconds are too coarse for a time so short")
     _take_metrics(record, metrics, doubts)
     accuracy = record.metrics.get("final_accuracy")
     if accuracy is not None:
@@ -157,10 +153,9 @@ def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         value = found[field] and found[field]["value"]
         if value and value["metric"] == "accuracy" and value["unit"] in ("percent", "fraction"):
             yield name, field, value["value"] / 100 if value["unit"] == "percent" else value["value"]
-    others = {"stated_seconds": "wall_time_s", "span_seconds": "timestamps_span_s", "final_loss": "last_train_loss"}
-    for name, field in others.items():
-        if found[field] and number(found[field]["value"]["value"]) is not None:
-            yield name, field, found[field]["value"]["value"]
+    loss = found["last_train_loss"]
+    if loss and number(loss["value"]["value"]) is not None:
+        yield "final_loss", "last_train_loss", loss["value"]["value"]
     throughput = found["throughput"] and found["throughput"]["value"]
     if throughput and throughput["unit"] in _RATES:
         yield "samples_per_second", "throughput", throughput["value"]

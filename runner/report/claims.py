@@ -12,10 +12,11 @@ from statistics import fmean, variance
 from runner.core.layout import Layout
 from runner.core.values import by_value
 from runner.records.checks import NO_TRAINING
+from runner.records.observed import SAMPLE_SECONDS
 from runner.records.quality import TRAINING_LOSS
 from runner.report.machines import machine_decides, memory_differs
 from runner.report.repeats import FEWEST
-from runner.report.rows import CellRuns, Row
+from runner.report.rows import CellRuns, Row, scaling_of
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import Confidence, Difference, accuracies_agree
 
@@ -28,8 +29,9 @@ AGREEING_SHARE = 0.005
 LOSS_SHARE = 0.02
 FIRST_SHARE = 0.001
 """Of the first loss: what is left to learn near zero is worth no refusal."""
-OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds", "span_seconds")
+OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds")
 """Measures that grow with what was trained."""
+PADDED_SHARE = 0.02
 SPREAD_SHARE = 0.1
 """However far repeats spread, they do not make losses equal that differ by more."""
 
@@ -68,7 +70,7 @@ def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
     if other := next((doubt for run in runs for doubt in run.doubts if doubt.startswith(NO_TRAINING)), None):
         return other
     counted = base.first.measure in OF_TRAINING and all(run.trained_samples for run in runs)
-    return None if base.first.scaling or counted else KIND_UNKNOWN
+    return None if base.first.scaling or counted or base.first.measure == SAMPLE_SECONDS else KIND_UNKNOWN
 
 
 def not_shown(row: Row) -> str | None:
@@ -174,6 +176,8 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
     """
     runs = [*cell.complete, *base.complete]
     differs = total_work_differs(runs)
+    if runs[0].measure == SAMPLE_SECONDS:
+        return _observed_work_differs(runs, scaling_of(cell, base))
     if runs[0].scaling == "strong" or not (runs[0].scaling or differs):
         return differs
     if not any(run.trained_samples for run in runs):
@@ -187,11 +191,27 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
     )
 
 
+def _observed_work_differs(runs: list[RunSummary], scaling: str | None) -> str | None:
+    """Compare the work of scripts, which are compared by their time for a sample."""
+    if scaling == "strong":
+        return total_work_differs(runs)
+    if not scaling and not all(run.global_batch_size for run in runs):
+        return "the batch of a step could not be counted: --scaling says whether it is the same in all layouts"
+    return two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs]) or (
+        _tests_differ(runs)
+    )
+
+
 def total_work_differs(runs: list[RunSummary]) -> str | None:
-    """Compare what was trained and tested: samples, steps, and the batch."""
+    """Compare what was trained and tested: samples, steps, and the batch.
+
+    Of scripts the last batches of an epoch are padded or left out, so that a layout may train on a few samples more.
+    """
+    samples = [run.trained_samples for run in runs]
+    padded = runs[0].measure == SAMPLE_SECONDS and max(samples) <= min(samples) * (1 + PADDED_SHARE)
     return (
-        two_values("trained samples", [f"{run.trained_samples:,}" for run in runs])
-        or two_values("steps", [f"{run.steps:,}" for run in runs])
+        (None if padded else two_values("trained samples", [f"{count:,}" for count in samples]))
+        or (None if padded else two_values("steps", [f"{run.steps:,}" for run in runs]))
         or two_values("global batch", [f"{run.global_batch_size:,}" for run in runs])
         or _tests_differ(runs)
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runner.records.observed import SAMPLE_SECONDS
 from runner.report.cells import estimate, interval, page_estimate, page_times, share
 from runner.report.rows import Block, Row
 from runner.report.utilization import limit
@@ -60,6 +61,7 @@ COLUMNS = (
     Column("axes", lambda row: row.first.axes),
     Column("n", lambda row: len(row.complete), "n"),
     Column("seconds", lambda row: row.seconds, "", interval, page_times, has_interval=True),
+    Column("samples_per_second", lambda row: row.rate, "samples/s", interval, page_times, has_interval=True),
     Column("speedup", lambda row: row.speedup, "speed-up", estimate, page_estimate, has_interval=True),
     Column("efficiency", lambda row: row.efficiency and row.efficiency.value, "efficiency", "{:.0%}".format),
     Column("accuracy", lambda row: row.mean("accuracy"), "accuracy", "{:.2%}".format),
@@ -71,7 +73,7 @@ COLUMNS = (
     Column("hardware", lambda row: row.first.hardware),
     Column("program", lambda row: row.first.program),
     Column("args", lambda row: row.first.args),
-    Column("scaling", lambda row: row.first.scaling),
+    Column("scaling", lambda row: row.scaling),
     Column("measure", lambda row: row.first.measure),
     Column("points", lambda row: [run.seconds for run in row.complete]),
     Column("published", lambda row: row.published),
@@ -83,7 +85,7 @@ COLUMNS = (
 )
 FIELDS = tuple(key for column in COLUMNS for key in column.keys)
 TABLE = (
-    *("layout", "axes", "n", "seconds", "speedup"),
+    *("layout", "axes", "n", "seconds", "samples_per_second", "speedup"),
     *("efficiency", "serial_fraction", "accuracy", "mfu", "claimed"),
 )
 """What stands in a table, in this order; `axes` is a column for each axis."""
@@ -113,7 +115,8 @@ def _axis(name: str) -> Column:
 
 def lay_out(block: Block, rows: Sequence[Row], *, on_page: bool = False) -> tuple[list[str], list[list[str]]]:
     """Return the heads of the table of a block, and the cells of some of its rows."""
-    columns = columns_of(block, TABLE)
+    by_sample = block.first.measure == SAMPLE_SECONDS  # which no one reads in seconds
+    columns = columns_of(block, (key for key in TABLE if not by_sample or key != "seconds"))
     lines = [[column.cell(row, on_page=on_page) for column in columns] for row in rows]
     return without_empty([column.head_of(block) for column in columns], lines)
 

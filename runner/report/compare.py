@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from runner.core.layout import Layout
 from runner.core.values import by_value
 from runner.report.claims import OF_TRAINING, incomparable, not_shown, refusal
 from runner.report.order import Series, in_order, in_turn
-from runner.report.rows import Block, CellRuns, Row, cell_runs
+from runner.report.rows import Block, CellRuns, Row, cell_runs, timed_alike
 from runner.report.run_summary import UNKNOWN_HARDWARE, RunSummary
 from runner.report.statistics import DEFAULT, Confidence, Estimate, holm, welch
 from runner.report.target_axes import at_layout
@@ -31,13 +32,16 @@ def compare(
     confidence: Confidence = DEFAULT,
 ) -> list[Block]:
     """Group runs into rows and blocks, by the definition of each block's newest run; compare rows with baselines."""
-    groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
+    alike: dict[BlockKey, list[RunSummary]] = defaultdict(list)
     for run in runs:
+        alike[block_key(run)].append(run)
+    groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
+    for run in chain.from_iterable(map(timed_alike, alike.values())):
         groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
     for key in [key for key in groups if key[2] == UNKNOWN_HARDWARE]:  # a run that failed before its ranks named it
-        alike = [other for other in groups if other != key and (*other[:2], *other[3:]) == (*key[:2], *key[3:])]
-        for cell, runs_of_it in groups.pop(key).items() if len(alike) == 1 else ():
-            groups[alike[0]][cell] += runs_of_it
+        others = [other for other in groups if other != key and (*other[:2], *other[3:]) == (*key[:2], *key[3:])]
+        for cell, runs_of_it in groups.pop(key).items() if len(others) == 1 else ():
+            groups[others[0]][cell] += runs_of_it
     blocks = [[cell_runs(own, confidence) for own in cells.values()] for _, cells in sorted(groups.items())]
 
     @cache

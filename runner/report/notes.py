@@ -25,11 +25,12 @@ SAY_SCALING = (
 def notes(block: Block) -> list[str]:
     """Return the notes of a block, those about single rows first."""
     found = [note for row in block.rows for note in _of_row(row)]
-    found += _checked(block)
+    found += [*_unobserved(block), *_checked(block)]
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if len(block.rows) > 1 and any(row.claimed == KIND_UNKNOWN for row in block.rows):
         found.append(SAY_SCALING)
-    if block.first.scaling == "weak" and len({row.first.global_batch_size for row in block.rows}) > 1:
+    batches = {row.first.global_batch_size for row in block.rows}
+    if any(row.scaling == "weak" for row in block.rows) and len(batches) > 1:
         found.append(_WEAK)
     tested = sum(row.adjusted_p is not None for row in block.rows)
     if tested > 1:  # the intervals beside them stand each for itself
@@ -54,7 +55,8 @@ def _of_row(row: Row) -> list[str]:
         if run.status != "completed":
             found.append(f"{name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})")
         elif not run.seconds:
-            found.append(f"{name}: completed without {run.measure} ({run.path})")
+            why = f": {run.unobserved}" if run.unobserved else ""
+            found.append(f"{name}: completed without {run.measure}{why} ({run.path})")
         if run.doubts:
             found.append(f"{name}: doubtful: {'; '.join(run.doubts)} ({run.path})")
         if run.disturbed:
@@ -70,6 +72,14 @@ def _of_row(row: Row) -> list[str]:
     if row.first.device == "cpu" and 0 < row.first.cores < row.first.processes:
         found.append(f"{name}: {row.first.processes} processes share {row.first.cores} cores")
     return found
+
+
+def _unobserved(block: Block) -> list[str]:
+    """Say why whole runs of a script are timed."""
+    if block.first.measure != "wall_seconds":
+        return []
+    whys = {row.first.cell: next((run.unobserved for run in row.complete if run.unobserved), "") for row in block.rows}
+    return [f"{cell}: samples are not counted, so whole runs are timed: {why}" for cell, why in whys.items() if why]
 
 
 def _checked(block: Block) -> list[str]:
@@ -141,7 +151,7 @@ def _sources(block: Block) -> list[str]:
         everywhere = {sources.get(figure) for _, sources in told}
         if places:
             found.append(f"{figure} from {everywhere.pop() if len(everywhere) == 1 else ', '.join(places)}")
-    if told:
+    if told and not all(run.trained_samples for row in block.rows for run in row.complete):
         declared = f": {block.first.scaling} scaling is what the definition declares" if block.first.scaling else ""
         found.append(f"the program's output does not count its work{declared}")
     return found

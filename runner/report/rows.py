@@ -1,11 +1,14 @@
 """The lines of the summary: Row and Block, which are values and never change."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+import msgspec
+
+from runner.records.observed import SAMPLE_SECONDS
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import DEFAULT, Confidence, Difference, Estimate, karp_flatt, typical
 
@@ -70,6 +73,16 @@ class Row(CellRuns):
         return self.baseline is not None and self.baseline.first is self.first
 
     @property
+    def scaling(self) -> str | None:
+        """What the definition declares, or what was seen: the batch of a step, or that of a process, is the same."""
+        return scaling_of(self, self.baseline)
+
+    @property
+    def rate(self) -> Estimate | None:
+        """Samples per second of all processes together, if these are compared."""
+        return self.seconds.inverse() if self.seconds and self.first.measure == SAMPLE_SECONDS else None
+
+    @property
     def efficiency(self) -> Estimate | None:
         """Speed-up over how many times the processes of its baseline there are."""
         if self.speedup is None or self.baseline is None:
@@ -116,9 +129,36 @@ def cell_runs(runs: list[RunSummary], confidence: Confidence = DEFAULT) -> CellR
     return CellRuns(ordered, complete, seconds, tuple(run for run in runs if id(run) not in counted), confidence)
 
 
+def scaling_of(cell: CellRuns, base: CellRuns | None) -> str | None:
+    """Return the kind of scaling that is declared, or of scripts the one that their batches show."""
+    if cell.first.scaling or base is None or base.first is cell.first or cell.first.measure != SAMPLE_SECONDS:
+        return cell.first.scaling
+    runs = [*cell.complete, *base.complete]
+    batches = {run.global_batch_size for run in runs}
+    if 0 in batches:
+        return None
+    if len(batches) == 1:
+        return "strong"
+    return "weak" if len({run.global_batch_size / run.processes for run in runs}) == 1 else None
+
+
 def is_complete(run: RunSummary) -> bool:
     """Return whether a run came to its end and has a time."""
     return run.status == "completed" and bool(run.seconds)
+
+
+def timed_alike(
+    runs: Iterable[RunSummary], cell_of: Callable[[RunSummary], Hashable] = lambda run: run.cell
+) -> list[RunSummary]:
+    """Return runs by the runner's clock if there is a cell whose samples were counted in none of its runs."""
+    runs = list(runs)
+    counted: dict[Hashable, bool] = defaultdict(bool)
+    for run in runs:
+        if run.status == "completed" and run.measure == SAMPLE_SECONDS:
+            counted[cell_of(run)] |= run.seconds is not None
+    if all(counted.values()):
+        return runs
+    return [msgspec.structs.replace(run, measure="wall_seconds", seconds=run.wall_seconds) for run in runs]
 
 
 def once(runs: Iterable[RunSummary]) -> list[RunSummary]:

@@ -41,6 +41,8 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     and the last value of each figure that says what was learned. `own_args` are the arguments of its program alone.
     `exchange_share` is the part of its epochs in which a rank waited for an exchange or for another rank.
 
+    `unobserved` is why the samples of a script could not be counted, or its time not told from its warm-up's.
+
     `id` is what all copies of its record share and no other run has; it is empty if that is not known.
     `option_axes` are the kinds of the axes that its target's options are.
     `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
@@ -67,6 +69,8 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     repeat: Count
     definition_sha256: str
     seconds: Figure | None
+    wall_seconds: Figure | None = None
+    unobserved: str = ""
     processes: Count
     hardware: str
     heterogeneous: bool
@@ -128,6 +132,8 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "option_axes": {name: launch.option_axes[name] for name in own_axes},
         **_args(launch),
         "seconds": seconds if (seconds := metrics.get(launch.measure, 0.0)) > 0 else None,
+        "wall_seconds": seconds if (seconds := metrics.get("wall_seconds", 0.0)) > 0 else None,
+        "unobserved": record.facts.get("unobserved") or "",
         "processes": layout.world_size * (first.get("devices") or 1),
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
         "heterogeneous": len(models) > 1,
@@ -135,8 +141,8 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "accuracy": metrics.get("final_accuracy"),
         "best_accuracy": metrics.get("best_accuracy"),
         "eval_samples": record.facts.get("eval_samples") or 0,
-        "trained_samples": sum(row.get("trained_samples") or 0 for row in record.epochs),
-        "steps": sum(row.get("steps") or 0 for row in record.epochs),
+        "trained_samples": _count(record, "trained_samples"),
+        "steps": _count(record, "steps"),
         "global_batch_size": record.facts.get("global_batch_size") or 0,
         "bytes_moved": metrics.get("bytes_moved_per_step"),
         "mfu": _share(metrics, "flops_per_second", "peak_flops_per_second"),
@@ -223,6 +229,12 @@ def _args(launch: Launch) -> dict[str, dict[str, Any]]:
         "args": {key: value for key, value in told.items() if key not in own},
         "own_args": {key: value for key, value in told.items() if key in own},
     }
+
+
+def _count(record: Record, name: str) -> int:
+    """Return what the epochs of a run come to, or what was counted of a script."""
+    counted: int = record.facts.get(name) or sum(row.get(name) or 0 for row in record.epochs)
+    return counted
 
 
 def _share(metrics: dict[str, float], part: str, whole: str) -> float | None:

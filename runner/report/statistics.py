@@ -52,6 +52,10 @@ class Estimate:
             None if self.high is None else self.high / divisor,
         )
 
+    def inverse(self) -> "Estimate":
+        """Return one over the value, with its interval."""
+        return Estimate(1 / self.value, self.high and 1 / self.high, self.low and 1 / self.low)
+
 
 @dataclass(frozen=True)
 class Difference:

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 
 from runner.core.text import listed
+from runner.records.observed import SAMPLE_SECONDS
 from runner.report.cells import seconds
 from runner.report.columns import lay_out, without_empty
 from runner.report.notes import notes
 from runner.report.published_rows import published_grid
-from runner.report.rows import Block
+from runner.report.rows import Block, Row
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,21 @@ class Table(Grid):
 def to_table(block: Block) -> Table:
     """Lay a block out for reading."""
     head, lines = lay_out(block, block.rows)
+    by_sample = block.first.measure == SAMPLE_SECONDS
     points = "; ".join(
-        f"{row.first.cell}: {' '.join(seconds(run.seconds) for run in row.complete if run.seconds)}"
+        f"{row.first.cell}: {' '.join(seconds(1 / took if by_sample else took) for took in _taken(row))}"
         for row in block.rows
         if row.complete
     )
-    below = ([f"each run, in seconds: {points}"] if points else []) + notes(block)
+    unit = "samples/s" if by_sample else "seconds"
+    below = ([f"each run, in {unit}: {points}"] if points else []) + notes(block)
     title, head_of_published, published = published_grid(block)
     beside = Grid(title, *without_empty(head_of_published, published))
     return Table(block.first.experiment, head, lines, common=_common(block), published=beside, notes=below)
+
+
+def _taken(row: Row) -> list[float]:
+    return [run.seconds for run in row.complete if run.seconds]
 
 
 def _common(block: Block) -> list[str]:
@@ -48,7 +55,11 @@ def _common(block: Block) -> list[str]:
     summary = block.definition.get("summary", "")
     measured = [each for row in block.rows for each in row.complete] or [run]
     args = " ".join(f"{key}={value}" for key, value in run.args.items() if key not in ("scaling", "device"))
-    about = [f"target {run.target}", f"{run.scaling} scaling" if run.scaling else "kind of scaling not known"]
+    about = [f"target {run.target}"]
+    if kinds := {row.scaling for row in block.rows if row.scaling}:
+        about.append(f"{listed(sorted(kinds))} scaling")
+    elif len(block.rows) > 1 or run.measure != SAMPLE_SECONDS:
+        about.append("kind of scaling not known")
     if batches := {row.first.global_batch_size for row in block.rows} - {0}:
         about.append(f"global batch {listed(sorted(batches))}")
     if samples := {run.trained_samples for run in measured} - {0}:

@@ -16,7 +16,7 @@ from runner.report.compare import key_of
 from runner.report.machines import machine_decides
 from runner.report.order import Series, in_order
 from runner.report.repeats import FEWEST, repeats_to_find
-from runner.report.rows import CellRuns, cell_runs
+from runner.report.rows import CellRuns, cell_runs, timed_alike
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import Difference, Estimate, holm, paired, welch
 
@@ -87,7 +87,10 @@ def exit_code(verdicts: list[Verdict]) -> int:
 
 def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdict]:
     """Compare the runs of two sides, cell by cell; `detect` is the difference asked for: 0.05 is 5% more time."""
-    series = Series([*a, *b])
+    of_a = {*map(id, a)}
+    both = timed_alike([*a, *b], lambda run: (id(run) in of_a, run.experiment, run.cell))
+    a, b = both[: len(a)], both[len(a) :]
+    series = Series(both)
     measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b))]
     tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]
     adjusted = iter(holm([1.0 if p is None else p for p in tested]))

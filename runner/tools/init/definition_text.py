@@ -7,6 +7,7 @@ from typing import Any
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions.program import Program
+from runner.records.observed import SAMPLE_SECONDS
 from runner.tools.init.reading import Reading
 from runner.tools.init.traits import Traits
 
@@ -37,15 +38,14 @@ def definition_lines(
         yield "args:"
         yield from (f"  {_pair(key, value)}" for key, value in args.items())
     yield f"# runner plan {name} --probe shows what else it takes; a list of values below matrix makes an axis of one."
-    yield "# scaling:  # strong, if all layouts do the same work; weak, if each process does as much as one alone;"
-    yield "#          # until that is said, tables show the times and no speed-up"
     yield "matrix:"
     yield f"  layout: [{'1x1, 1x2' if traits.parallel else '1x1'}]  # {one_line(traits.why_layout, 300)}"
     if traits.cpu_alone:
         yield "skip:"
         why = "Lightning counts the processes by its argument devices, which is one on a CPU"
         yield f"  - {{layout: 1x2, when: cpu, why: '{why}'}}"
-    yield f"measure: {reading.measure}" + (f"  # {reading.why_measure}" if reading.why_measure else "")
+    counted = one_line(reading.unobserved, 300) or "of a sample, counted inside its processes"
+    yield f"measure: {reading.measure}" + f"  # {counted}" * (reading.measure == SAMPLE_SECONDS)
     yield "repeat: 3  # runs of each cell; a claim needs 3"
     yield f"timeout_seconds: {LIMIT_SECONDS}  # when a run is ended"
 

@@ -68,14 +68,16 @@ def say_output(reading: Reading, *, tried: bool, metrics: Sequence[str] = ()) ->
     """Print how the output is read, and what else a person should know."""
     more = f"--metric reads {', '.join(metrics)}" if metrics else MORE
     if reading.dialects == ("none",) and not tried:
-        say("output: not looked at, so a run is timed from its launch to its end; docs/dialects.md lists dialects")
+        say("output: not looked at; docs/dialects.md lists dialects")
     elif reading.dialects == ("none",):
-        what = "it printed nothing" if reading.is_silent else "no dialect reads it"
-        say(f"output: {what}, so a run is timed from its launch to its end; {more}")
+        what = "it printed nothing" if reading.is_silent else "no loss and no accuracy is read"
+        say(f"output: {what}; {more}")
     elif reading.dialects:
         say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}; {more}")
     else:
         say("output: event lines of the kit")
+    if reading.unobserved:
+        say(f"note: samples are not counted, so a run is timed from its launch to its end: {reading.unobserved}")
     if reading.note:
         say(f"note: {reading.note}")
 

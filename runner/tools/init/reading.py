@@ -1,4 +1,4 @@
-"""What the first run printed -> the dialects that read it, and the time that it states."""
+"""What the first run printed -> the dialects that read it, and whether its samples could be counted."""
 
 from dataclasses import dataclass, replace
 
@@ -6,22 +6,20 @@ import msgspec
 
 from runner.logs.dialect import LAUNCHERS, NONE, names
 from runner.records.folder import RunFolder
+from runner.records.observed import SAMPLE_SECONDS
 from runner.records.parse import collect
 from runner.records.schema import Record
-from runner.records.stdout_figures import COARSE_SECONDS
 from runner.tools.init.trial import Trial
 
 FIELDS = {
     "last_train_loss": "loss",
     "final_eval": "evaluation",
-    "wall_time_s": "time",
     "throughput": "throughput",
     "epochs_seen": "epochs",
     "epochs_declared": "number of epochs",
 }
 """The fields of a log for which a dialect is worth naming, as a person is shown them."""
 MOST_DIALECTS = 3
-WALL, STATED = "wall_seconds", "stated_seconds"
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,8 @@ class Reading:
     measure: str
     fields: tuple[str, ...] = ()
     """What the dialects read."""
-    why_measure: str = ""
+    unobserved: str = ""
+    """Why its samples could not be counted."""
     note: str = ""
     """What a person should know of a dialect that was not taken."""
     is_silent: bool = False
@@ -41,16 +40,16 @@ class Reading:
 
 def unread() -> Reading:
     """Return how a program is timed of which nothing is read."""
-    return Reading((NONE,), WALL, why_measure="by the runner's clock, from the launch to the end")
+    return Reading((NONE,), SAMPLE_SECONDS)
 
 
 def recognise(trial: Trial) -> Reading:
     """Find the fewest dialects that read the most of what was printed."""
-    record = trial.record
     if (measure := _of_events(trial)) is not None:
         return Reading((), measure, ("event lines",))
     everything = _read(trial, tuple(name for name in names() if name not in (LAUNCHERS, NONE)))
     lines: dict[str, int] = everything.printed["dialects"]
+    unobserved = "" if trial.ended_early else everything.facts.get("unobserved", "")
     left = {name: _read(trial, (name,)) for name, count in lines.items() if count and name != LAUNCHERS}
     note = ""
     if not trial.ended_early:  # one that takes the end of this run for none would do so each time
@@ -68,13 +67,13 @@ def recognise(trial: Trial) -> Reading:
         chosen.append(name)
     if not chosen:
         printed = any(path.lstat().st_size for path in (trial.folder / "raw").rglob("*std*"))
-        return replace(unread(), note=note, is_silent=not printed)
+        return replace(unread(), note=note, is_silent=not printed, unobserved=unobserved)
     best = _read(trial, tuple(chosen))
     if best.status != "completed" and not trial.ended_early:
         chosen = chosen[:1]
         best = _read(trial, tuple(chosen))
-    measure, why = _measure(best, record)
-    return Reading(tuple(chosen), measure, tuple(FIELDS[name] for name in FIELDS if name in _fields(best)), why)
+    fields = tuple(FIELDS[name] for name in FIELDS if name in _fields(best))
+    return Reading(tuple(chosen), SAMPLE_SECONDS, fields, unobserved)
 
 
 def _of_events(trial: Trial) -> str | None:
@@ -93,16 +92,3 @@ def _read(trial: Trial, dialects: tuple[str, ...]) -> Record:
 
 def _fields(record: Record) -> set[str]:
     return {name for name in FIELDS if record.printed.get(name)}
-
-
-def _measure(record: Record, trial: Record) -> tuple[str, str]:
-    """Choose the time that is compared: what the program states, if it is exact enough and can be true."""
-    stated, wall = record.metrics.get(STATED), trial.metrics.get(WALL)
-    clock = "by the runner's clock, from the launch to the end"
-    if stated is None:
-        return WALL, f"{clock}: the script states no time of its training"
-    if stated < COARSE_SECONDS and float(stated).is_integer():
-        return WALL, f"{clock}; stated_seconds is the script's own time, which it rounds to whole seconds"
-    if wall is not None and stated > wall:
-        return WALL, f"{clock}; the time that the script states is longer than its run took"
-    return STATED, "the time that the script prints; wall_seconds would count its start as well"

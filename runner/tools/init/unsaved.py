@@ -11,6 +11,7 @@ from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Run, make_plan
+from runner.records.observed import SAMPLE_SECONDS
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import Proposal, choice_of, propose
@@ -53,7 +54,9 @@ def experiment_of(
     words = [word for change in changes for word in ("--set", change)] + (["--", *line] if line else [])
     keep = shlex.join(["runner", "init", script, *words])
     keep = keep if here.is_relative_to(root) else f"cd {shlex.quote(str(root))} && {keep}"
-    say(f"definition: timed by {reading.measure}; to keep it: {keep}")
+    by = "samples per second" if reading.measure == SAMPLE_SECONDS else reading.measure
+    by = "the time of the whole run" if reading.unobserved else by
+    say(f"definition: compared by {by}; to keep it: {keep}")
     return replace(experiment, path=root / named)
 
 
