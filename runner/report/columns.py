@@ -61,7 +61,6 @@ COLUMNS = (
     Column("axes", lambda row: row.first.axes),
     Column("n", lambda row: len(row.complete), "n"),
     Column("seconds", lambda row: row.seconds, "", interval, page_times, has_interval=True),
-    Column("samples_per_second", lambda row: row.rate, "samples/s", interval, page_times, has_interval=True),
     Column("speedup", lambda row: row.speedup, "speed-up", estimate, page_estimate, has_interval=True),
     Column("efficiency", lambda row: row.efficiency and row.efficiency.value, "efficiency", "{:.0%}".format),
     Column("accuracy", lambda row: row.mean("accuracy"), "accuracy", "{:.2%}".format),
@@ -82,6 +81,7 @@ COLUMNS = (
     Column("sources", lambda row: row.sources),
     Column("mfu", lambda row: row.mean("mfu"), "MFU", share),
     Column("limited_by", limit),
+    Column("samples_per_second", lambda row: row.rate, "samples/s", interval, page_times, has_interval=True),
 )
 FIELDS = tuple(key for column in COLUMNS for key in column.keys)
 TABLE = (

@@ -147,7 +147,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "bytes_moved": metrics.get("bytes_moved_per_step"),
         "mfu": _share(metrics, "flops_per_second", "peak_flops_per_second"),
         "input_share": _share(metrics, "input_seconds", "train_seconds"),
-        "exchange_share": times.mean("communication", "straggler") if times else None,
+        "exchange_share": times.mean("communication", "straggler") if times and times.knows_exchange else None,
         "torch": first.get("torch") or "",
         "same": _same(record, facts) | machines.kind | speed_variables(facts),
         "load": {name: value for name, value in load.items() if value is not None},

@@ -30,7 +30,9 @@ def explain(record: Record) -> tuple[list[str], list[tuple[str, str, str]], str]
     """
     times = times_of(record)
     if times is None:
-        return [NOT_TOLD if record.epochs else _why_no_epochs(record)], [], ""
+        unobserved = record.facts.get("unobserved")
+        why = NOT_TOLD if record.epochs else _why_no_epochs(record)
+        return [f"nothing says where the time went: {unobserved}" if unobserved else why], [], ""
     found, disturbed = causes(times, record), disturbances(record)
     lines = [f"Disturbed: {'; '.join(disturbed)}"] if disturbed else []
     lines += [_where(times, record), _who(times, found), _what_helps(times, found, is_disturbed=bool(disturbed))]
@@ -53,12 +55,15 @@ def _where(times: Times, record: Record) -> str:
     means = times.shown()
     parts = sorted((part for part in means if round(100 * means[part])), key=lambda part: -means[part])
     ranks = f"{len(times.ranks):,} {'rank' if len(times.ranks) == 1 else 'ranks'}"
-    epochs = f"{times.epochs:,} {'epoch' if times.epochs == 1 else 'epochs'}"
     shares = ", ".join(f"{LETTERS[part][1]} {means[part]:.0%}" for part in parts)
-    unknown = "" if all(rank.knows_data for rank in times.ranks) else "; what waits for data counts as computing"
+    hidden = {
+        "what waits for data": all(rank.knows_data for rank in times.ranks),
+        "what is exchanged": times.knows_exchange,
+    }
+    unknown = "".join(f"; {what} counts as computing" for what, is_known in hidden.items() if not is_known)
     state = "" if record.status == "completed" else f" in the epochs of a run that is {record.status}"
     seconds = max(sum(rank.seconds) for rank in times.ranks)
-    return f"Where the time went{state}: {shares} of {seconds:.4g} s (mean of {ranks}, {epochs}){unknown}"
+    return f"Where the time went{state}: {shares} of {seconds:.4g} s (mean of {ranks}, {times.stretch}){unknown}"
 
 
 def _who(times: Times, found: list[Cause]) -> str:
@@ -66,6 +71,8 @@ def _who(times: Times, found: list[Cause]) -> str:
         return f"What slows it: {'; '.join(cause.sentence for cause in found)}"
     if len(times.ranks) == 1:
         return "What slows it: there is one rank, which waits for no other"
+    if not times.knows_exchange:
+        return "What slows it: whether the ranks wait for each other could not be seen"
     if times.mean("straggler") >= LEAST_LOST:
         return "What slows it: the ranks wait for each other, and no rank or link stands out"
     return "What slows it: no rank and no link stands out"
@@ -84,6 +91,8 @@ def _what_helps(times: Times, found: list[Cause], *, is_disturbed: bool) -> str:
         words = "larger batches, accumulated or compressed gradients: they exchange less"
     elif times.mean("straggler") >= LEAST_LOST:
         words = "a machine that nothing else uses, and as many threads as it has cores"
+    elif not times.knows_exchange:
+        words = "the kit's time marks in the script (docs/trainkit.md): they tell the exchange from the computing"
     else:
         words = "faster computing (bf16, a larger batch, torch.compile): little is lost between the ranks"
     return f"What would help: {words}"

@@ -37,6 +37,7 @@ class RankTimes:
     machine: object
     device: str
     knows_data: bool = True
+    knows_exchange: bool = True
     seconds: list[float] = field(default_factory=list)
     shares: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
     extra: dict[str, list[float]] = field(default_factory=lambda: {"cpu": [], "throttled": [], "slowest": []})
@@ -89,11 +90,19 @@ class RankTimes:
 
 @dataclass(frozen=True)
 class Times:
-    """All ranks of a run that reported the same epochs, by rank, and its links."""
+    """All ranks of a run of which the same stretch of the training is known, by rank, and its links.
+
+    `stretch` is that stretch in words: its epochs, or the steps of a script after the warm-up.
+    """
 
     ranks: list[RankTimes]
     links: list[Link]
-    epochs: int
+    stretch: str
+
+    @property
+    def knows_exchange(self) -> bool:
+        """Whether what is exchanged is told from computing."""
+        return all(rank.knows_exchange for rank in self.ranks)
 
     def mean(self, *parts: str) -> float:
         """Return the mean share over ranks and epochs."""
@@ -106,11 +115,11 @@ class Times:
 
 
 def times_of(record: Record) -> Times | None:
-    """Read where the time of a run went; None if its epochs do not say it of every rank."""
+    """Read where the time of a run went; None if neither its epochs nor what was observed say it of every rank."""
     told = [row["time_by_rank"] for row in record.epochs if "time_by_rank" in row]
     told = [by_rank for by_rank in told if len(by_rank) == len(record.ranks)]
     if not told:
-        return None
+        return _of_script(record)
     ranks = [_rank(rank) for rank in record.ranks]
     for rank in ranks:
         for by_rank in told:
@@ -119,8 +128,30 @@ def times_of(record: Record) -> Times | None:
     return Times(
         ranks,
         [Link(rank, link["to"], link["bytes_per_second"]) for rank, link in links if link["to"] != rank],
-        len(told),
+        f"{len(told):,} {'epoch' if len(told) == 1 else 'epochs'}",
     )
+
+
+def _of_script(record: Record) -> Times | None:
+    """Return what was seen inside the processes of a script; what the ranks exchange may count as computing.
+
+    The rank that waits least for the others is taken to exchange all that time.
+    """
+    seen = [rank.observed for rank in record.ranks if rank.observed and rank.observed.seconds_after_warmup]
+    if not seen or len(seen) < len(record.ranks):
+        return None
+    exchanges = [one.collective_seconds_after_warmup for one in seen]
+    known = [seconds for seconds in exchanges if seconds is not None]
+    ranks = [_rank(rank) for rank in record.ranks]
+    for rank, one, exchange in zip(ranks, seen, exchanges, strict=True):
+        seconds = {"data": one.data_seconds_after_warmup or 0.0, "communication": 0.0, "straggler": 0.0}
+        if exchange is not None and len(known) == len(seen):
+            seconds |= {"communication": min(known), "straggler": exchange - min(known)}
+        seconds["compute"] = max(0.0, (one.seconds_after_warmup or 0.0) - sum(seconds.values()))
+        rank.take({f"{part}_seconds": spent for part, spent in seconds.items()})
+        rank.knows_exchange = len(known) == len(seen)
+    steps = max((one.steps or 0) - (one.warmup_steps or 0) for one in seen)
+    return Times(ranks, [], f"{steps:,} steps after the warm-up")
 
 
 def _rank(rank: RankFacts) -> RankTimes:

@@ -96,7 +96,7 @@ def causes(times: Times, record: Record) -> list[Cause]:
 def _held_back(times: Times) -> Cause | None:
     """Name the ranks that a CPU quota holds back, if it is all of them or the others wait meanwhile."""
     # Of several processors the kernel counts each; an epoch in which nothing was held back does not mention it.
-    throttled = {rank.rank: min(1.0, sum(rank.extra["throttled"]) / times.epochs) for rank in times.ranks}
+    throttled = {rank.rank: min(1.0, sum(rank.extra["throttled"]) / len(rank.seconds)) for rank in times.ranks}
     most = max(throttled.values())
     if most < LEAST_LOST:
         return None
