@@ -140,16 +140,16 @@ def _of_script(record: Record) -> Times | None:
     seen = [rank.observed for rank in record.ranks if rank.observed and rank.observed.seconds_after_warmup]
     if not seen or len(seen) < len(record.ranks):
         return None
-    exchanges = [one.collective_seconds_after_warmup for one in seen]
+    exchanges = [one.collective_seconds_after_warmup for one in seen] if len(seen) > 1 else [0.0]
     known = [seconds for seconds in exchanges if seconds is not None]
     ranks = [_rank(rank) for rank in record.ranks]
     for rank, one, exchange in zip(ranks, seen, exchanges, strict=True):
+        rank.knows_exchange = len(known) == len(seen)
         seconds = {"data": one.data_seconds_after_warmup or 0.0, "communication": 0.0, "straggler": 0.0}
-        if exchange is not None and len(known) == len(seen):
+        if exchange is not None and rank.knows_exchange:
             seconds |= {"communication": min(known), "straggler": exchange - min(known)}
         seconds["compute"] = max(0.0, (one.seconds_after_warmup or 0.0) - sum(seconds.values()))
         rank.take({f"{part}_seconds": spent for part, spent in seconds.items()})
-        rank.knows_exchange = len(known) == len(seen)
     steps = max((one.steps or 0) - (one.warmup_steps or 0) for one in seen)
     return Times(ranks, [], f"{steps:,} steps after the warm-up")
 
