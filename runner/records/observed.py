@@ -9,6 +9,7 @@ from runner.records.schema import Observed, RankFacts, Record
 SAMPLE_SECONDS = "sample_seconds"
 """Of all ranks together, from the end of the warm-up to the last step: the inverse of samples per second."""
 INSIDE = "the counts and clocks inside its processes"
+NOT_OBSERVED = "its processes were not observed (docs/own-repository.md says where they are)"
 _TOO_FEW = "too few steps, or too uneven ones, to see where the warm-up ends"
 
 
@@ -24,6 +25,7 @@ def take_observed(record: Record, doubts: Doubts) -> None:
     """Fill in the figures of a script whose processes were observed; `unobserved` says why they are missing."""
     seen = [rank.observed for rank in record.ranks if rank.observed]
     if not seen:
+        record.facts |= {"unobserved": NOT_OBSERVED} if record.launch.dialects else {}
         return
     record.facts["steps"] = max(one.steps or 0 for one in seen)
     record.metrics["peak_bytes"] = max(one.peak_gpu_bytes or one.peak_bytes or 0 for one in seen)
