@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from functools import wraps
 from typing import Any
 
 from .output import Output
-from .process import Process
+from .process import ISSUED, Process
 
 _clock = time.perf_counter
 _SYNCHRONOUS = (
@@ -25,73 +24,67 @@ _SYNCHRONOUS = (
 )
 
 
-class _Here:
-    """What is seen in this process; a fork begins anew."""
-
-    def __init__(self) -> None:
-        self.output = Output()
-        self.process = Process(self.output.write, is_child=_STARTED in os.environ)
-        os.environ.setdefault(_STARTED, str(os.getpid()))
-
-    def forked(self) -> None:
-        self.process = Process(self.output.write, is_child=True)
-
-    def end(self) -> None:
-        _quietly(self.process.print, is_last=True)
-
-
 _STARTED = "KIT_OBSERVED"
+_output = Output()
+_process = Process(_output.write, is_child=_STARTED in os.environ)
+os.environ.setdefault(_STARTED, str(os.getpid()))
+
+
+def _quiet(function: Callable[..., Any]) -> Callable[..., None]:
+    """Return a function that does nothing once any of the observer has failed."""
+
+    def quiet(*args: Any) -> None:
+        if not _process.is_broken:
+            try:
+                function(*args)
+            except Exception as error:  # noqa: BLE001 - the program goes on as if nothing had been
+                _process.is_broken = f"the observer failed: {type(error).__name__}: {error}"[:200]
+
+    quiet._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return quiet
 
 
 def begin() -> bool:
     """Begin to observe this process; False if its output goes to a parent that reads it."""
-    if not _here.output.is_open:
+    if not _output.is_open:
         return False
-    atexit.register(_here.end)
-    os.register_at_fork(after_in_child=_here.forked)
-    leave = os._exit
+    end, leave = _quiet(_process.end), os._exit
+    atexit.register(end)
+    os.register_at_fork(after_in_child=lambda: _process.__init__(_output.write, is_child=True))  # type: ignore[misc]
 
     @wraps(leave)
     def _exit(status: int) -> None:
-        _here.end()
+        end()
         leave(status)
 
     os._exit = _exit  # type: ignore[assignment]
     return True
 
 
-def _quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    process = _here.process
-    if not process.is_broken:
-        try:
-            function(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - the program goes on as if nothing had been
-            process.is_broken = f"the observer failed: {type(error).__name__}: {error}"[:200]
-
-
 def _of_groups(c10d: Any) -> None:
     if not hasattr(c10d, "init_process_group"):  # torch may be built without
         return
 
+    @_quiet
     def formed(group: Any) -> None:
-        process, size = _here.process, c10d.get_world_size(group)
+        size = c10d.get_world_size(group)
         if size > 0:  # this rank is one of it
-            process.groups[size, str(c10d.get_backend(group))] += 1
-            process.rank = c10d.get_rank()
+            _process.groups[size, str(c10d.get_backend(group))] += 1
+            _process.rank = c10d.get_rank()
 
     for name in ("init_process_group", "new_group"):
         form = getattr(c10d, name)
 
         @wraps(form)
         def formed_by(*args: Any, form: Any = form, **kwargs: Any) -> Any:
-            before = _here.process.inside
-            _here.process.inside += 1
+            before = _process.inside
+            _process.inside += 1
             try:
                 group = form(*args, **kwargs)
             finally:
-                _here.process.inside = before
+                _process.inside = before
             if not before:  # else it is a part of another one
-                _quietly(formed, group)
+                formed(group)
             return group
 
         setattr(c10d, name, formed_by)
@@ -103,45 +96,36 @@ def _of_groups(c10d: Any) -> None:
 def _timed(collective: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(collective)
     def timed(*args: Any, **kwargs: Any) -> Any:
-        process = _here.process
-        if process.inside or threading.get_ident() != process.thread:
+        if _process.inside or threading.get_ident() != _process.thread:
             return collective(*args, **kwargs)
-        process.inside = 1
+        _process.inside = 1
         began = _clock()
         try:
             work = collective(*args, **kwargs)
         finally:
-            process.inside = 0
-            process.collective_seconds += _clock() - began
+            _process.inside = 0
+            _process.collective_seconds += _clock() - began
         if work is not None and hasattr(work, "wait"):
-            process.doubt("a collective was not waited for at once", "collective_seconds")
+            _process.doubt("a collective was not waited for at once", "collective_seconds")
         return work
 
     return timed
 
 
 def _of_autograd(autograd: Any) -> None:
-    backward = autograd.backward
+    backward, begun = autograd.backward, _quiet(_process.backward)
 
     @wraps(backward)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        _quietly(_here.process.backward)
+        begun()
         return backward(*args, **kwargs)
 
     autograd.backward = watched
 
 
 def _of_optimizers(module: Any) -> None:
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        _quietly(_here.process.before_step, optimizer, sys._getframe(1))
-
-    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        _quietly(_here.process.after_step, optimizer, sys._getframe(1))
-
-    for hook in (before, after):
-        hook._torchdynamo_disable = True  # type: ignore[attr-defined]
-    module.register_optimizer_step_pre_hook(before)
-    module.register_optimizer_step_post_hook(after)
+    module.register_optimizer_step_pre_hook(_quiet(_process.before_step))
+    module.register_optimizer_step_post_hook(_quiet(_process.after_step))
     make = module.Optimizer.__init__
 
     @wraps(make)
@@ -159,13 +143,12 @@ def _of_scalers(module: Any) -> None:
 
     @wraps(step)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        process = _here.process
-        before = process.calls, process.skipped
+        before = _process.calls, _process.skipped
         result = step(*args, **kwargs)
-        if before == (process.calls, process.skipped):
-            process.skipped += 1
-        if before[0] == process.calls:
-            process.since_step = 0
+        if before == (_process.calls, _process.skipped):
+            _process.skipped += 1
+        if before[0] == _process.calls:
+            _process.since_step = 0
         return result
 
     module.GradScaler.step = watched
@@ -174,20 +157,7 @@ def _of_scalers(module: Any) -> None:
 def _of_loaders(module: Any) -> None:
     iterator = module._BaseDataLoaderIter
     take, index, reset = iterator.__next__, iterator._next_index, iterator._reset
-
-    def ended(self: Any) -> None:
-        _here.process.pass_of(self).ended = True
-
-    def issued(self: Any, found: Any) -> None:
-        if isinstance(found, (list, tuple)):
-            _here.process.pass_of(self).issued.append(len(found))
-
-    def begun(self: Any) -> None:
-        process = _here.process
-        before = self.__dict__.pop("_kit_pass", None)
-        if before in process.passes:
-            process.passes.remove(before)
-            process.fold(before)
+    handed_out, ended, begun = _quiet(_process.hand_out), _quiet(_process.pass_ended), _quiet(_process.pass_begun)
 
     @wraps(take)
     def __next__(self: Any) -> Any:  # noqa: N807
@@ -195,20 +165,20 @@ def _of_loaders(module: Any) -> None:
         try:
             batch = take(self)
         except StopIteration:
-            _quietly(ended, self)
+            ended(self)
             raise
-        _quietly(_here.process.hand_out, self, batch, _clock() - began)
+        handed_out(self, batch, began)
         return batch
 
     @wraps(index)
     def _next_index(self: Any) -> Any:
         found = index(self)
-        _quietly(issued, self, found)
+        self.__dict__.setdefault(ISSUED, []).append(len(found) if isinstance(found, (list, tuple)) else None)
         return found
 
     @wraps(reset)
     def _reset(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _quietly(begun, self)
+        begun(self)
         return reset(self, *args, **kwargs)
 
     iterator.__next__, iterator._next_index, iterator._reset = __next__, _next_index, _reset
@@ -220,7 +190,7 @@ def _of_ddp(module: Any) -> None:
     @wraps(make)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
-        _here.process.doubt("DistributedDataParallel exchanges gradients outside Python", "collective_seconds")
+        _process.doubt("DistributedDataParallel exchanges gradients outside Python", "collective_seconds")
 
     module.DistributedDataParallel.__init__ = made
 
@@ -230,18 +200,17 @@ _modules: list[Any] = []
 
 def _of_modules(module: Any) -> None:
     """Count the calls of outermost modules until an optimizer is made: then nothing is left in their way."""
-    call = module.Module.__call__
+    call, called = module.Module.__call__, _quiet(_process.forward)
 
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        process = _here.process
-        if process.is_forward:
+        if _process.is_forward:
             return call(self, *args, **kwargs)
-        process.is_forward = True
+        _process.is_forward = True
         try:
             result = call(self, *args, **kwargs)
         finally:
-            process.is_forward = False
-        _quietly(process.forward)
+            _process.is_forward = False
+        called()
         return result
 
     module.Module.__call__ = watched
@@ -255,10 +224,9 @@ def _stop_forwards(why: str) -> None:
             kind.__call__ = call
         _modules.clear()
         if why:
-            _here.process.doubt(why, "forwards")
+            _process.doubt(why, "forwards")
 
 
-_here = _Here()
 WATCHED: dict[str, Callable[[Any], None]] = {
     "torch.distributed.distributed_c10d": _of_groups,
     "torch.autograd": _of_autograd,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from threading import get_ident
 from typing import Any
 
 DEEPEST = 4
@@ -18,15 +19,26 @@ class Pass:
 
     def __init__(self, iterator: Any, owner: Any) -> None:
         self.iterator, self.owner = weakref.ref(iterator), owner
-        self.issued: list[int] = []
         self.length, self.dataset = _length(iterator), _length(iterator._dataset)
         self.handed = self.waiting = self.waiting_rows = 0
         self.batches = self.rows = self.feeds = 0
         self.first = self.first_rows = self.each = 0
         self.smallest, self.largest = sys.maxsize, 0
-        self.after_end = self.order = self.thread = 0
+        self.after_end = self.thread = 0
+        self.is_list = iterator._auto_collation and iterator._dataset_kind == 0  # _DatasetKind.Map
         self.ended = self.is_short = self.was_left = False
         self.seconds = 0.0
+
+    def hand_out(self, rows: int) -> None:
+        """Take in a batch of so many rows."""
+        self.handed += 1
+        self.waiting += 1
+        self.waiting_rows += rows
+        self.thread = get_ident()
+        if rows > self.largest:
+            self.largest = rows
+        if rows < self.smallest:
+            self.smallest = rows
 
     def feed(self) -> str | None:
         """Take in that a backward pass followed what waits; return what cannot be known from here on."""

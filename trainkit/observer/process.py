@@ -16,7 +16,7 @@ from .steps import FIRST_STEPS, Steps
 
 KEY = "observed"
 MOST_OPTIMIZERS = 1_000
-_OF_ITERATOR = "_kit_pass"
+_PASS, ISSUED = "_kit_pass", "_kit_issued"
 _clock = time.perf_counter
 
 
@@ -26,23 +26,24 @@ class Process:
     def __init__(self, write: Callable[[bytes], None], *, is_child: bool) -> None:
         self.write, self.is_child = write, is_child
         self.is_broken = ""
-        self.began = self.printed = _clock()
+        self.began = _clock()
+        self.due = self.began + 1.0
         self.lines = 0
         self.rank: int | None = None
         self.groups: Counter[tuple[int, str]] = Counter()
         self.unknown: dict[str, str] = {}
         self.optimizers: dict[int, list[Any]] = {}  # by id: [weak reference, name, steps, first call, last call]
         self.gone: list[list[Any]] = []
-        self.stepping: list[Any] = []
-        self.lead: int | None = None
-        self.since_lead: Counter[int] = Counter()
+        self.stepping: Any = None  # the frame of the outermost step under way
+        self.lead: list[Any] | None = None  # the optimizer whose steps are timed, and those that stepped since
+        self.since_lead: list[list[Any]] = []
         self.calls = self.skipped = self.backwards = self.since_step = 0
         self.infinite: Any = None
         self.a_step: Counter[int] = Counter()
         self.rates: list[Any] = [None, None]
         self.steps, self.forwards = Steps(), Steps()
         self.passes: list[Pass] = []
-        self.order = self.batches = self.rows = self.other_rows = self.whole = 0
+        self.batches = self.rows = self.other_rows = self.whole = 0
         self.whole_rows: int | None = None
         self.dataset: int | None = None
         self.largest = 0
@@ -60,33 +61,41 @@ class Process:
 
     def pass_of(self, iterator: Any) -> Pass:
         """Return the pass that an iterator is in."""
-        found = iterator.__dict__.get(_OF_ITERATOR)
-        if found is None or found.owner is not self:
-            found = iterator.__dict__[_OF_ITERATOR] = Pass(iterator, self)
+        found = iterator.__dict__.get(_PASS)
+        if found is None or found.owner is not self.passes:  # of the parent process
+            found = iterator.__dict__[_PASS] = Pass(iterator, self.passes)
         return found  # type: ignore[no-any-return]
 
-    def hand_out(self, iterator: Any, batch: Any, seconds: float) -> None:
+    def pass_begun(self, iterator: Any) -> None:
+        """Take in that an iterator begins anew."""
+        iterator.__dict__.pop(ISSUED, None)
+        before = iterator.__dict__.pop(_PASS, None)
+        if before in self.passes:
+            self.passes.remove(before)
+            self.fold(before)
+
+    def pass_ended(self, iterator: Any) -> None:
+        """Take in that an iterator has no more batches."""
+        self.pass_of(iterator).ended = True
+
+    def hand_out(self, iterator: Any, batch: Any, began: float) -> None:
         """Take in a batch that a loader hands out."""
-        self.has_loader = True
-        self.forget_raised()
         found = self.pass_of(iterator)
-        if len(self.passes) != 1 or self.passes[0] is not found:
+        found.seconds += _clock() - began
+        if not self.passes or self.passes[-1] is not found:
+            self.has_loader = True
             self.close(ended=True)
-            if not any(one is found for one in self.passes):
-                self.passes.append(found)
-        is_list = iterator._auto_collation and iterator._dataset_kind == 0  # _DatasetKind.Map
-        rows = found.issued.pop(0) if is_list and found.issued else rows_of(batch)
-        if rows is None:
-            self.doubt("batches without a size")
-        self.order += 1
-        found.order, found.thread = self.order, threading.get_ident()
-        found.handed, found.waiting, found.waiting_rows = (
-            found.handed + 1,
-            found.waiting + 1,
-            found.waiting_rows + (rows or 0),
-        )
-        found.smallest, found.largest = min(found.smallest, rows or 0), max(found.largest, rows or 0)
-        found.seconds += seconds
+            if found in self.passes:
+                self.passes.remove(found)
+            self.passes.append(found)  # the last one handed out last
+        issued = iterator.__dict__.get(ISSUED)
+        rows = issued.pop(0) if issued else None
+        if rows is None or not found.is_list:
+            rows = rows_of(batch)
+            if rows is None:
+                self.doubt("batches without a size")
+                rows = 0
+        found.hand_out(rows)
 
     def close(self, *, ended: bool = False) -> None:
         """Fold the passes whose iterator is gone and, with `ended`, those that have come to their end."""
@@ -120,7 +129,7 @@ class Process:
         newest = None
         for one in self.passes:
             one.after_end += one.ended
-            if one.waiting and (newest is None or one.order > newest.order):
+            if one.waiting:
                 newest = one
         if newest is None:
             return
@@ -154,51 +163,41 @@ class Process:
 
     # Optimizers
 
-    def forget_raised(self) -> None:
-        """Forget the steps that have raised, which no hook says."""
-        while self.stepping and not _is_running(self.stepping[-1]):
-            self.stepping.pop()
-
-    def before_step(self, optimizer: Any, frame: Any) -> None:
+    def before_step(self, optimizer: Any, *_: Any) -> None:
         """Take in that an optimizer begins a step, perhaps within that of another, or of its own class's parent."""
-        self.forget_raised()
-        self.stepping.append(frame)
-        if len(self.stepping) == 1:
-            rate = optimizer.param_groups[0].get("lr")
-            self.rates[1] = rate if isinstance(rate, (int, float)) else None
-            if not self.calls:
-                self.rates[0], self.thread = self.rates[1], threading.get_ident()
+        if self.stepping is not None and _is_running(self.stepping):  # else it has raised, which no hook says
+            return
+        self.stepping = sys._getframe(2)
+        rate = optimizer.param_groups[0].get("lr")
+        self.rates[1] = rate if isinstance(rate, (int, float)) else None
+        if not self.calls:
+            self.rates[0], self.thread = self.rates[1], threading.get_ident()
 
-    def after_step(self, optimizer: Any, frame: Any) -> None:
+    def after_step(self, optimizer: Any, *_: Any) -> None:
         """Count a step that has ended, if it is the outermost."""
-        now = _clock()
-        while self.stepping and self.stepping.pop() is not frame:
-            pass
-        if self.stepping:
+        if self.stepping is not sys._getframe(2):
             return
-        if self.was_skipped(optimizer):
+        self.stepping = None
+        if "found_inf" in optimizer.__dict__ and self.was_skipped(optimizer.found_inf):
             return
-        if _is_captured():
+        cuda = sys.modules["torch"].cuda
+        if cuda._initialized and cuda.is_current_stream_capturing():
             self.doubt("a CUDA graph repeats them", "steps", "samples", "batches")
         known = self.known(optimizer)
         known[2] += 1
         known[4] = self.calls
         self.calls += 1
-        if self.is_tick(id(optimizer)):
+        if self.is_tick(known):
+            now, steps = _clock(), self.steps
             self.a_step[self.since_step] += 1
-            if len(self.a_step) > FIRST_STEPS:
-                self.a_step.clear()
             self.since_step = 0
-            done = self.done() if self.steps.count < FIRST_STEPS else ()
-            self.steps.end(now, done, is_interrupted=self.is_interrupted)
+            steps.end(now, self.done() if steps.count < FIRST_STEPS else (), self.is_interrupted)
             self.is_interrupted = False
-            self.print_if_due(now)
+            if now >= self.due:
+                self.print()
 
-    def was_skipped(self, optimizer: Any) -> bool:
+    def was_skipped(self, infinite: Any) -> bool:
         """Return whether a fused optimizer, which looks for infinite gradients by itself, has left its step out."""
-        infinite = optimizer.__dict__.get("found_inf")
-        if infinite is None:
-            return False
         if infinite.device.type != "cpu":  # it is not asked now, which would wait for the device
             self.infinite = (infinite > 0).to(infinite.dtype) + (0 if self.infinite is None else self.infinite)
             return False
@@ -218,20 +217,21 @@ class Process:
                 self.gone.clear()
         return known
 
-    def is_tick(self, key: int) -> bool:
+    def is_tick(self, known: list[Any]) -> bool:
         """Return whether the steps of this optimizer are those that are timed; of several it is the most frequent."""
-        if self.lead == key or self.lead is None or self.since_lead[key]:
-            self.lead = key
+        if self.lead is known or self.lead is None or known in self.since_lead:
+            self.lead = known
             self.since_lead.clear()
             return True
-        self.since_lead[key] += 1
+        self.since_lead.append(known)
         return False
 
     def forward(self) -> None:
         """Take in that the outermost module was called."""
         now = _clock()
-        self.forwards.end(now, self.done(), is_interrupted=False)
-        self.print_if_due(now)
+        self.forwards.end(now, self.done(), False)
+        if now >= self.due:
+            self.print()
 
     def step_count(self) -> int:
         """Return the steps of optimizers that take turns as the most of one, and add those that follow each other."""
@@ -244,14 +244,17 @@ class Process:
 
     # Lines
 
-    def print_if_due(self, now: float) -> None:
-        """Print a line at most once a second, and in long runs after a hundredth of what has passed."""
-        if now - self.printed >= max(1.0, (now - self.began) / 100):
-            self.print(is_last=False)
+    def end(self) -> None:
+        """Print the last line."""
+        self.print(is_last=True)
 
-    def print(self, *, is_last: bool) -> None:
-        """Print what was seen; nothing of a program that reports itself, and of a child that trains nothing."""
-        self.printed = _clock()
+    def print(self, *, is_last: bool = False) -> None:
+        """Print what was seen; nothing of a program that reports itself, and of a child that trains nothing.
+
+        That is at most once a second, and in long runs after a hundredth of what has passed.
+        """
+        now = _clock()
+        self.due = now + max(1.0, (now - self.began) / 100)
         is_seen = self.calls or self.backwards or self.groups or self.forwards.count
         if "trainkit.event_log" in sys.modules or not (is_seen or (is_last and not self.is_child)):
             return
@@ -373,11 +376,6 @@ class Process:
         for one in self.passes:
             copy.fold(one)
         return copy
-
-
-def _is_captured() -> bool:
-    cuda = sys.modules["torch"].cuda
-    return bool(cuda._initialized and cuda.is_current_stream_capturing())
 
 
 def _is_running(frame: Any) -> bool:

@@ -23,7 +23,7 @@ class Steps:
         self.intervals = array("d")
         self.stride = 1
 
-    def end(self, now: float, done: tuple[float, ...], *, is_interrupted: bool) -> None:
+    def end(self, now: float, done: tuple[float, ...], is_interrupted: bool) -> None:
         """Take in the end of a step; one with an evaluation in it takes no part in the statistics."""
         if not self.count:
             self.first_end = now

@@ -18,8 +18,9 @@ def carry_out(name: str, folder: Path) -> None:
     os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT, 0o600), 2)
     observer = sys.modules.get("kit_observer.hooks")
     if observer:  # as in a process of its own
-        os.environ.pop("KIT_OBSERVED_STDOUT"), os.environ.pop("KIT_OBSERVED")
-        observer._here.__init__()
+        os.environ.pop("KIT_OBSERVED_STDOUT")
+        observer._output.__init__()
+        observer._process.__init__(observer._output.write, is_child=False)
     model, truth = SCRIPTS[name]()
     digest = hashlib.sha256()
     for value in model.state_dict().values() if model else ():
