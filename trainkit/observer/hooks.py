@@ -113,12 +113,24 @@ def _timed(collective: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_autograd(autograd: Any) -> None:
-    backward, begun = autograd.backward, _quiet(_process.backward)
+    backward = autograd.backward
+
+    @_quiet
+    def begun() -> None:
+        _process.backward()
+        if _calls.kind is not None and _calls.kind is not (kind := _process.model.kind()):
+            _calls.watch(kind)
 
     @wraps(backward)
     def watched(*args: Any, **kwargs: Any) -> Any:
+        if _process.is_backward:  # a checkpoint computes a part again
+            return backward(*args, **kwargs)
         begun()
-        return backward(*args, **kwargs)
+        _process.is_backward = True
+        try:
+            return backward(*args, **kwargs)
+        finally:
+            _process.is_backward = False
 
     autograd.backward = watched
 
@@ -126,14 +138,6 @@ def _of_autograd(autograd: Any) -> None:
 def _of_optimizers(module: Any) -> None:
     module.register_optimizer_step_pre_hook(_quiet(_process.before_step))
     module.register_optimizer_step_post_hook(_quiet(_process.after_step))
-    make = module.Optimizer.__init__
-
-    @wraps(make)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
-        _stop_forwards("")
-        make(self, *args, **kwargs)
-
-    module.Optimizer.__init__ = made
 
 
 def _of_scalers(module: Any) -> None:
@@ -195,36 +199,63 @@ def _of_ddp(module: Any) -> None:
     module.DistributedDataParallel.__init__ = made
 
 
-_modules: list[Any] = []
+class _Calls:
+    """The calls of all outermost modules until gradients are computed; then only of the class of the trained one."""
+
+    kind: Any = None
+    own: Any = None  # what was there before, if the class has one itself
+    watched: Any = None
+
+    def watch(self, kind: Any) -> None:
+        """Watch the calls of a class, and no others; None for those of none."""
+        if self.kind is not None and vars(self.kind).get("__call__") is self.watched:
+            if self.own is None:
+                del self.kind.__call__
+            else:
+                self.kind.__call__ = self.own
+        self.kind = kind
+        if kind is None:
+            return
+        call, self.own, called = kind.__call__, vars(kind).get("__call__"), _quiet(_process.forward)
+
+        def watched(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if _process.is_forward or _process.is_backward or self.kind is not kind:  # torch.fx keeps this function
+                return call(module, *args, **kwargs)
+            _process.is_forward = True
+            try:
+                result = call(module, *args, **kwargs)
+            finally:
+                _process.is_forward = False
+            called(module, (*args, *kwargs.values()))
+            return result
+
+        kind.__call__ = self.watched = watched
 
 
-def _of_modules(module: Any) -> None:
-    """Count the calls of outermost modules until an optimizer is made: then nothing is left in their way."""
-    call, called = module.Module.__call__, _quiet(_process.forward)
-
-    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _process.is_forward:
-            return call(self, *args, **kwargs)
-        _process.is_forward = True
-        try:
-            result = call(self, *args, **kwargs)
-        finally:
-            _process.is_forward = False
-        called()
-        return result
-
-    module.Module.__call__ = watched
-    _modules[:] = [module.Module, watched, call]
+_calls = _Calls()
 
 
-def _stop_forwards(why: str) -> None:
-    if _modules:
-        kind, watched, call = _modules
-        if kind.__call__ is watched:
-            kind.__call__ = call
-        _modules.clear()
-        if why:
-            _process.doubt(why, "forwards")
+def _of_compilers(eval_frame: Any) -> None:
+    def leave() -> None:
+        _calls.watch(None)
+        _process.model.unknown = why = "torch.compile does not pass through calls of modules"
+        _process.doubt(why, "forwards")
+
+    if hasattr(eval_frame, "OptimizeContext"):
+        _before(eval_frame.OptimizeContext, "__init__", leave)
+    else:
+        leave()
+
+
+def _before(owner: Any, name: str, first: Callable[[], None]) -> None:
+    function = getattr(owner, name)
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        first()
+        return function(*args, **kwargs)
+
+    setattr(owner, name, called)
 
 
 WATCHED: dict[str, Callable[[Any], None]] = {
@@ -234,7 +265,7 @@ WATCHED: dict[str, Callable[[Any], None]] = {
     "torch.amp.grad_scaler": _of_scalers,
     "torch.cuda.amp.grad_scaler": _of_scalers,
     "torch.utils.data.dataloader": _of_loaders,
-    "torch.nn.modules.module": _of_modules,
+    "torch.nn.modules.module": lambda module: _calls.watch(module.Module),
     "torch.nn.parallel.distributed": _of_ddp,
-    "torch._dynamo": lambda _: _stop_forwards("torch.compile does not pass through them"),
+    "torch._dynamo.eval_frame": _of_compilers,
 }

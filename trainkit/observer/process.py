@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from .models import Model
 from .passes import Pass, rows_of
 from .steps import FIRST_STEPS, Steps
 
@@ -48,8 +49,10 @@ class Process:
         self.dataset: int | None = None
         self.largest = 0
         self.seconds = self.collective_seconds = 0.0
-        self.has_loader = self.is_interrupted = False
-        self.inside, self.is_forward = 0, False
+        self.has_loader = self.is_interrupted = self.is_of_model = False
+        self.model = Model()
+        self.inside = self.closures = 0
+        self.is_forward = self.is_backward = False
         self.thread = threading.main_thread().ident
 
     def doubt(self, why: str, *names: str) -> None:
@@ -125,6 +128,9 @@ class Process:
         """Take in that gradients are computed: of the batches that were handed out last."""
         self.backwards += 1
         self.since_step += 1
+        self.closures += self.stepping is not None
+        if not self.model.unknown:
+            self.model.feed()
         self.close()
         newest = None
         for one in self.passes:
@@ -133,6 +139,8 @@ class Process:
                 newest = one
         if newest is None:
             return
+        if self.backwards > 1:
+            self.model.unknown = self.model.unknown or "some batches come from a DataLoader"
         if len(self.passes) > 1:
             self.leave_others(newest)
         if newest.thread != threading.get_ident():
@@ -153,13 +161,13 @@ class Process:
             self.doubt("batches of several loaders come in turn")
 
     def done(self) -> tuple[float, ...]:
-        """Return what was done so far: rows trained on, and seconds of waiting for loaders and in collectives."""
+        """Return what was done so far: rows of loaders and of the model, seconds of waiting for loaders and others."""
         rows, seconds = self.rows, self.seconds
         for one in self.passes:
             if one.feeds:
                 rows += one.rows - (one.ahead()[1] or 0)
                 seconds += one.seconds
-        return rows, seconds, self.collective_seconds
+        return rows, self.model.rows, seconds, self.collective_seconds
 
     # Optimizers
 
@@ -226,12 +234,15 @@ class Process:
         self.since_lead.append(known)
         return False
 
-    def forward(self) -> None:
-        """Take in that the outermost module was called."""
-        now = _clock()
-        self.forwards.end(now, self.done(), False)
-        if now >= self.due:
-            self.print()
+    def forward(self, module: Any, given: tuple[Any, ...]) -> None:
+        """Take in that an outermost module was called."""
+        if not self.model.unknown:
+            self.model.call(module, given, has_gradient=sys.modules["torch"].is_grad_enabled())
+        if not self.backwards:
+            now = _clock()
+            self.forwards.end(now, self.done(), False)
+            if now >= self.due:
+                self.print()
 
     def step_count(self) -> int:
         """Return the steps of optimizers that take turns as the most of one, and add those that follow each other."""
@@ -288,7 +299,7 @@ class Process:
                 shown.doubt("several fused optimizers skip steps", "steps")
         usual = max(shown.a_step, default=None, key=lambda number: (shown.a_step[number], -number))
         shown.doubt_counts(steps, several=several)
-        timed, done = (self.steps if self.calls else self.forwards), shown.done()
+        timed, done = (self.steps if self.calls or self.backwards else self.forwards), shown.done()
         found: dict[str, Any] = {
             "groups": [
                 {"size": size, "backend": name, "count": count} for (size, name), count in self.groups.most_common(8)
@@ -298,26 +309,27 @@ class Process:
             "skipped_steps": shown.skipped,
             "backwards": self.backwards,
             "accumulation": usual,
-            "forwards": None if self.calls or "forwards" in self.unknown else self.forwards.count,
+            "forwards": None if self.calls or self.backwards else self.forwards.count,
             "samples": shown.rows,
+            "samples_from": "model" if shown.is_of_model else "loader",
             "batches": shown.batches,
             "batch_size": shown.largest or None,
             "samples_without_gradient": shown.other_rows,
             "passes": shown.whole,
             "samples_per_pass": shown.whole_rows,
             "dataset_samples": shown.dataset,
-            "data_seconds": done[1],
-            "collective_seconds": done[2],
+            "data_seconds": done[2],
+            "collective_seconds": done[3],
             "lr_first": shown.rates[0],
             "lr_last": shown.rates[1],
             "interrupted_seconds": timed.interrupted,
-            **self.clocks(timed, done),
+            **shown.clocks(timed, done),
             **_peaks(),
         }
         for name in shown.unknown.keys() & found.keys():
             found[name] = None
         if found["samples"] is None:
-            found["samples_after_warmup"] = None
+            found["samples_from"] = found["samples_after_warmup"] = None
         if found["collective_seconds"] is None:
             found["collective_seconds_after_warmup"] = None
         return {**found, "unknown": {name: why for name, why in shown.unknown.items() if name in found}}
@@ -336,19 +348,38 @@ class Process:
                 "passes",
                 "samples_per_pass",
             )
-        elif not self.has_loader:
-            self.doubt("no batch came from a DataLoader")
         elif steps + self.skipped > self.batches:
-            self.doubt("there are more steps than batches of a DataLoader")
-        if several or self.unknown.get("batches") or self.batches - self.since_step > self.backwards:
+            self.take_model(steps, several=several)
+        fed = self.model.feeds if self.is_of_model else self.batches
+        is_open = not self.is_of_model and "batches" in self.unknown
+        if several or is_open or fed - self.since_step > self.backwards:
             self.doubt("several optimizers, or unknown batches", "accumulation")
-        elif self.backwards != self.batches:
+        elif self.backwards != fed:
             self.doubt("several backward passes a batch, or batches for each", "accumulation")
         if self.rates[0] is None or self.rates[1] is None:
             self.doubt("no step, or a rate that is no number", "lr_first", "lr_last")
         backends = {backend for _, backend in self.groups}
         if any("nccl" in backend for backend in backends):
             self.doubt("NCCL's collectives are asynchronous", "collective_seconds")
+
+    def take_model(self, steps: int, *, several: bool) -> None:
+        """Take the rows that entered the model for those that were trained on, if nothing speaks against it."""
+        model, few = self.model, "there are more steps than batches of a DataLoader"
+        why = few if self.has_loader else "no batch came from a DataLoader"
+        self.doubt(why, "batches", "passes", "samples_per_pass")
+        if several:
+            why += ", and there are several optimizers"
+        elif model.unknown:
+            why += f", and {model.unknown}"
+        elif self.closures > steps:
+            why += ", and gradients are computed several times within a step"
+        elif model.feeds < steps + self.skipped:
+            why += ", and there are steps without gradients"
+        elif "samples" not in self.unknown:
+            self.is_of_model = True
+            self.rows, self.other_rows = model.rows, model.other_rows + model.waiting_rows
+            return
+        self.doubt(why)
 
     def clocks(self, timed: Steps, done: tuple[float, ...]) -> dict[str, Any]:
         """Return when the first and the last step ended, and what was done between the warm-up and the last one."""
@@ -364,9 +395,9 @@ class Process:
         if warmup:
             mark = timed.marks[warmup - 1]
             found["seconds_after_warmup"] = timed.last_end - mark[0]
-            found["samples_after_warmup"] = int(done[0] - mark[1])
-            found["data_seconds_after_warmup"] = done[1] - mark[2]
-            found["collective_seconds_after_warmup"] = done[2] - mark[3]
+            found["samples_after_warmup"] = int(done[self.is_of_model] - mark[1 + self.is_of_model])
+            found["data_seconds_after_warmup"] = done[2] - mark[3]
+            found["collective_seconds_after_warmup"] = done[3] - mark[4]
         return found
 
     def snapshot(self) -> Process:
