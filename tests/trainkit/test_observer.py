@@ -76,6 +76,14 @@ def test_a_count_is_exact_or_open_and_the_weights_are_as_without_it(
                 assert seen["unknown"][figure]
 
 
+def test_who_waits_for_a_slow_rank_is_seen_in_its_exchange(watched: Runs, tmp_path: Path) -> None:
+    watched("two_ranks_of_which_one_is_slow", tmp_path / "run")
+    lines = lines_of((tmp_path / "run" / "stdout").read_text())
+    waits = {line["rank"]: line["exchange_seconds_a_backward"] for line in lines if line["steps"]}
+    assert waits[0] > 0.02
+    assert waits[1] < waits[0] / 2
+
+
 TRAINING = """
 import os, sys, torch
 torch.manual_seed(0)

@@ -194,6 +194,7 @@ def _of_ddp(module: Any) -> None:
     @wraps(make)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
+        _process.exchanges.watch(self)
         _process.doubt("DistributedDataParallel exchanges gradients outside Python", "collective_seconds")
 
     module.DistributedDataParallel.__init__ = made
@@ -258,7 +259,15 @@ def _before(owner: Any, name: str, first: Callable[[], None]) -> None:
     setattr(owner, name, called)
 
 
-WATCHED: dict[str, Callable[[Any], None]] = {
+def _of_shared_batches(owner: str, name: str) -> Callable[[Any], None]:
+    def watch(module: Any) -> None:
+        place = getattr(module, owner) if owner else module
+        _before(place, name, lambda: _process.doubt("several ranks share a batch"))
+
+    return watch
+
+
+_WATCHED: dict[str, Callable[[Any], None]] = {
     "torch.distributed.distributed_c10d": _of_groups,
     "torch.autograd": _of_autograd,
     "torch.optim.optimizer": _of_optimizers,
@@ -268,4 +277,8 @@ WATCHED: dict[str, Callable[[Any], None]] = {
     "torch.nn.modules.module": lambda module: _calls.watch(module.Module),
     "torch.nn.parallel.distributed": _of_ddp,
     "torch._dynamo.eval_frame": _of_compilers,
+    "torch.distributed.tensor.parallel.api": _of_shared_batches("", "parallelize_module"),
+    "torch.distributed.pipelining.stage": _of_shared_batches("_PipelineStageBase", "__init__"),
+    "torch.distributed.pipeline.sync.pipe": _of_shared_batches("Pipe", "__init__"),
 }
+WATCHED = {name: _quiet(watch) for name, watch in _WATCHED.items()}

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from .exchanges import FIRST, Exchanges
 from .models import Model
 from .passes import Pass, rows_of
 from .steps import FIRST_STEPS, Steps
@@ -50,7 +51,7 @@ class Process:
         self.largest = 0
         self.seconds = self.collective_seconds = 0.0
         self.has_loader = self.is_interrupted = self.is_of_model = False
-        self.model = Model()
+        self.model, self.exchanges = Model(), Exchanges()
         self.inside = self.closures = 0
         self.is_forward = self.is_backward = False
         self.thread = threading.main_thread().ident
@@ -201,6 +202,8 @@ class Process:
             self.since_step = 0
             steps.end(now, self.done() if steps.count < FIRST_STEPS else (), self.is_interrupted)
             self.is_interrupted = False
+            if steps.count <= FIRST or now >= self.due:
+                self.exchanges.read()
             if now >= self.due:
                 self.print()
 
@@ -299,6 +302,8 @@ class Process:
                 shown.doubt("several fused optimizers skip steps", "steps")
         usual = max(shown.a_step, default=None, key=lambda number: (shown.a_step[number], -number))
         shown.doubt_counts(steps, several=several)
+        if self.exchanges.unknown:
+            shown.doubt(self.exchanges.unknown, "exchange_seconds_a_backward")
         timed, done = (self.steps if self.calls or self.backwards else self.forwards), shown.done()
         found: dict[str, Any] = {
             "groups": [
@@ -320,6 +325,7 @@ class Process:
             "dataset_samples": shown.dataset,
             "data_seconds": done[2],
             "collective_seconds": done[3],
+            "exchange_seconds_a_backward": self.exchanges.mean(),
             "lr_first": shown.rates[0],
             "lr_last": shown.rates[1],
             "interrupted_seconds": timed.interrupted,

@@ -9,12 +9,16 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed.tensor.parallel
 import torch.nn.functional as F
+from torch import distributed as dist
 from torch import multiprocessing, nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
@@ -572,6 +576,33 @@ def in_a_child(method: str) -> Done:
 @script
 def steps_in_a_forked_child() -> Done:
     return in_a_child("fork")
+
+
+def as_rank(rank: int, world: int, slow: int) -> None:
+    os.environ["RANK"] = str(rank)
+    dist.init_process_group("gloo", init_method=f"file://{Path.cwd()}/store", rank=rank, world_size=world)
+    model, optimizer = made()
+    model = nn.parallel.DistributedDataParallel(model)
+    for batch in loader(5):
+        time.sleep(0.03 * (rank == slow))
+        step(model, optimizer, batch)
+
+
+@script
+def two_ranks_of_which_one_is_slow() -> Done:
+    multiprocessing.start_processes(as_rank, (2, 1), 2, start_method="fork")
+    return None, {"steps": 18, "samples": 90}
+
+
+@script
+def a_model_in_parts() -> Done:
+    dist.init_process_group("gloo", init_method=f"file://{Path.cwd()}/store", rank=0, world_size=1)
+    mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
+    model, optimizer = made()
+    dist.tensor.parallel.parallelize_module(model, mesh, {})
+    for batch in loader(9):
+        step(model, optimizer, batch)
+    return model, {"steps": 10, "samples": None}
 
 
 @script

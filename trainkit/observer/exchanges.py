@@ -1,0 +1,38 @@
+"""How long a backward pass waits for the exchange that DistributedDataParallel makes outside Python."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+FIRST = 11
+"""Torch times the first ten exchanges and then every hundredth; each can be read after the next step."""
+
+
+class Exchanges:
+    """The exchanges that torch has timed: the part of each that computing did not hide."""
+
+    def __init__(self) -> None:
+        self.ddp: Any = None  # a weak reference
+        self.seconds: dict[int, float] = {}
+        self.unknown = "no DistributedDataParallel exchanged gradients often enough"
+
+    def watch(self, ddp: Any) -> None:
+        """Read from now on what torch times of this module."""
+        if self.ddp is not None:
+            self.unknown = "there are several DistributedDataParallel"
+        self.ddp = weakref.ref(ddp)
+
+    def read(self) -> None:
+        """Take in the last exchange that was timed, unless it is the first, in which all ranks get ready."""
+        ddp = self.ddp and self.ddp()
+        if ddp is not None:
+            data = ddp._get_ddp_logging_data()
+            if data.get("iteration", 0) > 1 and data.get("backward_comm_time"):
+                seconds = (data["backward_comm_time"] - data["backward_compute_comm_overlap_time"]) / 1e9
+                self.seconds[data["iteration"]] = max(0.0, seconds)
+                self.unknown = self.unknown if "several" in self.unknown else ""
+
+    def mean(self) -> float | None:
+        """Return the mean of them, in seconds; None if that is unknown."""
+        return None if self.unknown else sum(self.seconds.values()) / len(self.seconds)
