@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from bench.timing import ROOT, in_turn
-from runner.targets.local import HOOKS, OBSERVER
+from runner.targets.observing import HOOKS, OBSERVER
 
 PAIRS = 8
 STEP_GOAL, START_GOAL = 20e-6, 0.1

@@ -10,12 +10,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 import psutil
 
-import trainkit
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.core.parent import adopt, die_with_parent
@@ -30,15 +28,12 @@ from runner.targets.base import FollowedNode, LaunchSpec, NodeSpec, Target, exit
 from runner.targets.children import end_marked, end_orphans, marks
 from runner.targets.clean_environment import clean_environment
 from runner.targets.node_view import NodeView
+from runner.targets.observing import HOOKS, OBSERVE, OBSERVER, is_observed
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, WorkersHandle
 
 # What the command torchrun is, for the Python that the runner itself runs on.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
-
-HOOKS = Path(__file__).parent / "hooks"
-_OBSERVE = "KIT_OBSERVE"
-OBSERVER = Path(trainkit.__file__).parent / "observer"
 
 
 class Local(Target[LaunchSpec]):
@@ -53,8 +48,8 @@ class Local(Target[LaunchSpec]):
         ids_of_nodes = device_ids(run.cell.layout, run.cell.devices_per_process)
         for node, ids in zip(nodes, ids_of_nodes, strict=True):
             del node.env["PET_MASTER_PORT"]
-            if run.observed and run.cell.program.files:
-                node.env[_OBSERVE] = "1"
+            if is_observed(run):
+                node.env[OBSERVE] = "1"
             if run.device == "cuda":
                 node.env["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
         return LaunchSpec(nodes, str(run.experiment.root), run.device)
@@ -152,7 +147,7 @@ class _Agent(FollowedNode):
             "PET_LOG_DIR": str(folder.node(self.number).resolve()),
             "KIT_ARTIFACTS": str((folder.path / "artifacts").resolve()),
             "KIT_SEEN": str(folder.node(self.number).resolve()),
-            **({_OBSERVE: str(OBSERVER)} if _OBSERVE in env else {}),
+            **({OBSERVE: str(OBSERVER)} if OBSERVE in env else {}),
         }
         with folder.open_agent(self.number) as output:
             self._process = subprocess.Popen(

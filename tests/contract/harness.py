@@ -72,7 +72,8 @@ class Harness:
     def run(self, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
         """Run one cell to its end, which leaves nothing; what the command said, and the record."""
         done, record = run_once(self.project, experiment, *words, *self.words, "--device", "cpu")
-        self.require_nothing_left(self.project.results / experiment / record["launch"]["id"])
+        launch = record["launch"]
+        self.require_nothing_left(self.project.results / launch["experiment"] / launch["id"])
         return done, record
 
     @contextmanager

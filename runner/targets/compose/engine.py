@@ -162,6 +162,13 @@ def find_image(client: DockerClient, name: str) -> Image | None:
         return None
 
 
+def environment(client: DockerClient, image: str) -> dict[str, str]:
+    """Return the variables that an image sets."""
+    found = find_image(client, image)
+    words = found.attrs["Config"]["Env"] if found else None
+    return {name: value for name, _, value in (word.partition("=") for word in words or [])}
+
+
 def is_rootless(client: DockerClient) -> bool:
     """Return whether the engine runs as its user, so that a container's root is that user."""
     return any("rootless" in option for option in client.info().get("SecurityOptions") or [])

@@ -8,6 +8,7 @@ from typing import Any
 
 from runner.core.network import variables_for
 from runner.definitions.settings import DOCKERFILE
+from runner.targets.observing import COPY, variables
 
 KIT = "distributed-experiment-kit"
 """The image of a project whose settings name none."""
@@ -20,6 +21,7 @@ REVISION = "REVISION"
 WORKSPACE = "/workspace"
 """Where the project is in the image."""
 READ_ONLY = ":ro"
+_OBSERVER = "/kit-observer"
 
 
 def image_of(name: str, device: str) -> str:
@@ -77,6 +79,14 @@ def service(
         "stop_grace_period": "60s",
         "logging": {"driver": "local", "options": {"max-size": "50m", "max-file": "4"}},
     }
+
+
+def observed(described: dict[str, Any], search: str) -> dict[str, Any]:
+    """Bring the observer of scripts into a node; `search` is the PYTHONPATH of its image, if the node has none."""
+    environment = described["environment"]
+    found_first = variables(_OBSERVER, environment.get("PYTHONPATH") or literal(search))
+    volumes = [*described["volumes"], _bind(f"../{COPY}", f"{_OBSERVER}{READ_ONLY}")]
+    return {**described, "environment": {**environment, **found_first}, "volumes": volumes}
 
 
 def build(device: str, bases: dict[str, str], dockerfile: str) -> dict[str, Any]:

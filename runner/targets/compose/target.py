@@ -9,7 +9,7 @@ import secrets
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,7 +34,8 @@ from runner.targets.compose.containers import (
     stop_all,
 )
 from runner.targets.compose.link import parse_link, slow_down
-from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, service
+from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, observed, service
+from runner.targets.observing import bring, is_observed, take_away
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
@@ -184,6 +185,7 @@ class Compose(Target[ComposeSpec]):
             late_seconds = 0.0 if of_project(client, project) else LATE_SECONDS
             stop_all(client, project, GRACE_SECONDS)
             remove_all(client, project, late_seconds)
+        take_away(folder)
 
 
 class ComposeHandle(WorkersHandle):
@@ -191,11 +193,10 @@ class ComposeHandle(WorkersHandle):
 
     nodes: Sequence[ContainerNode]
 
-    def __init__(self, client: DockerClient, spec: LaunchSpec, folder: RunFolder, link: int | None = None) -> None:
+    def __init__(self, client: DockerClient, spec: ComposeSpec, folder: RunFolder, link: int | None = None) -> None:
         nodes = [ContainerNode(number) for number in range(len(spec.nodes))]
         super().__init__(folder, nodes, [node.processes for node in spec.nodes])
-        self._client, self._root, self._link = client, Path(spec.cwd), link
-        self._text = spec.text(folder.path.name)
+        self._client, self._spec, self._link = client, spec, link
         self._project = project_of(folder.path.name)
         self._up: subprocess.Popen[bytes] | None = None
 
@@ -213,11 +214,11 @@ class ComposeHandle(WorkersHandle):
         own = (0, 0) if engine.is_rootless(self._client) else (os.getuid(), os.getgid())
         image = str((self._folder.launch().image or {})["id"])
         variables = {"KIT_UID": str(own[0]), "KIT_GID": str(own[1]), "KIT_IMAGE": image}
-        (self._root / "data").mkdir(exist_ok=True)  # Docker would make it, and it would belong to root
+        (Path(self._spec.cwd) / "data").mkdir(exist_ok=True)  # Docker would make it, and it would belong to root
         outputs = [self._folder.open_agent(node.number) for node in self.nodes]
         # Not the kept file: a secret is masked there. Memory, so that it is on no disk either.
         with os.fdopen(os.memfd_create("compose.yaml"), "w+b") as file:
-            file.write(self._text.encode("utf-8", "surrogateescape"))
+            file.write(self._text(image).encode("utf-8", "surrogateescape"))
             file.seek(0)
             places = ["-f", "-", "--project-directory", str(self._folder.path / "request")]
             self._up = subprocess.Popen(
@@ -241,6 +242,15 @@ class ComposeHandle(WorkersHandle):
         for node, output in zip(self.nodes, outputs, strict=True):
             node.attach(containers[f"node{node.number}"], output)
 
+    def _text(self, image: str) -> str:
+        """Write the compose file; what observes a script is in no kept file, which can be started again without it."""
+        spec = self._spec
+        if is_observed(spec.run):
+            bring(self._folder)
+            search = engine.environment(self._client, image).get("PYTHONPATH", "")
+            spec = replace(spec, services={name: observed(node, search) for name, node in spec.services.items()})
+        return spec.text(self._folder.path.name)
+
     def _end(self) -> None:
         for node in self.nodes:  # all at once: each may take its whole grace
             node.stop(GRACE_SECONDS)
@@ -252,6 +262,7 @@ class ComposeHandle(WorkersHandle):
             remove_all(self._client, self._project, LATE_SECONDS if self._up and self._up.returncode else 0.0)
         except OSError as error:
             self.left = f"{error}: left behind; docker compose -p {self._project} down"
+        take_away(self._folder)
         return ()
 
 

@@ -1,8 +1,8 @@
 """Notes what a process of a run does with torch, and lets every rank answer with its stacks.
 
 The notes say which process group it joins, and whether it computes gradients. They are lines of the file
-KIT_SEEN-rank<RANK>.seen, which `runner.records.seen` reads. Each thing is noted once. A `sitecustomize` that stands
-further on the path runs as it would without this one.
+KIT_SEEN-rank<RANK>.seen, which `runner.records.seen` reads; without KIT_SEEN there are none. Each thing is noted once.
+A `sitecustomize` that stands further on the path runs as it would without this one.
 """
 
 import faulthandler
@@ -83,7 +83,7 @@ _observed = {}
 
 def _observe(folder):
     """Let trainkit/observer see the parts of torch that it knows; the program may have another module `trainkit`."""
-    if "kit_observer" not in sys.modules:
+    if "kit_observer" not in sys.modules and sys.version_info >= (3, 8):  # it cannot be read by an older one
         place = os.path.join(folder, "__init__.py")
         spec = spec_from_file_location("kit_observer", place, submodule_search_locations=[folder])
         module = sys.modules["kit_observer"] = module_from_spec(spec)
@@ -118,8 +118,8 @@ class _Finder:
 _spec = PathFinder.find_spec("sitecustomize", [folder for folder in sys.path if os.path.abspath(folder) != _HERE])
 if _spec is not None and _spec.loader is not None:
     _spec.loader.exec_module(module_from_spec(_spec))
-if "KIT_SEEN" in os.environ:
-    _PATH = f"{os.environ['KIT_SEEN']}-rank{os.environ.get('RANK', '0')}.seen"
+_PATH = f"{os.environ['KIT_SEEN']}-rank{os.environ.get('RANK', '0')}.seen" if "KIT_SEEN" in os.environ else os.devnull
+if {"KIT_SEEN", "KIT_OBSERVE"} & os.environ.keys():
     sys.meta_path.insert(0, _Finder)
 if "RANK" in os.environ:
     with suppress(AttributeError, OSError, ValueError):  # as trainkit/stacks.py does

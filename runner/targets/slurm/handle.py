@@ -11,6 +11,7 @@ from runner.core import clock
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
 from runner.targets.base import LaunchSpec, Note
+from runner.targets.observing import bring, take_away, variables
 from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
 from runner.targets.slurm.script import FOLDER, PYTHON, job_name
@@ -22,14 +23,14 @@ END_SECONDS = 30.0
 
 
 class SlurmHandle(WorkersHandle):
-    """The job of one run; the text is that of its script, with the run's id."""
+    """The job of one run; the text is that of its script, with the run's id, and does not say if it `is_observed`."""
 
     nodes: Sequence[NodeFile]
 
-    def __init__(self, spec: LaunchSpec, text: str, folder: RunFolder) -> None:
+    def __init__(self, spec: LaunchSpec, text: str, folder: RunFolder, *, is_observed: bool = False) -> None:
         nodes = [NodeFile(folder, node, lambda: self._watch) for node in range(len(spec.nodes))]
         super().__init__(folder, nodes, [node.processes for node in spec.nodes])
-        self._spec, self._text = spec, text
+        self._spec, self._text, self._is_observed = spec, text, is_observed
         self._sbatch: subprocess.Popen[bytes] | None = None
         self._is_submitted = False
         self._watch: JobWatch | None = None
@@ -58,6 +59,7 @@ class SlurmHandle(WorkersHandle):
                 seen = shlex.join(["squeue", "--me", f"--name={name}"])
                 self.left = f"{error}: a job may be left behind; {seen} shows it, and scancel ends it"
         self._end()
+        take_away(self._folder)
         if self._watch:
             self._watch.close()
 
@@ -66,6 +68,8 @@ class SlurmHandle(WorkersHandle):
         for node in self.nodes:
             self._folder.open_agent(node.number).close()
         own: dict[str, str] = {} if self._spec.options.get("python") else {PYTHON: sys.executable}
+        if self._is_observed:
+            own |= variables(bring(self._folder), os.environ.get("PYTHONPATH", ""))
         environment = commands.environment(**own, **{FOLDER: str(self._folder.path.resolve())})
         with os.fdopen(os.memfd_create(self._spec.file), "w+b") as script:
             script.write(self._text.encode("utf-8", "surrogateescape"))
@@ -124,6 +128,7 @@ class SlurmHandle(WorkersHandle):
                 raise OSError(refusal)
             if not self._is_stopped and (said := describe_end(watch)):
                 yield Note(said)
+        take_away(self._folder)
         watch.close()
 
     def _require_first(self, watch: JobWatch) -> None:

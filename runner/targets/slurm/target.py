@@ -11,6 +11,7 @@ from runner.core.text import one_line
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.targets.base import BEYOND_SECONDS, LaunchSpec, Target, option
+from runner.targets.observing import is_observed, take_away
 from runner.targets.slurm import commands
 from runner.targets.slurm.handle import SlurmHandle
 from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
@@ -111,8 +112,10 @@ class Slurm(Target[SlurmSpec]):
 
     def start(self, spec: SlurmSpec, folder: RunFolder) -> SlurmHandle:
         """Prepare the start; the job is submitted when its lines are asked for, so that a stop finds it."""
-        return SlurmHandle(spec, spec.text(folder.path.name), folder)
+        observed = is_observed(spec.run) and not self.options.container  # nobody knows the PYTHONPATH of its image
+        return SlurmHandle(spec, spec.text(folder.path.name), folder, is_observed=observed)
 
     def cleanup(self, folder: RunFolder) -> None:
         """Cancel the jobs of the run, and wait until they have left the queue; OSError if they do not."""
         commands.end_jobs(job_name("", "", folder.path.name))
+        take_away(folder)
