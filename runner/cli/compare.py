@@ -37,6 +37,7 @@ def compare(
     results: options.Results = Path("results"),
     with_: options.With = None,
     with_files: options.WithFiles = None,
+    no_observe: options.NoObserve = False,
     detect: Annotated[str, typer.Option(metavar="PERCENT", help="The difference that is asked for.")] = "5%",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a comment.")] = False,
@@ -56,6 +57,7 @@ def compare(
         raise RequestError(f"--with-files {with_files[0]}: is for a commit, and neither side is one")
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
         given = {"on": on != "local", "only": only, "layout": layout, "set": change, "repeat": repeat, "with": with_}
+        given["no-observe"] = no_observe
         if refused := [name for name, value in given.items() if value]:
             raise RequestError(f"--{refused[0]}: {_FOR_VERSIONS}")
         labels, sides = (a, b), (_read(Path(a), experiment), _read(Path(b), experiment))
@@ -65,7 +67,7 @@ def compare(
         )
     else:
         words, chosen = options.options_of(on, with_), options.device_of(device)
-        choices = Choices(experiment, on, words, chosen, layout, only, change, repeat or REPEATS)
+        choices = Choices(experiment, on, words, chosen, layout, only, change, repeat or REPEATS, not no_observe)
         labels, sides = _run((a, b), kinds, choices, root, results, with_files or [])
         failed = any(run.status != "completed" for side in sides for run in side)
     verdicts = judge(*sides, share)

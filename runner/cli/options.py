@@ -73,6 +73,7 @@ Metric = Annotated[
         help="A figure of the output, by an expression with one group: loss='loss: ({number})'; may be repeated.",
     ),
 ]
+NoObserve = Annotated[bool, typer.Option("--no-observe", help="Leave a script alone: count and time nothing inside.")]
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the records.")]
 
 

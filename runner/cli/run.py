@@ -55,9 +55,7 @@ def run(
             "--missing", help="Only the repeats that a cell lacks; the others need the same code, image, data, machine."
         ),
     ] = False,
-    no_observe: Annotated[
-        bool, typer.Option("--no-observe", help="Leave a script alone: count and time nothing inside.")
-    ] = False,
+    no_observe: options.NoObserve = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the launch specs; start nothing.")] = False,
 ) -> None:
     """Run an experiment, or a script, and keep a record of it.

@@ -54,6 +54,7 @@ class Choices:
     only: list[str] | None
     changes: list[str] | None
     repeat: int
+    observed: bool
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ def version_of(word: str, kind: Kind, choices: Choices, root: Path, worktrees: W
         changes=choices.changes,
         repeat=choices.repeat,
     )
+    plan = replace(plan, runs=tuple(replace(run, observed=choices.observed) for run in plan.runs))
     return Version(label, plan, targets.load(choices.target, words), words)
 
 

@@ -43,3 +43,14 @@ def test_a_script_can_be_left_alone(project: Project) -> None:
     run = project.runs("train")[0]
     assert "observed" not in project.record(run)["ranks"][0]
     assert ":::MLLOG" not in (run / "raw" / "node0-rank0.stdout").read_text()
+
+
+@pytest.mark.parametrize("words", [pytest.param((), marks=pytest.mark.slow), ("--no-observe",)])
+def test_versions_of_a_script_are_observed_alike(words: tuple[str, ...], project: Project) -> None:
+    project.forked = False  # the hooks have to be there before torch is
+    (project.root / "train.py").write_text(SCRIPT)
+    project.define(program="train.py", dialect="epoch-losses", matrix={"layout": ["1x1"]})
+    done = project.runner("compare", ".", ".", "--experiment", "tiny", "--device", "cpu", "--repeat", "1", *words)
+    records = [project.record(run) for run in project.runs("tiny")]
+    assert [record["launch"]["side"]["name"] for record in records] == ["A", "B"], done.snapshot
+    assert ["observed" in record["ranks"][0] for record in records] == [not words] * 2
