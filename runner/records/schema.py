@@ -184,6 +184,7 @@ class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
     dataset_samples: Count | None = None
     data_seconds: Figure | None = None
     collective_seconds: Figure | None = None
+    exchange_seconds_a_backward: Figure | None = None
     interrupted_seconds: Figure | None = None
     lr_first: Figure | None = None
     lr_last: Figure | None = None

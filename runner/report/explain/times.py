@@ -4,7 +4,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runner.records.schema import RankFacts, Record
+from runner.records.schema import Observed, RankFacts, Record
 
 PARTS = ("data", "compute", "communication", "straggler", "other")
 """What the seconds of an epoch are made of; `data` is part of `compute` where nobody marked it."""
@@ -140,7 +140,7 @@ def _of_script(record: Record) -> Times | None:
     seen = [rank.observed for rank in record.ranks if rank.observed and rank.observed.seconds_after_warmup]
     if not seen or len(seen) < len(record.ranks):
         return None
-    exchanges = [one.collective_seconds_after_warmup for one in seen] if len(seen) > 1 else [0.0]
+    exchanges = list(map(_exchange, seen)) if len(seen) > 1 else [0.0]
     known = [seconds for seconds in exchanges if seconds is not None]
     ranks = [_rank(rank) for rank in record.ranks]
     for rank, one, exchange in zip(ranks, seen, exchanges, strict=True):
@@ -152,6 +152,13 @@ def _of_script(record: Record) -> Times | None:
         rank.take({f"{part}_seconds": spent for part, spent in seconds.items()})
     steps = max((one.steps or 0) - (one.warmup_steps or 0) for one in seen)
     return Times(ranks, [], f"{steps:,} steps after the warm-up")
+
+
+def _exchange(seen: Observed) -> float | None:
+    """Return the seconds of exchanging and waiting for others: in collectives, or as DDP has timed some of its own."""
+    if seen.exchange_seconds_a_backward is None or seen.accumulation != 1:
+        return seen.collective_seconds_after_warmup
+    return seen.exchange_seconds_a_backward * ((seen.steps or 0) - (seen.warmup_steps or 0))
 
 
 def _rank(rank: RankFacts) -> RankTimes:
