@@ -100,7 +100,7 @@ def run(
     from runner.execution.run import execute
 
     with signals.taken() as interrupts, Screen() as screen:
-        for note in _notes(made):
+        for note in _notes(made, is_observed=target.observes and not no_observe):
             screen.note(note)
         records = execute(made, target, words, results, screen, interrupts, there)
         done = sum(record.status == "completed" for record in records)
@@ -127,7 +127,7 @@ def _of_script(
     return cast("Experiment", found)
 
 
-def _notes(plan: Plan) -> Iterator[str]:
+def _notes(plan: Plan, *, is_observed: bool) -> Iterator[str]:
     """Say what a person should know before the runs are started."""
     from runner.report.notes import SAY_SCALING
 
@@ -135,7 +135,8 @@ def _notes(plan: Plan) -> Iterator[str]:
     if experiment.root != options.here():
         yield f"project {experiment.root}"
     # A program that prints events counts its samples.
-    if not experiment.scaling and experiment.dialect and len({cell.layout for cell in plan.cells}) > 1:
+    is_counted = is_observed or not experiment.dialect
+    if not is_counted and not experiment.scaling and len({cell.layout for cell in plan.cells}) > 1:
         yield SAY_SCALING
     yield from (f"left out: {name}: {skip.why}" for name, skip in plan.skipped)
 

@@ -253,6 +253,8 @@ class Target(ABC, Generic[Spec]):
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type] = NoOptions
+    observes: ClassVar[bool] = False
+    """Whether scripts are watched from inside (trainkit/observer)."""
     """A frozen dataclass, each field an `option`; `targets.load` reads its values by their types."""
 
     def __init__(self, options: Any = None) -> None:

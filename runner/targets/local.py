@@ -41,6 +41,7 @@ class Local(Target[LaunchSpec]):
 
     name: ClassVar[str] = "local"
     summary: ClassVar[str] = "processes of this machine, started by torchrun; one agent for each node of the layout"
+    observes: ClassVar[bool] = True
 
     def spec(self, run: Run) -> LaunchSpec:
         """Build one torchrun command and environment for each node; the port is chosen at the start."""

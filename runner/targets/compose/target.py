@@ -90,6 +90,7 @@ class Compose(Target[ComposeSpec]):
 
     name: ClassVar[str] = "compose"
     summary: ClassVar[str] = "containers on this machine's Docker Engine; one for each node of the layout"
+    observes: ClassVar[bool] = True
     Options: ClassVar[type] = Options
 
     def __init__(self, options: Any = None) -> None:

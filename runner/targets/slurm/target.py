@@ -61,6 +61,7 @@ class Slurm(Target[SlurmSpec]):
 
     name: ClassVar[str] = "slurm"
     summary: ClassVar[str] = "batch jobs of the Slurm cluster that this machine submits to; one torchrun on each node"
+    observes: ClassVar[bool] = True
     Options: ClassVar[type] = Options
 
     def __init__(self, options: Any = None) -> None:
