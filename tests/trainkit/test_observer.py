@@ -16,7 +16,7 @@ from tests.support.slow import slow_but
 from tests.trainkit.observed.scripts import SCRIPTS
 
 MARK = ":::MLLOG "
-Runs = Callable[[str, Path], dict[str, Any]]
+Runs = Callable[[str, Path], int]
 
 
 def environment(*, observed: bool) -> dict[str, str]:
@@ -32,12 +32,10 @@ def zygote(*, observed: bool) -> Iterator[Runs]:
         assert process.stdin is not None
         assert process.stdout is not None
 
-        def run(name: str, folder: Path) -> dict[str, Any]:
-            folder.mkdir()
+        def run(name: str, folder: Path) -> int:
+            folder.mkdir(exist_ok=True)
             print(name, folder, file=process.stdin, flush=True)
-            line = next(line for line in process.stdout if line.strip().isdigit())
-            assert line.strip() == "0", (folder / "stderr").read_text()
-            return dict(json.loads((folder / "truth.json").read_text()))
+            return int(next(process.stdout))
 
         yield run
         process.stdin.close()
@@ -61,8 +59,12 @@ def lines_of(text: str) -> list[dict[str, Any]]:
 def test_a_count_is_exact_or_open_and_the_weights_are_as_without_it(
     name: str, watched: Runs, bare: Runs, tmp_path: Path
 ) -> None:
-    truth = watched(name, tmp_path / "watched")
-    assert truth == bare(name, tmp_path / "bare")
+    truths = []
+    for run, folder in ((watched, tmp_path / "watched"), (bare, tmp_path / "bare")):
+        assert run(name, folder) == 0, (folder / "stderr").read_text()
+        truths.append(json.loads((folder / "truth.json").read_text()))
+    truth = truths[0]
+    assert truth == truths[1]
     text = (tmp_path / "watched" / "stdout").read_text()
     assert MARK not in (tmp_path / "bare" / "stdout").read_text()
     assert all(len(line) < 4096 for line in text.splitlines())
@@ -77,7 +79,7 @@ def test_a_count_is_exact_or_open_and_the_weights_are_as_without_it(
 
 
 def test_who_waits_for_a_slow_rank_is_seen_in_its_exchange(watched: Runs, tmp_path: Path) -> None:
-    watched("two_ranks_of_which_one_is_slow", tmp_path / "run")
+    assert watched("two_ranks_of_which_one_is_slow", tmp_path / "run") == 0
     lines = lines_of((tmp_path / "run" / "stdout").read_text())
     waits = {line["rank"]: line["exchange_seconds_a_backward"] for line in lines if line["steps"]}
     assert waits[0] > 0.02
@@ -96,15 +98,31 @@ def epoch():
 """
 
 
-def run(script: str, folder: Path, **variables: str) -> tuple[int, str, list[dict[str, Any]]]:
-    """Run a script of one process under the observer: its exit code, what else it printed, and the observer's lines."""
-    (folder / "train.py").write_text(script)
+Script = Callable[[str], tuple[int, str, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def run(watched: Runs, tmp_path: Path) -> Script:
+    """Run a script under the observer: its exit code, what else it printed, and the observer's lines."""
+
+    def run(text: str) -> tuple[int, str, list[dict[str, Any]]]:
+        (tmp_path / "train.py").write_text(text)
+        return watched("train.py", tmp_path), *said_in(tmp_path)
+
+    return run
+
+
+def said_in(folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    text = (folder / "stdout").read_text()
+    return "\n".join(line for line in text.splitlines() if line and not line.startswith(MARK)), lines_of(text)
+
+
+def run_alone(script: str, folder: Path, **variables: str) -> tuple[str, list[dict[str, Any]]]:
+    """Run a script in a process of its own: what it printed, and the observer's lines."""
     with (folder / "stdout").open("wb") as stdout:
         env = {**environment(observed=True), **variables}
-        done = subprocess.run([sys.executable, "train.py"], cwd=folder, env=env, stdout=stdout, check=False)
-    text = (folder / "stdout").read_text()
-    others = [line for line in text.splitlines() if line and not line.startswith(MARK)]
-    return done.returncode, "\n".join(others), lines_of(text)
+        subprocess.run([sys.executable, "-c", script], cwd=folder, env=env, stdout=stdout, check=True)
+    return said_in(folder)
 
 
 @pytest.mark.parametrize(
@@ -118,43 +136,41 @@ def run(script: str, folder: Path, **variables: str) -> tuple[int, str, list[dic
         ("import time; time.sleep(1.1); epoch(); os.kill(os.getpid(), 9)", -9),
     ],
 )
-def test_what_was_seen_is_kept_however_a_program_ends(end: str, code: int, tmp_path: Path) -> None:
-    status, said, lines = run(f"{TRAINING}\nepoch()\n{end}", tmp_path)
+def test_what_was_seen_is_kept_however_a_program_ends(end: str, code: int, run: Script) -> None:
+    status, said, lines = run(f"{TRAINING}\nepoch()\n{end}")
     assert (status, said) == (code, "")
     assert (lines[-1]["steps"], lines[-1]["is_last"]) == ((10, True) if code != -9 else (11, False))
+
+
+GRADIENT = "import torch; torch.ones(1, requires_grad=True).sum().backward()"
 
 
 def test_another_sitecustomize_runs_too(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("print('own')")
-    path = f"{local.HOOKS}:{tmp_path / 'own'}"
-    _, said, lines = run(f"{TRAINING}\nepoch()", tmp_path, PYTHONPATH=path)
+    said, lines = run_alone(GRADIENT, tmp_path, PYTHONPATH=f"{local.HOOKS}:{tmp_path / 'own'}")
     assert said == "own"
-    assert lines[-1]["steps"] == 10
+    assert lines[-1]["backwards"] == 1
 
 
 def test_a_program_without_torch_prints_nothing_more(tmp_path: Path) -> None:
-    assert run("import json, sys; print('torch' in sys.modules, 'kit_observer' in sys.modules)", tmp_path) == (
-        0,
-        "False False",
-        [],
-    )
+    script = "import json, sys; print('torch' in sys.modules, 'kit_observer' in sys.modules)"
+    assert run_alone(script, tmp_path) == ("False False", [])
 
 
-def test_a_program_with_events_of_its_own_is_left_alone(tmp_path: Path) -> None:
-    _, _, lines = run(f"{TRAINING}\nimport trainkit.event_log\nepoch()", tmp_path)
-    assert lines == []
+def test_a_program_with_events_of_its_own_is_left_alone(run: Script) -> None:
+    assert run(f"{TRAINING}\nimport trainkit.event_log\nepoch()") == (0, "", [])
 
 
-def test_what_a_parent_reads_of_its_child_is_as_without_the_observer(tmp_path: Path) -> None:
-    (tmp_path / "child.py").write_text(f"{TRAINING}\nepoch(); print('done')")
-    script = "import subprocess, sys, torch; print(subprocess.check_output([sys.executable, 'child.py']))"
-    _, said, lines = run(script, tmp_path)
-    assert said == r"b'done\n'"
-    assert [line["steps"] for line in lines] == [0]
+def test_what_a_parent_reads_of_its_child_is_as_without_the_observer(run: Script) -> None:
+    words = f"[sys.executable, '-c', {GRADIENT + '; print(1)'!r}]"
+    _, said, lines = run(f"import subprocess, sys; print(subprocess.check_output({words}))")
+    assert said == r"b'1\n'"
+    assert [line["backwards"] for line in lines] == [0]
 
 
-def test_steps_in_spawned_children_are_counted_by_rank_and_so_are_their_groups(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", slow_but(["fork"], ["fork", "spawn"]))
+def test_steps_and_groups_of_children_are_counted_by_rank(method: str, run: Script, tmp_path: Path) -> None:
     script = f"""{TRAINING}
 def work(rank, path):
     import torch.distributed as dist
@@ -170,9 +186,9 @@ def work(rank, path):
     dist.all_reduce(torch.ones(1))
     dist.barrier()
 if __name__ == "__main__":
-    torch.multiprocessing.spawn(work, ("{tmp_path}/store",), 2)
+    torch.multiprocessing.start_processes(work, ("{tmp_path}/store",), 2, start_method="{method}")
 """
-    status, _, lines = run(script, tmp_path)
+    status, _, lines = run(script)
     assert status == 0
     last = {line["process"]: line for line in lines}.values()
     trained = sorted((line for line in last if line["steps"]), key=lambda line: int(line["rank"]))
@@ -185,10 +201,8 @@ if __name__ == "__main__":
     assert "DistributedDataParallel" in trained[1]["unknown"]["collective_seconds"]
 
 
-def test_without_an_optimizer_the_calls_of_the_outermost_module_are_counted(tmp_path: Path) -> None:
-    script = (
-        "import torch; model = torch.nn.Sequential(torch.nn.Linear(2, 2)); [model(torch.ones(1, 2)) for _ in range(30)]"
-    )
-    _, _, lines = run(script, tmp_path)
+def test_without_an_optimizer_the_calls_of_the_outermost_module_are_counted(run: Script) -> None:
+    made = "import torch; model = torch.nn.Sequential(torch.nn.Linear(2, 2)); torch.optim.SGD(model.parameters(), 1)"
+    _, _, lines = run(f"{made}; [model(torch.ones(1, 2)) for _ in range(30)]")
     assert (lines[-1]["forwards"], lines[-1]["steps"]) == (30, 0)
     assert lines[-1]["step_seconds"]["median"] > 0
