@@ -107,7 +107,7 @@ def run(watched: Runs, tmp_path: Path) -> Script:
 
     def run(text: str) -> tuple[int, str, list[dict[str, Any]]]:
         (tmp_path / "train.py").write_text(text)
-        return watched("train.py", tmp_path), *said_in(tmp_path)
+        return watched(str(tmp_path / "train.py"), tmp_path), *said_in(tmp_path)
 
     return run
 

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from .loaders import ISSUED, Loaders
 from .output import Output
-from .process import ISSUED, Process
+from .process import Process
 
 _clock = time.perf_counter
 _SYNCHRONOUS = (
@@ -48,17 +49,29 @@ def begin() -> bool:
     """Begin to observe this process; False if its output goes to a parent that reads it."""
     if not _output.is_open:
         return False
-    end, leave = _quiet(_process.end), os._exit
+    end = _quiet(_process.end)
     atexit.register(end)
     os.register_at_fork(after_in_child=lambda: _process.__init__(_output.write, is_child=True))  # type: ignore[misc]
-
-    @wraps(leave)
-    def _exit(status: int) -> None:
-        end()
-        leave(status)
-
-    os._exit = _exit  # type: ignore[assignment]
+    _around(os, "_exit", first=lambda _: end())
     return True
+
+
+def _around(
+    owner: Any, name: str, first: Callable[..., None] | None = None, then: Callable[..., None] | None = None
+) -> None:
+    """Call a function before another one, or one after it with what that returns and takes."""
+    function = getattr(owner, name)
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if first:
+            first(*args)
+        result = function(*args, **kwargs)
+        if then:
+            then(result, *args)
+        return result
+
+    setattr(owner, name, called)
 
 
 def _of_groups(c10d: Any) -> None:
@@ -66,28 +79,14 @@ def _of_groups(c10d: Any) -> None:
         return
 
     @_quiet
-    def formed(group: Any) -> None:
+    def formed(group: Any, *_: Any) -> None:
         size = c10d.get_world_size(group)
         if size > 0:  # this rank is one of it
             _process.groups[size, str(c10d.get_backend(group))] += 1
             _process.rank = c10d.get_rank()
 
     for name in ("init_process_group", "new_group"):
-        form = getattr(c10d, name)
-
-        @wraps(form)
-        def formed_by(*args: Any, form: Any = form, **kwargs: Any) -> Any:
-            before = _process.inside
-            _process.inside += 1
-            try:
-                group = form(*args, **kwargs)
-            finally:
-                _process.inside = before
-            if not before:  # else it is a part of another one
-                formed(group)
-            return group
-
-        setattr(c10d, name, formed_by)
+        _around(c10d, name, then=formed)
     for name in _SYNCHRONOUS:
         if hasattr(c10d, name):
             setattr(c10d, name, _timed(getattr(c10d, name)))
@@ -96,16 +95,15 @@ def _of_groups(c10d: Any) -> None:
 def _timed(collective: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(collective)
     def timed(*args: Any, **kwargs: Any) -> Any:
-        if _process.inside or threading.get_ident() != _process.thread:
+        if _process.is_exchanging or threading.get_ident() != _process.thread:
             return collective(*args, **kwargs)
-        _process.inside = 1
-        began = _clock()
+        _process.is_exchanging, began = True, _clock()
         try:
             work = collective(*args, **kwargs)
         finally:
-            _process.inside = 0
+            _process.is_exchanging = False
             _process.collective_seconds += _clock() - began
-        if work is not None and hasattr(work, "wait"):
+        if hasattr(work, "wait"):
             _process.doubt("a collective was not waited for at once", "collective_seconds")
         return work
 
@@ -160,8 +158,8 @@ def _of_scalers(module: Any) -> None:
 
 def _of_loaders(module: Any) -> None:
     iterator = module._BaseDataLoaderIter
-    take, index, reset = iterator.__next__, iterator._next_index, iterator._reset
-    handed_out, ended, begun = _quiet(_process.hand_out), _quiet(_process.pass_ended), _quiet(_process.pass_begun)
+    take, index = iterator.__next__, iterator._next_index
+    handed_out, ended, begun = _quiet(Loaders.hand_out), _quiet(Loaders.pass_ended), _quiet(Loaders.pass_begun)
 
     @wraps(take)
     def __next__(self: Any) -> Any:  # noqa: N807
@@ -169,9 +167,9 @@ def _of_loaders(module: Any) -> None:
         try:
             batch = take(self)
         except StopIteration:
-            ended(self)
+            ended(_process.loaders, self)
             raise
-        handed_out(self, batch, began)
+        handed_out(_process.loaders, self, batch, began)
         return batch
 
     @wraps(index)
@@ -180,24 +178,16 @@ def _of_loaders(module: Any) -> None:
         self.__dict__.setdefault(ISSUED, []).append(len(found) if isinstance(found, (list, tuple)) else None)
         return found
 
-    @wraps(reset)
-    def _reset(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun(self)
-        return reset(self, *args, **kwargs)
-
-    iterator.__next__, iterator._next_index, iterator._reset = __next__, _next_index, _reset
+    iterator.__next__, iterator._next_index = __next__, _next_index
+    _around(iterator, "_reset", first=lambda self, *_: begun(_process.loaders, self))
 
 
 def _of_ddp(module: Any) -> None:
-    make = module.DistributedDataParallel.__init__
-
-    @wraps(make)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        _process.exchanges.watch(self)
+    def made(_: None, ddp: Any, *__: Any) -> None:
+        _process.exchanges.watch(ddp)
         _process.doubt("DistributedDataParallel exchanges gradients outside Python", "collective_seconds")
 
-    module.DistributedDataParallel.__init__ = made
+    _around(module.DistributedDataParallel, "__init__", then=made)
 
 
 class _Calls:
@@ -237,34 +227,22 @@ _calls = _Calls()
 
 
 def _of_compilers(eval_frame: Any) -> None:
-    def leave() -> None:
+    def leave(*_: Any) -> None:
         _calls.watch(None)
         _process.model.unknown = why = "torch.compile does not pass through calls of modules"
         _process.doubt(why, "forwards")
 
     if hasattr(eval_frame, "OptimizeContext"):
-        _before(eval_frame.OptimizeContext, "__init__", leave)
+        _around(eval_frame.OptimizeContext, "__init__", first=leave)
     else:
         leave()
 
 
-def _before(owner: Any, name: str, first: Callable[[], None]) -> None:
-    function = getattr(owner, name)
-
-    @wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        first()
-        return function(*args, **kwargs)
-
-    setattr(owner, name, called)
-
-
 def _of_shared_batches(owner: str, name: str) -> Callable[[Any], None]:
-    def watch(module: Any) -> None:
-        place = getattr(module, owner) if owner else module
-        _before(place, name, lambda: _process.doubt("several ranks share a batch"))
+    def shared(*_: Any) -> None:
+        _process.loaders.doubt("several ranks share a batch")
 
-    return watch
+    return lambda module: _around(getattr(module, owner) if owner else module, name, first=shared)
 
 
 _WATCHED: dict[str, Callable[[Any], None]] = {

@@ -1,0 +1,140 @@
+"""What all loaders of a process hand out."""
+
+from __future__ import annotations
+
+import time
+from threading import get_ident
+from typing import Any
+
+from .passes import Pass, rows_of
+
+ISSUED = "_kit_issued"
+_OF_ITERATOR = "_kit_pass"
+_clock = time.perf_counter
+
+
+class Loaders:
+    """The passes under way, and the totals of those that are over."""
+
+    def __init__(self, unknown: dict[str, str]) -> None:
+        self.unknown = unknown
+        self.passes: list[Pass] = []
+        self.batches = self.rows = self.other_rows = self.whole = self.largest = 0
+        self.whole_rows: int | None = None
+        self.dataset: int | None = None
+        self.seconds = 0.0
+        self.is_used = self.is_interrupted = False
+
+    def doubt(self, why: str) -> None:
+        """Say why the samples cannot be known; the first reason stays."""
+        for name in ("samples", "batches", "samples_without_gradient", "passes", "samples_per_pass"):
+            self.unknown.setdefault(name, why)
+
+    def pass_of(self, iterator: Any) -> Pass:
+        """Return the pass that an iterator is in."""
+        found = iterator.__dict__.get(_OF_ITERATOR)
+        if found is None or found.owner is not self.passes:  # of the parent process
+            found = iterator.__dict__[_OF_ITERATOR] = Pass(iterator, self.passes)
+        return found  # type: ignore[no-any-return]
+
+    def pass_begun(self, iterator: Any) -> None:
+        """Take in that an iterator begins anew."""
+        iterator.__dict__.pop(ISSUED, None)
+        before = iterator.__dict__.pop(_OF_ITERATOR, None)
+        if before in self.passes:
+            self.passes.remove(before)
+            self.fold(before)
+
+    def pass_ended(self, iterator: Any) -> None:
+        """Take in that an iterator has no more batches."""
+        self.pass_of(iterator).ended = True
+
+    def hand_out(self, iterator: Any, batch: Any, began: float) -> None:
+        """Take in a batch that a loader hands out."""
+        found = self.pass_of(iterator)
+        found.seconds += _clock() - began
+        if not self.passes or self.passes[-1] is not found:
+            self.is_used = True
+            self.close(ended=True)
+            if found in self.passes:
+                self.passes.remove(found)
+            self.passes.append(found)  # the last one handed out last
+        issued = iterator.__dict__.get(ISSUED)
+        rows = issued.pop(0) if issued else None
+        if rows is None or not found.is_list:
+            rows = rows_of(batch)
+            if rows is None:
+                self.doubt("batches without a size")
+                rows = 0
+        found.hand_out(rows)
+
+    def close(self, *, ended: bool = False) -> None:
+        """Fold the passes whose iterator is gone and, with `ended`, those that have come to their end."""
+        for one in tuple(self.passes):
+            if one.iterator() is None or (ended and one.ended):
+                self.fold(one)
+                self.passes.remove(one)
+
+    def fold(self, one: Pass) -> None:
+        """Add a pass to the totals."""
+        if not one.feeds:
+            self.other_rows += one.waiting_rows
+            self.is_interrupted = True
+            return
+        ahead, rows = one.ahead()
+        if rows is None:
+            self.doubt("batches of several sizes were fetched ahead or passed over")
+        self.batches, self.rows = self.batches + one.batches - ahead, self.rows + one.rows - (rows or 0)
+        self.seconds += one.seconds
+        self.largest = max(self.largest, one.largest)
+        self.dataset = one.dataset
+        if one.is_whole and not ahead:
+            self.whole += 1
+            self.whole_rows = one.rows
+
+    def feed(self) -> bool:
+        """Take in that gradients are computed: of the batches that were handed out last, if there are any."""
+        self.close()
+        newest = None
+        for one in self.passes:
+            one.after_end += one.ended
+            if one.waiting:
+                newest = one
+        if newest is None:
+            return False
+        if len(self.passes) > 1:
+            self.leave_others(newest)
+        if newest.thread != get_ident():
+            self.doubt("another thread fetches the batches")
+        if why := newest.feed():
+            self.doubt(why)
+        return True
+
+    def leave_others(self, newest: Pass) -> None:
+        """Take what other loaders handed out for an evaluation, if that can be."""
+        for one in self.passes:
+            if one.waiting and one is not newest:
+                if one.feeds or one.was_left:
+                    self.doubt("batches of several loaders come in turn")
+                one.was_left = self.is_interrupted = True
+                self.other_rows += one.waiting_rows
+                one.waiting = one.waiting_rows = 0
+        if newest.was_left:
+            self.doubt("batches of several loaders come in turn")
+
+    def done(self) -> tuple[int, float]:
+        """Return the rows that were trained on so far, and the seconds of waiting for them."""
+        rows, seconds = self.rows, self.seconds
+        for one in self.passes:
+            if one.feeds:
+                rows += one.rows - (one.ahead()[1] or 0)
+                seconds += one.seconds
+        return rows, seconds
+
+    def totals(self, unknown: dict[str, str]) -> Loaders:
+        """Return a copy in which the passes under way have been added up."""
+        copy = Loaders(unknown)
+        copy.__dict__.update(self.__dict__, unknown=unknown, passes=[])
+        for one in self.passes:
+            copy.fold(one)
+        return copy
