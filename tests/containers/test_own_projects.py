@@ -113,6 +113,7 @@ def test_a_package_runs_in_an_image_of_its_own(own: Own) -> None:
     assert f"the image {IMAGE} is not there: building it" in done.stderr
     assert record["status"] == "completed"
     assert len(record["epochs"]) == 3
+    assert [rank["observed"]["samples"] for rank in record["ranks"]] == [3 * 1024] * 2
     assert record["launch"]["image"]["name"] == IMAGE
     if base := os.environ.get("CPU_BASE_IMAGE"):
         assert record["launch"]["image"]["base"]["id"] == inspected(base, "{{json .Id}}")
