@@ -42,7 +42,7 @@ def figures(seen: Process) -> dict[str, Any]:
         "samples": model.rows if is_of_model else loaders.rows,
         "samples_from": "model" if is_of_model else "loader",
         "batches": loaders.batches,
-        "batch_size": loaders.largest or None,
+        "batch_size": (model.largest if is_of_model else loaders.largest) or None,
         "samples_without_gradient": model.other_rows + model.waiting_rows if is_of_model else loaders.other_rows,
         "passes": loaders.whole,
         "samples_per_pass": loaders.whole_rows,

@@ -17,7 +17,7 @@ class Model:
     def __init__(self) -> None:
         self.root: Any = None  # a weak reference
         self.calls = self.waiting_rows = 0  # since the last backward pass
-        self.feeds = self.rows = self.other_rows = 0
+        self.feeds = self.rows = self.other_rows = self.largest = 0
         self.unknown = ""
 
     def call(self, module: Any, given: tuple[Any, ...], *, has_gradient: bool) -> None:
@@ -49,6 +49,7 @@ class Model:
             self.unknown = "the first dimension of what enters the model may be time"
         self.feeds += 1
         self.rows += self.waiting_rows
+        self.largest = max(self.largest, self.waiting_rows)
         self.calls = self.waiting_rows = 0
 
     def kind(self) -> type | None:

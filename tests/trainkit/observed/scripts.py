@@ -396,7 +396,7 @@ def one_batch_again_and_again() -> Done:
     batch = next(iter(loader(9)))
     for _ in range(10):
         step(model, optimizer, batch)
-    return model, {"steps": 10, "samples": 90, "samples_from": "model", "passes": None}
+    return model, {"steps": 10, "samples": 90, "batch_size": 9, "samples_from": "model", "passes": None}
 
 
 class Named(nn.Module):
