@@ -88,8 +88,8 @@ faults: $(VENV)/.develop ## try each fault many times, and write the table of do
 	KIT_FAULTS=long KIT_FAULTS_FILE=$(TRIES) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m fault; \
 	  code=$$?; $(BIN)/python -m bench.faults $(TRIES) && exit $$code
 
-page: $(VENV)/.develop ## write the table and pictures of the README, and docs/report/, of the records in docs/evidence/
-	$(BIN)/python -m bench.page docs/evidence/quickstart.tar
+page: $(VENV)/.develop ## write the tables and pictures of the README, and docs/report/, of the records in docs/evidence/
+	$(BIN)/python -m bench.page $(addprefix docs/evidence/,quickstart.tar script-mnist.tar)
 
 gpu-check: ## the programs at real sizes on this machine's GPUs; needs no set-up, only a Python with torch and transformers
 	@$(PYTHON) -c 'import sys; from importlib.util import find_spec; lacks = [name for name in ("torch", "transformers") if not find_spec(name)]; sys.exit("error: this Python lacks " + " and ".join(lacks) + ": name one that has them: make gpu-check PYTHON=..." if lacks else 0)'

@@ -1,4 +1,4 @@
-"""The README's table and pictures and docs/report/, of the records in an archive. `make page` writes; read the diff."""
+"""The README's tables and pictures and docs/report/, of the records in archives. `make page` writes; read the diff."""
 
 import html
 import os
@@ -17,7 +17,7 @@ PICTURES = {"quickstart-speed-up": "Speed-up", "quickstart-loss-seconds": "Loss 
 
 
 def main() -> None:
-    """Write the page, its pictures, and what the README says of both; tests compare them."""
+    """Write the page and pictures of the first archive, and what the README shows of each; tests compare them."""
     archive = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
         write_report([Path(archive)], DOCS / "report.html", experiment=None, plots=Path(folder))
@@ -25,10 +25,13 @@ def main() -> None:
             (drawn,) = Path(folder).glob(f"*-{name}.svg")
             (DOCS / f"{name}.svg").write_bytes(drawn.read_bytes())
     page = (DOCS / "report.html").read_text("utf-8")
-    words = [sys.executable, "-m", "runner", "summarize", archive, "--format", "table"]
-    done = subprocess.run(words, env={**os.environ, "COLUMNS": "100"}, stdout=subprocess.PIPE, text=True, check=True)
-    table = "\n".join(map(str.rstrip, done.stdout.strip().splitlines()))
-    text = re.sub(r"(?s)```\nquickstart\n.*?```", lambda _: f"```\n{table}\n```", README.read_text("utf-8"), count=1)
+    text = README.read_text("utf-8")
+    for shown in sys.argv[1:]:
+        words = [sys.executable, "-m", "runner", "summarize", shown, "--format", "table"]
+        stdout = subprocess.check_output(words, env={**os.environ, "COLUMNS": "100"}, text=True)
+        table = "\n".join(map(str.rstrip, stdout.strip().splitlines()))
+        before, _, rest = text.partition(f"```\n{Path(shown).stem}\n")
+        text = f"{before}```\n{table}\n{rest[rest.index('```') :]}"
     for name, title in PICTURES.items():
         section = page[page.index(f"<h2>{name.partition('-')[0]}</h2>") :]
         caption = section.partition(f"<h4>{title}</h4>")[2].partition("<figcaption>")[2].partition("</figcaption>")[0]

@@ -169,7 +169,6 @@ class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_last: bool = False
     groups: list[Group] = []
     steps: Count | None = None
-    optimizers: list[dict[str, Any]] = []
     skipped_steps: Count = 0
     backwards: Count = 0
     forwards: Count | None = None

@@ -34,7 +34,6 @@ def figures(seen: Process) -> dict[str, Any]:
     found: dict[str, Any] = {
         "groups": [{"size": key[0], "backend": key[1], "count": count} for key, count in seen.groups.most_common(8)],
         "steps": steps,
-        "optimizers": [{"name": name, "steps": count} for name, count, _, _ in optimizers[:8]],
         "skipped_steps": skipped,
         "backwards": seen.backwards,
         "accumulation": max(seen.a_step, default=None, key=lambda number: (seen.a_step[number], -number)),
@@ -97,7 +96,7 @@ def _doubt_others(seen: Process, batches: int, unknown: dict[str, str], *, is_of
 def _step_count(optimizers: list[list[Any]]) -> int:
     """Return the steps of optimizers that take turns as the most of one, and add those that follow each other."""
     total = most = last = 0
-    for _, steps, first, end in optimizers:
+    for steps, first, end in optimizers:
         if first > last:
             total, most = total + most, 0
         most, last = max(most, steps), max(last, end)

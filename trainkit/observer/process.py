@@ -30,14 +30,13 @@ class Process:
         self.is_broken = ""
         self.began = _clock()
         self.due = self.began + 1.0
-        self.lines = 0
         self.rank: int | None = None
         self.groups: Counter[tuple[int, str]] = Counter()
         self.unknown: dict[str, str] = {}
         self.loaders, self.model, self.exchanges = Loaders(self.unknown), Model(), Exchanges()
         self.steps = Steps()  # of optimizers; until there are any, calls of outermost modules
         self.is_training = False
-        self.optimizers: dict[int, list[Any]] = {}  # by number: name, steps, first call, last call
+        self.optimizers: dict[int, list[Any]] = {}  # by number: steps, first call, last call
         self.stepping: Any = None  # the frame of the outermost step under way
         self.since_tick: set[int] = set()
         self.calls = self.skipped = self.backwards = self.since_step = self.closures = 0
@@ -102,10 +101,10 @@ class Process:
         number = known.get(_NUMBER)
         if number not in self.optimizers:
             number = known[_NUMBER] = next(_numbers)
-            self.optimizers[number] = [type(optimizer).__name__, 0, self.calls, 0]
+            self.optimizers[number] = [0, self.calls, 0]
         counted = self.optimizers[number]
-        counted[1] += 1
-        counted[3] = self.calls
+        counted[0] += 1
+        counted[2] = self.calls
         self.calls += 1
         if self.since_tick and number not in self.since_tick:  # of several, the most frequent one is timed
             self.since_tick.add(number)
@@ -156,11 +155,10 @@ class Process:
         import json
 
         rank = self.rank if self.rank is not None else int(os.environ.get("RANK") or 0)
-        place = {"rank": rank, "process": os.getpid(), "line": self.lines, "is_last": is_last}
+        place = {"rank": rank, "process": os.getpid(), "is_last": is_last}
         event = {"namespace": "", "time_ms": int(time.time() * 1000), "event_type": "POINT_IN_TIME"}
         event = {**event, "key": "observed", "value": None, "metadata": {**place, **figures(self)}}
         self.write(f"\n:::MLLOG {json.dumps(event, allow_nan=False)}\n".encode())
-        self.lines += 1
 
 
 def _is_running(frame: Any) -> bool:

@@ -14,14 +14,13 @@ from runner.tools.proof.level import Verdict
 from tests.records.test_schema1 import KEPT
 from tests.support.records import Make
 
-LOG = b"took 12.5 s: done\n"
+LOG = b"ended at a loss of 12.5\n"
 DIALECT = r"""
 name: rounds
 about: a program that counts rounds
 lines:
-  - pattern: '^took (?P<wall>{number}) s'
-    example: 'took 12.5 s: done'
-    units: {wall: s}
+  - pattern: '^ended at a loss of (?P<train_loss>{number})'
+    example: 'ended at a loss of 12.5'
 """
 
 
@@ -71,11 +70,11 @@ def test_a_record_of_another_version_is_accused_of_nothing_and_reaches_no_level_
     assert says in verdict.stopped[0]
 
 
-def test_a_time_of_a_foreign_log_is_held_against_the_log(make: Make, tmp_path: Path) -> None:
+def test_a_figure_of_a_foreign_log_is_held_against_the_log(make: Make, tmp_path: Path) -> None:
     folder = make.run(tmp_path, runner=describe_runner(), dialects={"rounds": DIALECT}, stdout={0: LOG})
-    assert folder.read().metrics["stated_seconds"] == 12.5
-    verdict = altered(folder, lambda record: record["metrics"].update(stated_seconds=1.25))
-    assert "metrics.stated_seconds is 1.25 in it, and 12.5" in verdict.stopped[0]
+    assert folder.read().metrics["final_loss"] == 12.5
+    verdict = altered(folder, lambda record: record["metrics"].update(final_loss=1.25))
+    assert "metrics.final_loss is 1.25 in it, and 12.5" in verdict.stopped[0]
 
 
 def test_a_whole_record_is_none_of_these(make: Make, tmp_path: Path) -> None:
