@@ -155,7 +155,7 @@ def _shares(subject: Subject, row: Row) -> dict[str, float]:
     found = []
     for seconds in each:
         named = {phase: seconds[phase] for phase in _PHASES if phase in seconds}
-        total = seconds.get("total", 0.0)
+        total = seconds.get("total", seconds.get("wall", 0.0) if named else 0.0)  # scripts tell no total
         rest = {"rest": max(0.0, total - sum(named.values())), "launch": max(0.0, seconds.get("wall", 0.0) - total)}
         found.append({**named, **(rest if total else {})})
     return {phase: fmean(seconds.get(phase, 0.0) for seconds in found) for phase in _PHASES} if any(found) else {}
