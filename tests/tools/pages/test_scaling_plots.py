@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from runner.report.run_summary import RunSummary
-from runner.tools.pages.details import DetailReader
-from runner.tools.pages.scaling_plots import efficiency, speed_up
+from runner.tools.pages.details import DetailReader, Details
+from runner.tools.pages.scaling_plots import efficiency, phases, speed_up
 from runner.tools.pages.style import Plot, drawing
 from runner.tools.pages.subject import Subject
 from tests.support.summaries import base, block, pair
@@ -119,3 +119,10 @@ def test_over_baselines_of_unlike_sizes_each_speed_up_is_times_its_own_and_the_c
     assert "Here each speed-up is times the processes of its baseline" in first.caption
     heights = [bars[0].get_ydata().tolist() for bars in axes_of(first).containers]  # type: ignore[index]
     assert heights == [[pytest.approx(1.0), pytest.approx(2.0)], [pytest.approx(2.0), pytest.approx(4.0)]]
+
+
+def test_the_phases_of_a_script_are_parts_of_its_time_from_launch_to_end() -> None:
+    details = Details({}, (), {"train": 3.0, "wall": 12.0})
+    with drawing():
+        plot = phases(Subject(block(base(measure="sample_seconds")), lambda _: details, "01"))  # type: ignore[arg-type]
+    assert plot.caption == "1x1: training is 25% of 12.00 s, rest of the program 75%."
