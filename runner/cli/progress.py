@@ -69,7 +69,7 @@ class Progress:
         words = [self._phase if self._epoch == 0 else f"epoch {self._epoch}/{self._epochs or '?'}"]
         if self._epoch == 0 and self._lines:
             rate = self._lines / max(self.elapsed, 1.0)
-            words += [f"{self._lines:,} lines, {rate:,.1f}/s", _clock(self.elapsed)]
+            words += [f"{self._lines:,} line{'s' * (self._lines > 1)}, {rate:,.1f}/s", _clock(self.elapsed)]
         if self._loss is not None:
             words.append(f"loss {self._loss:.4f}")
         if self._rate:

@@ -57,10 +57,10 @@ def _trained(rank: RankFacts) -> _Trained | str:
     seen = rank.observed
     if seen is None:
         return "it was not observed"
-    if not seen.is_last:
-        return "it ended without its last line"
     if why := seen.unknown.get("all"):
         return why
+    if not seen.is_last:
+        return "it ended without its last line"
     if seen.samples is None:
         return seen.unknown.get("samples", "its samples were not counted")
     if not seen.seconds_after_warmup or not seen.samples_after_warmup:

@@ -61,7 +61,7 @@ def test_the_last_line_of_a_process_counts_and_not_that_of_a_child_that_trained_
         ({"is_last": False}, "rank 1: it ended without"),
         ({"samples": None, "unknown": {"samples": "another thread fetches them"}}, "another thread"),
         ({"seconds_after_warmup": None, "warmup_steps": None}, "warm-up"),
-        ({"unknown": {"all": "the observer failed"}}, "the observer failed"),
+        ({"is_last": False, "unknown": {"all": "2 processes of this rank"}}, "2 processes"),
     ],
 )
 def test_what_was_not_seen_of_one_rank_is_known_of_none(
