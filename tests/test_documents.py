@@ -208,10 +208,11 @@ def test_the_table_of_experiments_has_those_of_the_project() -> None:
     assert set(re.findall(r"`([\w-]+)`", " ".join(rows))) == {path.stem for path in definition.files(ROOT)}
 
 
-def test_the_table_of_the_readme_is_that_of_the_kept_records_and_they_are_whole() -> None:
-    done = run(f"COLUMNS=100 runner summarize {EVIDENCE} --format table", ROOT)
+@pytest.mark.parametrize("archive", [EVIDENCE, "docs/evidence/script-mnist.tar"])
+def test_the_tables_of_the_readme_are_those_of_the_kept_records_and_they_are_whole(archive: str) -> None:
+    done = run(f"COLUMNS=100 runner summarize {archive} --format table", ROOT)
     assert "\n".join(map(str.rstrip, done.stdout.strip().splitlines())) in TEXTS["README.md"]
-    done = run(f"runner verify {EVIDENCE}", ROOT)
+    done = run(f"runner verify {archive}", ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert sum(path.stat().st_size for path in (ROOT / EVIDENCE).parent.iterdir()) < 3_000_000
 
