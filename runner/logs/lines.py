@@ -43,6 +43,12 @@ _DOCKER = b'{"log":"'
 _CHINESE = re.compile("训练|耗时|准确率|正确率|精度|加速比|损失|进程|总共|完成|开始|结束|测试|验证|时间|错误|失败|速度")
 
 
+_EVENT, _KEY = b":::MLLOG", b'"key": "observed"'
+_OBSERVED = re.compile(rb"(?m)^([^\n]*)((?:\n%s [^\n]*%s[^\n]*\n)+)" % (_EVENT, _KEY))
+_OBSERVED_LAST = re.compile(_OBSERVED.pattern + rb"\Z")
+"""Lines that trainkit/observer writes, each between two newlines of its own, and what the program had begun to print."""
+
+
 class Block(NamedTuple):
     """Some whole lines, and the number of the first one."""
 
@@ -86,6 +92,7 @@ class Lines:
                 self.line += 1
             data = begun + chunk
             end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+            end = _before_observed(data, end)
             if end:
                 yield self._block(data[:end])
             begun = data[end:]
@@ -127,6 +134,8 @@ class Lines:
         if _is_gb18030(data):
             self.encoding = "gb18030"
             data = data.decode("gb18030", "replace").encode("utf-8", "replace")
+        if _KEY in data:
+            data = _OBSERVED.sub(lambda found: b"\n" * found[2].count(b"\n") + found[1], data)
         if data.startswith(_DOCKER):
             data = b"\n".join(map(_of_container, data.split(b"\n")))
         if b"\x1b" in data:
@@ -159,6 +168,16 @@ class Lines:
         if not lines[-1]:
             self._prefix = b""
         return b"\n".join(lines)
+
+
+def _before_observed(data: bytes, end: int) -> int:
+    """Return the end, or where the line begins that the program may go on with after what the observer wrote there."""
+    begun = _OBSERVED_LAST.search(data, 0, end) if _KEY in data else None
+    if not begun and _EVENT.startswith(data[end : end + len(_EVENT)]):
+        begin = data.rfind(b"\n", 0, max(0, end - 1)) + 1
+        end = begin if end - begin < LONGEST else end
+        begun = _OBSERVED_LAST.search(data, 0, end) if _KEY in data else None
+    return begun.start() if begun else end
 
 
 def _with_return(bracket: re.Match[bytes]) -> bytes:

@@ -54,7 +54,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         doubts.add(lost)
     if launch.dialects or launch.metrics:
         take_printed(record, folder, raw, doubts)
-    take_observed(record, doubts)
+    take_observed(record)
     record.failure = first_failure(folder, raw, outcome, record.ranks)
     if outcome and not outcome.stopped_because and not record.failure:
         for doubt in doubts_of(folder, raw, launch):

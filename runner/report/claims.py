@@ -177,7 +177,7 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
     runs = [*cell.complete, *base.complete]
     differs = total_work_differs(runs)
     if runs[0].measure == SAMPLE_SECONDS:
-        return _observed_work_differs(runs, scaling_of(cell, base))
+        return _is_not_shared(cell.first, base.first) or _observed_work_differs(runs, scaling_of(cell, base))
     if runs[0].scaling == "strong" or not (runs[0].scaling or differs):
         return differs
     if not any(run.trained_samples for run in runs):
@@ -189,6 +189,14 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
         or two_values("trained samples", sides[1])
         or _tests_differ(runs)
     )
+
+
+def _is_not_shared(run: RunSummary, base: RunSummary) -> str | None:
+    """Say if more processes went over as many samples each: under weak scaling each has a data set of its own."""
+    each = run.samples_of_each_process
+    if run.scaling == "weak" or run.processes <= base.processes or not each or each != base.samples_of_each_process:
+        return None
+    return f"each process was handed all {each:,} samples, as one alone: nothing is shared out (DistributedSampler)"
 
 
 def _observed_work_differs(runs: list[RunSummary], scaling: str | None) -> str | None:

@@ -81,6 +81,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     trained_samples: Count
     steps: Count
     global_batch_size: Count
+    samples_of_each_process: Count = 0
     bytes_moved: float | None = None
     mfu: float | None = None
     input_share: float | None = None
@@ -144,6 +145,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "trained_samples": _count(record, "trained_samples"),
         "steps": _count(record, "steps"),
         "global_batch_size": record.facts.get("global_batch_size") or 0,
+        "samples_of_each_process": _count(record, "samples_of_each_process"),
         "bytes_moved": metrics.get("bytes_moved_per_step"),
         "mfu": _share(metrics, "flops_per_second", "peak_flops_per_second"),
         "input_share": _share(metrics, "input_seconds", "train_seconds"),

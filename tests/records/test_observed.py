@@ -61,6 +61,7 @@ def test_the_last_line_of_a_process_counts_and_not_that_of_a_child_that_trained_
         ({"is_last": False}, "rank 1: it ended without"),
         ({"samples": None, "unknown": {"samples": "another thread fetches them"}}, "another thread"),
         ({"seconds_after_warmup": None, "warmup_steps": None}, "warm-up"),
+        ({"warmup_steps": 59}, "after 59 of 100"),
         ({"is_last": False, "unknown": {"all": "2 processes of this rank"}}, "2 processes"),
     ],
 )
@@ -79,14 +80,29 @@ def test_a_batch_that_is_not_known_makes_no_global_batch(tmp_path: Path, make: M
     assert record.facts["trained_samples"] == 3200
 
 
-@pytest.mark.parametrize(("scaling", "is_doubtful"), [(None, True), ("strong", True), ("weak", False)])
-def test_processes_that_are_each_handed_the_whole_data_set_are_doubted(
-    tmp_path: Path, make: Make, scaling: str | None, is_doubtful: bool
+@pytest.mark.parametrize("second", [{}, {"samples_per_pass": 800}, {"dataset_samples": 800, "samples_per_pass": 800}])
+def test_what_each_process_was_handed_is_known_if_it_was_all_of_it_and_of_as_many(
+    tmp_path: Path, make: Make, second: dict[str, Any]
 ) -> None:
     whole = {"dataset_samples": 1600}
-    record = observed(tmp_path, make, whole, whole, scaling=scaling)
-    assert ["1,600" in doubt for doubt in record.doubts] == [True] * is_doubtful
-    assert not observed(tmp_path / "alone", make, whole).doubts
+    record = observed(tmp_path, make, whole, {**whole, **second})
+    assert record.facts.get("samples_of_each_process") == (None if second else 1600)
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ({"samples_from": "model"}, "share a batch"),
+        ({"last_step_ms": 6_000}, "1.0 s apart"),
+    ],
+)
+def test_the_samples_of_ranks_that_are_unlike_are_not_added_up(
+    tmp_path: Path, make: Make, second: dict[str, Any], says: str
+) -> None:
+    first = {"samples_from": "loader", "last_step_ms": 5_000}
+    record = observed(tmp_path, make, first, {**first, **second})
+    assert says in record.facts["unobserved"]
+    assert "sample_seconds" not in record.metrics
 
 
 def test_a_line_that_is_none_of_the_observers_is_left_out_with_a_doubt(tmp_path: Path, make: Make) -> None:

@@ -63,6 +63,14 @@ def test_a_speed_up_is_shown_and_not_claimed_where_other_work_was_done(changes: 
     assert (row.speedup.value > 1) == (row.first.seconds < 1e-3)  # type: ignore[operator]
 
 
+def test_processes_that_each_went_over_as_many_samples_as_one_alone_share_nothing_out() -> None:
+    runs = made("1x1", 1e-3, samples_of_each_process=640)
+    more = {"samples_of_each_process": 640, "global_batch_size": 128, "trained_samples": 12_800}
+    assert "all 640 samples" in str(block(runs + made("1x2", 5e-4, **more)).rows[1].claimed)
+    more["samples_of_each_process"] = 320  # parts of it, made by hand
+    assert "all 640 samples" not in str(block(runs + made("1x2", 5e-4, **more)).rows[1].claimed)
+
+
 def test_a_few_samples_that_pad_the_last_batch_are_the_same_work() -> None:
     assert second(trained_samples=6_416, steps=101).claimed is True
 

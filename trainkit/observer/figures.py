@@ -22,7 +22,9 @@ def figures(seen: Process) -> dict[str, Any]:
     unknown = dict(seen.unknown)
     model, loaders, optimizers = seen.model, seen.loaders.totals(unknown), list(seen.optimizers.values())
     fused = 0 if seen.infinite is None else int(seen.infinite.item())
-    steps, skipped = _step_count(optimizers) - fused, seen.skipped + fused
+    in_turn = sum(steps for steps, _, _ in optimizers)  # each with batches of its own
+    is_in_turn = len(optimizers) > 1 and in_turn == seen.backwards == loaders.batches
+    steps, skipped = (in_turn if is_in_turn else _step_count(optimizers)) - fused, seen.skipped + fused
     _doubt_steps(seen, steps, fused, unknown)
     is_of_model = False
     if "samples" not in unknown and steps + skipped > loaders.batches:
@@ -72,7 +74,7 @@ def _doubt_steps(seen: Process, steps: int, fused: int, unknown: dict[str, str])
         unknown,
         (fused and len(seen.optimizers) > 1, "several fused optimizers skip steps", "steps"),
         (not steps and seen.backwards, "gradients were computed, and no step of an optimizer was seen", "steps"),
-        (seen.since_step > 2 * most, "gradients were computed after the last step of an optimizer", "steps"),
+        (seen.since_step > 2 * most, "more gradients were computed than steps explain", "steps"),
     )
     why = unknown.get("steps") or "no step of an optimizer was seen"
     _doubt(unknown, ("steps" in unknown or not steps, why, "samples", *_OF_LOADERS))
@@ -84,6 +86,7 @@ def _doubt_others(seen: Process, batches: int, unknown: dict[str, str], *, is_of
     _doubt(
         unknown,
         (is_of_model, "no batch came from a DataLoader, or not one for each step", *_OF_LOADERS),
+        (not seen.optimizers, "no step of an optimizer was seen", "accumulation"),
         (is_open or fed - seen.since_step > seen.backwards, "several optimizers, or unknown batches", "accumulation"),
         (seen.backwards != fed, "several backward passes a batch, or batches for each", "accumulation"),
         (seen.rates[0] is None, "no step, or a rate that is no number", "lr_first"),
@@ -105,12 +108,12 @@ def _step_count(optimizers: list[list[Any]]) -> int:
 
 def _why_not_model(seen: Process, steps: int, skipped: int) -> str:
     """Return why the rows that entered the model are not those that were trained on; '' if they are."""
-    few = "there are more steps than batches of a DataLoader"
+    few = "there are more steps than batches of a DataLoader with a backward pass"
     why = few if seen.loaders.is_used else "no batch came from a DataLoader"
     if len(seen.optimizers) > 1:
         return f"{why}, and there are several optimizers"
-    if seen.model.unknown:
-        return f"{why}, and {seen.model.unknown}"
+    if seen.model.unknown or seen.model.uncounted:
+        return f"{why}, and {seen.model.unknown or seen.model.uncounted}"
     if seen.closures > steps or seen.model.feeds < steps + skipped:
         return f"{why}, and gradients are not computed once before each step"
     return ""

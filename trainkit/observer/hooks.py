@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -21,8 +22,9 @@ _clock = time.perf_counter
 _SYNCHRONOUS = (
     *("all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all"),
     *("all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "barrier", "monitored_barrier"),
-    *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"),
+    *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list", "send", "recv"),
 )
+_BETWEEN_TWO = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list")
 
 
 _STARTED = "KIT_OBSERVED"
@@ -49,10 +51,14 @@ def begin() -> bool:
     """Begin to observe this process; False if its output goes to a parent that reads it."""
     if not _output.is_open:
         return False
-    end = _quiet(_process.end)
+
+    def end() -> None:
+        with suppress(Exception):  # also if the observer has failed: the line says so
+            _process.end()
+
     atexit.register(end)
     os.register_at_fork(after_in_child=lambda: _process.__init__(_output.write, is_child=True))  # type: ignore[misc]
-    _around(os, "_exit", first=lambda _: end())
+    _around(os, "_exit", first=lambda *_: end())
     return True
 
 
@@ -90,6 +96,8 @@ def _of_groups(c10d: Any) -> None:
     for name in _SYNCHRONOUS:
         if hasattr(c10d, name):
             setattr(c10d, name, _timed(getattr(c10d, name)))
+    for name in _BETWEEN_TWO:
+        _of_shared_batches("", name, "ranks send each other tensors, and may share a batch")(c10d)
 
 
 def _timed(collective: Callable[..., Any]) -> Callable[..., Any]:
@@ -151,6 +159,7 @@ def _of_scalers(module: Any) -> None:
             _process.skipped += 1
         if before[0] == _process.calls:
             _process.since_step = 0
+            _process.settle()
         return result
 
     module.GradScaler.step = watched
@@ -217,7 +226,7 @@ class _Calls:
                 result = call(module, *args, **kwargs)
             finally:
                 _process.is_forward = False
-            called(module, (*args, *kwargs.values()))
+            called(module, (*args, *kwargs.values()), result)
             return result
 
         kind.__call__ = self.watched = watched
@@ -238,11 +247,16 @@ def _of_compilers(eval_frame: Any) -> None:
         leave()
 
 
-def _of_shared_batches(owner: str, name: str) -> Callable[[Any], None]:
+def _of_shared_batches(owner: str, name: str, why: str = "several ranks share a batch") -> Callable[[Any], None]:
     def shared(*_: Any) -> None:
-        _process.loaders.doubt("several ranks share a batch")
+        _process.loaders.doubt(why)
 
-    return lambda module: _around(getattr(module, owner) if owner else module, name, first=shared)
+    def watch(module: Any) -> None:
+        at = getattr(module, owner) if owner else module
+        if hasattr(at, name):
+            _around(at, name, first=shared)
+
+    return watch
 
 
 _WATCHED: dict[str, Callable[[Any], None]] = {

@@ -6,7 +6,7 @@ import time
 from threading import get_ident
 from typing import Any
 
-from .passes import Pass, rows_of
+from .passes import Pass
 
 ISSUED = "_kit_issued"
 _OF_ITERATOR = "_kit_pass"
@@ -19,6 +19,7 @@ class Loaders:
     def __init__(self, unknown: dict[str, str]) -> None:
         self.unknown = unknown
         self.passes: list[Pass] = []
+        self.fed: Pass | None = None
         self.batches = self.rows = self.other_rows = self.whole = self.largest = 0
         self.whole_rows: int | None = None
         self.dataset: int | None = None
@@ -60,13 +61,10 @@ class Loaders:
                 self.passes.remove(found)
             self.passes.append(found)  # the last one handed out last
         issued = iterator.__dict__.get(ISSUED)
-        rows = issued.pop(0) if issued else None
-        if rows is None or not found.is_list:
-            rows = rows_of(batch)
-            if rows is None:
-                self.doubt("batches without a size")
-                rows = 0
-        found.hand_out(rows)
+        rows = found.size_of(batch, issued.pop(0) if issued else None)
+        if rows is None:
+            self.doubt("the size of a batch cannot be told")
+        found.hand_out(rows or 0)
 
     def close(self, *, ended: bool = False) -> None:
         """Fold the passes whose iterator is gone and, with `ended`, those that have come to their end."""
@@ -104,11 +102,19 @@ class Loaders:
             return False
         if len(self.passes) > 1:
             self.leave_others(newest)
+        if newest is not self.fed:
+            self.leave_unstepped()
+            self.fed = newest
         if newest.thread != get_ident():
             self.doubt("another thread fetches the batches")
         if why := newest.feed():
             self.doubt(why)
         return True
+
+    def leave_unstepped(self) -> None:
+        """Doubt a pass whose gradients no step used, such as those of an attack or of a probe."""
+        if self.fed is not None and not self.fed.is_stepped:
+            self.doubt("gradients were computed of batches that no step followed")
 
     def leave_others(self, newest: Pass) -> None:
         """Take what other loaders handed out for an evaluation, if that can be."""
@@ -131,10 +137,15 @@ class Loaders:
                 seconds += one.seconds
         return rows, seconds
 
+    def least_rows(self) -> int:
+        """Return the rows that were trained on so far, less those that may have been fetched ahead."""
+        return self.rows + sum(one.rows - one.ahead()[0] * one.largest for one in self.passes if one.feeds)
+
     def totals(self, unknown: dict[str, str]) -> Loaders:
         """Return a copy in which the passes under way have been added up."""
         copy = Loaders(unknown)
         copy.__dict__.update(self.__dict__, unknown=unknown, passes=[])
+        copy.leave_unstepped()
         for one in self.passes:
             copy.fold(one)
         return copy

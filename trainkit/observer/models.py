@@ -1,11 +1,15 @@
-"""What enters the module that is trained, for programs without a loader."""
+"""What enters the module that is trained: the samples of programs without a loader, and a check of those with one."""
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import Any
 
 from .passes import rows_of
+
+_VARIABLE = 2
+"""Batches have one size, and the last one of an epoch another; sequences have many lengths."""
 
 
 class Model:
@@ -18,9 +22,13 @@ class Model:
         self.root: Any = None  # a weak reference
         self.calls = self.waiting_rows = 0  # since the last backward pass
         self.feeds = self.rows = self.other_rows = self.largest = 0
-        self.unknown = ""
+        self.entered = self.second = 0  # with gradients: the first dimensions, and the second ones
+        self.sizes: set[int] = set()
+        self.last_input: Any = None  # since the last step: a weak reference
+        self.unknown = self.uncounted = ""
+        """Why nothing is known, and why the rows are not samples."""
 
-    def call(self, module: Any, given: tuple[Any, ...], *, has_gradient: bool) -> None:
+    def call(self, module: Any, given: tuple[Any, ...], result: Any, *, has_gradient: bool) -> None:
         """Take in a call of an outermost module."""
         if self.root is None or self.root() is not module:
             if next(module.parameters(), None) is None:  # a loss
@@ -31,27 +39,55 @@ class Model:
                 self.root = weakref.ref(module)
             else:
                 return
-        first, rows = next(((one, rows) for one in given if (rows := rows_of(one)) is not None), (None, 0))
-        if first is None or isinstance(first, list) or hasattr(first, "batch_sizes"):  # of a packed sequence
+        found = [(one, rows) for one in given if (rows := rows_of(one)) is not None]
+        if not found or isinstance(found[0][0], list) or hasattr(found[0][0], "batch_sizes"):  # of a packed sequence
             self.unknown = "what the model is called with has no rows"
-        elif has_gradient:
-            self.calls += 1
-            self.waiting_rows += rows
-        else:
+            return
+        first, rows = found[0]
+        if not has_gradient:
             self.other_rows += rows
+            return
+        self.calls += 1
+        self.waiting_rows += rows
+        self.entered += max(rows for _, rows in found)
+        self.second += first.size(1) if hasattr(first, "size") and first.dim() > 1 else 0
+        self.uncounted = self.uncounted or self.doubt_of(found, rows_of(result))
+        self.last_input = weakref.ref(first) if hasattr(first, "dim") else None
+
+    def doubt_of(self, found: list[tuple[Any, int]], returned: int | None) -> str:
+        """Return why what enters by a call may be no samples, each once; '' if nothing says so."""
+        first, rows = found[0]
+        if len({rows for _, rows in found}) > 1 or returned not in (None, rows):
+            return "what the model is called with and what it returns differ in their first dimension"
+        if hasattr(first, "dim") and first.dim() == 1 and first.is_floating_point():
+            return "what the model is called with has one dimension"
+        if getattr(first, "requires_grad", False) or (self.last_input and self.last_input() is first):
+            return "the same samples enter the model several times"
+        return ""
 
     def feed(self) -> None:
         """Take in that a backward pass begins."""
         root = self.root and self.root()
         if root is None or self.calls != 1:
             self.unknown = "a backward pass does not follow one call of the model"
-        elif not self.feeds and any(getattr(part, "batch_first", True) is False for part in root.modules()):
-            self.unknown = "the first dimension of what enters the model may be time"
+        elif not self.feeds and any(map(_may_take_time_first, root.modules())):
+            self.uncounted = "the first dimension of what enters the model may be time"
+        self.sizes.add(self.waiting_rows)
+        if len(self.sizes) > _VARIABLE:
+            self.uncounted = "the first dimension of what enters the model has many sizes"
         self.feeds += 1
         self.rows += self.waiting_rows
         self.largest = max(self.largest, self.waiting_rows)
         self.calls = self.waiting_rows = 0
 
+    def is_called_with(self, rows: int) -> bool:
+        """Return whether so many rows have entered, in the first dimension or, if that is time, in the second."""
+        return self.entered >= rows or self.second == rows
+
     def kind(self) -> type | None:
         """Return the class whose calls are worth watching."""
         return None if self.unknown or self.root is None else type(self.root())
+
+
+def _may_take_time_first(part: Any) -> bool:
+    return getattr(part, "batch_first", True) is False or isinstance(part, sys.modules["torch"].nn.RNNCellBase)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import UserDict
 from threading import get_ident
 from typing import Any
 
@@ -25,9 +26,20 @@ class Pass:
         self.first = self.first_rows = self.each = 0
         self.smallest, self.largest = sys.maxsize, 0
         self.after_end = self.thread = 0
-        self.is_list = iterator._auto_collation and iterator._dataset_kind == 0  # _DatasetKind.Map
-        self.ended = self.is_short = self.was_left = False
+        self.is_batched, self.is_map = iterator._auto_collation, iterator._dataset_kind == 0  # _DatasetKind.Map
+        self.ends = max(1, iterator._num_workers)  # as many batches of a stream may be shorter than asked for
+        self.ended = self.is_short = self.was_left = self.is_stepped = False
         self.seconds = 0.0
+
+    def size_of(self, batch: Any, asked: int | None) -> int | None:
+        """Return the samples of a batch, of which a sampler asked for so many; None if that cannot be told."""
+        if asked and self.is_batched and self.is_map:  # whatever becomes of them
+            return asked
+        rows = rows_of(batch)
+        if asked and self.is_batched and rows is not None and rows != asked:
+            self.ends -= 1
+            return rows if rows < asked and self.ends >= 0 else None
+        return rows
 
     def hand_out(self, rows: int) -> None:
         """Take in a batch of so many rows."""
@@ -75,11 +87,11 @@ class Pass:
 
 def rows_of(batch: Any, depth: int = 0) -> int | None:
     """Return the first dimension of the first tensor of a batch, or the length of a list; None if it has neither."""
-    if hasattr(batch, "shape") and hasattr(batch, "dim"):
-        return int(batch.shape[0]) if batch.dim() else None
+    if hasattr(batch, "size") and hasattr(batch, "dim"):
+        return int(batch.size(0)) if batch.dim() else None
     if depth >= DEEPEST:
         return None
-    if hasattr(batch, "values") and hasattr(batch, "keys"):
+    if isinstance(batch, (dict, UserDict)):  # another mapping may compute its values when asked
         batch = list(batch.values())
     if not isinstance(batch, (list, tuple)) or not batch:
         return None
@@ -90,5 +102,5 @@ def rows_of(batch: Any, depth: int = 0) -> int | None:
 def _length(what: Any) -> int | None:
     try:
         return len(what)
-    except (TypeError, NotImplementedError, AttributeError):
+    except Exception:  # noqa: BLE001 - of the program's own class
         return None

@@ -15,7 +15,11 @@ from .exchanges import FIRST, Exchanges
 from .figures import figures
 from .loaders import Loaders
 from .models import Model
+from .passes import Pass
 from .steps import FIRST_STEPS, Steps
+
+_CHECKED_STEPS = 100
+"""So many steps it is looked whether what loaders hand out enters the model."""
 
 _NUMBER = "_kit_number"
 _numbers = itertools.count()
@@ -56,10 +60,13 @@ class Process:
         """Time the steps of optimizers from now on."""
         self.is_training, self.steps = True, Steps()
 
-    def forward(self, module: Any, given: tuple[Any, ...]) -> None:
+    def forward(self, module: Any, given: tuple[Any, ...], result: Any) -> None:
         """Take in that an outermost module was called."""
+        has_gradient = sys.modules["torch"].is_grad_enabled()
         if not self.model.unknown:
-            self.model.call(module, given, has_gradient=sys.modules["torch"].is_grad_enabled())
+            self.model.call(module, given, result, has_gradient=has_gradient)
+        if self.backwards and not has_gradient:  # an evaluation
+            self.loaders.is_interrupted = True
         if not self.is_training:
             self.tick()
 
@@ -72,11 +79,13 @@ class Process:
         self.closures += self.stepping is not None
         if not self.model.unknown:
             self.model.feed()
-        if self.loaders.feed() and self.backwards > 1 and not self.model.unknown:
+        if self.loaders.feed() and self.steps.count > _CHECKED_STEPS and not self.model.unknown:
             self.model.unknown = "some batches come from a DataLoader"
 
     def before_step(self, optimizer: Any, *_: Any) -> None:
         """Take in that an optimizer begins a step, perhaps within that of another, or of its own class's parent."""
+        if self.calls and threading.get_ident() != self.thread:
+            self.doubt("several threads make steps", "steps", "samples", "batches")
         if self.stepping is not None and _is_running(self.stepping):  # else it has raised, which no hook says
             return
         self.stepping = sys._getframe(2)
@@ -92,6 +101,7 @@ class Process:
         if self.stepping is not sys._getframe(2):
             return
         self.stepping = None
+        self.settle()
         known = optimizer.__dict__
         if "found_inf" in known and self.was_skipped(known["found_inf"]):
             return
@@ -116,6 +126,12 @@ class Process:
             self.exchanges.read()
         self.tick()
 
+    def settle(self) -> None:
+        """Take in that the gradients so far were used by a step, or that AMP has skipped it."""
+        self.model.last_input = None
+        if self.loaders.fed is not None:
+            self.loaders.fed.is_stepped = True
+
     def was_skipped(self, infinite: Any) -> bool:
         """Return whether a fused optimizer, which looks for infinite gradients by itself, has left its step out."""
         if infinite.device.type != "cpu":  # it is not asked now, which would wait for the device
@@ -127,11 +143,22 @@ class Process:
     def tick(self) -> None:
         """Take in the end of a step, and print a line if it is time for one."""
         now = _clock()
-        self.steps.end(now, self.done() if self.steps.count < FIRST_STEPS else (), self.loaders.is_interrupted)
+        if self.is_training and self.steps.count < _CHECKED_STEPS and self.loaders.fed is not None:
+            self.check_rows(self.loaders.fed)
+        done = self.done() if self.steps.count < FIRST_STEPS else ()
+        self.steps.end(now, done, self.loaders.is_interrupted)
         self.loaders.is_interrupted = False
         if now >= self.due:
             self.exchanges.read()
             self.print()
+
+    def check_rows(self, fed: Pass) -> None:
+        """Doubt the rows of loaders if fewer enter the model: other ranks may train on the rest of a batch."""
+        model, rows = self.model, self.loaders.least_rows()
+        if not model.unknown and not model.is_called_with(rows):
+            self.loaders.doubt("fewer rows enter the model than loaders hand out")
+        if not fed.is_batched and (model.unknown or model.uncounted or model.entered != rows):
+            self.loaders.doubt("a loader without a batch size")
 
     def done(self) -> tuple[float, ...]:
         """Return the rows of loaders and of the model, the waiting for loaders and the time in collectives so far."""
