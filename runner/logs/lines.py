@@ -44,9 +44,8 @@ _CHINESE = re.compile("训练|耗时|准确率|正确率|精度|加速比|损失
 
 
 _EVENT, _KEY = b":::MLLOG", b'"key": "observed"'
-_OBSERVED = re.compile(rb"(?m)^([^\n]*)((?:\n%s [^\n]*%s[^\n]*\n)+)" % (_EVENT, _KEY))
-_OBSERVED_LAST = re.compile(_OBSERVED.pattern + rb"\Z")
-"""Lines that trainkit/observer writes, each between two newlines of its own, and what the program had begun to print."""
+_OBSERVED = re.compile(rb"\n%s [^\n]*%s[^\n]*\n" % (_EVENT, _KEY))
+"""What trainkit/observer writes, perhaps within a line that the program has begun to print."""
 
 
 class Block(NamedTuple):
@@ -135,7 +134,7 @@ class Lines:
             self.encoding = "gb18030"
             data = data.decode("gb18030", "replace").encode("utf-8", "replace")
         if _KEY in data:
-            data = _OBSERVED.sub(lambda found: b"\n" * found[2].count(b"\n") + found[1], data)
+            data = _without_observed(data)
         if data.startswith(_DOCKER):
             data = b"\n".join(map(_of_container, data.split(b"\n")))
         if b"\x1b" in data:
@@ -172,12 +171,28 @@ class Lines:
 
 def _before_observed(data: bytes, end: int) -> int:
     """Return the end, or where the line begins that the program may go on with after what the observer wrote there."""
-    begun = _OBSERVED_LAST.search(data, 0, end) if _KEY in data else None
-    if not begun and _EVENT.startswith(data[end : end + len(_EVENT)]):
-        begin = data.rfind(b"\n", 0, max(0, end - 1)) + 1
-        end = begin if end - begin < LONGEST else end
-        begun = _OBSERVED_LAST.search(data, 0, end) if _KEY in data else None
-    return begun.start() if begun else end
+    begun = _begun(data, end)
+    if begun < end or not _EVENT.startswith(data[end : end + len(_EVENT)]):
+        return begun
+    begin = data.rfind(b"\n", 0, max(0, end - 1)) + 1  # the observer may write next
+    return _begun(data, begin) if end - begin < LONGEST else end
+
+
+def _begun(data: bytes, end: int) -> int:
+    while (event := data.rfind(b"\n" + _EVENT, 0, end)) >= 0 and _OBSERVED.fullmatch(data, event, end):
+        end = data.rfind(b"\n", 0, event) + 1
+    return end
+
+
+def _without_observed(data: bytes) -> bytes:
+    """Join the lines that the observer tore, with empty ones before them for their numbers' sake."""
+    text, at = bytearray(), 0
+    for event in _OBSERVED.finditer(data):
+        text += data[at : event.start()]
+        begin = text.rfind(b"\n") + 1
+        text[begin:begin] = b"\n\n"
+        at = event.end()
+    return bytes(text + data[at:])
 
 
 def _with_return(bracket: re.Match[bytes]) -> bytes:
