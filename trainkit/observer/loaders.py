@@ -141,6 +141,10 @@ class Loaders:
         """Return the rows that were trained on so far, less those that may have been fetched ahead."""
         return self.rows + sum(one.rows - one.ahead()[0] * one.largest for one in self.passes if one.feeds)
 
+    def most_rows(self) -> int:
+        """Return the rows that were handed out so far, and may have been trained on."""
+        return self.rows + sum(one.rows + one.waiting_rows for one in self.passes)
+
     def totals(self, unknown: dict[str, str]) -> Loaders:
         """Return a copy in which the passes under way have been added up."""
         copy = Loaders(unknown)

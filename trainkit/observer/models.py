@@ -50,7 +50,8 @@ class Model:
         self.calls += 1
         self.waiting_rows += rows
         self.entered += max(rows for _, rows in found)
-        self.second += first.size(1) if hasattr(first, "size") and first.dim() > 1 else 0
+        if hasattr(first, "dim") and first.dim() > 1 and (first.dim() > 2 or not first.is_floating_point()):
+            self.second += first.size(1)  # of samples, if the first is time
         self.uncounted = self.uncounted or self.doubt_of(found, rows_of(result))
         self.last_input = weakref.ref(first) if hasattr(first, "dim") else None
 

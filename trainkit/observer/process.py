@@ -159,6 +159,8 @@ class Process:
             self.loaders.doubt("fewer rows enter the model than loaders hand out")
         if not fed.is_batched and (model.unknown or model.uncounted or model.entered != rows):
             self.loaders.doubt("a loader without a batch size")
+        if fed.first > 1 and not model.unknown and model.entered > self.loaders.most_rows():
+            self.loaders.doubt("more rows enter the model than loaders hand out")
 
     def done(self) -> tuple[float, ...]:
         """Return the rows of loaders and of the model, the waiting for loaders and the time in collectives so far."""
