@@ -1,6 +1,7 @@
 """The first run of a script, by which its output is read, and what a person is told of it."""
 
 import importlib.util
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from runner.cli.lines import say
 from runner.core.errors import RequestError
+from runner.core.text import listed
 from runner.execution import signals
 from runner.execution.run import execute
 from runner.records.repository import describe_repository
@@ -17,6 +19,7 @@ from runner.tools.init.failure import INIT
 from runner.tools.init.proposal import Proposal
 from runner.tools.init.reading import Reading, recognise
 
+MOST_FILES = 50_000
 MORE = "to name more: --metric loss='loss: ({number})'"
 
 
@@ -44,7 +47,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         experiment = proposal.experiment(unread(proposal), folder)
         plan = trial.plan_trial(experiment, device, seconds)
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
-        screen = trial.TrialScreen()
+        screen, before = trial.TrialScreen(), _files(proposal.root)
         with signals.taken() as interrupts, screen:
             execute(plan, trial.Tried(), [], folder / "results", screen, interrupts)
         (tried,) = screen.trials
@@ -58,10 +61,22 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         if tried.ended_early:
             how = f"by the runner after {took:.0f} s, before it was done: {limit}"
         say(f"ended: {how}")
+        if left := sorted(_files(proposal.root) - before):
+            say(f"note: it left {listed(left, most=3)}: if the script goes on from there, remove it before a run")
         return recognise(tried)
     finally:
         if not is_kept:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _files(root: Path) -> set[str]:
+    """List the files of a project, without those that are hidden; none if there are too many to look at."""
+    found: set[str] = set()
+    for folder, folders, names in os.walk(root):
+        own = () if "pyvenv.cfg" in names or len(found) > MOST_FILES else folders
+        folders[:] = [name for name in own if name[0] != "." and name not in ("__pycache__", "results")]
+        found.update(os.path.relpath(os.path.join(folder, name), root) for name in names)  # noqa: PTH118
+    return found if len(found) <= MOST_FILES else set()
 
 
 def say_output(reading: Reading, *, tried: bool, metrics: Sequence[str] = ()) -> None:

@@ -109,7 +109,7 @@ def test_a_long_run_is_ended_with_all_that_it_started_and_what_it_printed_is_rea
     ended = re.search(r"ended: by the runner after (\d+) s, before it was done", said)
     assert ended  # it takes its time to end
     assert int(ended[1]) >= seconds
-    assert "the script states no time of its training" in said
+    assert "note: it left pids.txt: if the script goes on from there" in said
     for pid in map(int, (folder.root / "pids.txt").read_text().split()):
         assert not lives(pid)
     assert kept(tmp_path) == []
