@@ -184,7 +184,6 @@ class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
     data_seconds: Figure | None = None
     collective_seconds: Figure | None = None
     exchange_seconds_a_backward: Figure | None = None
-    interrupted_seconds: Figure | None = None
     lr_first: Figure | None = None
     lr_last: Figure | None = None
     first_step_ms: Count | None = None

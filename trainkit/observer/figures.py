@@ -124,7 +124,6 @@ def _clocks(seen: Process, *, is_of_model: bool) -> dict[str, Any]:
     timed, offset = seen.steps, time.time() - time.perf_counter()
     warmup = timed.warmup()
     found: dict[str, Any] = {
-        "interrupted_seconds": timed.interrupted,
         "first_step_ms": int((timed.first_end + offset) * 1000) if timed.count else None,
         "last_step_ms": int((timed.last_end + offset) * 1000) if timed.count else None,
         "warmup_steps": warmup,

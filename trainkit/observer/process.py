@@ -62,11 +62,8 @@ class Process:
 
     def forward(self, module: Any, given: tuple[Any, ...], result: Any) -> None:
         """Take in that an outermost module was called."""
-        has_gradient = sys.modules["torch"].is_grad_enabled()
         if not self.model.unknown:
-            self.model.call(module, given, result, has_gradient=has_gradient)
-        if self.backwards and not has_gradient:  # an evaluation
-            self.loaders.is_interrupted = True
+            self.model.call(module, given, result, has_gradient=sys.modules["torch"].is_grad_enabled())
         if not self.is_training:
             self.tick()
 

@@ -18,7 +18,7 @@ class Steps:
 
     def __init__(self) -> None:
         self.count = 0
-        self.first_end = self.last_end = self.interrupted = 0.0
+        self.first_end = self.last_end = 0.0
         self.marks: list[array[float]] = []
         self.intervals = array("d")
         self.stride = 1
@@ -32,8 +32,6 @@ class Steps:
             if len(self.intervals) >= MOST_INTERVALS:
                 self.intervals = self.intervals[::2]
                 self.stride *= 2
-        if self.count and is_interrupted:
-            self.interrupted += now - self.last_end
         if self.count < FIRST_STEPS:
             self.marks.append(array("d", (now, *done)))
         self.last_end = now
