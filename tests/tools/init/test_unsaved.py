@@ -48,7 +48,7 @@ def flat(copy: Copy) -> Project:
 def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) -> None:
     ran = flat.runner("run", "main.py", "--layout", "1x1", "--repeat", "1", "--", "--epochs", "1")
     assert ran.code == 0, ran.snapshot
-    said = [line for line in ran.stderr.splitlines() if line.startswith(("script:", "output:", "definition: timed"))]
+    said = [line for line in ran.stderr.splitlines() if line.startswith(("script:", "output:", "definition: compared"))]
     assert len(said) == 3
     assert said[-1].endswith("; to keep it: runner init main.py -- --epochs 1")
     (path,) = flat.runs("main")
