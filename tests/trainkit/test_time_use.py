@@ -54,7 +54,8 @@ def test_the_parts_add_up_to_the_training(program: str, processes: int, tmp_path
         assert epoch["compute_seconds"] > 0.3 * epoch["train_seconds"] * (processes != 2)
         assert epoch["other_seconds"] < 0.05 * epoch["train_seconds"]
         if processes == 2:
-            assert epoch["communication_seconds"] > 0.001 * epoch["train_seconds"]
+            exchanging = epoch["communication_seconds"] + epoch["straggler_seconds"]  # how it parts is by chance
+            assert exchanging > 0.001 * epoch["train_seconds"]
         else:  # DDP copies its buckets even alone
             assert epoch["communication_seconds"] < 0.3 * epoch["train_seconds"]
         assert 0 < epoch["cpu_share"] < 2
