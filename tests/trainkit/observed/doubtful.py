@@ -1,0 +1,141 @@
+"""Trainings on something else than each batch once; what cannot be told of them is left open."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed.tensor.parallel
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, IterableDataset
+
+from tests.trainkit.observed.base import INPUTS, Done, loader, made, open_count, script, step
+
+
+@script
+def batches_kept_in_a_list() -> Done:
+    model, optimizer = made()
+    batches = list(loader(16))
+    samples = sum(step(model, optimizer, batch) for _ in range(2) for batch in batches)
+    return model, {"steps": 12, "samples": samples, "samples_from": "model", "samples_without_gradient": 0}
+
+
+@script
+def batches_kept_by_cycle() -> Done:
+    model, optimizer = made()
+    for batch in itertools.islice(itertools.cycle(loader(9)), 25):
+        step(model, optimizer, batch)
+    return model, {"steps": 25, "samples": 225, "samples_from": "model"}
+
+
+@script
+def half_of_each_batch_for_this_rank() -> Done:
+    model, optimizer = made()
+    for inputs, targets in loader(10):
+        step(model, optimizer, (inputs[::2], targets[::2]))
+    return model, open_count(9)
+
+
+@script
+def samples_that_a_collate_drops() -> Done:
+    model, optimizer = made()
+    words: dict[str, Any] = {"collate_fn": lambda rows: [torch.stack(part) for part in zip(*rows[1:], strict=True)]}
+    for batch in loader(9, **words):
+        step(model, optimizer, batch)
+    return model, open_count(10)
+
+
+@script
+def features_kept_and_trained_on_in_slices() -> Done:
+    model, optimizer = made()
+    kept = torch.cat([inputs for inputs, _ in iter(loader(9))])
+    for _ in range(10):
+        at = torch.randint(90, (32,))
+        step(model, optimizer, (kept[at], kept[at].sum(1, keepdim=True)))
+    return model, {"steps": 10, "samples": 320, "samples_from": "model"}
+
+
+@script
+def attacks_on_the_test_set_between_epochs() -> Done:
+    model, optimizer = made()
+    for _ in range(2):
+        for batch in loader(9):
+            step(model, optimizer, batch)
+        for inputs, targets in loader(30):
+            F.mse_loss(model(inputs.requires_grad_()), targets).backward()
+    return model, open_count(20)
+
+
+@script
+def a_probe_of_the_gradient() -> Done:
+    model, optimizer = made()
+    for _ in range(2):
+        probe = iter(loader(30))
+        inputs, targets = next(probe)
+        F.mse_loss(model(inputs), targets).backward()
+        for batch in loader(9):
+            step(model, optimizer, batch)
+    return model, open_count(20)
+
+
+@script
+def samples_without_a_batch() -> Done:
+    model, optimizer = made()
+    for inputs, targets in loader(None):  # type: ignore[arg-type]
+        step(model, optimizer, (inputs[None], targets[None]))
+    return model, open_count(90)
+
+
+class Ragged(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return iter([INPUTS[: 1 + at % 5] for at in range(40)])
+
+
+@script
+def a_stream_of_lists_of_tensors() -> Done:
+    model, optimizer = made()
+    for batch in DataLoader(Ragged(), 8, collate_fn=list):
+        step(model, optimizer, (torch.cat(batch), torch.cat(batch).sum(1, keepdim=True)))
+    return model, open_count(5)
+
+
+@script
+def tensors_that_enter_the_model_twice() -> Done:
+    model, optimizer = made()
+    for _ in range(12):
+        at = torch.randint(90, (8,))
+        inputs = INPUTS[at]
+        for _ in range(2):
+            F.mse_loss(model(inputs), inputs.sum(1, keepdim=True)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model, open_count(12)
+
+
+@script
+def one_sample_a_step_without_a_batch() -> Done:
+    model, optimizer = made()
+    for inputs in INPUTS[:12]:
+        step(model, optimizer, (inputs, inputs.sum(0, keepdim=True)))
+    return model, open_count(12)
+
+
+@script
+def two_models_each_an_epoch_in_turn() -> Done:
+    pairs, samples = [made(), made(kind=torch.optim.Adam)], 0
+    for _ in range(2):
+        for model, optimizer in pairs:
+            samples += sum(step(model, optimizer, batch) for batch in loader(9))
+    return pairs[0][0], {"steps": 40, "samples": samples}
+
+
+@script
+def three_threads_that_train() -> Done:
+    model, optimizer = made()
+    step(model, optimizer, (INPUTS, INPUTS.sum(1, keepdim=True)))
+    threads = [threading.Thread(target=lambda: step(model, *made()[1:], (INPUTS, INPUTS[:, :1]))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    return None, open_count(None)
