@@ -243,7 +243,8 @@ def _result(record: Record) -> str:
     if (accuracy := figures.get("final_accuracy")) is not None:
         words.append(f"accuracy {accuracy:.2%}")
     if (rate := figures.get("samples_per_second")) is not None:
-        words.append(f"its own figure {rate:,.0f} samples/s")
+        of_script = "its own figure " if measure == SAMPLE_SECONDS else ""
+        words.append(f"{of_script}{rate:,.0f} samples/s")
     return "  ".join(words)
 
 

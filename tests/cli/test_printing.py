@@ -1,6 +1,8 @@
 """Text from outside is printed without a control character, an escape sequence, or a line of its own."""
 
 import re
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,9 +11,11 @@ from hypothesis import strategies as st
 
 from runner.cli.lines import line
 from runner.cli.terminal import Screen, print_explanation, print_findings, print_table
+from runner.records.schema import Record
 from runner.report.table import Table
 from tests.support.launches import BEGINNING
 from tests.support.projects import Project, make_project
+from tests.support.records import make_launch
 
 WORDS = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\r\n| 1x8 | yes |\x7f"
 PRINTED = WORDS + "\x00"
@@ -82,3 +86,21 @@ def test_colours_are_left_out_if_that_is_asked_for(monkeypatch: pytest.MonkeyPat
         coloured = re.findall(r"\x1b\[(?:\d+;)*[34]\d[;m]", "".join(capfd.readouterr()))
         assert bool(coloured) == ("NO_COLOR" not in wanted)
         assert not re.search(r"\[(?:\d+;)*3[37]m", "".join(coloured)), "yellow and white are lost on a light background"
+
+
+@pytest.mark.parametrize(
+    ("measure", "metrics", "says"),
+    [
+        ("train_seconds", {"train_seconds": 8.0}, "train_seconds 8.00  100 samples/s"),
+        ("sample_seconds", {"sample_seconds": 0.01}, "100.00 samples/s  its own figure 100 samples/s"),
+        ("sample_seconds", {"wall_seconds": 8.0}, "wall_seconds 8.00  its own figure 100 samples/s"),
+    ],
+)
+def test_a_run_that_ended_shows_what_is_compared_and_what_a_script_says_as_such(
+    measure: str, metrics: dict[str, float], says: str, capfd: Any
+) -> None:
+    figures = {**metrics, "samples_per_second": 100.0}
+    record = Record(launch=make_launch(measure=measure), status="completed", metrics=figures)
+    with Screen() as screen:
+        screen.end(SimpleNamespace(name="1x1", repeat=1), record, Path())  # type: ignore[arg-type]
+    assert says in "".join(capfd.readouterr())
