@@ -10,9 +10,6 @@ VENV ?= .venv$(addprefix -,$(TORCH))
 BIN := $(VENV)/bin
 JOBS ?= $(shell expr $$(nproc) + 1)
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-SLOW = report/test_hostile_sizes.py report/test_two_sides.py report/test_hostile_links.py logs/test_memory.py \
-  definitions/test_data.py targets/test_committed_files.py targets/test_worker_logs.py
-FAST = $(addprefix tests/,core definitions logs records report targets tools/pages/test_export.py test_rooms.py) $(addprefix --ignore tests/,$(SLOW))
 NEEDED = engine cluster hosts slurm browser mlflow mnist bert network
 REAL ?= engine or cluster or hosts or slurm or browser or mlflow or mnist or bert or network
 export TORCH_CPU ?= $(if $(CPU),https://download.pytorch.org/whl/cpu)
@@ -20,7 +17,7 @@ export TORCH_CPU ?= $(if $(CPU),https://download.pytorch.org/whl/cpu)
 unexport PYTHONDONTWRITEBYTECODE
 export RESULTS ?= results
 
-.PHONY: wheel run test check test-real test-slow test-torch test-corpus test-alone flaky test-cluster test-hosts test-slurm test-trainer lint bench faults page gpu-check data kubernetes report mlflow lock golden clean
+.PHONY: run test test-slow test-real test-torch test-alone test-cluster test-hosts test-slurm lint bench faults page gpu-check data wheel kubernetes report mlflow golden lock clean
 
 BEGAN := $(shell date +%s)
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
@@ -33,18 +30,12 @@ test: $(VENV)/.develop ## style, types, and the tests that take less than a seco
 	  $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (slow or $(REAL))" && ended=$$(date +%s) && \
 	  echo "style and types: $$((linted - began)) s; tests: $$((ended - linted)) s"
 
-check: lint ## what takes about a minute, for the way of working: style, types, and the tests that train nothing
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not (slow or real_processes or $(REAL))" $(FAST)
-
 test-real: $(VENV)/.develop ## the tests that `make test` leaves out: what takes long, and what needs an engine, a cluster, ...
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -n 5 --dist loadgroup -m "($(REAL)) and not alone"
 	$(MAKE) --no-print-directory -j 2 --output-sync test-slow test-alone
 
 test-slow: $(VENV)/.develop ## the tests that take long and need nothing else
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "slow and not ($(REAL))"
-
-test-corpus: $(VENV)/.develop ## every script of the corpus of `runner check`; `make test-slow` tries two of three
-	KIT_CORPUS=whole $(BIN)/python -m pytest $(SIDE_BY_SIDE) --dist load tests/tools/check/test_corpus.py
 
 test-torch: $(VENV)/.develop ## the tests that the version of PyTorch matters to: make test-torch TORCH=current
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not (slow or $(REAL))" \
@@ -55,24 +46,9 @@ test-torch: $(VENV)/.develop ## the tests that the version of PyTorch matters to
 test-alone: $(VENV)/.develop ## the tests that disturb others of the same engine, cluster or hosts
 	KIT_REQUIRE="$(NEEDED)" $(BIN)/python -m pytest -m "($(REAL)) and alone" || test $$? = 5  # none
 
-FLAKY ?= $(SIDE_BY_SIDE) -m "slow and not ($(REAL))"
-flaky: $(VENV)/.develop ## run tests 20 times beside 4 busy loops and name those that fail: FLAKY="tests/cli -n 2" make flaky
-	$(BIN)/python -m bench.flaky --times 20 --busy 4 -- $(FLAKY)
-
-test-cluster: $(VENV)/.develop ## the tests on the cluster that KUBECONFIG names; KIT_LOAD brings images to it
-	KIT_REQUIRE=cluster $(BIN)/python -m pytest -n 4 --dist loadgroup -m "cluster and not alone"
-	KIT_REQUIRE=cluster $(BIN)/python -m pytest -m "cluster and alone"
-
-test-hosts: $(VENV)/.develop ## the tests on the hosts that KIT_HOSTS names
-	KIT_REQUIRE=hosts $(BIN)/python -m pytest -n 4 --dist loadgroup -m "hosts and not alone"
-	KIT_REQUIRE=hosts $(BIN)/python -m pytest -m "hosts and alone"
-
-test-slurm: $(VENV)/.develop ## the tests on the Slurm cluster that SLURM_CONF names
-	KIT_REQUIRE=slurm $(BIN)/python -m pytest -n 4 --dist loadgroup -m "slurm and not alone"
-	KIT_REQUIRE=slurm $(BIN)/python -m pytest -m "slurm and alone"
-
-test-trainer: $(VENV)/.develop ## the tests of TrainJobs, on a cluster with Kubeflow Trainer; .ci/run does without them
-	KIT_REQUIRE="cluster trainer" $(BIN)/python -m pytest -n 4 --dist loadgroup -m trainer
+test-cluster test-hosts test-slurm: $(VENV)/.develop ## the tests of a cluster (KUBECONFIG, KIT_LOAD), of hosts (KIT_HOSTS) or of Slurm (SLURM_CONF)
+	KIT_REQUIRE=$(@:test-%=%) $(BIN)/python -m pytest -n 4 --dist loadgroup -m "$(@:test-%=%) and not alone"
+	KIT_REQUIRE=$(@:test-%=%) $(BIN)/python -m pytest -m "$(@:test-%=%) and alone"
 
 lint: $(VENV)/.develop ## style and types
 	$(BIN)/ruff check
@@ -104,14 +80,8 @@ wheel: $(VENV)/.runtime ## the kit for other repositories: dist/*.whl
 	@rm -f dist/distributed_experiment_kit-*.whl
 	$(BIN)/python -m hatchling build -t wheel -d dist
 
-kubernetes: $(VENV)/.runtime ## install what the target kubernetes needs
-	@$(PYTHON) requirements/setup.py $(VENV) kubernetes
-
-report: $(VENV)/.runtime ## install what pictures need
-	@$(PYTHON) requirements/setup.py $(VENV) report
-
-mlflow: $(VENV)/.runtime ## install what `runner report --to mlflow` needs
-	@$(PYTHON) requirements/setup.py $(VENV) mlflow
+kubernetes report mlflow: $(VENV)/.runtime ## install what target kubernetes, pictures or the export to MLflow need
+	@$(PYTHON) requirements/setup.py $(VENV) $@
 
 golden: $(VENV)/.develop ## write the golden files of the tests again; read the diff before you commit it
 	$(BIN)/python -m pytest -q --update-golden
@@ -119,22 +89,16 @@ golden: $(VENV)/.develop ## write the golden files of the tests again; read the 
 RESOLVE = $(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --quiet --upgrade \
 	--custom-compile-command 'make lock'
 lock: $(VENV)/.develop ## resolve the lock files again
-	$(RESOLVE) requirements/setup.in -o requirements/setup.lock
 	$(RESOLVE) requirements/runtime.in -o requirements/runtime.lock
-	$(RESOLVE) requirements/kubernetes.in -c requirements/runtime.lock -o requirements/kubernetes.lock
-	$(RESOLVE) requirements/report.in -c requirements/kubernetes.lock -o requirements/report.lock
-	$(RESOLVE) requirements/dev.in -c requirements/kubernetes.lock -c requirements/report.lock \
-	  -c requirements/setup.lock -o requirements/dev.lock
-	$(RESOLVE) requirements/mlflow.in -c requirements/dev.lock -o requirements/mlflow.lock
+	$(RESOLVE) requirements/dev.in -c requirements/runtime.lock -o requirements/dev.lock
 	$(RESOLVE) requirements/current.in -o requirements/current.lock
-	$(RESOLVE) requirements/current-dev.in -c requirements/current.lock -c requirements/setup.lock \
-	  -o requirements/current-dev.lock
+	$(RESOLVE) requirements/current-dev.in -c requirements/current.lock -o requirements/current-dev.lock
 
 clean: ## remove the virtual environment; results/ and data/ are kept
 	rm -rf $(VENV)
 
 # The stamps: requirements/setup.py installs what is missing and says what it does.
-$(VENV)/.runtime: requirements/setup.lock requirements/runtime.lock requirements/current.lock pyproject.toml requirements/setup.py
+$(VENV)/.runtime: requirements/runtime.lock requirements/current.lock pyproject.toml requirements/setup.py
 	@$(PYTHON) requirements/setup.py $(VENV) runtime
 
 $(VENV)/.develop: requirements/dev.lock requirements/current-dev.lock $(VENV)/.runtime

@@ -1,4 +1,4 @@
-"""`make flaky`: run tests many times beside busy loops, and name those that do not pass every time.
+"""Run tests many times beside busy loops, and name those that do not pass every time.
 
     python -m bench.flaky --times 20 --busy 4 -- tests/contract -m "not alone" -n 4
 

@@ -21,20 +21,19 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = {
-    "": {
-        "runtime": "requirements/runtime.lock",
-        "kubernetes": "requirements/kubernetes.lock",
-        "report": "requirements/report.lock",
-        "mlflow": "requirements/mlflow.lock",
-        "develop": "requirements/dev.lock",
-    },
-    "current": {"runtime": "requirements/current.lock", "develop": "requirements/current-dev.lock"},
+LOCKS = {"": ("runtime", "dev"), "current": ("current", "current-dev")}
+"""The lock of a run and that of all the rest, for torch 2.3.1 and, with TORCH=current, for the newest one."""
+STAGES = {
+    "runtime": (),
+    "kubernetes": ("kubernetes",),
+    "report": ("report",),
+    "mlflow": ("mlflow",),
+    "develop": ("kubernetes", "report", "checks"),
 }
-"""The list of packages of each stage, for torch 2.3.1 and, with TORCH=current, for the newest one."""
+"""What each stage adds to a run: lists in requirements/, whose versions and hashes are in the second lock."""
 NEWEST = {"": 12, "current": 13}
 """The minor version of the newest Python that has wheels of all of them; the oldest is 3.10."""
-SETUP_LOCK = "requirements/setup.lock"
+UV = re.compile(r"(?m)^uv==.*(?:\n .*)*")
 CUDA = re.compile(r"(torch|torchvision|triton|cuda-[a-z]+|nvidia-(?!ml-py)[a-z0-9-]+)==")
 TORCH = re.compile(r"(?m)^((?:torch|torchvision)==[0-9.]+)( ; [^\\\n]*)?")
 SIZES_GB = 2.9, 5.1
@@ -67,7 +66,7 @@ def main(venv: Path, stage: str) -> None:
 
 def check_machine(torch: str, stage: str) -> None:
     """Refuse a machine that the lists are not made for; go on with another Python if this one lacks wheels."""
-    if stage not in LOCKS.get(torch, {}):
+    if torch not in LOCKS or stage not in STAGES:
         known = "TORCH=current is the newest PyTorch, without TORCH= it is 2.3.1"
         raise SetupError(f"no packages are locked for TORCH={torch} and {stage}: {known}")
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
@@ -95,7 +94,7 @@ def fetch_python(name: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         python = Path(folder) / "bin" / "python"
         uv = python.with_name("uv")
-        if run([sys.executable, "-m", "venv", folder], quiet=True) or run(pip_of_uv(python)):
+        if run([sys.executable, "-m", "venv", folder], quiet=True) or run(pip_of_uv(Path(folder))):
             return ""
         if run([uv, "python", "install", version]):
             return ""
@@ -113,9 +112,13 @@ def wait_for_others(lock, venv: Path) -> None:  # type: ignore[no-untyped-def]
 
 
 def install(venv: Path, stage: str, torch: str) -> None:
-    """Install the packages of one stage; its stamp holds the hash of the lists that it was made from."""
-    listed = LOCKS[torch][stage]
-    stamp, made_from = venv / f".{stage}", fingerprint([SETUP_LOCK, LOCKS[torch]["runtime"], "pyproject.toml", listed])
+    """Install the packages of one stage; its stamp holds the hash of what it was made from."""
+    lock, others = (ROOT / "requirements" / f"{name}.lock" for name in LOCKS[torch])
+    wanted = [ROOT / "requirements" / f"{name}.in" for name in STAGES[stage]]
+    stamp, made_from = (
+        venv / f".{stage}",
+        fingerprint([ROOT / "pyproject.toml", lock, *([others, *wanted] if wanted else [])]),
+    )
     if stamp.is_file() and stamp.read_text("utf-8") == made_from:
         stamp.touch()
         return
@@ -125,30 +128,36 @@ def install(venv: Path, stage: str, torch: str) -> None:
         if run([sys.executable, "-m", "venv", venv]):
             raise SetupError("the virtual environment cannot be created: on Debian, install the package python3-venv")
     uv = [venv / "bin" / "uv", "pip", "install", "--python", python]
-    if run(pip_of_uv(python)):
+    if run(pip_of_uv(venv)):
         raise SetupError("uv could not be fetched with pip, whose message is above: see the network, call make again")
-    lock = ROOT / listed
-    announce(venv, lock)
+    pinned = others if wanted else lock
+    announce(venv, pinned)
     index = os.environ.get("TORCH_CPU")
     if index:
-        text = lock.read_text("utf-8")
-        wheels = venv / "torch.txt"
-        wheels.write_text("".join(f"{pin}+cpu{marker}\n" for pin, marker in TORCH.findall(text)), "utf-8")
-        lock = venv / "without-cuda.lock"
-        lock.write_text(without_cuda(text), "utf-8")
-        fetch([*uv, "--no-deps", "--index-url", index, "--requirement", wheels])
-        uv.append("--no-deps")
-    fetch([*uv, "--require-hashes", "--requirement", lock])
-    if stage == "runtime":
+        text = pinned.read_text("utf-8")
+        pinned = venv / "without-cuda.lock"
+        pinned.write_text(without_cuda(text), "utf-8")
+        if not wanted:
+            wheels = venv / "torch.txt"
+            wheels.write_text("".join(f"{pin}+cpu{marker}\n" for pin, marker in TORCH.findall(text)), "utf-8")
+            fetch([*uv, "--no-deps", "--index-url", index, "--requirement", wheels])
+            uv.append("--no-deps")
+    if wanted:
+        lists = [word for path in wanted for word in ("--requirement", path)]
+        fetch([*uv, "--constraint", pinned, *lists])
+    else:
+        fetch([*uv, "--require-hashes", "--requirement", pinned])
         fetch([*uv, "--quiet", "--no-deps", "--no-build-isolation", "--editable", ROOT])
-        (venv / ".kit-lock").write_text(listed, "utf-8")  # a record names it
+        (venv / ".kit-lock").write_text(f"requirements/{lock.name}", "utf-8")  # a record names it
     stamp.write_text(made_from, "utf-8")
 
 
-def pip_of_uv(python: Path) -> list:  # type: ignore[type-arg]
+def pip_of_uv(venv: Path) -> list:  # type: ignore[type-arg]
     """Return the command that installs uv itself, by its hash."""
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-    return [*pip, "--requirement", ROOT / SETUP_LOCK]
+    listed = venv / "uv.txt"
+    listed.write_text(UV.search((ROOT / "requirements" / "dev.lock").read_text("utf-8"))[0], "utf-8")  # type: ignore[index]
+    pip = [venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    return [*pip, "--require-hashes", "--requirement", listed]
 
 
 def announce(venv: Path, lock: Path) -> None:
@@ -206,9 +215,9 @@ def without_cuda(text: str) -> str:
     return "".join(kept)
 
 
-def fingerprint(names: list) -> str:  # type: ignore[type-arg]
+def fingerprint(paths: list) -> str:  # type: ignore[type-arg]
     """Hash the lists that a stage is installed from."""
-    parts = [(ROOT / name).read_bytes() for name in names] + [os.environ.get("TORCH_CPU", "").encode()]
+    parts = [path.read_bytes() for path in paths] + [os.environ.get("TORCH_CPU", "").encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 

@@ -109,7 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(missing)
         items[:] = [item for item in items if item not in need]
         config.hook.pytest_deselected(items=need)
-        how = "docs/CONTRIBUTING.md says how to run them"
+        how = "CONTRIBUTING.md says how to run them"
         config.stash[LEFT_OUT].append(f"left out: {len(need)} tests of {what}: {missing}; {how}")
 
 

@@ -1,4 +1,4 @@
-"""The files for other people's continuous integration: valid by the schemas of both services, and their scripts run."""
+"""The files for continuous integration: valid by the schemas of their services, and those for other people run."""
 
 import os
 import re
@@ -13,8 +13,12 @@ from tests.support.projects import OK, ROOT, Ended, Project, complete
 from tests.support.repository import git
 from tests.support.slow import slow_but
 
-FILES = {"github": "github-workflows", "gitlab": "gitlab-ci"}
-"""The file in docs/ci, and the name of its schema."""
+FILES = {
+    "docs/ci/github.yml": "github-workflows",
+    "docs/ci/gitlab.yml": "gitlab-ci",
+    ".github/workflows/ci.yml": "github-workflows",
+}
+"""Each file, and the name of its schema."""
 
 
 def read(name: str) -> dict[str, Any]:
@@ -24,8 +28,7 @@ def read(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "schema"), FILES.items())
 def test_a_file_is_valid_by_the_schema_of_its_service(name: str, schema: str) -> None:
-    path = ROOT / "docs" / "ci" / f"{name}.yml"
-    done = complete([sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", path])
+    done = complete([sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", ROOT / name])
     assert done.code == 0, done.stdout + done.stderr
 
 

@@ -38,7 +38,7 @@ def runs(project: Project, device: str = "cpu", **changes: Any) -> list[Run]:
 
 
 def test_the_page_for_contributors_names_each_method_of_a_target_and_of_its_handle() -> None:
-    text = (ROOT / "docs" / "CONTRIBUTING.md").read_text("utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     named = re.findall(r"`([a-z]+)`", text.partition("eleven methods")[2].partition("`runner targets`")[0])
     methods = [name for kind in (Target, Handle) for name in vars(kind) if name.islower() and name[0] != "_"]
     assert set(named) == set(methods) - {"nodes", "left", "waited_seconds", "observes"}
