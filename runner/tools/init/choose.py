@@ -1,116 +1,65 @@
-"""Which script of a repository trains: a score from what each one does and is called."""
+"""Which script of a repository trains: the one file nearest to its top that does, or none."""
 
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import NoReturn
 
+from runner.core import git
 from runner.core.errors import RequestError
 from runner.core.text import listed, one_line
 from runner.definitions.program import as_path
 from runner.tools.init import source
 from runner.tools.init.modules import Modules
 from runner.tools.init.source import Sign
-from runner.tools.init.tree import Tree
-from trainkit.files import read_file
+from trainkit.files import is_file, read_file
 
-LARGEST_TOTAL = 20_000_000
-"""Bytes of Python that are looked at in one repository."""
+MOST_FILES = 4_000
+_GIT_SECONDS = 20
 _TRAINING = {Sign.BACKWARD, Sign.FIT, Sign.TRAINER}
-_ACROSS = (Sign.GROUP, Sign.PARALLEL, Sign.ACCELERATOR, Sign.FABRIC, Sign.DEEPSPEED)
-"""Signs of a training with several processes."""
-_MARGIN = 2
-"""A score has to be higher by this to be the best; scripts nearer than that are all named."""
 _STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_](?:.*=[ \t]*)?[\w.]*\(", re.MULTILINE)
-"""What a file has that may do something when it is started: a guard, or work or an assigned call at the left margin."""
-_TRAINS = re.compile(r"(pre)?train(er|ing)?|fine[-_]?tun(e|ing)|pretrain(ing)?|sft")
-_HAS_TRAIN = re.compile(r"train|fine[-_]?tun")
-_MAIN = re.compile(r"main|__main__|run")
-_NOT_TRAINING = re.compile(
-    r"(^|[-_])(eval|evaluate|evaluation|test|infer|inference|predict|demo|plot|export|convert|preprocess|prepare|"
-    r"download|benchmark|bench|profile|serve|visuali[sz]e|generate|sample|sweep|utils?|helpers?)([-_]|$)"
-)
-_ASIDE = re.compile(r"examples?|legacy|old|archive[ds]?|deprecated|experimental|attic|tutorials?|tools|notebooks")
+"""What a file has that may do something when it is started; searching for it is much faster than parsing."""
+_FOREIGN = {"tests", "test", "docs", "build", "dist", "results", "node_modules", "site-packages", "__pycache__"}
+_NO_PROGRAM = re.compile(r"setup\.py|conftest\.py|test_.*|.*_test\.py")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A script, by its path from the repository's folder, and why it is taken for the training."""
-
-    modules: Modules
-    score: float
-    why: str
-
-
-def choose(root: Path, tree: Tree, command: str) -> Choice:
-    """Choose the script that trains; RequestError if there is none, or if several are as good."""
-    left = LARGEST_TOTAL
-    found: list[Choice] = []
-    for script in tree.scripts:
-        size = os.lstat(root / script).st_size
-        if left < size:
-            break
-        left -= size
-        found += [choice] if _may_start(root / script) and (choice := judge(root, script)) else []
-    if not found:
-        _refuse(tree, command)
-    found.sort(key=lambda choice: -choice.score)
-    best = [choice for choice in found if found[0].score - choice.score < _MARGIN]
-    if len(best) > 1:
-        names = listed(one_line(choice.modules.script, 100) for choice in best)
-        first = one_line(shlex.quote(as_path(os.path.relpath(root / best[0].modules.script))))
-        raise RequestError(f"{len(best)} scripts may be the training: {names}; name one: {command} {first}")
-    return best[0]
+def choose(root: Path, here: Path, repository: git.Repository | None, command: str) -> Modules:
+    """Return the training script below `here`, by its path from `root`; RequestError unless there is exactly one."""
+    found: dict[str, Modules] = {}
+    for name in islice(filter(_may_be_own, _files(here, repository)), MOST_FILES):
+        path = here / name
+        if is_file(path) and path.lstat().st_size <= source.LARGEST and _STARTS.search(read_file(path, source.LARGEST)):
+            own, modules = source.read(path), Modules(root, path.relative_to(root).as_posix())
+            if own and (own.guarded or own.works) and modules.signs & _TRAINING and modules.frameworks:
+                found[name] = modules
+    itself = {name: modules for name, modules in found.items() if modules.files[modules.script].signs & _TRAINING}
+    found = itself or found  # else it imports what trains
+    depths = {name: sum(folder != "src" for folder in name.split("/")) for name in found}
+    nearest = sorted(name for name in found if depths[name] == min(depths.values()))
+    if len(nearest) == 1:
+        return found[nearest[0]]
+    if nearest:
+        first = one_line(shlex.quote(as_path(os.path.relpath(here / nearest[0]))))
+        names = listed(one_line(name, 100) for name in nearest)
+        raise RequestError(f"{len(nearest)} scripts may be the training: {names}; name one: {command} {first}")
+    raise RequestError(f"no Python file here trains and can be run; name a script: {command} path/to/train.py")
 
 
-def judge(root: Path, script: str, *, named: bool = False) -> Choice | None:
-    """Score a script; None if it trains nothing or cannot be run, unless a person named it."""
-    own = source.read(root / script)
-    if own is None or not (named or own.guarded or own.works):
-        return None
-    modules = Modules(root, script)
-    signs = modules.signs
-    trains = bool(signs & _TRAINING and modules.frameworks)
-    if not trains and not named:
-        return None
-    score = 10.0 if own.signs & _TRAINING else 8.0
-    score += 2 * bool(signs & {Sign.STEP, Sign.TRAINER, Sign.FIT}) + own.guarded + (Sign.ARGUMENTS in own.signs)
-    score += 2 * bool(signs & {*_ACROSS, Sign.TRAINER})
-    return Choice(modules, score + _by_name(script), _why(modules, named=named))
+def _files(here: Path, repository: git.Repository | None) -> Iterator[str]:
+    """Yield the files below a folder: what git tracks or would track, else all but what is hidden or installed."""
+    if repository:
+        words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+        yield from os.fsdecode(repository.ask(*words, seconds=_GIT_SECONDS)).split("\0")
+        return
+    for folder, folders, names in os.walk(here):
+        is_environment = "pyvenv.cfg" in names
+        folders[:] = [] if is_environment else [name for name in folders if name[0] != "." and name not in _FOREIGN]
+        yield from (os.path.relpath(os.path.join(folder, name), here) for name in names if not is_environment)  # noqa: PTH118
 
 
-def _by_name(script: str) -> float:
-    *folders, file = script.lower().split("/")
-    stem = file.removesuffix(".py")
-    score = 4 if _TRAINS.fullmatch(stem) else 3 if _HAS_TRAIN.search(stem) else 2 if _MAIN.fullmatch(stem) else 0
-    aside = sum(bool(_ASIDE.fullmatch(folder)) for folder in folders)
-    depth = sum(folder != "src" for folder in folders)
-    return score - 6 * bool(_NOT_TRAINING.search(stem)) - 3 * aside - depth
-
-
-def _may_start(path: Path) -> bool:
-    """Return whether a file may do something when it is started: to search its text is much faster than to parse it."""
-    try:
-        text = read_file(path, source.LARGEST)
-    except (OSError, ValueError):
-        return False
-    return _STARTS.search(text) is not None
-
-
-def _why(modules: Modules, *, named: bool) -> str:
-    does = [sign for sign in (Sign.BACKWARD, Sign.STEP, Sign.FIT, Sign.TRAINER) if sign in modules.signs]
-    across = [sign for sign in _ACROSS if sign in modules.signs]
-    words = [f"imports {', '.join(modules.frameworks)}"] if modules.frameworks else []
-    words += [f"has {', '.join([*does, *across])}"] if does or across else []
-    return "; ".join([*(["as named"] if named else []), *words])
-
-
-def _refuse(tree: Tree, command: str) -> NoReturn:
-    if tree.notebooks and not tree.scripts:
-        msg = f"no training script here, only notebooks ({listed(tree.notebooks, most=3)}), and torchrun starts scripts"
-        save = "save one as a script with `jupyter nbconvert --to script`"
-        raise RequestError(one_line(f"{msg}: {save}, then {command} path/to/train.py"))
-    looked = f"none of {len(tree.scripts):,} Python files trains and can be run" if tree.scripts else "no Python files"
-    raise RequestError(f"no training script here ({looked}); name one: {command} path/to/train.py")
+def _may_be_own(name: str) -> bool:
+    *folders, file = name.split("/")
+    is_foreign = any(folder[:1] == "." or folder in _FOREIGN for folder in folders)
+    return file.endswith(".py") and not is_foreign and not _NO_PROGRAM.fullmatch(file)

@@ -26,8 +26,6 @@ _PACKAGES = {
     "Levenshtein": "levenshtein",
 }  # fmt: skip
 """Packages whose name is not that of their module."""
-_ABOVE = 3
-"""So many folders above the project may hold a package that belongs to it."""
 INIT, RUN = "runner init", "runner run"
 _RANK = re.compile(r"^\[rank\d{1,6}\]:")
 _NO_FILE = re.compile(r"FileNotFoundError: .{0,40}No such file or directory: '(.{1,300})'")
@@ -124,10 +122,6 @@ def _no_module(module: str, root: Path, script: str) -> str:
         if is_file(root / place / f"{first}.py") or is_folder(root / place / first):
             there = one_line(root / place / first)
             return f'{said} for it, although {there} is: add path = ["{place or "."}"] to [tool.runner]'
-    for above in list(root.parents)[:_ABOVE]:
-        if is_file(above / first / "__init__.py") or is_file(above / f"{first}.py"):
-            there = shlex.quote(one_line(above))
-            return f"{said}, but is in {there}: write PYTHONPATH={there} before the command"
     install = f"pip install {_PACKAGES.get(first, first.replace('_', '-'))}"
     if wanted := next((name for name in _REQUIREMENTS if is_file(root / name)), None):
         install = f"pip install -r {wanted}"

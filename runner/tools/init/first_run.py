@@ -27,7 +27,7 @@ def say_script(proposal: Proposal) -> None:
     """Print which project and which script this is about."""
     source = proposal.settings.source
     say(f"project: {proposal.root}" + (f" ({source.name})" if source else ""))
-    say(f"script: {proposal.choice.modules.script}: {proposal.choice.why}")
+    say(f"script: {proposal.modules.script}: {proposal.modules.why}")
 
 
 def unread(proposal: Proposal) -> Reading:
@@ -51,7 +51,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         with signals.taken() as interrupts, screen:
             execute(plan, trial.Tried(), [], folder / "results", screen, interrupts)
         (tried,) = screen.trials
-        script = proposal.choice.modules.script
+        script = proposal.modules.script
         if tried.failed:
             said, is_kept = failure.describe(tried, proposal.root, script, command)
             raise RequestError(said)

@@ -10,7 +10,7 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.axes import PROGRAM, WORD
 from runner.tools.init import source
-from runner.tools.init.source import Import, Source
+from runner.tools.init.source import SHOWN, Import, Source
 from trainkit.files import is_file, is_folder
 
 USUAL_PLACES = ("", "src", "lib", "python")
@@ -37,6 +37,13 @@ class Modules:
     def frameworks(self) -> list[str]:
         """The frameworks that any of the files imports."""
         return sorted({name for file in self.files.values() for name in file.frameworks})
+
+    @property
+    def why(self) -> str:
+        """What it does that a training does, as a person is shown it."""
+        shown = [sign for sign in SHOWN if sign in self.signs]
+        words = [f"imports {', '.join(self.frameworks)}"] if self.frameworks else []
+        return "; ".join([*words, *([f"has {', '.join(shown)}"] if shown else [])]) or "as named"
 
     def _follow(self) -> None:
         pending = [self.script]

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,17 @@ from runner.definitions.choices import read_change
 from runner.definitions.definition import NAME, Experiment
 from runner.definitions.program import Program
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
-from runner.tools.init import source, tree
+from runner.tools.init import source
 from runner.tools.init.arguments import of_line
-from runner.tools.init.choose import Choice, choose, judge
+from runner.tools.init.choose import choose
 from runner.tools.init.definition_text import definition_lines
 from runner.tools.init.failure import INIT, RUN
-from runner.tools.init.modules import placement
+from runner.tools.init.modules import Modules, placement
 from runner.tools.init.reading import Reading
 from runner.tools.init.traits import Traits, traits
 from trainkit.files import is_file
 
-_FOLDERS = (PACKAGE, "runs", "runner-definitions")
+_FOLDERS = (PACKAGE, "runner-definitions")
 """Where definitions may be; the first that is free, or that holds definitions already."""
 _GENERIC = {"main", "__main__", "run", "script", "app", "cli"}
 """Names of scripts that say nothing of an experiment."""
@@ -41,7 +40,7 @@ class Proposal:
     """A script, and the project that it becomes a definition of."""
 
     settings: Settings
-    choice: Choice
+    modules: Modules
     traits: Traits
     name: str
     program: Program
@@ -94,9 +93,9 @@ def propose(
             return propose(named, None, name, words, line, unsaved=True)
         if os.path.isfile(named) and not named.is_relative_to(settings.root):  # noqa: PTH113
             return propose(named.parent, str(named), name, words, line, unsaved=True)
-    choice = _choice(here, settings.root, repository, script, command)
-    started, path = placement(choice.modules)
-    chosen_name = _name_of(choice.modules.script, settings.root, name)
+    found = _named(script, here, settings.root) if script else choose(settings.root, here, repository, command)
+    started, path = placement(found)
+    chosen_name = _name_of(found.script, settings.root, name)
     if unsaved:
         settings = replace(settings, path=tuple(dict.fromkeys((*settings.path, *path))))
     elif settings.source is None:
@@ -109,13 +108,13 @@ def propose(
         _refuse_taken(settings, chosen_name)
     program = programs.find(settings.root, started, settings)
     args = {**dict(map(read_change, words)), **of_line(program, line)}
-    return Proposal(settings, choice, traits(choice.modules), chosen_name, program, args)
+    return Proposal(settings, found, traits(found), chosen_name, program, args)
 
 
-def choice_of(here: Path) -> tuple[Path, Choice]:
+def script_of(here: Path) -> tuple[Path, Modules]:
     """Return the project that a folder is in, and the script that trains there."""
     settings, repository = project(here)
-    return settings.root, _choice(here, settings.root, repository, None, RUN)
+    return settings.root, choose(settings.root, here, repository, RUN)
 
 
 def project(here: Path) -> tuple[Settings, git.Repository | None]:
@@ -130,44 +129,21 @@ def project(here: Path) -> tuple[Settings, git.Repository | None]:
     return found, repository
 
 
-def _choice(here: Path, root: Path, repository: git.Repository | None, script: str | None, command: str) -> Choice:
-    if script is not None:
-        named = _script_of(script, here, root)
-        choice = judge(root, named, named=True)
-        if choice is None:
-            why = one_line(source.parse(root / named))
-            raise RequestError(f"{one_line(named)} cannot be read: {why}; mend that, or name another script")
-        return choice
-    found = tree.find(here, repository)
-    below = here.relative_to(root).as_posix()
-    if below != ".":
-        found.scripts = [f"{below}/{name}" for name in found.scripts]
-    return choose(root, found, command)
-
-
-def _script_of(word: str, here: Path, root: Path) -> str:
-    """Return a named script by its path from the project's folder; RequestError if it is none."""
+def _named(word: str, here: Path, root: Path) -> Modules:
+    """Return the script of a path that a person names; RequestError if it cannot be started."""
     path = Path(os.path.normpath(here / word))
     name = one_line(word, 200)
-    if path.suffix == ".ipynb":
-        save = f"jupyter nbconvert --to script {shlex.quote(name)}"
-        raise RequestError(f"{name} is a notebook, and torchrun starts scripts: save it as one with `{save}`")
-    if path.suffix in (".yaml", ".yml", ".toml", ".json"):
-        msg = f"{name} holds settings: name the script that reads it, and give it that file, as in --set config={name}"
-        raise RequestError(msg)
     if path.is_dir():
-        main = path / "__main__.py"
-        if not os.path.isfile(main):  # noqa: PTH113 - a long name is no error
-            raise RequestError(f"{name} is a folder: name a script in it, or run `runner init` there")
-        path = main
-    if not os.path.isfile(path):  # noqa: PTH113 - as above
+        path = path / "__main__.py"
+    if not os.path.isfile(path):  # noqa: PTH113 - a long name is no error
         raise RequestError(f"no script {name} here ({one_line(path)}): name one by its path")
     if path.suffix != ".py":
-        msg = f"{name} is no Python file (its name does not end in .py): name the Python script that it starts"
-        raise RequestError(msg)
+        raise RequestError(f"{name} is no Python script: name the one that trains (of a notebook, save it as a script)")
     if not path.is_relative_to(root):
         raise RequestError(f"{name} is not below {one_line(root)}: run `runner init` in its own repository")
-    return path.relative_to(root).as_posix()
+    if isinstance(why := source.parse(path), str):
+        raise RequestError(f"{name} cannot be read: {one_line(why)}; mend that, or name another script")
+    return Modules(root, path.relative_to(root).as_posix())
 
 
 def _name_of(script: str, root: Path, given: str | None) -> str:
@@ -197,19 +173,13 @@ def slug(word: str) -> str:
 
 def _definitions(root: Path) -> str:
     """Choose the folder of the definitions: one that holds nothing else."""
-    found = next((name for name in _FOLDERS if not os.path.lexists(root / name) or _is_own(root / name)), None)
-    if found is None:
-        held = f"{', '.join(_FOLDERS)} hold other things"
-        raise RequestError(f'{held}: say definitions = "FOLDER" in {one_line(root / OWN_FILE)}')
-    return found
-
-
-def _is_own(folder: Path) -> bool:
-    """Return whether a folder holds definitions of the runner alone, or nothing."""
-    if folder.is_symlink() or not folder.is_dir():
-        return False
-    paths = [path for path in folder.iterdir() if not path.name.endswith(".schema.json")]
-    return all(path.suffix == ".yaml" and _DEFINITION.search(read_text(path)) for path in paths)
+    for name in _FOLDERS:
+        paths = (root / name).glob("*") if (root / name).exists() else ()
+        if all(path.suffix == ".yaml" and _DEFINITION.search(read_text(path)) for path in paths):
+            return name
+    raise RequestError(
+        f'{", ".join(_FOLDERS)} hold other things: say definitions = "FOLDER" in {one_line(root / OWN_FILE)}'
+    )
 
 
 def _refuse_taken(settings: Settings, name: str) -> None:

@@ -19,7 +19,6 @@ FIELDS = {
     "epochs_declared": "number of epochs",
 }
 """The fields of a log for which a dialect is worth naming, as a person is shown them."""
-MOST_DIALECTS = 3
 
 
 @dataclass(frozen=True)
@@ -44,36 +43,24 @@ def unread() -> Reading:
 
 
 def recognise(trial: Trial) -> Reading:
-    """Find the fewest dialects that read the most of what was printed."""
+    """Find the dialect that reads the most of what was printed."""
     if (measure := _of_events(trial)) is not None:
         return Reading((), measure, ("event lines",))
     everything = _read(trial, tuple(name for name in names() if name not in (LAUNCHERS, NONE)))
     lines: dict[str, int] = everything.printed["dialects"]
     unobserved = "" if trial.ended_early else everything.facts.get("unobserved", "")
-    left = {name: _read(trial, (name,)) for name, count in lines.items() if count and name != LAUNCHERS}
+    seen = {name: _read(trial, (name,)) for name, count in lines.items() if count and name != LAUNCHERS}
+    seen = {name: record for name, record in seen.items() if _fields(record)}
+    # One that takes the end of this run for a failure would do so each time.
+    usable = {name for name, record in seen.items() if trial.ended_early or record.status == "completed"}
     note = ""
-    if not trial.ended_early:  # one that takes the end of this run for none would do so each time
-        wrong = [name for name, seen in left.items() if seen.status != "completed" and _fields(seen)]
-        if wrong:
-            note = f"dialect {wrong[0]} reads it, but not its end: {left[wrong[0]].reason}"
-        left = {name: seen for name, seen in left.items() if seen.status == "completed"}
-    chosen: list[str] = []
-    covered: set[str] = set()
-    while left and len(chosen) < MOST_DIALECTS:
-        name = max(left, key=lambda name: (len(_fields(left[name]) - covered), lines[name]))
-        if not _fields(left[name]) - covered:
-            break
-        covered |= _fields(left.pop(name))
-        chosen.append(name)
-    if not chosen:
+    if wrong := sorted(seen.keys() - usable):
+        note = f"dialect {wrong[0]} reads it, but not its end: {seen[wrong[0]].reason}"
+    if not usable:
         printed = any(path.lstat().st_size for path in (trial.folder / "raw").rglob("*std*"))
         return replace(unread(), note=note, is_silent=not printed, unobserved=unobserved)
-    best = _read(trial, tuple(chosen))
-    if best.status != "completed" and not trial.ended_early:
-        chosen = chosen[:1]
-        best = _read(trial, tuple(chosen))
-    fields = tuple(FIELDS[name] for name in FIELDS if name in _fields(best))
-    return Reading(tuple(chosen), SAMPLE_SECONDS, fields, unobserved)
+    best = max(usable, key=lambda name: (len(_fields(seen[name])), lines[name], name))
+    return Reading((best,), SAMPLE_SECONDS, tuple(map(FIELDS.__getitem__, _fields(seen[best]))), unobserved)
 
 
 def _of_events(trial: Trial) -> str | None:
@@ -90,5 +77,5 @@ def _read(trial: Trial, dialects: tuple[str, ...]) -> Record:
     return collect(RunFolder(trial.folder), launch, trial.record.outcome)
 
 
-def _fields(record: Record) -> set[str]:
-    return {name for name in FIELDS if record.printed.get(name)}
+def _fields(record: Record) -> list[str]:
+    return [name for name in FIELDS if record.printed.get(name)]

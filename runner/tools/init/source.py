@@ -32,11 +32,13 @@ class Sign:
     DEEPSPEED = "deepspeed.initialize()"
     SPAWN = "spawn()"
     LAUNCH = "torchrun"
-    ARGUMENTS = "arguments"
     EVENTS = "event lines"
     STDIN = "sys.stdin"
 
 
+ACROSS = (Sign.GROUP, Sign.DEEPSPEED, Sign.ACCELERATOR, Sign.FABRIC, Sign.PARALLEL)
+"""Signs of a training with several processes, the most telling first."""
+SHOWN = (Sign.BACKWARD, Sign.STEP, Sign.FIT, Sign.TRAINER, *ACROSS)
 _CALLS = {
     "init_process_group": Sign.GROUP,
     **dict.fromkeys(
@@ -44,7 +46,6 @@ _CALLS = {
     ),
     "Accelerator": Sign.ACCELERATOR,
     "Fabric": Sign.FABRIC,
-    **dict.fromkeys(("ArgumentParser", "HfArgumentParser", "Typer", "TrlParser", "parse_args"), Sign.ARGUMENTS),
     "EventLog": Sign.EVENTS,
 }
 _LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
@@ -100,10 +101,6 @@ def read(path: Path) -> Source | None:
             signs.add(Sign.LAUNCH)
         elif isinstance(node, ast.Attribute) and dotted(node) == "sys.stdin":
             signs.add(Sign.STDIN)
-        elif isinstance(node, ast.FunctionDef):
-            names = [dotted(mark.func if isinstance(mark, ast.Call) else mark) for mark in node.decorator_list]
-            if any(name == "hydra.main" or name.rpartition(".")[2] == "command" for name in names):
-                signs.add(Sign.ARGUMENTS)
     guarded = any(isinstance(node, ast.If) and _is_guard(node.test) for node in tree.body)
     works = any(map(_is_work, tree.body)) or _ends_with_own_call(tree.body)
     return Source(tuple(imports), frozenset(signs), guarded, works, devices)

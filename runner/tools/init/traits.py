@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from runner.tools.init.modules import Modules
-from runner.tools.init.source import Sign
+from runner.tools.init.source import ACROSS, Sign
 
 _LIGHTNING = {"lightning", "pytorch_lightning"}
-_SHARES = (Sign.GROUP, Sign.DEEPSPEED, Sign.ACCELERATOR, Sign.FABRIC, Sign.PARALLEL)
 _TRAINERS = {"transformers", "trl", "sentence_transformers", "setfit"}
 
 
@@ -47,7 +46,7 @@ def _layout(modules: Modules, signs: set[str], *, lightning: bool) -> tuple[bool
         if devices and (devices.isdigit() or devices.startswith("[")) and "WORLD_SIZE" not in devices:
             return False, f"nodes x processes; the Trainer is given devices={devices}: WORLD_SIZE there allows 1x2"
         return True, "nodes x processes; Lightning shares the work among them"
-    if found := next((sign for sign in _SHARES if sign in signs), None):
+    if found := next((sign for sign in ACROSS if sign in signs), None):
         return True, f"nodes x processes; the script shares the work among them ({found})"
     if Sign.TRAINER in signs and set(modules.frameworks) & _TRAINERS:
         return True, "nodes x processes; the Trainer shares the work among them"

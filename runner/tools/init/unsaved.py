@@ -14,7 +14,7 @@ from runner.definitions.plan import Run, make_plan
 from runner.records.observed import SAMPLE_SECONDS
 from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
-from runner.tools.init.proposal import Proposal, choice_of, propose
+from runner.tools.init.proposal import Proposal, propose, script_of
 from runner.tools.init.source import Sign
 from runner.tools.init.traits import traits
 
@@ -41,10 +41,10 @@ def experiment_of(
     """
     proposal = propose(here, script, None, changes, line, unsaved=True)
     _refuse_several_processes(proposal, layouts)
-    if Sign.STDIN in proposal.choice.modules.signs:
+    if Sign.STDIN in proposal.modules.signs:
         say("note: it reads sys.stdin, which is empty in a run")
-    named, root = proposal.choice.modules.script, proposal.root
-    say(f"script: {named}: {proposal.choice.why}")
+    named, root = proposal.modules.script, proposal.root
+    say(f"script: {named}: {proposal.modules.why}")
     command = run_command(root / named)
     reading = read_first_run(proposal, device, FIRST_SECONDS, command) if start else unread(proposal)
     say_output(reading, tried=start, metrics=metrics)
@@ -63,12 +63,12 @@ def experiment_of(
 def command_of(here: Path) -> str:
     """Return the command that runs the training script of a folder, or why it is not to be found, and what it does."""
     try:
-        root, choice = choice_of(here)
+        root, modules = script_of(here)
     except RequestError as error:
         return str(error)
-    layouts = "--layout 1x1 --layout 1x2" if traits(choice.modules).parallel else "--layout 1x1"
+    layouts = "--layout 1x1 --layout 1x2" if traits(modules).parallel else "--layout 1x1"
     what = "runs your script and keeps records of it; runner init writes its definition"
-    return f"{run_command(root / choice.modules.script)} {layouts}    {what}"
+    return f"{run_command(root / modules.script)} {layouts}    {what}"
 
 
 def run_of(folder: Path, script: str, line: list[str], changes: list[str], device: str) -> Run:
@@ -88,4 +88,4 @@ def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:
         if several and not proposal.traits.parallel:
             why = f"--layout {word}: {proposal.traits.why_layout.partition('; ')[2]}"
             why += ": leave --layout out, and give it their number as an argument of its own" * proposal.traits.spawns
-            raise RequestError(f"{proposal.choice.modules.script}: {why}")
+            raise RequestError(f"{proposal.modules.script}: {why}")

@@ -46,11 +46,11 @@ def test_a_second_definition_leaves_the_settings_as_they_are(folder: Project) ->
 @pytest.mark.parametrize(
     ("files", "definitions"),
     [
-        ({"experiments/notes.md": ""}, "runs"),
-        ({"experiments/hydra.yaml": "lr: 0.1\n"}, "runs"),
-        ({"experiments/a.py": "", "runs/events.out.tfevents.1": ""}, "runner-definitions"),
+        ({"experiments/notes.md": ""}, "runner-definitions"),
+        ({"experiments/hydra.yaml": "lr: 0.1\n"}, "runner-definitions"),
+        ({"experiments/own.yaml": "program: a\nmatrix: {}\n"}, "experiments"),
     ],
-    ids=["notes", "hydra", "tensorboard"],
+    ids=["notes", "hydra", "definitions"],
 )
 def test_definitions_go_where_nothing_else_is(folder: Project, files: dict[str, str], definitions: str) -> None:
     write(folder.root, {"train.py": TRAINS, **files})

@@ -8,20 +8,17 @@ from tests.support.projects import RUNNER, Ended, Project, complete
 from tests.support.repository import commit_all, git
 from tests.tools.init.test_scripts import SERVES, TRAINS, write
 
-HELD = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-definitions")}
+HELD = {f"{name}/notes.md": "" for name in ("experiments", "runner-definitions")}
 
 
 @pytest.mark.parametrize(
     ("files", "words", "said"),
     [
-        ({}, [], "no training script here (no Python files); name one: runner init path/to/train.py"),
-        ({"serve.py": SERVES}, [], "none of 1 Python files trains and can be run"),
-        ({"a.ipynb": "{}"}, [], "only notebooks (a.ipynb)"),
+        ({"serve.py": SERVES}, [], "no Python file here trains and can be run; name a script: runner init path/to/"),
         ({"a.py": TRAINS, "b.py": TRAINS}, [], "2 scripts may be the training: a.py, b.py; name one: runner init a.py"),
         ({}, ["train.py"], "no script train.py here"),
-        ({"conf.yaml": ""}, ["conf.yaml"], "conf.yaml holds settings: name the script that reads it"),
-        ({"pkg/a.py": ""}, ["pkg"], "pkg is a folder: name a script in it"),
-        ({"train": TRAINS}, ["train"], "train is no Python file"),
+        ({"pkg/a.py": ""}, ["pkg"], "no script pkg here"),
+        ({"train": TRAINS}, ["train"], "train is no Python script"),
         (
             {"-a.py": TRAINS, "-b.py": TRAINS},
             [],
@@ -40,7 +37,7 @@ HELD = {f"{name}/notes.md": "" for name in ("experiments", "runs", "runner-defin
         ({"train.py": "from ..net import x\n" + TRAINS}, [], "imports from its package, which begins above"),
         ({"src/my-pkg/train.py": "from .net import x\n" + TRAINS}, [], "is no name of a module: rename it"),
         ({"src/p/train.py": "from .n import x\n" + TRAINS, "runner.toml": ""}, [], 'write path = ["src"] there first'),
-        ({"train.py": TRAINS, **HELD}, [], "experiments, runs, runner-definitions hold other things: say def"),
+        ({"train.py": TRAINS, **HELD}, [], "experiments, runner-definitions hold other things: say def"),
         ({"train.py": TRAINS}, ["--try-seconds", "0"], "0.0 is not in the range"),
     ],
 )

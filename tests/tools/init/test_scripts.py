@@ -46,9 +46,9 @@ def text(proposal: Proposal, tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("files", "taken"),
     [
-        ({"train.py": TRAINS, "evaluate.py": TRAINS, "serve.py": SERVES}, "train.py"),
+        ({"train.py": TRAINS, "evaluate.py": SERVES}, "train.py"),
         ({"engine.py": LIBRARY, "main.py": "import torch\nfrom engine import main\nmain()\n"}, "main.py"),
-        ({"pkg/train.py": TRAINS, "old/train.py": TRAINS, "tools/finetune.py": TRAINS}, "pkg/train.py"),
+        ({"src/train.py": TRAINS, "old/v1/train.py": TRAINS, "examples/finetune.py": TRAINS}, "src/train.py"),
         ({"go.py": TRAINS, "tests/train.py": TRAINS, "build/train.py": TRAINS, ".old/train.py": TRAINS}, "go.py"),
         ({"go.py": TRAINS, "env1/pyvenv.cfg": "", "env1/lib/train.py": TRAINS}, "go.py"),
         ({"go.py": TRAINS.replace("\n", "\r\n"), "train.py": "print 'Python 2'\nimport torch\n"}, "go.py"),
@@ -58,16 +58,16 @@ def text(proposal: Proposal, tmp_path: Path) -> str:
     ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str], taken: str) -> None:
-    assert look(folder, files).choice.modules.script == taken
+    assert look(folder, files).modules.script == taken
     if "env1/pyvenv.cfg" not in files:  # what was committed is listed
         commit_all(folder.root)
-        assert propose(folder.root, None, None, [], []).choice.modules.script == taken
+        assert propose(folder.root, None, None, [], []).modules.script == taken
 
 
 def test_what_git_ignores_is_not_looked_at(folder: Project) -> None:
     write(folder.root, {"go.py": TRAINS, "scratch/train.py": TRAINS, ".gitignore": "scratch/\n"})
     commit_all(folder.root)
-    assert propose(folder.root, None, None, [], []).choice.modules.script == "go.py"
+    assert propose(folder.root, None, None, [], []).modules.script == "go.py"
 
 
 @pytest.mark.parametrize(
