@@ -48,25 +48,6 @@ class Host:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **env}
         return complete(self.command(*RUNNER, "doctor", *words), self.folder, environment)
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Let its own doctor answer."""
-        process = subprocess.Popen(
-            self.command(*RUNNER, "doctor", "--listen", self.address),
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stderr
-        try:
-            assert "answering at" in process.stderr.readline()
-            yield
-        finally:
-            process.terminate()
-            process.wait()
-            process.stderr.close()
-
     def drop(self, *words: str) -> None:
         """Let its firewall drop what comes in."""
         rule = ["iptables", "-A", "INPUT", "-i", "eth0", *words, "-j", "DROP"]

@@ -21,21 +21,12 @@ def doctor(
     device: Device = "auto",
     results: Results = Path("results"),
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where node 0 of a run listens.")] = MASTER_PORT,
-    listen: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Only answer the doctors of other machines, at this address of this one, until Ctrl-C.",
-        ),
-    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Look whether runs will work here, and what would stop them.
+    """Diagnose this machine, cluster or host before a run.
 
     It looks at versions, the engine, GPUs, memory, disks, the network and the cluster. Each line is ok, a warning or
-    wrong, with what mends it. Exit code 1 if something is wrong. It changes nothing, and listens nowhere unless
-    --listen asks for it; then the doctors of other machines, started with --peers, also learn this one's versions and
-    clock.
+    wrong, with what mends it. Exit code 1 if something is wrong. It changes nothing, and listens nowhere.
     """
     from runner.core.yaml_writer import to_json
     from runner.definitions.settings import settings_of
@@ -46,8 +37,6 @@ def doctor(
     from runner.tools.doctor.peers import parse
 
     device_of(device)
-    if listen:
-        _listen(listen, port, results)
     options = load(on, options_of(on, with_)).options
     image = settings_of(project_root_or_here()).image
     request = Request(on, options, device, results, parse(peers, port) if peers else [], port, image)
@@ -62,22 +51,6 @@ def doctor(
     else:
         _show(findings)
     raise typer.Exit(1 if any(finding.state == WRONG for finding in findings) else 0)
-
-
-def _listen(address: str, port: int, results: Path) -> None:
-    """Answer the doctors of other machines until Ctrl-C."""
-    from contextlib import closing
-
-    from runner.execution import signals
-    from runner.tools.doctor import answer, inside
-
-    with signals.taken() as interrupts, closing(answer.listen(address, port)) as listening:
-        say(f"answering at {address}:{port} until Ctrl-C; on another machine: runner doctor --peers {address}:{port}")
-        try:
-            with interrupts.raising():
-                answer.serve(listening, inside.gather(str(results)))
-        except KeyboardInterrupt:
-            raise Interrupted from None
 
 
 def _show(findings: list[Finding]) -> None:

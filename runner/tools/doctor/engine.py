@@ -131,7 +131,7 @@ def check(facts: dict[str, Any], here: dict[str, Any], where: str, device: str) 
     inner, place = facts["inside"], f"container of {image}"
     found.append(ok("image", where, f"{image} is there"))
     found += check_versions(inner, place, image=image)
-    found += check_difference(here, inner, place, together=False)
+    found += check_difference(here, inner, place)
     found += check_machine(inner, place, shm_mend="--with shm_size=1gb")
     found += check_gpus(inner, place, device=device, image=image)
     return found + _check_network(inner, place)

@@ -1,8 +1,6 @@
 """Facts are gathered once, all at the same time and for a bounded time; the checks are functions over them."""
 
-import socket
 from collections.abc import Callable
-from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.targets.ssh.verdicts import Verdict
-from runner.tools.doctor import answer, cluster, engine, inside, slurm
+from runner.tools.doctor import cluster, engine, inside, slurm
 from runner.tools.doctor import peers as hosts
 from runner.tools.doctor.finding import OK, STATES, Finding, count_states, ok, wrong
 from runner.tools.doctor.gpus import check_gpus
@@ -22,7 +20,7 @@ from runner.tools.doctor.peers import together
 SECONDS = 12.0
 """All questions together, hosts by SSH aside; what has not answered by then is a finding."""
 SSH_SECONDS = 60.0
-"""A host that does not answer takes 18 s, one whose shared connection does not 11 s more; the ways between follow."""
+"""Timeout for SSH checks: 18 s per host, 11 s more if a stale connection must be reopened."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,6 @@ def examine(request: Request) -> list[Finding]:
     questions: dict[str, Callable[[], Any]] = {
         "here": partial(inside.gather, str(request.results)),
         "peers": partial(hosts.look_at, request.peers),
-        "port": partial(_holder_of, request.port),
     }
     if request.target == "compose":
         questions["engine"] = partial(engine.gather, request.options, chosen, container, request.image)
@@ -86,7 +83,7 @@ def _check(request: Request, facts: dict[str, Any], device: str, seconds: float)
     if facts.get("hosts"):
         found += _check_hosts(facts["hosts"], where)
     if facts["peers"]:
-        found += check_peers(facts["peers"], here, where) + _check_port(request.port, facts["port"], where)
+        found += [*check_peers(facts["peers"], here, where), _check_port(request.port, where)]
     return found
 
 
@@ -102,26 +99,19 @@ def _check_here(request: Request, facts: dict[str, Any], where: str) -> list[Fin
     return found + check_folder(here, where)
 
 
-def _holder_of(port: int) -> str:
-    """Return what listens at a port of this machine: nothing (empty), `a doctor`, or another program."""
+def _is_in_use(port: int) -> bool:
     import psutil  # imported on use
 
-    for connection in psutil.net_connections("tcp"):
-        if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
-            continue
-        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(connection.laddr.ip, connection.laddr.ip)  # noqa: S104
-        with suppress(OSError), closing(socket.create_connection((address, port), answer.SECONDS)) as connected:
-            if answer.ask(connected):
-                return "a doctor"
-        return "a program"
-    return ""
+    sockets = psutil.net_connections("tcp")
+    return any(one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port for one in sockets)
 
 
-def _check_port(port: int, holder: str | None, where: str) -> list[Finding]:
-    if holder == "a program":
+def _check_port(port: int, where: str) -> Finding:
+    """Look whether node 0 could listen here; its own peers are not told of it."""
+    if _is_in_use(port):
         mend = f"`ss -ltnp 'sport = :{port}'` shows which; end it, or let another machine be node 0"
-        return [wrong("own-port", where, f"port {port} of this machine is in use: node 0 could not listen there", mend)]
-    return [ok("own-port", where, f"port {port} of this machine is free for node 0")]
+        return wrong("own-port", where, f"port {port} of this machine is in use: node 0 could not listen there", mend)
+    return ok("own-port", where, f"port {port} of this machine is free for node 0")
 
 
 def report(request: Request, findings: list[Finding]) -> dict[str, Any]:

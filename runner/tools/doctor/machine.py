@@ -103,18 +103,14 @@ def check_versions(facts: dict[str, Any], where: str, *, image: str = "") -> lis
     return found
 
 
-def check_difference(here: dict[str, Any], there: dict[str, Any], where: str, *, together: bool) -> list[Finding]:
-    """Compare this machine with another place, with which a difference breaks a run if both take part `together`."""
-    differ = wrong if together else warning
+def check_difference(here: dict[str, Any], there: dict[str, Any], where: str) -> list[Finding]:
+    """Compare the versions of this machine with those in a container."""
     found: list[Finding] = []
     for name in ("torch", "nccl", "python"):
         mine, other = here.get(name), there.get(name)
         if mine and other and _version(name, str(mine)) != _version(name, str(other)):
-            worst = differ if name == "torch" else warning
-            mend = f"install the same {name} on both" + ("" if together else ", or compare only runs of one image")
-            found.append(worst("versions", where, f"{name} {other} there, {name} {mine} on this machine", mend))
-    if not found and together:
-        found.append(ok("versions", where, f"the same torch {here.get('torch')} as on this machine"))
+            mend = f"install the same {name} on both, or compare only runs of one image"
+            found.append(warning("versions", where, f"{name} {other} there, {name} {mine} on this machine", mend))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Checks of the network between the hosts of a run: names, ways, ports, interfaces, clocks."""
+"""Checks of the network between the hosts of a run: names, routes, ports, interfaces."""
 
 from typing import Any
 
@@ -6,16 +6,12 @@ from runner.core.network import GLOO, NCCL, is_loopback, variables_for
 from runner.core.text import listed
 from runner.tools.doctor import peers as facts_of
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
-from runner.tools.doctor.machine import check_difference
 from runner.tools.doctor.peers import Peer
-
-SKEW_GOOD, SKEW_MOST = 0.25, 2.0
-"""Seconds: times of several hosts are compared, in a record and in logs."""
 
 
 def check_peers(peers: list[Peer], here: dict[str, Any], where: str) -> list[Finding]:
     """Check every peer, and what holds for all of them; `here` are the facts of this machine, `where` its name."""
-    found = [finding for peer in peers for finding in _check_peer(peer, here)]
+    found = [finding for peer in peers for finding in _check_peer(peer)]
     others = [peer for peer in peers if peer.route and not peer.is_here]
     used = sorted({peer.route.interface for peer in others if peer.route})
     if len(used) > 1:
@@ -25,7 +21,7 @@ def check_peers(peers: list[Peer], here: dict[str, Any], where: str) -> list[Fin
     return [*found, *_check_own_name(here, where, used), *check_variables(here, where, used)]
 
 
-def _check_peer(peer: Peer, here: dict[str, Any]) -> list[Finding]:
+def _check_peer(peer: Peer) -> list[Finding]:
     if peer.unresolved:
         mend = f"add a line with its address to /etc/hosts, or use the address; `getent hosts {peer.name}` repeats it"
         return [wrong("name", peer.name, f"the name does not resolve: {peer.unresolved}", mend)]
@@ -40,45 +36,28 @@ def _check_peer(peer: Peer, here: dict[str, Any]) -> list[Finding]:
         return [wrong("route", peer.name, f"there is no way to {address}", mend)]
     settings = " ".join(f"{name}={value}" for name, value in variables_for(peer.route.interface).items())
     seen = f"{address} is reached by {peer.route.interface} from {peer.route.local}: {settings}"
-    return [ok("route", peer.name, seen), *_check_port(peer), *_check_answer(peer, here)]
+    return [ok("route", peer.name, seen), _check_port(peer)]
 
 
-def _check_port(peer: Peer) -> list[Finding]:
+def _check_port(peer: Peer) -> Finding:
     address, port = peer.addresses[0], peer.port
     firewall = f"allow all TCP between the nodes, for example on {peer.name}: nft or ufw allow from this machine"
     if peer.state == facts_of.ABSENT:
         mend = f"is {peer.name} up? `ip neigh` shows who answers; is {address} still its address?"
-        return [wrong("port", peer.name, f"no host answers at {address}: {peer.why}", mend)]
+        return wrong("port", peer.name, f"no host answers at {address}: {peer.why}", mend)
     if peer.state == facts_of.FILTERED:
         what = f"port {port} is filtered: {peer.why}"
         if peer.other_ports in (facts_of.OPEN, facts_of.CLOSED):
             seen = f"{what}, while other ports answer: a firewall drops it"
         else:
             seen = f"{what}, nor at other ports: a firewall drops everything, or the host is down"
-        return [wrong("port", peer.name, seen, firewall)]
+        return wrong("port", peer.name, seen, firewall)
     if peer.other_ports == facts_of.FILTERED:
         seen = f"port {port} answers, other ports are filtered: Gloo and NCCL connect at ports chosen at random"
-        return [wrong("port", peer.name, seen, firewall)]
+        return wrong("port", peer.name, seen, firewall)
     if peer.state == facts_of.CLOSED:
-        seen = f"the host answers, but port {port} is closed: nothing listens there yet"
-        mend = f"before a run that is right; to check versions and clock too, there: runner doctor --listen {address}"
-        return [warning("port", peer.name, seen, mend)]
-    return [ok("port", peer.name, f"port {port} is open{'' if peer.answer else ', and no doctor answers there'}")]
-
-
-def _check_answer(peer: Peer, here: dict[str, Any]) -> list[Finding]:
-    if not peer.answer:
-        return []
-    offset, within = peer.answer["offset_seconds"], peer.answer["within_seconds"]
-    skew = abs(offset)
-    amount = f"{skew * 1000:.0f} ms" if skew < 1 else f"{skew:,.1f} s"
-    seen = f"its clock is {amount} {'ahead of' if offset > 0 else 'behind'} this machine's"
-    if skew - within <= SKEW_GOOD:
-        clock = ok("clock", peer.name, seen)
-    else:
-        make = wrong if skew - within > SKEW_MOST else warning
-        clock = make("clock", peer.name, seen, "on both: timedatectl set-ntp true, or chronyc makestep")
-    return [clock, *check_difference(here, peer.answer["facts"], peer.name, together=True)]
+        return ok("port", peer.name, f"the host answers; nothing listens at port {port} yet, as before a run")
+    return ok("port", peer.name, f"port {port} is open")
 
 
 def _check_own_name(here: dict[str, Any], where: str, used: list[str]) -> list[Finding]:

@@ -5,16 +5,14 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from runner.core import clock
 from runner.core.errors import RequestError, reason_of
 from runner.core.network import Route, is_loopback, route_to
 from runner.core.text import one_line, shown
-from runner.tools.doctor import answer
 
 SECONDS = 3.0
 """How long an address may take to accept or refuse a connection."""
@@ -24,11 +22,9 @@ OPEN, CLOSED, FILTERED, ABSENT, NO_ROUTE = "open", "closed", "filtered", "absent
 ANY_PORT = 47_591
 """Stands for the ports that Gloo and NCCL choose at random, in Linux' range for that."""
 _PEER = re.compile(
-    r"\[(?P<address>[0-9A-Fa-f:.%\w]{2,64})\](?::(?P<port1>\d{1,5}))?"
-    r"|(?P<bare>[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f.]{0,15}){2,8})"
-    r"|(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}))(?::(?P<port2>\d{1,5}))?",
-    re.ASCII,
+    r"\[([\w:.%]+)\](?::(\d{1,5}))?|([\w:.%]*:[\w:.%]*:[\w:.%]*)()|(\w[\w.-]{0,252})(?::(\d{1,5}))?", re.ASCII
 )
+"""An address in brackets, an IPv6 address without a port, or a name."""
 Answer = TypeVar("Answer")
 
 
@@ -47,8 +43,6 @@ class Peer:
     other_ports: str = ""
     """The same of a port that stands for any other."""
     why: str = ""
-    answer: dict[str, Any] | None = None
-    """What the doctor of the other host said, if one listens."""
 
     @property
     def is_here(self) -> bool:
@@ -61,16 +55,13 @@ def parse(words: str, port: int) -> list[tuple[str, int]]:
     found = []
     for word in words.split(","):
         match = _PEER.fullmatch(word.strip())
-        if not match or _port(match, port) not in range(1, 65_536):
+        place, own_port = [*filter(None, match.groups()), ""][:2] if match else ("", "")
+        if not place or int(own_port or port) not in range(1, 65_536):
             raise RequestError(f"--peers: {shown(word)} is no host: write for example host1,10.0.0.2,host3:29500")
-        found.append((match["address"] or match["bare"] or match["name"], _port(match, port)))
+        found.append((place, int(own_port or port)))
     if len(found) > MOST_PEERS:
         raise RequestError(f"--peers: {len(found)} hosts are too many: name at most {MOST_PEERS}")
     return list(dict.fromkeys(found))
-
-
-def _port(match: re.Match[str], port: int) -> int:
-    return int(match["port1"] or match["port2"] or port)
 
 
 def look_at(names: list[tuple[str, int]]) -> list[Peer]:
@@ -80,8 +71,8 @@ def look_at(names: list[tuple[str, int]]) -> list[Peer]:
         if not done:
             peer.unresolved = f"the resolver gives no answer within {RESOLVE_SECONDS:g} s"
     known = [peer for peer in peers if not peer.unresolved]
-    tries = [partial(look, peer) for peer in known for look in (_reach, _reach_other)]
-    together(tries, SECONDS + answer.SECONDS + 0.5)
+    together([partial(_reach, peer) for peer in known], SECONDS + 0.5)
+    together([partial(_reach_other, peer) for peer in known], SECONDS + 0.5)
     return peers
 
 
@@ -97,31 +88,25 @@ def _resolve(peer: Peer) -> bool:
 
 
 def _reach(peer: Peer) -> None:
-    """Connect to the port; whoever accepts is asked whether it is a doctor."""
-    peer.state, peer.why, connected = _connect(peer.addresses[0], peer.port)
-    if connected:
-        with closing(connected):
-            peer.answer = answer.ask(connected)
+    """Connect to the port."""
+    peer.state, peer.why = _connect(peer.addresses[0], peer.port)
 
 
 def _reach_other(peer: Peer) -> None:
-    """Connect to a port that stands for those that Gloo and NCCL choose; nobody is asked there."""
-    peer.other_ports, _, connected = _connect(peer.addresses[0], ANY_PORT)
-    if connected:
-        connected.close()
+    """Connect to a port that stands for those that Gloo and NCCL choose."""
+    peer.other_ports, _ = _connect(peer.addresses[0], ANY_PORT)
 
 
-def _connect(address: str, port: int) -> tuple[str, str, socket.socket | None]:
-    """Connect, and tell the ways apart in which that fails; a host that is being looked for gets the whole time."""
+def _connect(address: str, port: int) -> tuple[str, str]:
+    """Connect, and tell the ways apart in which that fails; wait the full timeout while ARP resolves."""
     try:
-        connected = socket.create_connection((address, port), SECONDS)
+        socket.create_connection((address, port), SECONDS).close()
     except TimeoutError:
-        return FILTERED, f"no answer within {SECONDS:g} s", None
+        return FILTERED, f"no answer within {SECONDS:g} s"
     except OSError as error:
-        why = one_line(reason_of(error))
         kinds = {errno.ECONNREFUSED: CLOSED, errno.EHOSTUNREACH: ABSENT, errno.ENETUNREACH: NO_ROUTE}
-        return kinds.get(error.errno or 0, FILTERED), why, None
-    return OPEN, "", connected
+        return kinds.get(error.errno or 0, FILTERED), one_line(reason_of(error))
+    return OPEN, ""
 
 
 def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[Answer | None]:

@@ -53,7 +53,7 @@ def test_a_healthy_machine_with_gpus_has_no_finding() -> None:
         *on_gpus(),
         *check_machine(HEALTHY, "node0", shm_mend="-"),
         *check_folder(HEALTHY, "node0"),
-        *check_difference(HEALTHY, HEALTHY, "node1", together=True),
+        *check_difference(HEALTHY, HEALTHY, "node1"),
     ]
     assert states(found) == {}
     assert {"python", "torch", "driver", "gpus", "shared-memory", "memory", "open-files", "disk"} <= {
@@ -118,14 +118,14 @@ def test_the_disk_of_the_engine_is_checked_where_it_can_be_seen() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"torch": "2.4.0+cu121"}, {"versions": "wrong"}),
+        ({"torch": "2.4.0+cu121"}, {"versions": "warning"}),
         ({"python": "3.10.1"}, {"versions": "warning"}),
         ({"python": "3.11.9", "torch": "2.3.1+cpu", "nccl": None}, {}),
         ({"torch": None}, {}),
     ],
 )
-def test_other_versions_are_found_between_nodes(change: dict[str, Any], expected: dict[str, str]) -> None:
-    assert states(check_difference(HEALTHY, {**HEALTHY, **change}, "node1", together=True)) == expected
+def test_other_versions_in_a_container_are_a_warning(change: dict[str, Any], expected: dict[str, str]) -> None:
+    assert states(check_difference(HEALTHY, {**HEALTHY, **change}, "node1")) == expected
 
 
 def test_an_image_without_torch_or_torchrun_is_found() -> None:
