@@ -1,0 +1,46 @@
+"""The disk of the results fills up, or the results go away: on every target the run is ended, and that is said."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.harness import Harness
+from tests.contract.targets import on
+from tests.contract.test_ends import ALL_BUT_INDEXED, LONG
+from tests.support.launches import ended, until
+
+
+@pytest.fixture
+def small_disk(harness: Harness) -> Iterator[None]:
+    """Let the results lie on a disk of 2 MB."""
+    harness.project.results.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=777", "kit-small", str(harness.project.results)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk needs root and mount")
+    yield
+    subprocess.run(["umount", "--lazy", str(harness.project.results)], check=True)
+
+
+@pytest.mark.usefixtures("small_disk")
+@on(*ALL_BUT_INDEXED)
+def test_a_disk_that_fills_up_ends_the_run_and_its_record_is_kept(harness: Harness) -> None:
+    done, record = harness.run("odd-says", "--layout", "2x1", "--set", "seconds=600", "--set", "pause=0")
+    assert done.code == 1
+    assert record["status"] == "failed"
+    assert "is full" in record["reason"], (record["reason"], done.stderr)
+    assert "is full" in done.stderr
+
+
+@on(*ALL_BUT_INDEXED)
+def test_a_folder_that_is_moved_away_ends_the_run(harness: Harness) -> None:
+    process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
+    until(harness.have_begun(run, 2), 90)
+    run.rename(run.with_name("moved"))
+    code, stderr = ended(process)
+    assert code == 1
+    assert "is gone: it was removed or renamed" in stderr
+    until(lambda: harness.left(run) == [], 90, every=0.5)
+    assert harness.project.runner("recover").code == 0
+    assert harness.project.record(run.with_name("moved"))["status"] == "incomplete"
