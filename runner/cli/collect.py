@@ -65,7 +65,7 @@ def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool,
     from runner.logs import sources
     from runner.logs.explanation import Explanation
     from runner.logs.metrics import read_words
-    from runner.records.log_failure import explained
+    from runner.records.cause import explained
 
     path = Path(source)
     if explain and (json or path.is_dir()):

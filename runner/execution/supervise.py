@@ -13,7 +13,7 @@ from runner.execution.hangs.watch import Watch
 from runner.execution.launch import utc_now
 from runner.execution.observer import Observer
 from runner.execution.signals import Interrupts
-from runner.records.events import parse_checked
+from runner.records.events import parse_event
 from runner.records.folder import RunFolder
 from runner.records.parse import collect
 from runner.records.schema import Launch, NodeExit, Outcome, Record
@@ -139,7 +139,7 @@ def follow(
             for said in watch.notes():
                 observer.note(said)
         else:
-            event = parse_checked(line.text)
+            event = parse_event(line.text)
             watch.take(line, event)
             if event is not None:
                 observer.event(event)

@@ -13,8 +13,6 @@ from runner.core.errors import RequestError, RunError, reason_of
 from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.records import manifest
-from runner.records.altered import altered
-from trainkit import files
 
 TOP = "kit"
 """The one folder that an archive holds."""
@@ -28,20 +26,16 @@ _MAGIC = slice(257, 262)
 
 @dataclass
 class Archive:
-    """What an archive holds: `faults` names each file whose bytes are not those that were packed.
-
-    `said` are the comments of its manifest.
-    """
+    """What an archive holds: `faults` names each file whose bytes are not those that were packed."""
 
     path: Path
     folder: Path
     faults: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
 
     @property
     def results(self) -> Path:
         """The folder of the records; RequestError if there is none."""
-        if not files.is_folder(self.folder / RESULTS):
+        if not (self.folder / RESULTS).is_dir():
             raise RequestError(f"{self.path}: there are no records in it")
         return self.folder / RESULTS
 
@@ -57,11 +51,9 @@ def opened(path: Path) -> Iterator[Archive]:
         unpack(path, scratch)
         found = Archive(path, scratch / TOP)
         try:
-            known = manifest.read(files.read_file(found.folder / manifest.NAME, manifest.LARGEST, below=scratch))
+            found.faults = manifest.altered(manifest.read((found.folder / manifest.NAME).read_bytes()), found.folder)
         except (OSError, ValueError) as error:
             found.faults = [f"{manifest.NAME}: {reason_of(error)}"]
-        else:
-            found.said, found.faults = known.said, altered(known, found.folder)
         yield found
 
 
@@ -72,7 +64,7 @@ def unpack(path: Path, folder: Path) -> None:
     read.
     """
     try:
-        with files.open_file(path) as file:
+        with path.open("rb") as file:
             begin = file.read(tarfile.BLOCKSIZE)
             file.seek(0)
             # One that was altered in one of the two, or cut off before both, is an archive that does not hold.

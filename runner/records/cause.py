@@ -1,4 +1,4 @@
-"""What a process said of its own failure: the exception at the end of what it printed, or its error file.
+"""Why a program failed, by what it printed: the exception at the end, or its error file.
 
 A Python program prints a traceback, whose last line is the cause; torch puts `[rank0]: ` before each of its lines, and
 torchrun may put more there. A C++ exception that nobody caught is said by `terminate called ...` and `what():`, a
@@ -7,51 +7,75 @@ function has the decorator `torch.distributed.elastic.multiprocessing.errors.rec
 """
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from runner.records.decode import decode
+from runner.core.text import one_line
+from runner.logs.lines import Tail
+from runner.records import hints
+from runner.records.schema import decode
 
-LARGEST_ERROR_FILE = 1_000_000
 _FOLLOWING = 12
 """Lines after an exception that belong to it: its message may have several, and C++ adds its frames."""
-TRACEBACK = "Traceback (most recent call last):"
-CHAINED = ("During handling of the above exception", "The above exception was the direct cause", "Original Traceback")
+_LAST = 5
+_LONGEST = 300
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_RETHROWN = "Original "  # what torch's DataLoader puts before the traceback of its worker
 _IGNORED = "Exception ignored in"
 # A launcher's own exception, which says only that a worker failed.
 _LAUNCHERS = re.compile(r"[\w.]{0,200}ChildFailedError|[\w.]{0,100}CalledProcessError: .{0,2000}--local[_-]rank")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:: |:?$)")
 _REFUSAL = re.compile(r"(?:[\w./-]{1,100}: )?error: \S|[\w./-]{0,200}python[\d.]{0,8}: \S")
+# How torch, and torchrun where it tees, begin the lines of a rank.
+_RANK = re.compile(r"\[(?:rank|default)(\d{1,6})\]: ?")
+# Of lines about a lost rank: whoever printed them may be only a victim. Searched in time linear in the line's length:
+# nothing unbounded stands before a part that may fail.
+VICTIM = re.compile(
+    r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer [^\n]{0,100}(closed|lost)|"
+    r"remote process exited|socket timeout|recvvalue failed|\]:\d{1,5}: [^\n]{0,100}(reset|closed)|distnetworkerror|"
+    r"watchdog|application timeout caused pair closure",
+    re.IGNORECASE,
+)
 
 
 @dataclass
 class Statement:
-    """What a process said of its failure: the exception in one line, and all lines of it and of what it followed."""
+    """What a process said of its failure: in one line, in all lines of it and of what it followed, and where."""
 
     cause: str | None = None
     lines: list[str] = field(default_factory=list)
+    place: int = 0
 
 
 def read(lines: list[str]) -> Statement:
     """Find the failure in the last lines that a process printed; in time linear in their length."""
-    chain = _tracebacks(lines)
-    if chain:
-        cause = _sentence(chain[-1])
-        return Statement(cause, [cause, *(line for block in reversed(chain) for line in block)])
+    if (found := _tracebacks(lines)) and found[-1].cause:
+        return found[-1]
     places = range(len(lines) - 1, -1, -1)
     for mark in ("what():", "Fatal Python error:"):
-        if (found := next((place for place in places if mark in lines[place]), None)) is not None:
-            block = lines[found : found + _FOLLOWING]
-            return Statement(block[0].partition("what():")[2].strip() or block[0].strip(), block)
+        if (place := next((place for place in places if mark in lines[place]), None)) is not None:
+            block = lines[place : place + _FOLLOWING]
+            return Statement(block[0].partition("what():")[2].strip() or block[0].strip(), block, place)
     refusal = next((line for line in reversed(lines) if _REFUSAL.match(line)), None)
     return Statement() if refusal is None else Statement(refusal.strip(), [refusal])
+
+
+class _Message(msgspec.Struct):
+    message: str = ""
+
+
+class _ErrorFile(msgspec.Struct):
+    message: str | _Message
 
 
 def read_error_file(data: bytes) -> Statement:
     """Read what torch's ErrorHandler wrote (torch/distributed/elastic/multiprocessing/errors/error_handler.py).
 
-    A file that is none says nothing: the program may have written it.
+    A file of another kind says nothing: the program may have written it.
     """
     try:
         message = decode(data, _ErrorFile).message
@@ -66,40 +90,63 @@ def of_message(text: str) -> Statement:
     return Statement(_sentence(lines), lines) if lines else Statement()
 
 
-class _Message(msgspec.Struct):
-    message: str = ""
+def explained(log: dict[str, Any], tail: Tail) -> dict[str, Any]:
+    """Add to the facts of a log that failed the hint, and in place of the launcher's words those of the first rank."""
+    if log["status"] != "failed":
+        return log | {"hint": None}
+    ranks: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for number, text in tail.lines:
+        begun = _RANK.match(text)
+        ranks[f"rank {begun[1]}: " if begun else ""].append((number, text[begun.end() if begun else 0 :]))
+    found = sorted(
+        (lines[one.place][0], rank, one.cause, one.lines)
+        for rank, lines in ranks.items()
+        for one in _tracebacks([text for _, text in lines])
+        if one.cause
+    )
+    texts = [text for _, text in tail.lines]
+    if not found:
+        return log | {"hint": hints.find([text for text in texts if text.strip()][-_LAST:], texts, [])}
+    line, rank, cause, lines = next((one for one in found if not VICTIM.search(one[2])), found[0])
+    last = [one[0] for one in found if one[1:3] == (rank, cause)][-1]
+    words = f"{rank}{one_line(cause, _LONGEST)} (line {line}{f', and again in line {last}' * (last > line)})"
+    launchers = f"line {log['lines'].get('status')} says: "
+    notes = [words, *(note for note in log["notes"] if not note.startswith(launchers))]
+    return log | {"hint": hints.find(lines, texts, []), "notes": notes}
 
 
-class _ErrorFile(msgspec.Struct):
-    message: str | _Message
-
-
-def _tracebacks(lines: list[str]) -> list[list[str]]:
-    """Return the exceptions of the last traceback and of those that it followed from, each with its further lines."""
-    chain: list[list[str]] = []
-    earlier = chain
-    prefix = previous = source = ""
-    in_frames = chained = False
-    for line in lines:
-        before, found, _ = line.partition(TRACEBACK)
-        if found and _IGNORED not in previous:
-            earlier, chain = chain, (chain if chained or before.endswith("Original ") else [])
-            prefix, in_frames, chained = before.removesuffix("Original "), True, False
+def _tracebacks(lines: list[str]) -> list[Statement]:
+    """Return what each traceback says, with those that it followed from; one that was cut off has no cause."""
+    chains: list[list[tuple[int, list[str]]]] = []
+    prefix = source = ""
+    in_frames = is_chained = False
+    for place, line in enumerate(lines):
+        before, found, _ = line.partition(_TRACEBACK)
+        if found and _IGNORED not in "".join(lines[place - 1 : place]):
+            if not chains or not (is_chained or before.endswith(_RETHROWN)):
+                chains.append([])
+            prefix, in_frames, is_chained = before.removesuffix(_RETHROWN), True, False
         elif in_frames and line.startswith(prefix) and _EXCEPTION.match(rest := line[len(prefix) :]):
             in_frames = False
-            if _LAUNCHERS.match(rest):
-                chain = earlier
-            else:
-                chain.append([rest, source] if ":" not in rest else [rest])
+            if not _LAUNCHERS.match(rest):
+                chains[-1].append((place, [rest, source] if ":" not in rest else [rest]))
+            elif not chains[-1]:
+                chains.pop()
         elif in_frames and line.strip(" ^~"):
             source = line.removeprefix(prefix)
-        elif chain and not in_frames:
-            chained = chained or any(link in line for link in CHAINED)
-            if len(chain[-1]) < _FOLLOWING and not found:
-                chain[-1].append(line.removeprefix(prefix))
-        if line.strip():
-            previous = line
-    return chain
+        elif chains and chains[-1] and not in_frames:
+            is_chained = is_chained or any(link in line for link in _CHAINED)
+            if len(chains[-1][-1][1]) < _FOLLOWING and not found:
+                chains[-1][-1][1].append(line.removeprefix(prefix))
+    return [_statement(chain) for chain in chains]
+
+
+def _statement(chain: list[tuple[int, list[str]]]) -> Statement:
+    if not chain:
+        return Statement()
+    place, last = chain[-1]
+    cause = _sentence(last)
+    return Statement(cause, [cause, *(line for _, block in reversed(chain) for line in block)], place)
 
 
 def _sentence(block: list[str]) -> str:

@@ -1,9 +1,8 @@
-"""What processes print -> Events, broken lines, and nothing.
+"""What processes print -> events and broken event lines.
 
 Event lines follow MLPerf logging (mlcommons/logging, `mllog`): `:::MLLOG {json}` with the keys namespace, time_ms,
-event_type, key, value and metadata. As in that project's parser, what stands before the token is another program's
-prefix and is ignored. Every other line is foreign and is ignored too; a line that begins right and breaks comes back
-as a value with its place.
+event_type, key, value and metadata. As in that project's parser, text before the token is another program's
+prefix and is ignored, and so are all other lines. A line that begins right and breaks is returned with its place.
 """
 
 import re
@@ -11,8 +10,6 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
-
-from runner.core.values import plain
 
 TOKEN = b":::MLLOG "
 LONGEST_KEPT = 200
@@ -25,7 +22,7 @@ TOO_LONG = f"longer than {LONGEST_LINE:,} bytes"
 class Event(msgspec.Struct, gc=False):
     """One event: when (ms since 1970), what, its value, and the fields of its metadata (`rank`, `seq`, ...).
 
-    Value and metadata hold whatever a program printed: who takes a figure from there checks it with `core.values`.
+    Value and metadata hold any JSON: check figures with `core.values` where they are used.
     """
 
     time_ms: float
@@ -36,7 +33,7 @@ class Event(msgspec.Struct, gc=False):
     namespace: str = ""
 
 
-class Malformed(msgspec.Struct, gc=False):
+class Malformed(NamedTuple):
     """A line that begins as an event and is none: its number from 1, why, and its beginning."""
 
     line: int
@@ -45,11 +42,10 @@ class Malformed(msgspec.Struct, gc=False):
 
 
 class Block(NamedTuple):
-    """What some lines held: events, broken event lines, and how many foreign lines were too long to look at."""
+    """The events and the broken event lines of some lines."""
 
     events: list[Event]
     malformed: list[Malformed]
-    too_long: int
 
 
 _decode = msgspec.json.Decoder(Event).decode
@@ -57,30 +53,28 @@ _NO_EVENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _payload = re.compile(re.escape(TOKEN) + rb"(.*)")
 
 
-def parse_checked(line: bytes) -> Event | None:
-    """Parse a line that is to be shown while a run lasts: null in place of whatever no figure or text can be."""
-    start = line.find(TOKEN)
-    if start < 0 or len(line) > LONGEST_LINE:
-        return None
+def parse_event(line: bytes) -> Event | None:
+    """Parse one line; None if it is no event."""
+    found = _payload.search(line) if len(line) <= LONGEST_LINE else None
     try:
-        event = _decode(line[start + len(TOKEN) :])
+        return _decode(found[1]) if found else None
     except _NO_EVENT:
         return None
-    event.value, event.metadata = plain(event.value), plain(event.metadata) or {}
-    return event
 
 
 def read_events(file: BinaryIO) -> Iterator[Block]:
-    """Yield everything that a process printed, block by block; memory stays bounded whatever is in the file."""
+    """Yield what a process printed, block by block; memory stays bounded whatever is in the file.
+
+    Foreign lines that are too long are skipped.
+    """
     number = 1
     for text, too_long in _whole_lines(file):
         if too_long:
-            begun = TOKEN in text
-            yield Block([], [_malformed(number, TOO_LONG, text)] if begun else [], 0 if begun else 1)
+            yield Block([], [_malformed(number, TOO_LONG, text)] if TOKEN in text else [])
             number += 1
-            continue
-        yield _parse(text, number)
-        number += text.count(b"\n")
+        else:
+            yield _parse(text, number)
+            number += text.count(b"\n")
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
@@ -111,7 +105,7 @@ def _parse(data: bytes, number: int) -> Block:
             number += data.count(b"\n", counted, start)
             counted = start
             malformed.append(_malformed(number, str(error), data[start : found.end()]))
-    return Block(events, malformed, 0)
+    return Block(events, malformed)
 
 
 def _malformed(number: int, reason: str, line: bytes) -> Malformed:

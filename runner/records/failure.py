@@ -7,54 +7,47 @@ may name any of them. So a rank whose last words are about a lost peer is taken 
 import re
 import signal
 from collections.abc import Collection
-from pathlib import Path
 from typing import NamedTuple
 
 from runner.core.text import escaped, listed, one_line
 from runner.records import cause, hints
-from runner.records.cause import Statement
-from runner.records.folder import RunFolder
-from runner.records.raw_files import RawFiles
+from runner.records.cause import VICTIM, Statement
+from runner.records.raw_files import RawFiles, end_of
 from runner.records.schema import Failure, NodeExit, Outcome, RankFacts, Stuck
-from trainkit import files
 
-MOST_CHILDREN = 1_000
-MOST_STUCK_LINES = 20
-_LONGEST_CAUSE = 500
+LINES_KEPT = 20
+_MOST_RANKS = 1_000
+_LONGEST = 500
+_LONGEST_LAST = 200
+_TAIL_BYTES = 16_384
+_REPORT_BYTES = 4_000_000
+_LARGEST_ERROR_FILE = 1_000_000
 _FROM_OUTSIDE = ("interrupted", "timed_out")
 # What ends a process before it can say why: the last lines that it printed are about something else.
 _SILENT = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _UNEXPLAINED = 5
 """Last lines that are taken for the failure's own where there is no exception."""
 _NO_MEMORY = "the container ran out of memory"
-LINES_KEPT = 20
-_LONGEST = 500
-_LONGEST_LAST = 200
-_TAIL_BYTES = 16_384
-_REPORT_BYTES = 4_000_000
 # With these words torchrun begins to report a worker that failed.
 _REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
-# Of lines about a lost rank: whoever printed them may be only a victim. Searched in time linear in the line's length:
-# nothing unbounded stands before a part that may fail.
-VICTIM = re.compile(
-    r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer [^\n]{0,100}(closed|lost)|"
-    r"remote process exited|socket timeout|recvvalue failed|\]:\d{1,5}: [^\n]{0,100}(reset|closed)|distnetworkerror|"
-    r"watchdog|application timeout caused pair closure",
-    re.IGNORECASE,
-)
 _NOT_FIRST = re.compile(rf"{VICTIM.pattern}|killed by signal|keyboardinterrupt|signalexception", re.IGNORECASE)
 _CLOSING = re.compile(r"Sending process (\d+) closing signal")
 _RANK = re.compile(r"(\d{1,9})\s?\(local_rank:")
 _CODE = re.compile(r"-?\d{1,9}")
 
 
-def first_failure(folder: RunFolder, raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
+def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
     """Return the first failing rank, or the node whose launcher failed, and why; None where all ended well."""
-    if outcome and outcome.stuck and outcome.stopped_because in ("hung", "timed_out"):
+    if outcome is None:
+        return None
+    if outcome.stuck and outcome.stopped_because in ("hung", "timed_out"):
         return _of_stuck(outcome.stuck, raw)
-    logs = LastLines(folder, raw)
-    found = _first(logs, raw, outcome, ranks)
-    if found and not found.cause and outcome and outcome.stopped_because not in _FROM_OUTSIDE:
+    failed = [node for node in outcome.exits if node.code != 0 or node.signal]
+    if not failed:
+        return None
+    logs = _LastLines(raw)
+    found = _first(logs, failed, ranks)
+    if not found.cause and outcome.stopped_because not in _FROM_OUTSIDE:
         _explain(found, logs, outcome, ranks)
     return found
 
@@ -63,49 +56,63 @@ def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
     """Return the rank that the others waited for, and its stack; if it is not one rank, where each of them was."""
     held = next((rank for rank in stuck.ranks if rank.rank == stuck.rank), None)
     lines = held.stack if held else [f"rank {rank.rank} {rank.words}" for rank in stuck.ranks]
-    cause = one_line(stuck.says[0], _LONGEST_CAUSE) if stuck.says else None
-    node = raw.layout.node_of(held.rank) if held else 0
-    hint = hints.find(stuck.says, [], [])
-    return Failure(held.rank if held else None, node, last_lines=lines[:MOST_STUCK_LINES], cause=cause, hint=hint)
+    why = one_line(stuck.says[0], _LONGEST) if stuck.says else None
+    rank, node = (held.rank, raw.layout.node_of(held.rank)) if held else (None, 0)
+    return Failure(rank, node, last_lines=lines[:LINES_KEPT], cause=why, hint=hints.find(stuck.says, [], []))
 
 
-def _first(logs: "LastLines", raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
-    """Return who failed first."""
-    failed = [node for node in outcome.exits if node.code != 0 or node.signal] if outcome else []
-    if not failed:
-        return None
-    removed = next((node for node in failed if node.removed), None)
+class _Child(NamedTuple):
+    """A worker that failed, as its torchrun reports: its rank, its exit code or minus its signal, and when."""
+
+    rank: int
+    code: int
+    time: str
+
+
+def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -> Failure:
+    """Return who failed first, of nodes that failed."""
     own = [node for node in failed if not node.stopped] or failed
-    launcher = removed or own[0]  # if no rank is known to have begun
-    children = [] if removed else [child for node in failed[:MOST_CHILDREN] for child in logs.children(node.node)]
-    if children:
-        children = sorted(children, key=lambda child: child.time)[:MOST_CHILDREN]
-        words = {rank: logs.last_lines(rank) for rank in {child.rank for child in children}}
-        aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
-        first = min(children, key=lambda child: (_innocence(child, words[child.rank], aborted), child.time, child.rank))
+    removed = next((node for node in failed if node.removed), None)
+    launcher = removed or next((node for node in own if node.signal), own[0])
+    children = [] if removed else [child for node in failed[:_MOST_RANKS] for child in logs.children(node.node)]
+    children = sorted(children, key=lambda child: child.time)[:_MOST_RANKS]
+    words = {child.rank: logs.last_lines(child.rank) for child in children}
+    aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
+
+    def innocence(child: _Child) -> int:
+        # 1 if its last words are of a lost peer, 2 if it also ended in order; not if a signal or silence ended it.
+        is_victim = child.code > 0 and any(map(VICTIM.search, words[child.rank]))
+        return is_victim + (is_victim and child.rank in aborted)
+
+    first = min(children, key=lambda child: (innocence(child), child.time, child.rank), default=None)
+    if first and first.code > 0 and not words[first.rank]:
         # All may refuse alike, and one speaks for those that left in silence.
-        alike = [child for child in children if child.code == first.code > 0 and words[child.rank]]
-        first = alike[0] if alike and not words[first.rank] else first
-        killed = next((node for node in own if node.signal), None)
-        if killed is None and _innocence(first, words[first.rank], aborted):
-            # torchrun saw a rank end that had lost another one, and ended that one before it had an exit code.
-            others = [rank for rank in range(raw.layout.world_size)[:MOST_CHILDREN] if rank not in words]
-            if (rank := next(filter(logs.has_own_error, others), None)) is not None:
-                return Failure(rank, raw.layout.node_of(rank), last_lines=logs.last_lines(rank))
-            if left := _left(logs, raw.layout.node_of(first.rank), first.rank, words.keys()):
-                return left
-        if killed is None or not _innocence(first, words[first.rank], aborted):
-            known = {number.value: number.name for number in signal.Signals}
-            name = known.get(-first.code, f"signal {-first.code}") if first.code < 0 else None
-            code = first.code if first.code >= 0 else None
-            node = raw.layout.node_of(first.rank)
-            lines = words[first.rank] or (logs.said_for(node, aborted) if code else [])
-            return Failure(first.rank, node, code, name, lines)
-        launcher = killed
-    return Failure(None, launcher.node, launcher.code, launcher.signal, _shown(logs.launcher(launcher.node)))
+        first = next((child for child in children if child.code == first.code and words[child.rank]), first)
+    if first is None or (launcher.signal and innocence(first)):
+        return Failure(None, launcher.node, launcher.code, launcher.signal, _shown(logs.launcher(launcher.node)))
+    layout = logs.raw.layout
+    node = layout.node_of(first.rank)
+    if innocence(first):
+        # torchrun saw a rank end that had lost another one, and ended that one before it had an exit code.
+        others = (rank for rank in range(layout.world_size)[:_MOST_RANKS] if rank not in words)
+        if (rank := next(filter(logs.has_own_error, others), None)) is not None:
+            return Failure(rank, layout.node_of(rank), last_lines=logs.last_lines(rank))
+        if left := _left(logs, node, first.rank, words.keys()):
+            return left
+    if first.code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        name = names.get(-first.code, f"signal {-first.code}")
+        return Failure(first.rank, node, None, name, words[first.rank])
+    lines = words[first.rank]
+    speaker = layout.first_rank(node)
+    if first.code and not lines and speaker in aborted:
+        # torchrun may see another rank end before the one that says why for all, and end this one without an exit code.
+        spoken = logs.last_lines(speaker)
+        lines = [] if any(map(VICTIM.search, spoken)) else spoken
+    return Failure(first.rank, node, first.code, None, lines)
 
 
-def _left(logs: "LastLines", node: int, victim: int, failed: Collection[int]) -> Failure | None:
+def _left(logs: "_LastLines", node: int, victim: int, failed: Collection[int]) -> Failure | None:
     """Return the rank that had ended with exit code 0 before others failed by losing it; None if there is none."""
     others, count = logs.others(node, failed)
     if not count:
@@ -114,87 +121,65 @@ def _left(logs: "LastLines", node: int, victim: int, failed: Collection[int]) ->
     if count == len(others):
         who, rank, lines = f"rank {listed(others)}", others[0], logs.last_lines(others[0])
     last = f", last line: {one_line(lines[-1], _LONGEST_LAST)}" if lines else ""
-    cause = f"{who} had ended by itself (exit code 0{last}) while rank {victim} still ran"
+    why = f"{who} had ended by itself (exit code 0{last}) while rank {victim} still ran"
     advice = "all ranks have to leave the loop together (broadcast the decision)"
-    return Failure(rank, node, None if rank is None else 0, last_lines=lines, cause=f"{cause}: {advice}")
+    return Failure(rank, node, None if rank is None else 0, last_lines=lines, cause=f"{why}: {advice}")
 
 
-def _innocence(child: "Child", words: list[str], aborted: set[int]) -> int:
-    """Return how likely a rank is only a victim: 1 if its last words are of a lost peer, 2 if it also ended in order.
-
-    One that died by a signal or in silence is none.
-    """
-    is_victim = child.code > 0 and any(map(VICTIM.search, words))
-    return is_victim + (is_victim and child.rank in aborted)
-
-
-def _explain(failure: Failure, logs: "LastLines", outcome: Outcome, ranks: list[RankFacts]) -> None:
+def _explain(failure: Failure, logs: "_LastLines", outcome: Outcome, ranks: list[RankFacts]) -> None:
     """Fill in the cause and the hint: from outside to inside, from what is surest to what is least."""
     # What a launcher printed may name a rank of a node that reported no end.
     node = next((ended for ended in outcome.exits if ended.node == failure.node), NodeExit(failure.node))
     from_outside = [word for word in (outcome.stopped_because, node.why) if word]
-    statements, printed = _statements(failure, logs, ranks)
-    silent = failure.signal in _SILENT
-    inside = [statement for statement in (statements[:-1] if silent else statements) if statement.cause]
-    causes = [*from_outside, *([_NO_MEMORY] if node.out_of_memory else []), *(statement.cause for statement in inside)]
-    failure.cause = one_line(causes[0], _LONGEST_CAUSE) if causes else None
-    said = [*from_outside, *(line for statement in inside for line in statement.lines)]
-    if not inside and not silent:
-        said += failure.last_lines[-_UNEXPLAINED:]
-    ended = [failure.signal or "", *([hints.OUT_OF_MEMORY] if node.out_of_memory else [])]
-    failure.hint = hints.find(said, [] if silent else printed, ended)
-
-
-def _statements(failure: Failure, logs: "LastLines", ranks: list[RankFacts]) -> tuple[list[Statement], list[str]]:
-    """Return what the error file, the last event and the last lines say of a failure, and all of the last lines."""
-    rank = failure.rank
-    if rank is None:
-        printed = logs.launcher(failure.node)
-        return [cause.read(printed)], printed
-    error = next((facts.error for facts in ranks if facts.rank == rank), None)
-    event = cause.of_message((error or "").removeprefix("Refusal: "))
-    tails = logs.printed(rank)
+    memory = [_NO_MEMORY] if node.out_of_memory else []
+    is_silent = failure.signal in _SILENT
+    printed = logs.printed(failure.rank, failure.node)
     # A rank that left in silence is spoken for by the first one of its node.
-    said = next((lines for lines in tails if any(lines)), failure.last_lines)
-    return [logs.error_file(rank), event, cause.read(said)], [line for lines in tails for line in lines]
+    said = next((lines for lines in printed if any(lines)), [] if failure.rank is None else failure.last_lines)
+    statements = [] if is_silent else [cause.read(said)]
+    if failure.rank is not None:
+        event = next((facts.error for facts in ranks if facts.rank == failure.rank), None)
+        inside = cause.of_message((event or "").removeprefix("Refusal: "))
+        statements = [logs.error_file(failure.rank), inside, *statements]
+    statements = [statement for statement in statements if statement.cause]
+    causes = [*from_outside, *memory, *(statement.cause for statement in statements)]
+    failure.cause = one_line(causes[0], _LONGEST) if causes else None
+    said = [*from_outside, *(line for statement in statements for line in statement.lines)]
+    if not statements and not is_silent:
+        said += failure.last_lines[-_UNEXPLAINED:]
+    earlier = [] if is_silent else [line for lines in printed for line in lines]
+    failure.hint = hints.find(said, earlier, [failure.signal or "", *([hints.OUT_OF_MEMORY] if memory else [])])
 
 
-class Child(NamedTuple):
-    """A worker that failed, as its torchrun reports: its rank, its exit code or minus its signal, and when."""
-
-    rank: int
-    code: int
-    time: str
-
-
-class LastLines:
+class _LastLines:
     """The ends of a run's raw files."""
 
-    def __init__(self, folder: RunFolder, raw: RawFiles) -> None:
-        self._folder, self._raw = folder, raw
+    def __init__(self, raw: RawFiles) -> None:
+        self.raw = raw
 
-    def children(self, node: int) -> list[Child]:
+    def _report(self, node: int) -> str:
+        return end_of(self.raw.agents.get(node), _REPORT_BYTES)
+
+    def children(self, node: int) -> list[_Child]:
         """Read which workers a node's torchrun reports, as 2.3 to 2.11 print a ChildFailedError.
 
         (torch/distributed/elastic/multiprocessing/errors: lines `time`, `host`, `rank`, `exitcode`, one below the
         other.) Line by line, in time linear in the size of the log.
         """
-        found: list[Child] = []
+        found: list[_Child] = []
         fields: dict[str, str] = {}
-        for line in self._folder.end_of(self._raw.agents.get(node), _REPORT_BYTES).splitlines():
+        for line in self._report(node).splitlines():
             key, colon, value = line[:_LONGEST].partition(":")
-            if not colon:
-                continue
             key, value = key.strip(), value.strip()
             if key == "time":
                 fields = {}
-            fields[key] = value
-            if key != "exitcode" or not {"time", "rank"} <= fields.keys():
-                continue
-            rank, code = _RANK.match(fields["rank"]), _CODE.match(value)
-            if rank and code:
-                found.append(Child(int(rank[1]), int(code[0]), fields["time"].partition(" ")[0]))
-            fields = {}
+            if colon:
+                fields[key] = value
+            if key == "exitcode" and {"time", "rank"} <= fields.keys():
+                rank, code = _RANK.match(fields["rank"]), _CODE.match(value)
+                if rank and code:
+                    found.append(_Child(int(rank[1]), int(code[0]), fields["time"].partition(" ")[0]))
+                fields = {}
         return found
 
     def others(self, node: int, failed: Collection[int]) -> tuple[list[int], int]:
@@ -203,18 +188,8 @@ class LastLines:
         torchrun reports each that failed, and says of each that is left that it sends it a signal
         (torch/distributed/elastic/multiprocessing/api.py).
         """
-        others = [rank for rank in self._raw.layout.ranks_of(node) if rank not in failed]
-        sent = set(_CLOSING.findall(self._folder.end_of(self._raw.agents.get(node), _REPORT_BYTES)))
-        return others, len(others) - len(sent)
-
-    def said_for(self, node: int, aborted: set[int]) -> list[str]:
-        """Return what the first rank of a node said as it gave up: it speaks for all that refuse alike.
-
-        torchrun may see another of them end first, and end this one before it has an exit code of its own.
-        """
-        speaker = self._raw.layout.first_rank(node)
-        lines = self.last_lines(speaker) if speaker in aborted else []
-        return [] if any(map(VICTIM.search, lines)) else lines
+        others = [rank for rank in self.raw.layout.ranks_of(node) if rank not in failed]
+        return others, len(others) - len(set(_CLOSING.findall(self._report(node))))
 
     def last_lines(self, rank: int) -> list[str]:
         """Return the end of a rank's stderr, or of its stdout where it said nothing there, fit to be shown."""
@@ -222,41 +197,39 @@ class LastLines:
 
     def has_own_error(self, rank: int) -> bool:
         """Return whether a rank with a stderr of its own ended it with an exception, of no lost peer or signal."""
-        lines = self.last_lines(rank) if self._raw.output(rank, "stderr") else []
-        said = cause.read(lines)
-        return bool(said.cause and lines[-1].endswith(said.cause)) and not any(map(_NOT_FIRST.search, lines))
+        lines = self.last_lines(rank) if self.raw.output(rank, "stderr") else []
+        said = cause.read(lines).cause
+        return bool(said and lines[-1].endswith(said)) and not any(map(_NOT_FIRST.search, lines))
 
-    def printed(self, rank: int) -> list[list[str]]:
-        """Return the last lines of a rank's stderr and of its stdout.
+    def printed(self, rank: int | None, node: int = 0) -> list[list[str]]:
+        """Return the last lines of a rank's stderr and of its stdout; without a rank those of a node's launcher.
 
         A pod has one log for its launcher and all of its processes: what stands before the launcher's report.
         """
-        if rank >= self._raw.layout.world_size:
+        if rank is None:
+            return [self.launcher(node)]
+        if rank >= self.raw.layout.world_size:
             return []
-        own = [self._raw.output(rank, stream) for stream in ("stderr", "stdout")]
+        own = [self.raw.output(rank, stream) for stream in ("stderr", "stdout")]
         if any(own):
-            return [self._tail(path) for path in own]
-        return [self._tail(self._raw.agents.get(self._raw.layout.node_of(rank)), _REPORT)]
+            return [_lines(end_of(path, _TAIL_BYTES)) for path in own]
+        text = end_of(self.raw.agents.get(self.raw.layout.node_of(rank)), _TAIL_BYTES)
+        if found := _REPORT.search(text):
+            text = text[: text.rfind("\n", 0, found.start()) + 1]
+        return [_lines(text)]
 
     def launcher(self, node: int) -> list[str]:
         """Return the last lines that a node's launcher printed."""
-        return self._tail(self._raw.agents.get(node))
+        return _lines(end_of(self.raw.agents.get(node), _TAIL_BYTES))
 
     def error_file(self, rank: int) -> Statement:
         """Return what torch's error file says of a rank's failure."""
-        path = self._raw.output(rank, "error.json")
-        try:
-            data = files.read_file(path, cause.LARGEST_ERROR_FILE, below=self._folder.path) if path else b""
-        except (OSError, ValueError):
-            return Statement()
-        return cause.read_error_file(data)
+        return cause.read_error_file(end_of(self.raw.output(rank, "error.json"), _LARGEST_ERROR_FILE).encode())
 
-    def _tail(self, path: Path | None, until: re.Pattern[str] | None = None) -> list[str]:
-        """Return the last lines of a file, or the last before a pattern; our own event lines are left out."""
-        text = self._folder.end_of(path, _TAIL_BYTES)
-        if until and (found := until.search(text)):
-            text = text[: text.rfind("\n", 0, found.start()) + 1]
-        return [line for line in map(str.rstrip, text.splitlines()) if not line.startswith(":::MLLOG")]
+
+def _lines(text: str) -> list[str]:
+    """Part a text into lines, without our own event lines."""
+    return [line for line in map(str.rstrip, text.splitlines()) if not line.startswith(":::MLLOG")]
 
 
 def _shown(lines: list[str]) -> list[str]:

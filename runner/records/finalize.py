@@ -11,7 +11,6 @@ from runner.records.moment import read_moment
 from runner.records.parse import collect
 from runner.records.provenance import is_alive
 from runner.records.schema import NodeExit, Outcome, Record
-from trainkit import files
 
 _MOST_BYTES_IN_MEMORY = 64_000_000
 """Raw bytes of a run whose record a summary makes in memory; of a larger one somebody has to ask for it."""
@@ -39,8 +38,6 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 
 def reparse(path: Path) -> Record:
     """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
-    if path.is_symlink():
-        raise RequestError(f"{path}: no run's folder: it is a link, and links are not followed")
     folder = RunFolder(path)
     try:
         return _reparse(folder)
@@ -54,8 +51,8 @@ def reparse(path: Path) -> Record:
 
 def _reparse(folder: RunFolder) -> Record:
     launch, outcome = folder.launch(), folder.outcome()
-    if not files.is_folder(folder.raw):
-        raise ValueError("its raw files are gone or behind a link: there is nothing to parse")
+    if not folder.raw.is_dir():
+        raise ValueError("its raw files are gone: there is nothing to parse")
     if outcome is None and launch.by_hand:
         if folder.is_held():
             raise ValueError("it still runs")

@@ -4,8 +4,6 @@ A run's folder is `results/<experiment>/<UTC time>-<target>-<id>/`. `run.json` s
 started and is replaced whole (written beside, flushed to the disk, renamed), so that a kill at any moment leaves one
 of the two. `raw/` is the truth: all else of a record is parsed from it, from `request/launch.json` and from
 `raw/outcome.json`, and can be parsed again.
-
-A folder may come from a stranger: nothing in it is read, moved or written through a link.
 """
 
 import errno
@@ -27,19 +25,20 @@ from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.secrets import mask
 from runner.records import manifest
-from runner.records.decode import LARGEST_RECORD, decode, read_launch, read_record
+from runner.records.listing import RECORD
 from runner.records.raw_files import RawFiles
-from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record
-from trainkit import files
+from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record, decode, read_launch, read_record
+from trainkit.files import write_file
 
-_LARGEST_EXIT = 1_000_000
+LARGEST_RAW = 8_000_000_000
+"""Bytes of a raw file; in a larger one no secret is masked, and nothing of it is read."""
 _UNFINISHED = re.compile(r"\.(run|outcome|launch|node\d+-exit)\.json\.\d+\.tmp|\..*\.masked\.tmp")
 _BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """How a disk answers that knows no locks."""
-# A name that stays in its folder, whoever it came from.
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
+"""A name that stays in its folder: an id may come from a cluster."""
 
 
 class RunFolder:
@@ -63,26 +62,25 @@ class RunFolder:
 
     def open_agent(self, node: int) -> BinaryIO:
         """Make a node's folder, and open the file that takes what its launcher itself prints."""
-        require_folder(self.raw)
-        with suppress(FileExistsError):
-            self.node(node).mkdir()
-        require_folder(self.node(node))
-        return files.create_file(self.agent(node), below=self.path)
+        self.node(node).mkdir(exist_ok=True)
+        return self.agent(node).open("wb")
 
     def keep_longer_agent(self, node: int, chunks: Iterable[bytes]) -> None:
         """Keep what a node's launcher printed, read again, if that is more than was kept."""
         kept = self.agent(node)
         again = kept.with_suffix(".again")
-        with files.create_file(again, below=self.path) as output:
-            try:
-                for chunk in chunks:
-                    output.write(chunk)
-            finally:
-                output.flush()
-                if not files.is_file(kept) or output.tell() > kept.stat().st_size:
-                    files.move_file(again, kept, below=self.path)
-                else:
-                    again.unlink()
+        try:
+            with again.open("wb") as output:
+                output.writelines(chunks)
+        finally:
+            if not kept.exists() or again.stat().st_size > kept.stat().st_size:
+                again.replace(kept)
+            else:
+                again.unlink()
+
+    def keep_recording(self, recording: Path) -> Path:
+        """Copy a recorded stdout to where rank 0's output goes."""
+        return shutil.copyfile(recording, self.raw / "node0-rank0.stdout")
 
     def raw_files(self, layout: Layout) -> RawFiles:
         """Look for what lies in `raw/`, once."""
@@ -102,7 +100,7 @@ class RunFolder:
     @contextmanager
     def _locked(self, how: int, seconds: float = 0.0) -> Iterator[None]:
         until = clock.monotonic() + seconds
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             while True:
                 try:
@@ -130,59 +128,39 @@ class RunFolder:
 
     def keep_exit(self, ended: NodeExit) -> None:
         """Keep how one node ended, as its own launcher reports."""
-        self._write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
+        _write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:
         """Read how the nodes ended whose launchers lived to report it, and say which of these files are broken."""
         exits, broken = [], []
         for _, path in sorted(raw.exits.items()):
             try:
-                exits.append(decode(files.read_file(path, _LARGEST_EXIT, below=self.path), NodeExit))
+                exits.append(decode(path.read_bytes(), NodeExit))
             except (OSError, ValueError) as error:
                 broken.append(f"raw/{path.name}: left out: {reason_of(error)}")
         return exits, broken
 
-    def keep_recording(self, recording: Path) -> Path:
-        """Copy a recorded stdout to where rank 0's output goes."""
-        kept = self.raw / "node0-rank0.stdout"
-        with files.open_file(recording) as source, files.create_file(kept, below=self.path) as target:
-            shutil.copyfileobj(source, target)
-        return kept
-
-    def end_of(self, path: Path | None, most: int) -> str:
-        """Read the last bytes of one of the run's files; empty for one that cannot be read."""
-        if path is None:
-            return ""
-        try:
-            with files.open_file(path, self.path) as file:
-                file.seek(max(0, file.seek(0, 2) - most))
-                return file.read(most).decode("utf-8", "replace")
-        except OSError:
-            return ""
-
     def read(self) -> Record:
         """Read `run.json`; ValueError says what is wrong with it."""
-        return read_record(self._read(self.path / "run.json"))
+        return read_record((self.path / RECORD).read_bytes())
 
     def finished(self) -> Record | None:
         """Return the record of a run that has ended; None if there is none, or none that can be read."""
-        try:
+        with suppress(OSError, ValueError):
             record = self.read()
-        except (OSError, ValueError):
-            return None
-        return record if record.status in FINISHED else None
+            return record if record.status in FINISHED else None
+        return None
 
     def launch(self) -> Launch:
         """Read what was known before the launch; ValueError says what is wrong with it."""
-        return read_launch(self._read(self.path / "request" / "launch.json"))
+        return read_launch((self.path / "request" / "launch.json").read_bytes())
 
     def outcome(self) -> Outcome | None:
         """Read what was seen from outside; None where the runner did not live to write it."""
         try:
-            data = self._read(self.raw / "outcome.json")
+            return decode((self.raw / "outcome.json").read_bytes(), Outcome)
         except FileNotFoundError:
             return None
-        return decode(data, Outcome)
 
     def finish(self, record: Record) -> None:
         """Write the final state; a run that has one already is left alone."""
@@ -191,13 +169,17 @@ class RunFolder:
         self.replace(record)
         self.seal()
 
+    def replace(self, record: Record) -> None:
+        """Put a record in place of the one that is there."""
+        _write(self.path / RECORD, _text(record))
+
     def seal(self) -> None:
         """Write the manifest of what the folder holds now (`runner.records.manifest`).
 
         A record is worth more than its manifest: if there is no room for one, verifying the run says that it is gone.
         """
         with suppress(OSError):
-            self._write(self.path / manifest.NAME, manifest.write(manifest.make(self.path)))
+            write_file(self.path / manifest.NAME, manifest.write(manifest.make(self.path)))
 
     def reseal(self, replaced: str, why: str) -> None:
         """Let the manifest follow a file that was written again; whatever else was altered since then stays found.
@@ -206,84 +188,72 @@ class RunFolder:
         """
         with suppress(OSError, ValueError):
             try:
-                known = self.kept_manifest()
+                kept = self.kept_manifest()
             except FileNotFoundError:
-                known = manifest.make(self.path, [manifest.LATER])
-            known.entries[replaced] = manifest.hash_file(self.path / replaced, self.path)
-            known.said = [*dict.fromkeys([*known.said, why])]
-            self._write(self.path / manifest.NAME, manifest.write(known))
+                kept = manifest.make(self.path, [manifest.LATER])
+            kept.entries[replaced] = manifest.hash_file(self.path / replaced)
+            kept.said = [*dict.fromkeys([*kept.said, why])]
+            write_file(self.path / manifest.NAME, manifest.write(kept))
 
     def kept_manifest(self) -> manifest.Manifest:
         """Read the manifest; ValueError for one that was altered, OSError if there is none that can be read."""
-        return manifest.read(files.read_file(self.path / manifest.NAME, manifest.LARGEST, below=self.path))
-
-    def replace(self, record: Record) -> None:
-        """Put a record that was parsed again in place of the one that is there."""
-        self._write(self.path / "run.json", _text(record))
+        return manifest.read((self.path / manifest.NAME).read_bytes())
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keep what was seen from outside, and give each process's file its lasting name."""
         self.name_outputs()
-        self._write(self.raw / "outcome.json", _text(outcome))
+        _write(self.raw / "outcome.json", _text(outcome))
 
     def name_outputs(self) -> None:
         """Give each process's file its lasting name, all of them having ended, and mask secrets in it."""
         raw = self.raw_files(Layout.parse(self.launch().layout))
-        for (rank, stream), path in raw.workers.items():
-            lasting = self.raw / f"node{raw.layout.node_of(rank)}-rank{rank}.{stream}"
-            if (rank, stream) not in raw.outputs:
-                files.move_file(path, lasting, below=self.path)
-        for node in range(raw.layout.nodes):
-            if files.is_folder(self.node(node)):
-                files.remove_empty_folders(self.node(node), below=self.path)
-        for name in manifest.listing(self.raw)[0] if files.is_folder(self.raw) else ():
-            self._mask(self.raw / name)
-
-    def _mask(self, path: Path) -> None:
-        """Mask secrets in what was printed: it is written again only if there are any, and not if nothing reads it."""
-        with files.open_file(path, self.path) as file:
-            if os.fstat(file.fileno()).st_size > manifest.LARGEST_FILE:
-                return
-            if all(mask(block) == block for block in _blocks(file)):
-                return
-            masked = path.with_name(f".{path.name}.masked.tmp")
-            file.seek(0)
-            with files.create_file(masked, below=self.path) as output:
-                output.writelines(map(mask, _blocks(file)))
-                output.flush()
-                os.fsync(output.fileno())
-        files.move_file(masked, path, below=self.path)
+        for (rank, stream), path in raw.outputs.items():
+            path.rename(self.raw / f"node{raw.layout.node_of(rank)}-rank{rank}.{stream}")
+        for folder, _, names in os.walk(self.raw, topdown=False):
+            for path in (Path(folder, name) for name in names):
+                if path.is_file():
+                    _mask(path)
+            with suppress(OSError):  # it is not empty
+                Path(folder).rmdir() if folder != str(self.raw) else None
 
     def remove_unfinished(self) -> None:
         """Remove files that a killed runner was about to write; each would have been renamed."""
         for folder in (self.path, self.raw, self.path / "request"):
-            if files.is_folder(folder):
-                for path in folder.iterdir():
-                    if _UNFINISHED.fullmatch(path.name) and files.is_file(path):
-                        path.unlink(missing_ok=True)
+            for path in folder.glob(".*.tmp"):
+                if _UNFINISHED.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
 
     def write_request(self, launch: Launch, request: str, diff: str, file: str) -> None:
         """Write what is started, as it is known before."""
-        self._write(self.path / "request" / "launch.json", _text(launch))
-        self._write(self.path / "request" / file, request.encode())
+        _write(self.path / "request" / "launch.json", _text(launch))
+        _write(self.path / "request" / file, request.encode())
         if diff:
-            self._write(self.path / "request" / "code.diff", diff.encode("utf-8", "surrogateescape"))
+            _write(self.path / "request" / "code.diff", diff.encode("utf-8", "surrogateescape"))
 
     def discard(self) -> None:
         """Remove the run, of which there will be another record."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def _read(self, path: Path) -> bytes:
-        return files.read_file(path, LARGEST_RECORD, below=self.path)
 
-    def _write(self, path: Path, data: bytes) -> None:
-        files.write_file(path, data if path.name == manifest.NAME else mask(data), below=self.path)
-
-
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Read a file in blocks of whole lines; a line that is longer than a block is cut."""
-    while block := file.read(_BLOCK):
-        yield block + file.readline(_BLOCK)
+def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
+    """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written."""
+    for name in (launch.experiment, launch.id):
+        if not _NAME.fullmatch(name):
+            raise RequestError(f"{name!r} is no name for a folder in {results}")
+    folder = RunFolder(results / launch.experiment / launch.id)
+    try:
+        folder.path.mkdir(parents=True)
+    except OSError as error:
+        raise _unwritable(folder.path, error) from None
+    try:
+        for inner in ("raw", "request", "artifacts"):
+            (folder.path / inner).mkdir()
+        folder.write_request(launch, request, diff, file)
+        folder.replace(Record(launch=launch, status="running"))
+    except OSError as error:
+        folder.discard()
+        raise _unwritable(folder.path, error) from None
+    return folder
 
 
 def new_id(target: str) -> str:
@@ -295,8 +265,8 @@ def require_writable(results: Path) -> None:
     """Raise RequestError where no run's folder could be made."""
     existing = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        why = os.strerror(errno.EACCES if existing.is_dir() else errno.ENOTDIR)
-        raise RequestError(_unwritable(results, why))
+        number = errno.EACCES if existing.is_dir() else errno.ENOTDIR
+        raise _unwritable(results, OSError(number, os.strerror(number)))
 
 
 def keep_out_of_git(results: Path) -> None:
@@ -307,41 +277,33 @@ def keep_out_of_git(results: Path) -> None:
             (results / ".gitignore").write_text("*\n")
 
 
-def _unwritable(path: Path, why: str | None) -> str:
-    return f"{path}: cannot be written: {why}; name another folder with --results"
+def _unwritable(path: Path, error: OSError) -> RequestError:
+    return RequestError(f"{path}: cannot be written: {error.strerror}; name another folder with --results")
 
 
-def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
-    """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written.
-
-    The names of the experiment and of the run have to stay in their folders: an id may come from another machine.
-    """
-    for name in (launch.experiment, launch.id):
-        if not _NAME.fullmatch(name):
-            raise RequestError(f"{name!r} is no name for a folder in {results}")
-    folder = RunFolder(results / launch.experiment / launch.id)
-    made = False
-    try:
-        folder.path.parent.mkdir(parents=True, exist_ok=True)
-        require_folder(folder.path.parent)
-        folder.path.mkdir()
-        made = True
-        for inner in ("raw", "request", "artifacts"):
-            (folder.path / inner).mkdir()
-        folder.write_request(launch, request, diff, file)
-        folder.replace(Record(launch=launch, status="running"))
-    except OSError as error:
-        if made:
-            folder.discard()
-        raise RequestError(_unwritable(folder.path, error.strerror)) from None
-    return folder
+def _write(path: Path, data: bytes) -> None:
+    write_file(path, mask(data))
 
 
 def _text(value: Record | Launch | Outcome) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=1)
 
 
-def require_folder(path: Path) -> None:
-    """Raise OSError where something else than a folder lies, or a link."""
-    if not files.is_folder(path):
-        raise OSError(errno.ENOTDIR, f"{path.name} is no folder, or a link", str(path))
+def _mask(path: Path) -> None:
+    """Mask secrets in what was printed: the file is written again only if there are any."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size > LARGEST_RAW or all(mask(block) == block for block in _blocks(file)):
+            return
+        file.seek(0)
+        masked = path.with_name(f".{path.name}.masked.tmp")
+        with masked.open("wb") as output:
+            output.writelines(map(mask, _blocks(file)))
+            output.flush()
+            os.fsync(output.fileno())
+    masked.replace(path)
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Read a file in blocks of whole lines; a line that is longer than a block is cut."""
+    while block := file.read(_BLOCK):
+        yield block + file.readline(_BLOCK)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runner.core.errors import RequestError
-from trainkit.files import is_folder
 
 RECORD = "run.json"
 
@@ -56,8 +55,6 @@ def _folders(path: str, left_out: list[str]) -> list[os.DirEntry[str]]:
 def _without_record(folder: str, error: OSError) -> list[str]:
     if not isinstance(error, FileNotFoundError):
         return [f"{folder}: left out: {error.strerror}"]
-    if is_folder(Path(folder) / "raw"):
+    if Path(folder, "raw").is_dir():
         return [f"{folder}: left out: no {RECORD}; make it with: runner collect {shlex.quote(folder)}"]
-    if os.path.lexists(f"{folder}/raw"):
-        return [f"{folder}: left out: no {RECORD}, and its raw is no folder; links are not followed"]
     return []

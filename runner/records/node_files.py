@@ -1,25 +1,20 @@
 """Files of a node that come from another machine piece by piece: each is appended to what is kept of it already.
 
 What comes names its files. A name is only taken if it is one that a node of a run has, so that nothing is written
-anywhere else, whoever sends it.
+anywhere else, whatever a host prints.
 """
 
-import errno
 import filecmp
 import os
 import re
-import stat
 from contextlib import suppress
 from pathlib import Path
 
-from runner.records.folder import RunFolder, require_folder
-from trainkit import files
+from runner.records.folder import RunFolder
 
 _WORKER = re.compile(r"logs/[\w.-]{1,200}/attempt_\d{1,9}/\d{1,9}/(?:stdout\.log|stderr\.log|error\.json)", re.ASCII)
 _ARTIFACT = re.compile(r"artifacts(?!/@node\d)(?:/[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}){1,8}")
 """Hidden files are none: tools that look at a folder may obey what is in them."""
-MOST_FILES = 20_000
-"""Files that one node may send."""
 
 
 class NodeFiles:
@@ -42,41 +37,30 @@ class NodeFiles:
     def sizes(self) -> dict[str, int]:
         """Return how much is kept of each file, by its name on the host."""
         if not self._sizes:
-            node = self._folder.node(self._node)
-            for path in [*node.glob("*/attempt_*/*/*"), self._folder.agent(self._node)]:
-                if files.is_file(path):
-                    name = f"logs/{path.relative_to(node)}" if path.is_relative_to(node) else "agent.log"
-                    self._sizes[name] = path.lstat().st_size
+            node, agent = self._folder.node(self._node), self._folder.agent(self._node)
+            self._sizes = {
+                f"logs/{path.relative_to(node)}": path.stat().st_size for path in node.glob("*/attempt_*/*/*")
+            }
+            self._sizes |= {"agent.log": agent.stat().st_size} if agent.exists() else {}
         return dict(self._sizes)
 
     def append(self, name: str, at: int, data: bytes) -> None:
         """Add a piece of a file; ValueError for a name that no node has, or a piece that is not the next one."""
         path = self._place(name)
-        if at != self._sizes.get(name, 0) or (name not in self._sizes and len(self._sizes) >= MOST_FILES):
+        if at != self._sizes.get(name, 0):
             raise ValueError(f"{name}: this piece of it was not to come")
-        above = [place for place in path.parents if place.is_relative_to(self._folder.path)]
-        for place in reversed(above):  # none of them through a link
-            with suppress(FileExistsError):
-                place.mkdir()
-            require_folder(place)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        if at == 0:  # of an earlier connection, or attempt
-            flags |= os.O_TRUNC
-        with os.fdopen(os.open(path, flags, 0o666), "ab") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab" if at else "wb") as file:  # one of an earlier connection, or attempt, begins anew
             file.write(data)
         self._sizes[name] = at + len(data)
 
     def _place(self, name: str) -> Path:
-        if name == "agent.log":
-            return self._folder.agent(self._node)
-        if _WORKER.fullmatch(name):
-            return self._folder.node(self._node) / name.removeprefix("logs/")
-        if _ARTIFACT.fullmatch(name):
-            inner = Path(name).relative_to("artifacts")
-            return (_of_node(self._folder, self._node) if self._node else self._folder.path / "artifacts") / inner
-        raise ValueError(f"{name!r} is no file of a run")
+        if not self.takes(name):
+            raise ValueError(f"{name!r} is no file of a run")
+        top, _, inner = name.partition("/")
+        if top == "artifacts":
+            return (_of_node(self._folder, self._node) if self._node else self._folder.path / top) / inner
+        return self._folder.node(self._node) / inner if inner else self._folder.agent(self._node)
 
 
 def settle(folder: RunFolder, nodes: int) -> None:
@@ -84,13 +68,10 @@ def settle(folder: RunFolder, nodes: int) -> None:
 
     Those that another node has too, with another content, stay in `artifacts/@node1/` and so on. May be called again.
     """
-    artifacts = folder.path / "artifacts"
     for own in (_of_node(folder, node) for node in range(1, nodes)):
-        if not files.is_folder(own):
-            continue
         for place, _, names in os.walk(own, topdown=False):
             for name in names:
-                _move(Path(place, name), artifacts / Path(place, name).relative_to(own))
+                _move(Path(place, name), folder.path / "artifacts" / Path(place, name).relative_to(own))
             with suppress(OSError):  # some are left
                 Path(place).rmdir()
 
@@ -102,8 +83,8 @@ def _of_node(folder: RunFolder, node: int) -> Path:
 def _move(path: Path, to: Path) -> None:
     """Move a file, unless there is another one; what cannot be moved stays."""
     with suppress(OSError):
-        if not os.path.lexists(to):
+        if not to.exists():
             to.parent.mkdir(parents=True, exist_ok=True)
             path.rename(to)
-        elif files.is_file(path) and files.is_file(to) and filecmp.cmp(path, to, shallow=False):
+        elif filecmp.cmp(path, to, shallow=False):
             path.unlink()

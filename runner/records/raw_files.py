@@ -1,4 +1,4 @@
-"""What lies in a run's `raw/`: found in one walk, by what each file is of. Links and special files are passed over."""
+"""What lies in a run's `raw/`: found in one walk, by what each file is of."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runner.core.layout import Layout
 
-_OWN = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json|seen)|(agent)\.log|(exit)\.json)")
+_LASTING = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json|seen)|(agent)\.log|(exit)\.json)")
 _WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(?:(stdout|stderr)\.log|(error\.json))")
 
 
@@ -22,7 +22,6 @@ class RawFiles:
     def __init__(self, raw: Path, layout: Layout) -> None:
         self.layout = layout
         self.outputs: dict[tuple[int, str], Path] = {}
-        self.workers: dict[tuple[int, str], Path] = {}
         self.agents: dict[int, Path] = {}
         self.exits: dict[int, Path] = {}
         self.bytes = 0
@@ -39,21 +38,20 @@ class RawFiles:
 
     def output(self, rank: int, stream: str) -> Path | None:
         """Return the file of one process's `stdout` or `stderr`, or its `error.json`, which torch writes."""
-        return self.outputs.get((rank, stream)) or self.workers.get((rank, stream))
+        return self.outputs.get((rank, stream))
 
     def printed(self) -> Iterator[tuple[int, Path]]:
         """Yield every file that holds what processes printed, with the first rank that it may be of.
 
         A pod has one log for its launcher and all of its processes: the launcher's file.
         """
-        ranks = sorted({rank for rank, stream in (*self.outputs, *self.workers) if stream == "stdout"})
-        yield from ((rank, path) for rank in ranks if (path := self.output(rank, "stdout")))
-        yield from ((self.layout.first_rank(node), self.agents[node]) for node in sorted(self.agents))
+        yield from ((rank, path) for (rank, stream), path in sorted(self.outputs.items()) if stream == "stdout")
+        yield from ((self.layout.first_rank(node), path) for node, path in sorted(self.agents.items()))
 
     def _sort(self, name: str, path: Path) -> None:
         layout = self.layout
-        if own := _OWN.fullmatch(name):
-            node, rank, stream, agent, _ = own.groups()
+        if lasting := _LASTING.fullmatch(name):
+            node, rank, stream, agent, _ = lasting.groups()
             if stream and int(rank) < layout.world_size:
                 self.outputs[int(rank), stream] = path
             elif not stream and int(node) < layout.nodes:
@@ -61,4 +59,16 @@ class RawFiles:
         elif worker := _WORKER.fullmatch(name):
             node, local_rank = int(worker[1]), int(worker[2])
             if node < layout.nodes and local_rank < layout.processes[node]:
-                self.workers[layout.first_rank(node) + local_rank, worker[3] or worker[4]] = path
+                key = layout.first_rank(node) + local_rank, worker[3] or worker[4]
+                if not _LASTING.fullmatch(self.outputs.get(key, path).name):
+                    self.outputs[key] = path
+
+
+def end_of(path: Path | None, most: int) -> str:
+    """Read the last bytes of a file; empty for one that cannot be read."""
+    with suppress(OSError):
+        if path:
+            with path.open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - most))
+                return file.read(most).decode("utf-8", "replace")
+    return ""

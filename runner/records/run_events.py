@@ -1,227 +1,258 @@
 """Events -> what a record keeps of them, one event at a time; none is held, so that memory does not grow with them."""
 
-import re
+import math
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from runner.core.layout import LARGEST_WORLD, Layout
 from runner.core.text import one_line
-from runner.core.values import number, plain, weight, whole
-from runner.records.checks import Doubts, check_figure
+from runner.core.values import number, whole
+from runner.logs.mlperf import OBSERVED
+from runner.records.doubts import Doubts, figure
 from runner.records.events import Event
-from runner.records.rank_events import RankEvents
-from runner.records.schema import Load, Observed, RankFacts
+from runner.records.schema import Observed, RankFacts, Record
 from runner.records.utilization import NodeLoad
 
+CLOCK_TOLERANCE_MS = 1_000
+"""A clock that is set while a run lasts may step back by less than this."""
+CLOCK_SHARE = 0.01
+"""The part of a rank's own time by which the host's clock may differ from it: clocks are slewed, at most by 0.05%."""
 PHASES = ("setup", "data", "init", "warmup", "train", "eval")
-MOST_EPOCHS = 10_000
-MOST_METRICS = 256
-MOST_FACTS = 64
-MOST_PROCESSES = 1_000
-MOST_BYTES = 150_000_000
-"""Memory that the kept fields of all events may take, roughly."""
+MOST_BYTES = 32_000_000
+"""JSON of all kept fields; a record has to be smaller than what `schema` reads."""
 _LARGEST_EPOCH = 10**9
-_SAMPLES = 150
+_LARGEST_SEQ = 10**12
+_LONGEST_STATUS = 100
+_LONGEST_ERROR = 500
 _PLACE = ("rank", "seq", "node_rank")
-_FACTS = ("seed", "global_batch_size", "train_samples", "eval_samples", "dataset", "repeat_with")
+_FACTS = ("seed", "global_batch_size", "train_samples", "eval_samples", "dataset", "repeat_with", "parameters")
 TIME_USE = ("data_seconds", "compute_seconds", "communication_seconds", "straggler_seconds", "other_seconds")
 TIME_SHARES = ("slowest_share", "cpu_share", "throttled_share")
-MOST_TIMES = 100_000
-"""Of so many ranks and epochs, multiplied, it is kept where the time went."""
 _EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_rank", *TIME_USE, *TIME_SHARES)
-_FACT = re.compile(r"\w{1,100}")
+
+
+@dataclass
+class _Rank:
+    """What one rank's events come to, and its clocks: the host's in ms, its own in seconds."""
+
+    kept: RankFacts
+    starts: int = 0
+    stops: int = 0
+    first_start: float = math.inf
+    last_stop: float = -math.inf
+    latest: float = -math.inf
+    total_seconds: float | None = None
+
+    def clock_was_set(self) -> str:
+        """Return that the host's clock says another time from start to stop than the rank measured, if so."""
+        if not self.starts or not self.stops or self.total_seconds is None:
+            return ""
+        by_clock = (self.last_stop - self.first_start) / 1_000
+        if abs(by_clock - self.total_seconds) <= max(CLOCK_TOLERANCE_MS / 1_000, CLOCK_SHARE * self.total_seconds):
+            return ""
+        return f"its clock was set: {by_clock:g} s by it, {self.total_seconds:g} s measured"
 
 
 class RunEvents:
     """What all events of a run come to."""
 
     def __init__(self, layout: Layout, doubts: Doubts) -> None:
-        self.facts: dict[str, Any] = {}
-        self.evaluations: list[tuple[float, dict[str, Any]]] = []
-        self.malformed: list[str] = []
-        self.broken = self.too_long = 0
         self._layout, self._doubts = layout, doubts
-        self._ranks: dict[int, RankEvents] = {}
+        self._ranks: dict[int, _Rank] = {}
+        self._facts: dict[str, Any] = {}
         self._metrics: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         self._epochs: dict[int, dict[str, Any]] = {}
+        self._evaluations: list[tuple[float, dict[str, Any]]] = []
         self._load: dict[int, NodeLoad] = defaultdict(lambda: NodeLoad(layout.nodes))
-        self._room = MOST_BYTES
-        self._times = 0
         self._observed: dict[int, dict[int, Observed]] = defaultdict(dict)
-        self._takers: dict[str, Callable[[RankEvents, Event], None]] = {
+        self._room = MOST_BYTES
+        self._takers: dict[str, Callable[[_Rank, Event], None]] = {
             "run_start": self._start,
-            "run_stop": RankEvents.stop,
+            "run_stop": self._stop,
             "tracked_stats": self._stats,
-            "epoch_start": self._mark,
+            "epoch_start": lambda rank, event: self._load[rank.kept.node].mark(event),
             "epoch_stop": self._epoch,
             "eval_accuracy": self._evaluation,
-            "parameters": self._fact,
-            "load": lambda rank, event: self._load[rank.node].take(event),
-            "link": RankEvents.link,
+            "load": lambda rank, event: self._load[rank.kept.node].take(event),
+            "link": self._link,
             **dict.fromkeys((f"{phase}_stop" for phase in PHASES), self._phase),
             **dict.fromkeys(_FACTS, self._fact),
         }
 
     def take(self, event: Event, default_rank: int) -> None:
         """Take in one event; one that does not say its rank is of the rank whose file it is in."""
+        try:
+            if event.key == OBSERVED:
+                self._observe(event)
+            else:
+                self._take(event, default_rank)
+        except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+            self._doubts.add(one_line(f"rank {event.metadata.get('rank', default_rank)}: {event.key}: {error}", 200))
+
+    def _take(self, event: Event, default_rank: int) -> None:
         number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
         if number is None:
-            self._doubts.add(f"an event of a rank that can be none is left out: {one_line(event.metadata['rank'], 40)}")
-            return
+            raise ValueError("left out: there can be no such rank")
         rank = self._ranks.get(number)
         if rank is None:
-            rank = self._ranks[number] = RankEvents(number, self._layout.node_of(number), self._doubts)
-            self._mark(rank, event)
-        rank.take(event)
-        taker = self._takers.get(event.key)
-        if taker:
+            rank = self._ranks[number] = _Rank(RankFacts(rank=number, node=self._layout.node_of(number)))
+            self._load[rank.kept.node].mark(event)
+        if event.time_ms < rank.latest - CLOCK_TOLERANCE_MS:
+            self._doubts.add(f"rank {number}: its clock runs backwards")
+        rank.latest = max(rank.latest, event.time_ms)
+        self._count(rank.kept, whole(event.metadata.get("seq"), 0, _LARGEST_SEQ))
+        if taker := self._takers.get(event.key):
             taker(rank, event)
 
-    def observe(self, event: Event) -> None:
-        """Take in what was seen so far in one process; the last line of each counts."""
-        try:
-            seen = msgspec.convert(event.metadata, Observed)
-        except msgspec.ValidationError as error:
-            self._doubts.add(f"a line of the observer is left out: {one_line(error, 100)}")
-            return
-        processes = self._observed[seen.rank]
-        if seen.process in processes or sum(map(len, self._observed.values())) < MOST_PROCESSES:
-            processes[seen.process] = seen
+    def _count(self, rank: RankFacts, seq: int | None) -> None:
+        """Count an event; those of a rank are numbered from 0 without a gap, and come in this order."""
+        expected = rank.events_expected or 0
+        if seq is None:
+            rank.events_seen += not expected
+        elif seq < expected:
+            self._doubts.add(f"rank {rank.rank}: a sequence number came twice")
+        else:
+            rank.events_seen = rank.events_seen + 1 if expected else 1
+            rank.events_expected = seq + 1
 
-    def ranks(self) -> list[RankFacts]:
-        """Return what is known of each rank: those of the layout, and others that were heard of."""
-        found = []
+    def fill(self, record: Record) -> None:
+        """Fill in a record: its ranks are those of the layout, and others that were heard of."""
         trained = (rank for rank, seen in self._observed.items() if any(one.steps for one in seen.values()))
         for rank in sorted({*range(self._layout.world_size), *self._ranks, *trained}):
             events = self._ranks.get(rank)
-            facts = events.facts_kept() if events else RankFacts(rank=rank, node=self._layout.node_of(rank))
-            facts.observed = None if events and events.starts else _of_trainer(self._observed.get(rank, {}))
-            found.append(facts)
-        return found
+            kept = events.kept if events else RankFacts(rank=rank, node=self._layout.node_of(rank))
+            kept.observed = None if events and events.starts else _of_trainer(self._observed.get(rank, {}))
+            record.ranks.append(kept)
+        record.facts = self._facts
+        record.metrics = {name: value for name, (_, value) in self._metrics.items()} | self._total()
+        record.phases = {phase: max(self._phases[phase].values()) for phase in PHASES if phase in self._phases}
+        record.epochs = [self._epochs[number] for number in sorted(self._epochs)]
+        record.evaluations = [fields for _, fields in sorted(self._evaluations, key=itemgetter(0))]
+        record.load = [load for node in sorted(self._load) if (load := self._load[node].summary(node))]
 
-    def metrics(self) -> dict[str, float]:
-        """Merge what the ranks measured: the slowest rank's times, the largest one's bytes, else what rank 0 says.
+    def _total(self) -> dict[str, float]:
+        """Return max(run_stop) - min(run_start) where all ranks read one clock that nobody set.
 
-        Durations come from each rank's monotonic clock with a barrier at both ends, so the slowest rank's is the run's.
-        `total_seconds` is max(run_stop) - min(run_start) where all ranks read one clock that nobody set, the slowest
-        rank's own elsewhere.
+        Elsewhere it is the slowest rank's own time.
         """
-        metrics = {name: value for name, (_, value) in self._metrics.items()}
+        was_set = False
+        for rank in self._ranks.values():
+            if doubt := rank.clock_was_set():
+                was_set = True
+                self._doubts.add(f"rank {rank.kept.rank}: {doubt}")
         started = [rank for rank in self._ranks.values() if rank.starts]
         stopped = [rank for rank in self._ranks.values() if rank.stops]
         own = [rank.total_seconds for rank in stopped if rank.total_seconds is not None]
-        has_one_clock = len({host for rank in started for host in rank.hosts}) == 1
-        # Every rank is asked, so that each has its doubt.
-        if started and stopped and has_one_clock and not sum(rank.clock_was_set() for rank in self._ranks.values()):
-            milliseconds = max(rank.last_stop for rank in stopped) - min(rank.first_start for rank in started)
-            total = check_figure("total_seconds", milliseconds / 1000, self._doubts)
-            metrics.update({} if total is None else {"total_seconds": total})
-        elif own:
-            metrics["total_seconds"] = max(own)
-        return metrics
+        if stopped and not was_set and len({str(rank.kept.facts.get("host")) for rank in started}) == 1:
+            total = max(rank.last_stop for rank in stopped) - min(rank.first_start for rank in started)
+            return {"total_seconds": total / 1000} if total >= 0 else {}
+        return {"total_seconds": max(own)} if own else {}
 
-    def phases(self) -> dict[str, float]:
-        """Return each phase's seconds, summed for each rank; the slowest rank's is the run's."""
-        return {phase: max(self._phases[phase].values()) for phase in PHASES if phase in self._phases}
-
-    def epochs(self) -> list[dict[str, Any]]:
-        """Return one row an epoch: what rank 0 says of all, the slowest rank's seconds, each rank's samples."""
-        return [self._epochs[number] for number in sorted(self._epochs)]
-
-    def load(self) -> list[Load]:
-        """Return each node's load, of the nodes that reported one."""
-        return [load for node in sorted(self._load) if (load := self._load[node].summary(node))]
+    def _kept(self, value: Any) -> Any:
+        """Return a value that there is room for in a record; an error if it is too much, or JSON cannot carry it."""
+        self._room -= len(msgspec.json.encode(value))
+        if self._room < 0:
+            raise ValueError("more facts than a record holds; this one is left out")
+        return value
 
     def _fields(self, event: Event) -> dict[str, Any]:
-        """Return an event's own fields, checked, without those that say whose it is; none where there is no room."""
-        fields: dict[str, Any] = plain({key: value for key, value in event.metadata.items() if key not in _PLACE}) or {}
-        return fields if self._has_room(weight(fields)) else {}
+        """Return an event's fields without those that say whose it is."""
+        fields: dict[str, Any] = self._kept({key: event.metadata[key] for key in event.metadata if key not in _PLACE})
+        return fields
 
-    def _has_room(self, more: int) -> bool:
-        self._room -= more
-        if self._room < 0:
-            self._doubts.add("more facts than a record holds: the further ones are left out")
-        return self._room >= 0
+    def _observe(self, event: Event) -> None:
+        """Take in what was seen so far in one process; the last line of each counts."""
+        seen = msgspec.convert(event.metadata, Observed)
+        processes = self._observed[seen.rank]
+        processes[seen.process] = seen if seen.process in processes else self._kept(seen)
 
-    def _mark(self, rank: RankEvents, event: Event) -> None:
-        self._load[rank.node].mark(event)
+    def _start(self, rank: _Rank, event: Event) -> None:
+        fields = self._fields(event)
+        rank.starts += 1
+        rank.first_start = min(rank.first_start, event.time_ms)
+        if rank.starts > 1:
+            self._doubts.add(f"rank {rank.kept.rank}: more than one run_start")
+        else:
+            rank.kept.facts = fields | rank.kept.facts
 
-    def _start(self, rank: RankEvents, event: Event) -> None:
-        self._mark(rank, event)
-        rank.start(event, self._fields(event))
+    def _stop(self, rank: _Rank, event: Event) -> None:
+        kept, fields = rank.kept, event.metadata
+        status, error = one_line(fields.get("status"), _LONGEST_STATUS), fields.get("error")
+        rank.stops += 1
+        if rank.stops > 1:
+            self._doubts.add(f"rank {kept.rank}: more than one run_stop: {kept.status}, then {status}")
+        if rank.starts and event.time_ms < rank.first_start:
+            self._doubts.add(f"rank {kept.rank}: it stopped before it started")
+        kept.status, kept.error = status, one_line(error, _LONGEST_ERROR) if error else None
+        rank.last_stop = max(rank.last_stop, event.time_ms)
+        if (seconds := figure("total_seconds", fields.get("total_seconds"))) is not None:
+            rank.total_seconds = max(rank.total_seconds or 0.0, seconds)
 
-    def _stats(self, rank: RankEvents, event: Event) -> None:
-        for name, value in event.value.items() if isinstance(event.value, dict) else ():
-            found = check_figure(name, value, self._doubts, f"rank {rank.rank}: ")
-            before = self._metrics.get(name)
-            if found is None or (before is None and len(self._metrics) >= MOST_METRICS):
-                continue
-            if before is None:
-                self._metrics[name] = rank.rank, found
-            elif name.endswith(("_seconds", "_bytes")):
-                self._metrics[name] = rank.rank, max(before[1], found)
-            elif rank.rank <= before[0]:
-                self._metrics[name] = rank.rank, found
+    def _link(self, rank: _Rank, event: Event) -> None:
+        """Take in how fast this rank's link to another one was."""
+        to = whole(event.metadata.get("to"), 0, LARGEST_WORLD - 1)
+        if to is not None and (speed := figure("bytes_per_second", event.metadata.get("bytes_per_second"))):
+            rank.kept.facts["link"] = {"to": to, "bytes_per_second": speed}
 
-    def _phase(self, rank: RankEvents, event: Event) -> None:
-        found = check_figure("seconds", event.metadata.get("seconds"), self._doubts, f"rank {rank.rank}: {event.key}: ")
-        if found is not None:
-            self._phases[event.key.removesuffix("_stop")][rank.rank] += found
+    def _stats(self, rank: _Rank, event: Event) -> None:
+        """Keep the slowest rank's times, the largest one's bytes, else what the lowest rank says.
 
-    def _epoch(self, rank: RankEvents, event: Event) -> None:
-        self._mark(rank, event)
-        number = whole(event.metadata.get("epoch_num"), 0, _LARGEST_EPOCH)
-        if number is None:
+        Durations come from each rank's monotonic clock with a barrier at both ends, so the slowest rank's is the run's.
+        """
+        for name, value in self._kept(event.value).items() if isinstance(event.value, dict) else ():
+            found = figure(name, value)
+            first, before = self._metrics.get(name, (rank.kept.rank, -math.inf))
+            if found is not None and name.endswith(("_seconds", "_bytes")):
+                self._metrics[name] = rank.kept.rank, max(before, found)
+            elif found is not None and rank.kept.rank <= first:
+                self._metrics[name] = rank.kept.rank, found
+
+    def _phase(self, rank: _Rank, event: Event) -> None:
+        """Sum each phase's seconds of a rank; the slowest rank's are the run's."""
+        if (seconds := figure("seconds", event.metadata.get("seconds"))) is not None:
+            self._phases[event.key.removesuffix("_stop")][rank.kept.rank] += seconds
+
+    def _epoch(self, rank: _Rank, event: Event) -> None:
+        """Make one row an epoch: what rank 0 says of all, the slowest rank's seconds, each rank's samples and times."""
+        self._load[rank.kept.node].mark(event)
+        epoch = whole(event.metadata.get("epoch_num"), 0, _LARGEST_EPOCH)
+        if epoch is None:
             return
-        if number not in self._epochs and len(self._epochs) >= MOST_EPOCHS:
-            self._doubts.add(f"more than {MOST_EPOCHS:,} epochs: the further ones are not kept")
-            return
-        where = f"rank {rank.rank}: epoch {number}: "
-        row = self._epochs.setdefault(number, {"epoch_num": number, "samples_by_rank": {}, "train_seconds": 0.0})
-        seconds = check_figure("train_seconds", event.metadata.get("train_seconds"), self._doubts, where)
-        slowest = max(row["train_seconds"], seconds or 0.0)
-        if rank.rank == 0:
-            row.update({name: value for name, value in self._fields(event).items() if name not in _EPOCH})
-        row["train_seconds"] = slowest
-        if self._has_room(_SAMPLES):
-            row["samples_by_rank"][str(rank.rank)] = whole(event.metadata.get("samples"))
-        if (times := _times(event)) and self._times < MOST_TIMES:
-            self._times += 1
-            row.setdefault("time_by_rank", {})[str(rank.rank)] = times
+        fields = self._fields(event)
+        seconds = figure("train_seconds", fields.get("train_seconds"))
+        row = self._epochs.setdefault(epoch, {"epoch_num": epoch, "samples_by_rank": {}, "train_seconds": 0.0})
+        row["train_seconds"] = max(row["train_seconds"], seconds or 0.0)
+        if rank.kept.rank == 0:
+            row.update({name: value for name, value in fields.items() if name not in _EPOCH})
+        row["samples_by_rank"][str(rank.kept.rank)] = whole(fields.get("samples"))
+        times = {name: number(fields.get(name), 0.0) for name in (*TIME_USE, *TIME_SHARES)}
+        if all(times[name] is not None for name in TIME_USE[1:]):  # which all ranks report
+            times = {name: value for name, value in times.items() if value is not None}
+            row.setdefault("time_by_rank", {})[str(rank.kept.rank)] = times
 
-    def _evaluation(self, rank: RankEvents, event: Event) -> None:
-        accuracy = check_figure("accuracy", event.value, self._doubts, f"rank {rank.rank}: ")
-        if len(self.evaluations) < MOST_EPOCHS:
-            self.evaluations.append((event.time_ms, {"accuracy": accuracy, **self._fields(event)}))
+    def _evaluation(self, _: _Rank, event: Event) -> None:
+        row = {"accuracy": figure("accuracy", event.value), **self._fields(event)}
+        self._evaluations.append((event.time_ms, row))
 
-    def _fact(self, rank: RankEvents, event: Event) -> None:
+    def _fact(self, rank: _Rank, event: Event) -> None:
         """Keep what rank 0 says once about the data and the work."""
-        if rank.rank or len(self.facts) > MOST_FACTS:
+        if rank.kept.rank:
             return
-        value = plain(event.value)
-        if self._has_room(weight(value)):
-            self.facts["parameters_sha256" if event.key == "parameters" else event.key] = value
+        self._facts["parameters_sha256" if event.key == "parameters" else event.key] = self._kept(event.value)
         if event.key == "dataset":
-            self.facts.update({key: value for key, value in self._fields(event).items() if _FACT.fullmatch(key)})
+            self._facts |= self._fields(event)
 
 
 def _of_trainer(processes: dict[int, Observed]) -> Observed | None:
     """Return what was seen in the process of a rank that trained; which of several did cannot be told."""
     trained = [seen for seen in processes.values() if seen.steps != 0]
     if len(trained) > 1:
-        first = trained[0]
         why = f"{len(trained)} processes of this rank trained"
-        return Observed(process=first.process, rank=first.rank, unknown={"all": why})
+        return Observed(process=trained[0].process, rank=trained[0].rank, unknown={"all": why})
     return next(iter(trained or processes.values()), None)
-
-
-def _times(event: Event) -> dict[str, float]:
-    """Return where a rank's seconds of an epoch went; nothing if a part that all ranks report is missing or none."""
-    found = {name: number(event.metadata.get(name), 0.0) for name in (*TIME_USE, *TIME_SHARES)}
-    if any(found[name] is None for name in TIME_USE[1:]):
-        return {}
-    return {name: value for name, value in found.items() if value is not None}

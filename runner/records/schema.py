@@ -3,13 +3,19 @@
 Types and ranges are checked as it is decoded, once. What programs and machines say of themselves stays open.
 """
 
-from typing import Annotated, Any
+from collections.abc import Hashable
+from functools import cache
+from threading import Lock
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
 from runner.core.values import LARGEST
 
 SCHEMA = 1
+LARGEST_RECORD = 64_000_000
+_making = Lock()
+_Kind = TypeVar("_Kind")
 FINISHED = ("completed", "failed", "timed_out", "interrupted", "killed", "incomplete")
 NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
 """Status and reason of a run whose runner did not live to see its end."""
@@ -127,7 +133,7 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
     """
 
     ended: str
-    wall_seconds: float
+    wall_seconds: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
     exits: list[NodeExit]
     stopped_because: str | None = None
     stuck: Stuck | None = None
@@ -251,4 +257,32 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     printed: dict[str, Any] = {}
     sources: dict[str, str] = {}
     events: dict[str, int] = {}
-    malformed: list[str] = []
+
+
+def read_record(data: bytes) -> Record:
+    """Decode `run.json`."""
+    return decode(data, Record)
+
+
+def read_launch(data: bytes) -> Launch:
+    """Decode `request/launch.json`."""
+    return decode(data, Launch)
+
+
+def decode(data: bytes, kind: type[_Kind]) -> _Kind:
+    """Decode JSON into a structure; ValueError says in one line if it is torn, of another shape, or newer."""
+    try:
+        with _making:  # msgspec 0.22 crashes if two threads meet a type for the first time
+            decoder = _decoder(cast("Hashable", kind))
+        return cast("_Kind", decoder.decode(data))
+    except msgspec.ValidationError as error:
+        newer = f"of a schema newer than this runner's {SCHEMA}: update the runner"
+        why = newer if str(error).endswith("schema`") else f"not a {kind.__name__} of this version: {error}"
+        raise ValueError(why) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"broken or cut off: {error}") from None
+
+
+@cache
+def _decoder(kind: Any) -> Any:
+    return msgspec.json.Decoder(kind)

@@ -16,7 +16,7 @@ from runner.logs.dialect import chosen
 from runner.logs.metrics import compiled
 from runner.logs.reading import read_log
 from runner.logs.summary import FIELDS, summary
-from runner.records.checks import Doubts, check_figure
+from runner.records.doubts import Doubts, figure
 from runner.records.folder import RunFolder
 from runner.records.raw_files import RawFiles
 from runner.records.schema import Record
@@ -46,35 +46,33 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
     record.printed = found
     record.sources = {"wall_seconds": CLOCK} if "wall_seconds" in record.metrics else {}
     for name, field, value in _figures(found):
-        figure = check_figure(name, value, doubts, f"{found[field]['log']}: ")
-        if figure is not None:
-            record.metrics[name] = figure
-            record.sources[name] = place_of(found[field])
+        _take_figure(record, name, value, place_of(found[field]), doubts)
     _take_metrics(record, metrics, doubts)
-    accuracy = record.metrics.get("final_accuracy")
-    if accuracy is not None:
+    if (accuracy := record.metrics.get("final_accuracy")) is not None:
         record.evaluations = [{"accuracy": accuracy}]
-        record.facts |= {"eval_samples": samples} if (samples := _samples(found, record)) else {}
-    if (seen := found["epochs_seen"]) and len(seen["value"]) > MOST_EPOCHS:
-        doubts.add(f"{place_of(seen)}: {len(seen['value']):,} epochs: those after {MOST_EPOCHS:,} are not kept")
-        seen["value"], seen["line"] = seen["value"][:MOST_EPOCHS], seen["line"][:MOST_EPOCHS]
-    record.epochs = [{"epoch_num": epoch} for epoch in seen["value"]] if seen else []
-    first, *others = [epoch["epoch_num"] for epoch in record.epochs[:2]] or [0]
-    if first > 1 and others == [first + 1]:  # a program that prints every tenth epoch begins with 10
-        doubts.add(f"{place_of(seen)}: its epochs begin with {first:g}: it went on from a checkpoint of an earlier run")
+        told = found["final_eval"]  # the samples are the log's own, if the accuracy is
+        if told and record.sources["final_accuracy"] == place_of(told) and (samples := told["value"].get("samples")):
+            record.facts["eval_samples"] = samples
+    _take_epochs(record, found, doubts)
     said, started = found["world_size"], Layout.parse(record.launch.layout).world_size
     if said and said["value"] != started:
         doubts.add(f"{place_of(said)} says that {said['value']} processes trained, and {started} were started")
-    declared = found["epochs_declared"]
-    if declared and seen and max(seen["value"]) < declared["value"] - (0 in seen["value"]):
-        doubts.add(f"{place_of(seen)}: its epochs end with {max(seen['value']):g} of {declared['value']}")
 
 
-def _samples(found: dict[str, Any], record: Record) -> int | None:
-    """Return of how many samples the accuracy is, if it is the log's own."""
-    told = found["final_eval"]
-    is_its = told and record.sources.get("final_accuracy") == place_of(told)
-    return told["value"].get("samples") if is_its else None
+def _take_epochs(record: Record, found: dict[str, Any], doubts: Doubts) -> None:
+    """Take the epochs that a log shows, and doubt them if they are not those of one whole training."""
+    if not (seen := found["epochs_seen"]):
+        return
+    epochs, declared, place = seen["value"], found["epochs_declared"], place_of(seen)
+    if len(epochs) > MOST_EPOCHS:
+        doubts.add(f"{place}: {len(epochs):,} epochs: those after {MOST_EPOCHS:,} are not kept")
+        epochs = seen["value"] = epochs[:MOST_EPOCHS]
+        seen["line"] = seen["line"][:MOST_EPOCHS]
+    record.epochs = [{"epoch_num": epoch} for epoch in epochs]
+    if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # a program that prints every tenth epoch begins with 10
+        doubts.add(f"{place}: its epochs begin with {epochs[0]:g}: it went on from a checkpoint of an earlier run")
+    if declared and max(epochs) < declared["value"] - (0 in epochs):
+        doubts.add(f"{place}: its epochs end with {max(epochs):g} of {declared['value']}")
 
 
 def _take_metrics(record: Record, found: dict[str, dict[str, Any]], doubts: Doubts) -> None:
@@ -88,17 +86,22 @@ def _take_metrics(record: Record, found: dict[str, dict[str, Any]], doubts: Doub
             record.metrics.pop(name, None) if record.launch.dialects else None
             continue
         best = f"best_{name.removeprefix('final_')}"
-        for figure, key, line in ((name, "value", "line"), (best, "best", "best_line")):
-            if key not in said:
-                continue
-            if not record.launch.dialects and figure in record.metrics:
-                doubts.add(f"metric {given}: {figure} stays as the program's events say it")
-                continue
-            place = f"{said['log']}:{said[line]}"
-            record.metrics.pop(figure, None)
-            if (value := check_figure(figure, said[key] / per, doubts, f"{place}: ")) is not None:
-                record.metrics[figure] = value
-                record.sources |= {figure: place} if record.launch.dialects else {}
+        for figure_name, key, line in ((name, "value", "line"), (best, "best", "best_line")):
+            if key in said and (record.launch.dialects or figure_name not in record.metrics):
+                _take_figure(record, figure_name, said[key] / per, f"{said['log']}:{said[line]}", doubts)
+            elif key in said:
+                doubts.add(f"metric {given}: {figure_name} stays as the program's events say it")
+
+
+def _take_figure(record: Record, name: str, value: float, place: str, doubts: Doubts) -> None:
+    """Take a figure in place of one of the same name, or doubt it if nothing can have measured it."""
+    record.metrics.pop(name, None)
+    try:
+        if (found := figure(name, value)) is not None:
+            record.metrics[name] = found
+            record.sources |= {name: place} if record.launch.dialects else {}
+    except ValueError as error:
+        doubts.add(f"{place}: {error}")
 
 
 def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from statistics import fmean, variance
 
 from runner.core.layout import Layout
 from runner.core.values import by_value
-from runner.records.checks import NO_TRAINING
+from runner.records.doubts import NO_TRAINING
 from runner.records.observed import SAMPLE_SECONDS
 from runner.records.quality import TRAINING_LOSS
 from runner.report.machines import machine_decides, memory_differs

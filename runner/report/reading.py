@@ -4,9 +4,8 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.records.decode import LARGEST_RECORD, read_record
 from runner.records.listing import RECORD, list_runs
-from runner.records.schema import NO_OUTCOME, Record
+from runner.records.schema import LARGEST_RECORD, NO_OUTCOME, Record, read_record
 from runner.report.run_summary import RunSummary, summary_of
 from trainkit.files import is_file, read_file
 

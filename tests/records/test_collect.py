@@ -138,12 +138,12 @@ def test_a_rank_that_says_that_it_was_aborted_fails_the_run(tmp_path: Path, make
     assert (record.status, record.reason) == ("failed", "rank 1 says that it was aborted")
 
 
-def test_many_broken_lines_are_counted_and_some_are_kept(tmp_path: Path, make: Make) -> None:
+def test_many_broken_lines_are_counted_and_the_first_is_shown(tmp_path: Path, make: Make) -> None:
     record = collected(tmp_path, make, {0: make.lines(0, 1.0) + b":::MLLOG {\x1b[31m\xff\n" * 100})
-    assert record.events["malformed"] == 100
-    assert len(record.malformed) == 20
-    assert all(line.isprintable() for line in record.malformed)
-    assert record.status == "incomplete"
+    (doubt,) = record.doubts
+    assert (record.events["malformed"], record.status) == (100, "incomplete")
+    assert doubt.startswith("100 malformed event lines, the first is raw/node0-rank0.stdout:19: ")
+    assert doubt.isprintable()
 
 
 CHILD_ERROR = """

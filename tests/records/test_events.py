@@ -6,9 +6,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
-from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, LONGEST_LINE, Event, Malformed, parse_checked, read_events
+from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, LONGEST_LINE, Event, Malformed, parse_event, read_events
 
 VALUES = st.recursive(
     st.none()
@@ -52,7 +51,7 @@ def parse(data: bytes) -> tuple[list[Event], list[Malformed]]:
 def one_by_one(data: bytes) -> tuple[list[Event], list[Malformed]]:
     """Parse each line as a file of its own."""
     found = [parse(text) for text in data.split(b"\n")]
-    broken = [structs.replace(line, line=number) for number, (_, lines) in enumerate(found, 1) for line in lines]
+    broken = [line._replace(line=number) for number, (_, lines) in enumerate(found, 1) for line in lines]
     return [event for events, _ in found for event in events], broken
 
 
@@ -86,10 +85,10 @@ def test_a_block_s_end_loses_nothing(data: st.DataObject, shift: int) -> None:
 def test_prefixes_and_unknown_fields_are_passed_over_and_missing_fields_have_defaults() -> None:
     text = b'[default0]: 2024 INFO :::MLLOG {"time_ms": 1.5, "key": "k", "new": 1, "namespace": "n"}'
     assert parse(text) == ([Event(1.5, "k", namespace="n")], [])
-    assert parse_checked(text) == Event(1.5, "k", namespace="n")
-    assert parse_checked(text[text.index(b":::MLLOG") :]) == Event(1.5, "k", namespace="n")
+    assert parse_event(text) == Event(1.5, "k", namespace="n")
+    assert parse_event(text[text.index(b":::MLLOG") :]) == Event(1.5, "k", namespace="n")
     for foreign in (b"see :::MLLOG", b""):
-        assert (parse(foreign), parse_checked(foreign)) == (([], []), None)
+        assert (parse(foreign), parse_event(foreign)) == (([], []), None)
 
 
 def test_a_line_of_the_longest_length_is_whole_and_one_byte_more_is_not() -> None:
@@ -104,4 +103,4 @@ def test_a_broken_line_says_why_and_how_it_begins() -> None:
     (found,) = parse(b"\n" * 6 + b"x" * 50 + b':::MLLOG {"time_ms": 1}' + b"y" * 500)[1]
     assert (found.line, len(found.text)) == (7, LONGEST_KEPT)
     assert "`key`" in found.reason
-    assert parse_checked(b':::MLLOG {"time_ms": 1}') is None
+    assert parse_event(b':::MLLOG {"time_ms": 1}') is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runner.logs import sources
-from runner.records.log_failure import explained
+from runner.records.cause import explained
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 31, in main\n    step()\n'
 BANNER = TRACE + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\ntrain.py FAILED\n"
@@ -31,7 +31,7 @@ def collected(text: str) -> dict[str, Any]:
     ("text", "says", "hint"),
     [
         (LOST + ECC + ENDED + BANNER, "rank 1: RuntimeError: simulated ECC error (line 8)", None),
-        (ECC + LOST + ENDED + ECC + ENDED + BANNER, "error (line 4; again after 1 restart, line 13)", None),
+        (ECC + LOST + ENDED + ECC + ENDED + BANNER, "error (line 4, and again in line 13)", None),
         (ECC + of(0, CHAIN) + ENDED + BANNER, "rank 1: RuntimeError: simulated ECC error (line 4)", None),
         (of(2, CHAIN) + ENDED + BANNER, "rank 2: KeyError: 'x' (line 11)", "disk-full"),
         (of(0, "KeyError: 'getpwuid(): uid not found: 7'"), "rank 0: KeyError: 'getpwuid", "no-user-name"),

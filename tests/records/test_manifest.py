@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.records import manifest
-from runner.records.altered import altered
 from runner.records.finalize import reparse
 from runner.records.folder import RunFolder
 from tests.support.records import Make
@@ -18,7 +17,7 @@ ODD = ["a b", "q\"'", "é目", "back\\slash", "new\nline", "re\rturn", "-n", "#h
 
 
 def faults(folder: RunFolder) -> list[str]:
-    return altered(folder.kept_manifest(), folder.path)
+    return manifest.altered(folder.kept_manifest(), folder.path)
 
 
 def test_any_flipped_bit_of_any_file_names_that_file(tmp_path: Path, make: Make) -> None:
@@ -29,10 +28,10 @@ def test_any_flipped_bit_of_any_file_names_that_file(tmp_path: Path, make: Make)
         data = (folder.path / name).read_bytes()
         for place in {0, len(data) // 2, len(data) - 1} if data else ():
             (folder.path / name).write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-            assert faults(folder) == [f"{name}: altered: other bytes, as many as before"]
+            assert faults(folder) == [f"{name}: altered"]
             tried += 1
         (folder.path / name).write_bytes(data + b"\n")
-        assert faults(folder) == [f"{name}: altered: it has {len(data) + 1:,} bytes, and had {len(data):,}"]
+        assert faults(folder) == [f"{name}: altered"]
         (folder.path / name).unlink()
         assert faults(folder) == [f"{name}: removed"]
         (folder.path / name).write_bytes(data)
@@ -86,7 +85,7 @@ def test_names_of_any_kind_are_kept_as_sha256sum_keeps_them(tmp_path: Path) -> N
         (tmp_path / name).write_text(name, "utf-8", "surrogateescape")
     (tmp_path / manifest.NAME).write_bytes(manifest.write(manifest.make(tmp_path)))
     assert set(manifest.read((tmp_path / manifest.NAME).read_bytes()).entries) == set(ODD)
-    assert altered(manifest.read((tmp_path / manifest.NAME).read_bytes()), tmp_path) == []
+    assert manifest.altered(manifest.read((tmp_path / manifest.NAME).read_bytes()), tmp_path) == []
     done = subprocess.run(
         ["sha256sum", "--strict", "-c", manifest.NAME], cwd=tmp_path, capture_output=True, check=False
     )
@@ -108,7 +107,7 @@ def test_collecting_again_lets_the_manifest_follow_and_hides_no_alteration(tmp_p
     (folder.path / "artifacts" / "notes").write_text("added later")
     assert faults(folder) == [
         "artifacts/notes: added: the run did not leave it",
-        f"run.json: altered: it has {record.stat().st_size:,} bytes, and had {record.stat().st_size + 3:,}",
+        "run.json: altered",
     ]
     reparse(folder.path)
     assert faults(folder) == ["artifacts/notes: added: the run did not leave it"]
@@ -120,7 +119,7 @@ def test_a_file_too_large_to_be_hashed_is_said_and_does_not_hold_up_the_end(tmp_
     (folder.path / "artifacts").mkdir(exist_ok=True)
     checkpoint = folder.path / "artifacts" / "checkpoint.pt"
     with checkpoint.open("wb") as file:
-        file.truncate(manifest.LARGEST_FILE + 1)
+        file.truncate(manifest.MOST_BYTES + 1)
     folder.seal()
     assert folder.kept_manifest().left_out == {"artifacts/checkpoint.pt": manifest.TOO_LARGE}
     assert faults(folder) == []

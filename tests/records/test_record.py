@@ -12,10 +12,9 @@ import msgspec
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.decode import read_record
 from runner.records.folder import RunFolder, begin
 from runner.records.listing import run_folders
-from runner.records.schema import SCHEMA, Record
+from runner.records.schema import SCHEMA, Record, read_record
 from tests.support.records import Make
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from runner.core.layout import Layout
-from runner.records.folder import RunFolder
+from runner.records.doubts import NO_TRAINING, not_trained
 from runner.records.raw_files import RawFiles
-from runner.records.seen import NO_TRAINING, doubts_of
 from runner.targets import clean_environment, local
 from tests.support.records import make_launch
 
@@ -37,7 +36,7 @@ def test_what_is_no_training_of_its_layout(tmp_path: Path, layout: str, ranks: l
         if lines:
             (tmp_path / "raw" / f"node0-rank{rank}.seen").write_text("".join(f"{line}\n" for line in lines))
     raw = RawFiles(tmp_path / "raw", Layout.parse(layout))
-    found = list(doubts_of(RunFolder(tmp_path), raw, make_launch(layout=layout)))
+    found = list(not_trained(raw, make_launch(layout=layout)))
     assert len(found) == bool(says)
     assert all(doubt.startswith(NO_TRAINING) and says in doubt for doubt in found)
 

@@ -46,7 +46,7 @@ DOUBTFUL = [
     (lines(START, STATS, STOP) + lines(START).replace(b"run_start", b"progress"), "came twice"),
     (lines(START, START, STATS, STOP), "more than one run_start"),
     (lines(START, STATS, ABORTED, STOP), "more than one run_stop: aborted, then success"),
-    (lines(START, STATS, ("progress", 1, {"rank": 10**9}), STOP), "a rank that can be none"),
+    (lines(START, STATS, ("progress", 1, {"rank": 10**9}), STOP), "no such rank"),
 ]
 
 

@@ -116,7 +116,7 @@ def test_a_run_whose_raw_files_are_gone_keeps_its_row_and_is_not_parsed_into_not
     shutil.rmtree(folder.raw)
     blocks, notes = summarize(results)
     assert ([row["seconds"] for row in report.to_rows(blocks)], notes) == ([4.0], [])
-    with pytest.raises(RequestError, match="its raw files are gone or behind a link: there is nothing to parse"):
+    with pytest.raises(RequestError, match="its raw files are gone: there is nothing to parse"):
         reparse(folder.path)
     assert folder.read().status == "completed"
 

@@ -153,19 +153,6 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
     assert all(any(path.iterdir()) for path in artifacts.rglob("*") if path.is_dir())
 
 
-def test_nothing_is_written_through_a_link(tmp_path: Path, make: Make) -> None:
-    folder = begin(tmp_path / "results", make.launch(), "{}", "")
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    folder.node(0).symlink_to(outside)
-    with pytest.raises(OSError, match="link"):
-        NodeFiles(folder, 0).append("logs/x/attempt_0/0/stdout.log", 0, b"x")
-    (folder.raw / "node1-agent.log").symlink_to(outside / "file")
-    with pytest.raises(OSError, match="symbolic"):
-        NodeFiles(folder, 1).append("agent.log", 0, b"x")
-    assert list(outside.iterdir()) == []
-
-
 def test_nobody_else_can_enter_the_folder_of_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     place = tempfile.mkdtemp(dir="/tmp")  # short, as the path of a socket has to be
     monkeypatch.setenv("XDG_RUNTIME_DIR", "")

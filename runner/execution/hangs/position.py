@@ -9,6 +9,7 @@ from runner.core.layout import Layout
 from runner.core.network import is_loopback
 from runner.core.text import listed
 from runner.records.folder import RunFolder
+from runner.records.raw_files import end_of
 from runner.targets.look import OF_LIBRARIES, main_thread
 from runner.targets.node_view import NodeView
 
@@ -142,7 +143,7 @@ def printed_stack(folder: RunFolder, layout: Layout, rank: int) -> tuple[Frame, 
     raw = folder.raw_files(layout)
     node = layout.node_of(rank)
     path = raw.output(rank, "stderr") or (raw.agents.get(node) if layout.processes[node] == 1 else None)
-    _, found, dump = folder.end_of(path, _LAST_BYTES).rpartition(_ABORTED)
+    _, found, dump = end_of(path, _LAST_BYTES).rpartition(_ABORTED)
     return tuple((file, line, function) for file, line, function in main_thread(dump)) if found else ()
 
 

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from runner.core import clock
-from runner.records.decode import decode
 from runner.records.folder import RunFolder
-from runner.records.schema import NodeExit
+from runner.records.schema import NodeExit, decode
 from runner.targets import node_view
 from runner.targets.base import FollowedNode
 from runner.targets.node_view import NodeView

@@ -16,11 +16,10 @@ from runner.core.layout import Layout
 from runner.core.text import listed, one_line
 from runner.core.values import number, positive, whole
 from runner.records import utilization
-from runner.records.decode import LARGEST_RECORD, read_record
 from runner.records.events import Event, read_events
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD
-from runner.records.schema import Load, Record
+from runner.records.schema import LARGEST_RECORD, Load, Record, read_record
 from runner.report.reading import BROKEN
 from runner.report.run_summary import RunSummary
 from trainkit import files
@@ -177,7 +176,7 @@ def _messages(path: Path, below: Path) -> dict[str, list[tuple[float, float]]]:
         if file.seek(0, 2) > MOST_RAW_BYTES:
             raise ValueError(path)
         file.seek(0)
-        told = (_message(event) for events, _, _ in read_events(file) for event in events)
+        told = (_message(event) for events, _ in read_events(file) for event in events)
         for operation, size, rate in islice(filter(None, told), MOST_MESSAGES):
             found.setdefault(operation, {})[size] = rate
     return {operation: sorted(sizes.items()) for operation, sizes in found.items()}

@@ -95,7 +95,7 @@ class Bundle:
                 changed += [file] if shown != data else []
                 _put(target / file, shown)
         self.left_out += [one_line(f"{name}/{words}") for words in gone]
-        text = files.read_file(path / manifest.NAME, manifest.LARGEST, below=path)
+        text = (path / manifest.NAME).read_bytes()
         if changed or gone:
             said = manifest.read(text).said
             said += [f"masked by runner bundle: {', '.join(changed)}"] if changed else []

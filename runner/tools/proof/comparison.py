@@ -113,7 +113,7 @@ def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
     count = 0
     for first, file_path in RunFolder(path).raw_files(Layout.parse(record.launch.layout)).printed():
         with files.open_file(file_path, below=path) as file:
-            for events, _, _ in read_events(file):
+            for events, _ in read_events(file):
                 for event in events:
                     rank = whole(event.metadata.get("rank"), 0, 1_000_000)
                     own = first if rank is None else rank

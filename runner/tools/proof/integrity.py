@@ -12,13 +12,11 @@ from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.records import manifest
-from runner.records.altered import altered
-from runner.records.decode import read_launch, read_record
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD, run_folders
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
-from runner.records.schema import Record
+from runner.records.schema import Record, read_launch, read_record
 from runner.tools.proof.comparison import chosen_by_the_clock
 from runner.tools.proof.level import Check, Verdict
 from trainkit.files import is_folder
@@ -80,7 +78,7 @@ def check_whole(path: Path) -> tuple[Record | None, list[str]]:
     else:
         broken = []
     try:
-        return record, altered(folder.kept_manifest(), path) or broken
+        return record, manifest.altered(folder.kept_manifest(), path) or broken
     except FileNotFoundError:
         return record, broken or [_without_manifest(record, path)]
     except (OSError, ValueError) as error:

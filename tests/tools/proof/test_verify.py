@@ -24,7 +24,7 @@ def test_a_run_reaches_level_1_until_a_byte_is_altered(project: Project, run: Pa
         file.write(b"\n")
     verdict = verdict_of(project, "verify", run, code=1)
     assert verdict["level"] is None
-    assert verdict["stopped"][0].startswith("raw/node0-rank0.stdout: altered: ")
+    assert verdict["stopped"][0].startswith("raw/node0-rank0.stdout: altered")
     assert "  level 0: raw/node0-rank0.stdout: altered" in ran(project, "verify", "results", code=1).stdout
 
 
