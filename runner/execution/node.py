@@ -19,12 +19,11 @@ from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.execution.disk import describe_error
 from runner.execution.launch import describe_launch, describe_surroundings
+from runner.execution.meeting import SAY_SECONDS, Meeting, find
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
-from runner.records import nodes_by_hand
 from runner.records.folder import RunFolder, begin, new_id
-from runner.records.nodes_by_hand import Meeting
 from runner.records.parse import collect
 from runner.records.schema import Launch, NodeExit, Outcome, Record
 from runner.targets.base import LaunchSpec, Line, NodeSpec, Note
@@ -147,7 +146,7 @@ class _Node(LocalHandle):
                 self._waited = now - began
                 if isinstance(line, Line):
                     self.meeting.end()
-                elif now - said > nodes_by_hand.SAY_SECONDS:
+                elif now - said > SAY_SECONDS:
                     said = now
                     if missing := self.meeting.missing():
                         yield Note(missing)
@@ -200,7 +199,7 @@ def _find_run(
     if node and not run_id:
         try:
             with interrupts.raising():
-                launch.id = nodes_by_hand.find(results, work, node, observer.note)
+                launch.id = find(results, work, node, observer.note)
         except KeyboardInterrupt:
             refused = Interrupted()
         except OSError as error:

@@ -15,8 +15,7 @@ TOKEN = b":::MLLOG "
 LONGEST_KEPT = 200
 BLOCK_BYTES = 65_536
 LONGEST_LINE = BLOCK_BYTES
-"""Bytes; a longer line is dropped. Those of the kit's own programs have at most 4,096."""
-TOO_LONG = f"longer than {LONGEST_LINE:,} bytes"
+"""Bytes that are read of each line; those of the kit's own programs have at most 4,096."""
 
 
 class Event(msgspec.Struct, gc=False):
@@ -65,31 +64,15 @@ def parse_event(line: bytes) -> Event | None:
 def read_events(file: BinaryIO) -> Iterator[Block]:
     """Yield what a process printed, block by block; memory stays bounded whatever is in the file.
 
-    Foreign lines that are too long are skipped.
+    The end of a line that is too long is skipped; if it is an event, its beginning is malformed.
     """
     number = 1
-    for text, too_long in _whole_lines(file):
-        if too_long:
-            yield Block([], [_malformed(number, TOO_LONG, text)] if TOKEN in text else [])
-            number += 1
-        else:
-            yield _parse(text, number)
-            number += text.count(b"\n")
-
-
-def _whole_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Yield whole lines, many at a time, and the beginning of each line that is too long (with True)."""
     while data := file.read(BLOCK_BYTES):
-        begun = data.rfind(b"\n") + 1
-        last = data[begun:] + file.readline(LONGEST_LINE + 1)
-        if len(last) - last.endswith(b"\n") <= LONGEST_LINE:
-            yield data[:begun] + last, False
-            continue
-        if begun:
-            yield data[:begun], False
-        yield last[:LONGEST_LINE], True
-        while last and not last.endswith(b"\n"):
-            last = file.readline(BLOCK_BYTES)
+        data += file.readline(LONGEST_LINE)
+        yield _parse(data, number)
+        number += data.count(b"\n")
+        while not data.endswith(b"\n") and (data := file.readline(BLOCK_BYTES)):
+            number += data.endswith(b"\n")
 
 
 def _parse(data: bytes, number: int) -> Block:
@@ -104,9 +87,6 @@ def _parse(data: bytes, number: int) -> Block:
             start = data.rfind(b"\n", 0, found.start()) + 1
             number += data.count(b"\n", counted, start)
             counted = start
-            malformed.append(_malformed(number, str(error), data[start : found.end()]))
+            text = data[start : found.end()][:LONGEST_KEPT].decode("utf-8", "replace")
+            malformed.append(Malformed(number, str(error), text))
     return Block(events, malformed)
-
-
-def _malformed(number: int, reason: str, line: bytes) -> Malformed:
-    return Malformed(number, reason, line[:LONGEST_KEPT].decode("utf-8", "replace"))

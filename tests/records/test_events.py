@@ -91,12 +91,13 @@ def test_prefixes_and_unknown_fields_are_passed_over_and_missing_fields_have_def
         assert (parse(foreign), parse_event(foreign)) == (([], []), None)
 
 
-def test_a_line_of_the_longest_length_is_whole_and_one_byte_more_is_not() -> None:
+def test_a_line_of_the_longest_length_is_whole_and_of_a_much_longer_one_the_beginning_is_malformed() -> None:
     event = b':::MLLOG {"time_ms": 1, "key": "k"}'
-    for more, wrong in ((0, 0), (1, 1)):
-        padded = b" " * (LONGEST_LINE + more - len(event)) + event + b"\n"
-        events, malformed = parse(b"first\n" + padded + event + b"\n")
-        assert (len(events), len(malformed)) == (2 - wrong, wrong)
+    for length, wrong in ((LONGEST_LINE, 0), (3 * LONGEST_LINE, 1)):
+        padded = event[:-1] + b" " * (length - len(event)) + b"}\n"
+        events, malformed = parse(b"first\n" + padded + event + b"\n:::MLLOG {")
+        assert len(events) == 2 - wrong
+        assert [line.line for line in malformed] == [2] * wrong + [4]
 
 
 def test_a_broken_line_says_why_and_how_it_begins() -> None:

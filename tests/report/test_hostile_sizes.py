@@ -48,7 +48,7 @@ def test_a_line_of_hundreds_of_megabytes_is_dropped_and_said_in_bounded_memory(s
     assert [event.key for block in blocks for event in block.events] == ["last"]
     broken = [(line.line, line.reason) for block in blocks for line in block.malformed]
     assert broken[-1][0] == 3
-    assert [reason for _, reason in broken[:-1]] == (["longer than 65,536 bytes"] if start else [])
+    assert len(broken) == (2 if start else 1)
 
 
 @pytest.mark.slow

@@ -7,15 +7,15 @@ waits for one, a file of its own, `.nodes/<work>.node<number>`, shows node 0 tha
 Times are those of the disk, so that the clocks of the machines do not matter.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from runner.core import clock
 from runner.core.errors import RunError
 from runner.core.text import listed
 from runner.records.folder import RunFolder
-from trainkit import files
+from trainkit.files import write_file
 
 YOUNG_SECONDS = 120.0
 SAY_SECONDS = 10.0
@@ -28,13 +28,13 @@ class Meeting:
     def __init__(self, results: Path, work: str, folder: RunFolder, nodes: int) -> None:
         self._place, self._work, self._folder, self._nodes = _place(results), work, folder, nodes
         self._own = self._place / work
-        files.write_file(self._own, folder.path.name.encode(), below=results)
+        write_file(self._own, folder.path.name.encode())
         self._began = self._own.stat().st_mtime
         self.is_over = False
 
     def missing(self) -> str:
         """Say which nodes are not here, and which of them have other work; empty if all are."""
-        absent = [node for node in range(1, self._nodes) if not files.is_file(self._folder.agent(node))]
+        absent = [node for node in range(1, self._nodes) if not self._folder.agent(node).exists()]
         others = [node for node in absent if self._has_other_work(node)]
         said = []
         if others:
@@ -48,7 +48,7 @@ class Meeting:
         """Remove the file; safe to call again."""
         self.is_over = True
         with suppress(OSError):
-            if files.read_file(self._own, 1_000).decode() == self._folder.path.name:  # else it is that of a later run
+            if self._own.read_text() == self._folder.path.name:  # else it is that of a later run
                 self._own.unlink()
 
     def _has_other_work(self, node: int) -> bool:
@@ -63,12 +63,13 @@ def find(results: Path, work: str, node: int, say: Callable[[str], None], second
     """Return the id of node 0's run of the same work; RunError if there is none within some seconds."""
     place = _place(results)
     began = said = clock.monotonic()
-    with _shown(place / f"{work}.node{node}") as own:
+    own = place / f"{work}.node{node}"
+    try:
         while True:
             own.touch()
             with suppress(FileNotFoundError):
                 if own.stat().st_mtime - (place / work).stat().st_mtime < YOUNG_SECONDS:
-                    return files.read_file(place / work, 1_000).decode()
+                    return (place / work).read_text()
             now = clock.monotonic()
             if now - began > seconds:
                 why = "started? with the same experiment, args, layout and programs?"
@@ -77,14 +78,8 @@ def find(results: Path, work: str, node: int, say: Callable[[str], None], second
                 said = now
                 say(f"waiting for node 0 in {place}; without a shared folder: --run ID, which node 0 prints")
             clock.sleep(_POLL_SECONDS)
-
-
-@contextmanager
-def _shown(path: Path) -> Iterator[Path]:
-    try:
-        yield path
     finally:
-        path.unlink(missing_ok=True)
+        own.unlink(missing_ok=True)
 
 
 def _place(results: Path) -> Path:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import RunError
+from runner.execution.meeting import YOUNG_SECONDS, Meeting, find
 from runner.records.folder import RunFolder, begin
-from runner.records.nodes_by_hand import YOUNG_SECONDS, Meeting, find
 from tests.support.records import Make
 
 WORK, OTHER = "a" * 64, "b" * 64
