@@ -1,5 +1,6 @@
 """Runs without a record of their own: made from what their launchers left, in memory or for good."""
 
+import math
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
     `exits` are how its nodes ended, where somebody knows more of that than they have reported.
     """
     folder.name_outputs()  # the record says in which files it found what
-    outcome, record = _make(folder, None, exits)
+    outcome, record = _make(folder, exits=exits)
     folder.keep_outcome(outcome)
     folder.finish(record)
     return record
@@ -38,14 +39,13 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 
 def reparse(path: Path) -> Record:
     """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
-    folder = RunFolder(path)
     try:
-        return _reparse(folder)
+        return _reparse(RunFolder(path))
     except FileNotFoundError as error:
         lacks = f"it has no {Path(str(error.filename)).name}" if path.is_dir() else "it does not exist"
         raise RequestError(f"{path}: no run's folder: {lacks}") from None
     except (ValueError, OSError) as error:
-        place = f"{Path(str(error.filename)).name}: " if isinstance(error, OSError) and error.filename else ""
+        place = f"{Path(error.filename).name}: " if isinstance(error, OSError) and error.filename else ""
         raise RequestError(f"{path}: {place}{reason_of(error)}") from None
 
 
@@ -67,14 +67,16 @@ def _reparse(folder: RunFolder) -> Record:
     return record
 
 
-def _make(folder: RunFolder, most_bytes: int | None, exits: list[NodeExit] | None = None) -> tuple[Outcome, Record]:
+def _make(
+    folder: RunFolder, most_bytes: float = math.inf, exits: list[NodeExit] | None = None
+) -> tuple[Outcome, Record]:
     launch = folder.launch()
     layout = Layout.parse(launch.layout)
     raw = folder.raw_files(layout)
-    if most_bytes is not None and raw.bytes > most_bytes:
+    if raw.bytes > most_bytes:
         raise ValueError(f"its raw files have {raw.bytes:,} bytes")
-    known, broken = folder.exits(raw)
-    by_node = {ended.node: ended for ended in exits or known}
+    reported, broken = folder.exits(raw)
+    by_node = {ended.node: ended for ended in exits or reported}
     exits = [by_node.get(node) or NodeExit(node) for node in range(layout.nodes)]
     began = read_moment(launch.started)
     ended = datetime.fromtimestamp(max(raw.last_written, began.timestamp()), timezone.utc)

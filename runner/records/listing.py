@@ -19,10 +19,13 @@ def list_runs(results: Path, left_out: list[str]) -> list[str]:
     for entry in run_folders(results, left_out):
         try:
             os.stat(f"{entry.path}/{RECORD}", follow_symlinks=False)  # noqa: PTH116 - a hundred thousand times
-        except OSError as error:
-            left_out += _without_record(entry.path, error)
-        else:
             found.append(entry.path[base:])
+        except FileNotFoundError:
+            if Path(entry.path, "raw").is_dir():
+                make = f"make it with: runner collect {shlex.quote(entry.path)}"
+                left_out.append(f"{entry.path}: left out: no {RECORD}; {make}")
+        except OSError as error:
+            left_out.append(f"{entry.path}: left out: {error.strerror}")
     return found
 
 
@@ -50,11 +53,3 @@ def _folders(path: str, left_out: list[str]) -> list[os.DirEntry[str]]:
     except OSError as error:
         left_out.append(f"{path}: left out: {error.strerror}")
     return sorted(found, key=lambda entry: entry.name)
-
-
-def _without_record(folder: str, error: OSError) -> list[str]:
-    if not isinstance(error, FileNotFoundError):
-        return [f"{folder}: left out: {error.strerror}"]
-    if Path(folder, "raw").is_dir():
-        return [f"{folder}: left out: no {RECORD}; make it with: runner collect {shlex.quote(folder)}"]
-    return []

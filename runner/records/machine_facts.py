@@ -34,11 +34,7 @@ def machines_of(record: Record) -> Machines:
 
     def told(name: str) -> list[Any]:
         found = [facts.get(name) for facts, _ in nodes]
-        if name == "cpu" and launch.device == "cpu":
-            found = [
-                facts.get("device_name") if cpu is None else cpu for cpu, (facts, _) in zip(found, nodes, strict=True)
-            ]
-        return [here[name], *(value for value in found if value is not None)] if here.get(name) is not None else found
+        return found if here.get(name) is None else [here[name], *(value for value in found if value is not None)]
 
     # These cores are the cell's: what its axis names, or what Slurm and Kubernetes allot to so many processes.
     allotted = any("job" in place or "limits" in place for _, place in nodes) and not launch.options.get("cpu")
@@ -49,8 +45,8 @@ def machines_of(record: Record) -> Machines:
     for facts, place in nodes:
         # The host of a container is its own name, and no machine's.
         host = facts.get("host") if launch.image is None else None
-        id_, name = facts.get("machine") or here.get("machine"), place.get("machine") or host or here.get("name")
-        each.add((id_ or "", name or ""))
+        name = place.get("machine") or host or here.get("name")
+        each.add((facts.get("machine") or here.get("machine") or "", name or ""))
     known = [min(memory), max(memory)] if memory and None not in memory else []
     return Machines(dict(zip(KIND, kind, strict=True)), known, sorted(each))
 
@@ -59,8 +55,9 @@ def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return of each node what its first rank says of it, and its place; both empty where nothing is known."""
     said: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
-        if rank.facts:
-            said.setdefault(rank.node, rank.facts)
+        if rank.facts and rank.node not in said:
+            of_cpu = {"cpu": rank.facts.get("device_name")} if record.launch.device == "cpu" else {}
+            said[rank.node] = of_cpu | {name: value for name, value in rank.facts.items() if value is not None}
     places = {ended.node: ended.place for ended in record.outcome.exits} if record.outcome else {}
     found = [(said.get(node, {}), places.get(node, {})) for node in sorted({*said, *places})]
     lacking = len(found) < Layout.parse(record.launch.layout).nodes

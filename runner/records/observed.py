@@ -1,8 +1,6 @@
 """What was seen inside the processes of a script (trainkit/observer) -> figures of its record."""
 
-from typing import NamedTuple
-
-from runner.records.schema import RankFacts, Record
+from runner.records.schema import Observed, RankFacts, Record
 
 SAMPLE_SECONDS = "sample_seconds"
 """Of all ranks together, from the end of the warm-up to the last step: the inverse of samples per second."""
@@ -13,14 +11,6 @@ MOST_WARMUP = 1 / 3
 """Of all steps; what follows a longer one is no longer most of the training."""
 MOST_APART = 0.05
 """How far the last steps of two ranks of a node may be apart, of the time that is measured."""
-
-
-class _Trained(NamedTuple):
-    """What one rank trained on, after its warm-up and in all."""
-
-    seconds: float
-    samples: int
-    all_samples: int
 
 
 def take_observed(record: Record) -> None:
@@ -34,24 +24,19 @@ def take_observed(record: Record) -> None:
     if peak := max(one.peak_gpu_bytes or one.peak_bytes or 0 for one in seen):
         record.metrics["peak_bytes"] = peak
         record.sources["peak_bytes"] = INSIDE
-    trained = []
-    for rank in record.ranks:
-        found = _trained(rank)
-        if isinstance(found, str):
-            record.facts["unobserved"] = f"rank {rank.rank}: {found}"
-            return
-        trained.append(found)
-    if why := _unlike(record.ranks, max(one.seconds for one in trained)):
+    whys = (f"rank {rank.rank}: {why}" for rank in record.ranks if (why := _why_unknown(rank.observed)))
+    seconds = max(one.seconds_after_warmup or 0 for one in seen)
+    if why := next(whys, "") or _unlike(record.ranks, seconds):
         record.facts["unobserved"] = why
         return
-    rate = sum(one.samples / one.seconds for one in trained)
-    record.metrics |= {"train_seconds": max(one.seconds for one in trained), SAMPLE_SECONDS: 1 / rate}
+    rate = sum((one.samples_after_warmup or 0) / (one.seconds_after_warmup or 1) for one in seen)
+    record.metrics |= {"train_seconds": seconds, SAMPLE_SECONDS: 1 / rate}
     record.sources |= dict.fromkeys(("train_seconds", SAMPLE_SECONDS), INSIDE)
-    record.facts["trained_samples"] = sum(one.all_samples for one in trained)
+    record.facts["trained_samples"] = sum(one.samples or 0 for one in seen)
     if all(one.batch_size and one.accumulation for one in seen):
         record.facts["global_batch_size"] = sum((one.batch_size or 0) * (one.accumulation or 0) for one in seen)
-    wholes = {one.dataset_samples for one in seen if one.samples_per_pass == one.dataset_samples}
-    if len(wholes) == 1 and None not in wholes and all(one.samples_per_pass in wholes for one in seen):
+    wholes = {one.dataset_samples if one.samples_per_pass == one.dataset_samples else None for one in seen}
+    if len(wholes) == 1 and None not in wholes:
         record.facts["samples_of_each_process"] = wholes.pop()
 
 
@@ -68,19 +53,16 @@ def _unlike(ranks: list[RankFacts], seconds: float) -> str:
     return ""
 
 
-def _trained(rank: RankFacts) -> _Trained | str:
-    """Return what a rank trained on, or why that is not known."""
-    seen = rank.observed
-    if seen is None:
-        return "it was not observed"
-    seconds, samples = seen.seconds_after_warmup or 0.0, seen.samples_after_warmup or 0
-    late = (seen.warmup_steps or 0) > MOST_WARMUP * (seen.steps or 0)
-    whys: tuple[str | bool | None, ...] = (
-        seen.unknown.get("all"),
-        not seen.is_last and "it ended without its last line",
-        seen.samples is None and seen.unknown.get("samples", "its samples were not counted"),
-        not (seconds and samples) and _TOO_FEW,
-        late and f"its steps took as long as the later ones only after {seen.warmup_steps} of {seen.steps}",
-    )
-    why = next(filter(None, whys), None)
-    return str(why) if why else _Trained(seconds, samples, seen.samples or 0)
+def _why_unknown(seen: Observed | None) -> str:
+    """Return why it is not known what a rank trained on; '' if it is."""
+    if seen is None or "all" in seen.unknown:
+        return seen.unknown["all"] if seen else "it was not observed"
+    if not seen.is_last:
+        return "it ended without its last line"
+    if seen.samples is None:
+        return seen.unknown.get("samples", "its samples were not counted")
+    if not (seen.seconds_after_warmup and seen.samples_after_warmup):
+        return _TOO_FEW
+    if (seen.warmup_steps or 0) > MOST_WARMUP * (seen.steps or 0):
+        return f"its steps took as long as the later ones only after {seen.warmup_steps} of {seen.steps}"
+    return ""

@@ -14,15 +14,23 @@ from typing import Any
 import psutil
 
 import runner
+from runner.core import git
+from runner.core.text import one_line
 from runner.records import manifest
-from runner.records.repository import describe_repository
 from trainkit import machine
 from trainkit.sources import hash_sources
 
-_TOOL_SECONDS = 10
 READER = "reader_sha256"
 LOCKS = ("requirements/runtime.lock", "requirements.lock", "requirements/current.lock")
 """Where a project's list of pinned packages may lie; the first one that is there counts."""
+LARGEST_DIFF = 1_000_000
+_TOOL_SECONDS = 10
+_STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=none")
+_DIFF = (
+    *("diff", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-ext-diff", "--no-textconv"),
+    *("--no-color", "--no-relative", "--submodule=short", "--ignore-submodules=dirty", "HEAD", "--", ":/"),
+)
+"""`git apply` takes what this prints whatever the settings of git are, binary files included."""
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
@@ -31,13 +39,42 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
     `sources_sha256` is over the Python files behind the program: two runs with the same one ran the same programs,
     whatever else was committed or edited meanwhile.
     """
-    code: dict[str, Any] = {"sources_sha256": hash_sources(sources)}
     installed = Path(sys.prefix, ".kit-lock")  # requirements/setup.py says there from which list it installed
     names = [installed.read_text("utf-8"), *LOCKS] if installed.is_file() else LOCKS
     lock = next((root / name for name in names if (root / name).is_file()), None)
-    code["lock_sha256"] = hashlib.sha256(lock.read_bytes()).hexdigest() if lock else None
+    lock_sha256 = hashlib.sha256(lock.read_bytes()).hexdigest() if lock else None
     repository, diff = describe_repository(root)
-    return code | repository, diff.decode("utf-8", "surrogateescape")
+    code = {"sources_sha256": hash_sources(sources), "lock_sha256": lock_sha256} | repository
+    return code, diff.decode("utf-8", "surrogateescape")
+
+
+def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
+    """Describe the repository that a project is in, and return the text of its uncommitted changes, as far as kept.
+
+    `prefix` is the project's folder in it, `submodules` are those with changes of their own, which the text does not
+    have, and `git` says why something is not known ("nothing has changed" would be a guess); each is left out if there
+    is none. Nothing is said of a folder that is in no repository, or in one without a commit.
+    """
+    said: dict[str, Any] = {}
+    diff = b""
+    try:
+        repository = git.find(root)
+        if repository is None or repository.commit is None:
+            return said, diff
+        said |= {"commit": repository.commit, "dirty": None, "diff_sha256": None}
+        if repository.prefix:
+            said["prefix"] = os.fsencode(repository.prefix).decode("utf-8", "replace")
+        lines = repository.ask(*_STATUS).split(b"\0")[:-1]
+        said["dirty"] = bool(lines)
+        changed = (line.split(b" ", 8) for line in lines if line.startswith(b"1 "))
+        # A submodule with changed or untracked files, in porcelain version 2.
+        inner = [fields[8] for fields in changed if fields[2].startswith(b"S") and not fields[2].endswith(b"..")]
+        said |= {"submodules": [one_line(os.fsdecode(name), 200) for name in inner]} if inner else {}
+        if lines and (diff := repository.ask(*_DIFF)):
+            said["diff_sha256"] = hashlib.sha256(diff).hexdigest()
+    except git.GitError as error:
+        said["git"] = str(error)
+    return said, diff if len(diff) <= LARGEST_DIFF else diff[:LARGEST_DIFF] + b"\n... cut\n"
 
 
 def describe_runner() -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
-from runner.core.values import number
 from runner.logs.dialect import chosen
 from runner.logs.metrics import compiled
 from runner.logs.reading import read_log
@@ -22,8 +21,6 @@ from runner.records.raw_files import RawFiles
 from runner.records.schema import Record
 
 CLOCK = "the runner's clock, from the launch to the end"
-MOST_EPOCHS = 10_000
-MOST_LOGS = 10_000
 MOST_NOTES = 20
 _WORST_FIRST = ("failed", "completed")
 _NAMES = {
@@ -64,10 +61,6 @@ def _take_epochs(record: Record, found: dict[str, Any], doubts: Doubts) -> None:
     if not (seen := found["epochs_seen"]):
         return
     epochs, declared, place = seen["value"], found["epochs_declared"], place_of(seen)
-    if len(epochs) > MOST_EPOCHS:
-        doubts.add(f"{place}: {len(epochs):,} epochs: those after {MOST_EPOCHS:,} are not kept")
-        epochs = seen["value"] = epochs[:MOST_EPOCHS]
-        seen["line"] = seen["line"][:MOST_EPOCHS]
     record.epochs = [{"epoch_num": epoch} for epoch in epochs]
     if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # a program that prints every tenth epoch begins with 10
         doubts.add(f"{place}: its epochs begin with {epochs[0]:g}: it went on from a checkpoint of an earlier run")
@@ -108,14 +101,10 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
     try:
         dialects = chosen(record.launch.dialects) if record.launch.dialects else ()
         compiled(record.launch.metrics)
-    except RequestError as error:  # the record may be a stranger's
+    except RequestError as error:  # of a record from an archive
         raise ValueError(f"its dialect cannot be read: {error}") from None
-    errors = ((rank, raw.output(rank, "stderr")) for rank in range(raw.layout.world_size))
-    paths = chain(raw.printed(), ((rank, path) for rank, path in errors if path))
-    for count, (_, path) in enumerate(paths):
-        if count == MOST_LOGS:
-            doubts.add(f"more than {MOST_LOGS:,} files of output: the others are not read")
-            return
+    errors = (raw.output(rank, "stderr") for rank in range(raw.layout.world_size))
+    for path in filter(None, chain((path for _, path in raw.printed()), errors)):
         name = str(path.relative_to(folder.path))
         try:
             yield summary(name, read_log(path, dialects, metrics=compiled(record.launch.metrics)))
@@ -140,7 +129,7 @@ def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
         if log["status"] is not None:
             statuses.setdefault(log["status"], _kept(log, "status"))
         dialects.update(log["dialects"])
-        if log["dialects"] and len(notes) < MOST_NOTES:
+        if log["dialects"]:
             notes |= dict.fromkeys(f"{log['log']}: {note}" for note in log["notes"])
     found["status"] = next((statuses[status] for status in _WORST_FIRST if status in statuses), None)
     return {**found, "dialects": dict(dialects), "notes": list(notes)[:MOST_NOTES], "metrics": metrics}
@@ -157,7 +146,7 @@ def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         if value and value["metric"] == "accuracy" and value["unit"] in ("percent", "fraction"):
             yield name, field, value["value"] / 100 if value["unit"] == "percent" else value["value"]
     loss = found["last_train_loss"]
-    if loss and number(loss["value"]["value"]) is not None:
+    if loss:
         yield "final_loss", "last_train_loss", loss["value"]["value"]
     throughput = found["throughput"] and found["throughput"]["value"]
     if throughput and throughput["unit"] in _RATES:

@@ -14,7 +14,6 @@ MOST_POINTS = 300
 MOST_LOOKS = 20_000
 """Looks that are held of all nodes, five hours of one; of a longer run, neighbours are merged."""
 FEWEST_LOOKS = 10
-MOST_FIGURES = 64
 FIGURES = {
     "cpu_percent": "cpu_percent",
     "memory_bytes": "memory_bytes",
@@ -39,7 +38,6 @@ class NodeLoad:
         self.looks = 0
         self._most = max(FEWEST_LOOKS, MOST_LOOKS // nodes)
         self._held: list[_Look] = []
-        self._names: set[str] = set()
         self._first = math.inf
         self._training = (math.inf, -math.inf)
 
@@ -56,9 +54,7 @@ class NodeLoad:
         """Take in one look."""
         figures: dict[str, tuple[float, int, float]] = {}
         for name, told in event.metadata.items():
-            value, has_room = number(told), name in self._names or len(self._names) < MOST_FIGURES
-            if value is not None and has_room and _MEASURED.fullmatch(name):
-                self._names.add(name)
+            if (value := number(told)) is not None and _MEASURED.fullmatch(name):
                 figures[name] = (value, 1, value)
         self.looks += 1
         self._first = min(self._first, event.time_ms)
@@ -82,7 +78,7 @@ class NodeLoad:
         during = _merged(training)
         stretch = -(-len(held) // MOST_POINTS)
         parts = [_merged(held[start : start + stretch]) for start in range(0, len(held), stretch)]
-        names = sorted(self._names)
+        names = sorted({name for part in parts for name in part.figures})
         points = {name: [_mean(part, name) for part in parts] for name in names}
         return Load(
             node=node,

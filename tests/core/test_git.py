@@ -9,7 +9,7 @@ from runner.core import git as core_git
 from runner.core.errors import RequestError, RunError
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import worktrees
-from runner.records.repository import describe_repository
+from runner.records.provenance import describe_repository
 from runner.tools.proof.sources import Sources
 from tests.support.repository import ALONE, commit_all, git
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner.core import git as core_git
-from runner.records.repository import LARGEST_DIFF, describe_repository
+from runner.records.provenance import LARGEST_DIFF, describe_repository
 from runner.tools.proof.sources import Sources
 from tests.support.repository import commit_all, git
 

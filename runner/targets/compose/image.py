@@ -19,7 +19,7 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.plan import Run
 from runner.definitions.settings import DOCKERFILE, Settings
-from runner.records.repository import describe_repository
+from runner.records.provenance import describe_repository
 from runner.targets.compose import engine
 from runner.targets.compose.base_images import LOCK as BASE_LOCK
 from runner.targets.compose.base_images import read_lock

@@ -12,7 +12,7 @@ from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.execution import signals
 from runner.execution.run import execute
-from runner.records.repository import describe_repository
+from runner.records.provenance import describe_repository
 from runner.tools.init import failure, reading, trial
 from runner.tools.init.definition_text import LIMIT_SECONDS
 from runner.tools.init.failure import INIT
