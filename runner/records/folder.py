@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,7 +33,7 @@ from trainkit.files import write_file
 
 LARGEST_RAW = 8_000_000_000
 """Bytes of a raw file; in a larger one no secret is masked, and nothing of it is read."""
-_UNFINISHED = re.compile(r"\.(run|outcome|launch|node\d+-exit)\.json\.\d+\.tmp|\..*\.masked\.tmp")
+_UNFINISHED = ".*.json.*.tmp", ".*.masked.tmp"
 _BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -75,8 +76,7 @@ class RunFolder:
         finally:
             if not kept.exists() or again.stat().st_size > kept.stat().st_size:
                 again.replace(kept)
-            else:
-                again.unlink()
+            again.unlink(missing_ok=True)
 
     def keep_recording(self, recording: Path) -> Path:
         """Copy a recorded stdout to where rank 0's output goes."""
@@ -218,10 +218,9 @@ class RunFolder:
 
     def remove_unfinished(self) -> None:
         """Remove files that a killed runner was about to write; each would have been renamed."""
-        for folder in (self.path, self.raw, self.path / "request"):
-            for path in folder.glob(".*.tmp"):
-                if _UNFINISHED.fullmatch(path.name):
-                    path.unlink(missing_ok=True)
+        for name in _UNFINISHED:
+            for path in chain(self.path.glob(name), self.path.glob(f"r*/{name}")):  # raw/ and request/
+                path.unlink(missing_ok=True)
 
     def write_request(self, launch: Launch, request: str, diff: str, file: str) -> None:
         """Write what is started, as it is known before."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from runner.core.layout import Layout
 
 _LASTING = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json|seen)|(agent)\.log|(exit)\.json)")
-_WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(?:(stdout|stderr)\.log|(error\.json))")
+_WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(stdout|stderr|error\.json)(?:\.log)?")
 
 
 class RawFiles:
@@ -59,7 +59,7 @@ class RawFiles:
         elif worker := _WORKER.fullmatch(name):
             node, local_rank = int(worker[1]), int(worker[2])
             if node < layout.nodes and local_rank < layout.processes[node]:
-                key = layout.first_rank(node) + local_rank, worker[3] or worker[4]
+                key = layout.first_rank(node) + local_rank, worker[3]
                 if not _LASTING.fullmatch(self.outputs.get(key, path).name):
                     self.outputs[key] = path
 
