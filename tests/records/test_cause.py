@@ -1,5 +1,6 @@
-"""The cause of a failure: torch's error file, the last event, the exception at the end of what was printed."""
+"""The cause of a failure: torch's error file, the last event, the exceptions in what was printed."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from runner.records.cause import read, read_error_file
+from runner.logs import sources
+from runner.records.cause import explained, read, read_error_file
+from runner.records.doubts import nan_since
 from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
@@ -113,31 +116,21 @@ def test_a_hostile_error_file_costs_no_more_than_its_bytes(tmp_path: Path, make:
         collected(tmp_path / "large", make, error=b" " * 3_000_000)
 
 
-def epoch(number: int, loss: float | None, exact: str) -> bytes:
-    fields = {"epoch_num": number, "loss": loss, "loss_hex": exact, "rank": 0, "seq": 7 + number}
-    return b"\n:::MLLOG " + json.dumps({"time_ms": 1_060, "key": "epoch_stop", "metadata": fields}).encode() + b"\n"
-
-
 @pytest.mark.parametrize(
     ("exact", "said"),
     [
-        (["0x1p+0", "nan", "nan"], "nan-loss: the training loss is NaN since epoch 2"),
-        (["0x1p+0", "inf", "nan"], "nan-loss: the training loss is infinite since epoch 2"),
-        (["0x1p+0", "nan", "0x1p+0"], "nan-loss: the training loss is NaN in epoch 2"),
+        (["0x1p+0", "nan", "nan"], "NaN since epoch 2"),
+        (["0x1p+0", "inf", "nan"], "infinite since epoch 2"),
+        (["0x1p+0", "nan", "0x1p+0"], "NaN in epoch 2"),
         (["0x1p+0", "0x1p+0", "0x1p+0"], None),
     ],
 )
-def test_a_run_whose_loss_became_nan_is_completed_with_a_note(
-    tmp_path: Path, make: Make, exact: list[str], said: str | None
-) -> None:
-    whole = make.lines(0, 1.0)
-    losses = (
-        epoch(number, None if text in ("nan", "inf") else 1.0, text) for number, text in enumerate(exact, start=1)
-    )
-    beginning, mark, stop = whole.rpartition(b"\n:::MLLOG ")
-    stop = stop.replace(b'"seq": 8', b'"seq": 11')
-    record = make.run(tmp_path, stdout={0: beginning + b"".join(losses) + mark + stop}).read()
-    assert (record.status, record.doubts) == ("completed", [said] if said else [])
+def test_a_loss_that_became_nan_is_a_doubt(exact: list[str], said: str | None) -> None:
+    rows = [
+        {"epoch_num": number, "loss": None if text in ("nan", "inf") else 1.0, "loss_hex": text}
+        for number, text in enumerate(exact, 1)
+    ]
+    assert nan_since(rows, []) == (said and f"nan-loss: the training loss is {said}")
 
 
 def test_a_run_that_could_not_be_followed_says_so_itself(tmp_path: Path, make: Make) -> None:
@@ -152,3 +145,45 @@ def test_a_run_that_could_not_be_followed_says_so_itself(tmp_path: Path, make: M
     interrupted = collect(folder, folder.launch(), msgspec.structs.replace(outcome, stopped_because="interrupted"))
     assert interrupted.failure
     assert (interrupted.failure.cause, interrupted.failure.hint) == (None, None)
+
+
+IN_LOG = 'Traceback (most recent call last):\n  File "train.py", line 31, in main\n    step()\n'
+BANNER = IN_LOG + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\ntrain.py FAILED\n"
+ENDED = "E1126 18:08:08.929000 140 api.py:826] failed (exitcode: 1) local_rank: 0 (pid: 19465) of binary: python\n"
+
+
+def by(rank: int, text: str) -> str:
+    """Prefix what a rank raises, as torch does."""
+    return "".join(f"[rank{rank}]: {line}\n" for line in f"{IN_LOG}{text}".splitlines())
+
+
+LOST = by(0, "RuntimeError: [pair.cc:534] Connection closed by peer [127.0.0.1]:34461")
+ECC = by(1, "RuntimeError: simulated ECC error")
+CHAIN = f"OSError: No space left on device\n\nDuring handling of the above exception, another\n\n{IN_LOG}KeyError: 'x'"
+
+
+def of_log(text: str) -> dict[str, Any]:
+    return sources.of_stream(io.BytesIO(text.encode()).read, sources.dialects_with([]), explained=explained)
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "hint"),
+    [
+        (LOST + ECC + ENDED + BANNER, "rank 1: RuntimeError: simulated ECC error (line 8)", None),
+        (ECC + LOST + ENDED + ECC + ENDED + BANNER, "error (line 4, and again in line 13)", None),
+        (ECC + by(0, CHAIN) + ENDED + BANNER, "rank 1: RuntimeError: simulated ECC error (line 4)", None),
+        (by(2, CHAIN) + ENDED + BANNER, "rank 2: KeyError: 'x' (line 11)", "disk-full"),
+        (by(0, "KeyError: 'getpwuid(): uid not found: 7'"), "rank 0: KeyError: 'getpwuid", "no-user-name"),
+        (f"{IN_LOG}ValueError: no\n", "ValueError: no (line 4)", None),
+    ],
+    ids=["a victim first", "a restart", "another chain", "a chain", "a user without a name", "no ranks"],
+)
+def test_the_exception_of_a_rank_is_named_with_its_hint(text: str, says: str, hint: str | None) -> None:
+    found = of_log(text)
+    assert (found["status"], found["hint"]) == ("failed", hint)
+    assert says in found["notes"][0]
+    assert not any("ChildFailedError" in note or "Traceback" in note for note in found["notes"])
+
+
+def test_a_log_that_did_not_fail_has_no_hint() -> None:
+    assert of_log("CUDA out of memory, tried again\nEpoch 1/1, Loss: 0.5\n")["hint"] is None

@@ -10,7 +10,7 @@ from runner.core.layout import Layout
 from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome, Record
-from tests.support.records import Make
+from tests.support.records import Make, make_lines
 
 ENDED = "2026-11-21T00:01:00+00:00"
 
@@ -110,32 +110,28 @@ def test_a_missing_event_of_one_rank_is_not_made_up_for_by_another(tmp_path: Pat
     assert record.events == {"seen": 6, "expected": 7, "malformed": 0}
 
 
-def test_a_program_that_ends_well_without_its_last_event_is_incomplete(tmp_path: Path, make: Make) -> None:
-    record = collected(tmp_path, make, {rank: told("run_start", rank=rank, seq=0) for rank in range(2)}, "1x2")
-    assert (record.status, record.reason) == ("incomplete", "exit code 0, yet no run_stop from rank 0, 1")
+START = told("run_start", rank=0, seq=0)
+ABORTED = {rank: told("run_stop", status="aborted" if rank else "success", rank=rank, seq=0) for rank in range(2)}
 
 
 @pytest.mark.parametrize(
-    ("because", "status", "says"),
+    ("stdout", "because", "status", "says"),
     [
-        ("interrupted", "interrupted", "stopped by Ctrl-C or a signal to the runner"),
-        ("timed_out", "timed_out", "not done after timeout_seconds: 60"),
-        ("hung", "failed", "no progress"),
+        ({0: START, 1: told("run_start", rank=1, seq=0)}, None, "incomplete", "no run_stop from rank 0, 1"),
+        ({0: START, 1: START}, None, "incomplete", "no run_stop"),
+        ({0: make_lines(0, 1.0), 1: make_lines(0, 1.0)}, None, "incomplete", "no run_stop from rank 1"),
+        (ABORTED, None, "failed", "rank 1 says that it was aborted"),
+        ({0: START}, "interrupted", "interrupted", "stopped by Ctrl-C or a signal to the runner"),
+        ({0: START}, "timed_out", "timed_out", "not done after timeout_seconds: 60"),
+        ({0: START}, "hung", "failed", "no progress"),
     ],
 )
-def test_a_run_that_was_stopped_says_by_what(tmp_path: Path, make: Make, because: str, status: str, says: str) -> None:
-    record = collected(tmp_path, make, {0: told("run_start", rank=0, seq=0)}, stopped_because=because)
-    assert (record.status, record.reason) == (status, says)
-
-
-def test_ranks_that_call_themselves_alike_are_noticed(tmp_path: Path, make: Make) -> None:
-    assert collected(tmp_path, make, dict.fromkeys((0, 1), make.lines(0, 1.0)), "1x2").status == "incomplete"
-
-
-def test_a_rank_that_says_that_it_was_aborted_fails_the_run(tmp_path: Path, make: Make) -> None:
-    stdout = {rank: told("run_stop", status="aborted" if rank else "success", rank=rank, seq=0) for rank in range(2)}
-    record = collected(tmp_path, make, stdout, "1x2")
-    assert (record.status, record.reason) == ("failed", "rank 1 says that it was aborted")
+def test_a_run_that_is_not_completed_says_why(
+    tmp_path: Path, make: Make, stdout: dict[int, bytes], because: str | None, status: str, says: str
+) -> None:
+    record = collected(tmp_path, make, stdout, "1x2", stopped_because=because)
+    assert record.status == status
+    assert says in str(record.reason)
 
 
 def test_many_broken_lines_are_counted_and_the_first_is_shown(tmp_path: Path, make: Make) -> None:
@@ -165,6 +161,7 @@ def failure(
     stderr: dict[int, str],
     exits: list[NodeExit],
     left: int = 0,
+    stdout: bytes = b"",
 ) -> Any:
     """Children as (rank, exit code, second), as torchrun names them; of the others so many had left with code 0."""
     launch = make.launch(layout="1x3" if len(exits) == 1 else "2+1")
@@ -172,14 +169,14 @@ def failure(
     folder = begin(place, launch, "", "")
     for rank, text in stderr.items():
         (folder.raw / f"node{layout.node_of(rank)}-rank{rank}.stderr").write_text(text)
+    (folder.raw / "node0-rank0.stdout").write_bytes(stdout)
     for node in range(layout.nodes):
         own = [child for child in children if layout.node_of(child[0]) == node]
         text = "".join(CHILD_ERROR.format(first=0, rank=rank, code=code, time=time) for rank, code, time in own)
         ended = range(len(layout.ranks_of(node)) - len(own) - left) if own else ()
         text += "".join(f"W1121 Sending process {pid} closing signal SIGTERM\n" for pid in ended)
         folder.agent(node).write_text(text or "the agent's own last words\n")
-    outcome = Outcome(ended=ENDED, wall_seconds=1.0, exits=exits)
-    return collect(folder, launch, outcome).failure
+    return collect(folder, launch, Outcome(ended=ENDED, wall_seconds=1.0, exits=exits)).failure
 
 
 HERE = [NodeExit(0, 1)]
@@ -273,13 +270,8 @@ def test_a_launcher_may_name_a_rank_of_a_node_that_reported_no_end(tmp_path: Pat
 def test_the_first_rank_of_a_node_speaks_for_one_that_left_in_silence_if_it_gave_up_too(
     tmp_path: Path, make: Make, status: str, said: list[str]
 ) -> None:
-    launch = make.launch(layout="1x2")
-    folder = begin(tmp_path, launch, "", "")
-    folder.agent(0).write_text(CHILD_ERROR.format(first=0, rank=1, code=2, time=1))
-    (folder.raw / "node0-rank1.stderr").touch()
-    (folder.raw / "node0-rank0.stderr").write_text("error: why\n")
-    (folder.raw / "node0-rank0.stdout").write_bytes(told("run_stop", status=status, rank=0, seq=0))
-    found: Any = collect(folder, launch, Outcome(ended=ENDED, wall_seconds=1.0, exits=[NodeExit(0, 1)])).failure
+    stop = told("run_stop", status=status, rank=0, seq=0)
+    found = failure(tmp_path, make, [(1, 2, 1)], {0: "error: why\n", 1: ""}, HERE, stdout=stop)
     assert (found.rank, found.exit_code, found.last_lines) == (1, 2, said)
 
 
