@@ -22,13 +22,10 @@ def test_a_run_says_that_it_runs_before_anything_is_started(weird_path: Path, ma
     launch = make.launch()
     folder = begin(weird_path / "results", launch, '{"what": "is asked"}\n', "the diff é\udcff")
     assert sorted(path.name for path in folder.path.iterdir()) == ["artifacts", "raw", "request", "run.json"]
-    plain = json.loads((folder.path / "run.json").read_bytes())
-    assert plain["status"] == "running"
-    assert plain["launch"]["schema"] == SCHEMA == 1
     assert folder.read() == Record(launch=launch, status="running")
+    assert folder.launch() == launch
     assert (folder.path / "request" / "request.json").read_text() == '{"what": "is asked"}\n'
     assert (folder.path / "request" / "code.diff").read_bytes() == b"the diff \xc3\xa9\xff"
-    assert json.loads((folder.path / "request" / "launch.json").read_bytes()) == plain["launch"]
 
 
 def test_a_run_that_has_ended_is_never_written_again(tmp_path: Path, make: Make) -> None:
@@ -80,10 +77,9 @@ def test_what_is_wrong_with_a_record_is_said(tmp_path: Path, make: Make) -> None
         good.replace(b'"completed"', b'"x"'): "not a Record of this version",
     }
     for data, words in wrong.items():
-        with pytest.raises(ValueError, match=r".") as caught:
+        with pytest.raises(ValueError, match=f"^{words}") as caught:
             read_record(data)
         assert type(caught.value) is ValueError
-        assert str(caught.value).startswith(words), (data[:40], str(caught.value))
     assert read_record(good).status == "completed"
 
 

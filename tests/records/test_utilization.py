@@ -1,7 +1,7 @@
 """What a record keeps of the load of its nodes."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.records import utilization
@@ -40,22 +40,14 @@ def test_a_run_without_epochs_is_taken_whole_and_nodes_that_tell_nothing_are_lef
     assert node_load([event("run_start", 0)]) is None
 
 
-@given(st.integers(1, 2000))
+@given(st.integers(1, 2000) | st.just(3 * utilization.MOST_LOOKS))
+@settings(max_examples=20)
 def test_a_long_run_keeps_few_points_that_stand_for_all_of_its_looks(looks: int) -> None:
     node = node_load([event("load", second, cpu_percent=second) for second in range(looks)])
     assert node is not None
     points = node.points["cpu_percent"]
-    assert len(points) == len(node.points["seconds"]) <= utilization.MOST_POINTS
     assert points == sorted(points)
-    assert node.looks == looks
-    assert min(looks, utilization.MOST_POINTS) / 2 <= len(points)
-
-
-def test_a_very_long_run_is_held_in_bounded_memory_and_keeps_its_mean() -> None:
-    looks = 3 * utilization.MOST_LOOKS
-    node = node_load([event("load", second, cpu_percent=second % 100) for second in range(looks)])
-    assert node is not None
-    assert node.looks == looks
-    assert node.mean["cpu_percent"] == pytest.approx(49.5, abs=0.1)
-    assert node.most["cpu_percent"] == 99
-    assert len(node.points["cpu_percent"]) <= utilization.MOST_POINTS
+    assert min(looks, utilization.MOST_POINTS) / 2 <= len(points) == len(node.points["seconds"])
+    assert len(points) <= utilization.MOST_POINTS
+    assert (node.looks, node.most["cpu_percent"]) == (looks, looks - 1)
+    assert node.mean["cpu_percent"] == pytest.approx((looks - 1) / 2, abs=1)
