@@ -26,7 +26,7 @@ _MAGIC = slice(257, 262)
 
 @dataclass
 class Archive:
-    """What an archive holds: `faults` names each file whose bytes are not those that were packed."""
+    """An opened archive: `faults` names each file that is not as it was packed."""
 
     path: Path
     folder: Path

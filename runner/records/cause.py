@@ -1,9 +1,9 @@
 """Why a program failed, by what it printed: the exception at the end, or its error file.
 
 A Python program prints a traceback, whose last line is the cause; torch puts `[rank0]: ` before each of its lines, and
-torchrun may put more there. A C++ exception that nobody caught is said by `terminate called ...` and `what():`, a
-crash by `Fatal Python error` (faulthandler), and a refusal by a line that begins with `error: `. A program whose main
-function has the decorator `torch.distributed.elastic.multiprocessing.errors.record` leaves a JSON file.
+torchrun may put more there. An uncaught C++ exception prints `terminate called ...` and `what():`, a crash
+`Fatal Python error` (faulthandler), and a refusal a line that begins with `error: `. A program whose main function has
+the decorator `torch.distributed.elastic.multiprocessing.errors.record` leaves a JSON file.
 """
 
 import re
@@ -19,21 +19,21 @@ from runner.records import hints
 from runner.records.schema import decode
 
 _FOLLOWING = 12
-"""Lines after an exception that belong to it: its message may have several, and C++ adds its frames."""
+"""Lines of an exception: its message may have several, and C++ adds frames."""
 _LAST = 5
 _LONGEST = 300
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _RETHROWN = "Original "  # what torch's DataLoader puts before the traceback of its worker
 _IGNORED = "Exception ignored in"
-# A launcher's own exception, which says only that a worker failed.
+# Exceptions of launchers, which only say that a worker failed.
 _LAUNCHERS = re.compile(r"[\w.]{0,200}ChildFailedError|[\w.]{0,100}CalledProcessError: .{0,2000}--local[_-]rank")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:: |:?$)")
 _REFUSAL = re.compile(r"(?:[\w./-]{1,100}: )?error: \S|[\w./-]{0,200}python[\d.]{0,8}: \S")
 # How torch, and torchrun where it tees, begin the lines of a rank.
 _RANK = re.compile(r"\[(?:rank|default)(\d{1,6})\]: ?")
-# Of lines about a lost rank: whoever printed them may be only a victim. Searched in time linear in the line's length:
-# nothing unbounded stands before a part that may fail.
+# Lines about a lost rank: whoever printed them may be only a victim. Linear in the length of a line: nothing unbounded
+# stands before a part that may fail.
 VICTIM = re.compile(
     r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer [^\n]{0,100}(closed|lost)|"
     r"remote process exited|socket timeout|recvvalue failed|\]:\d{1,5}: [^\n]{0,100}(reset|closed)|distnetworkerror|"
@@ -44,7 +44,7 @@ VICTIM = re.compile(
 
 @dataclass
 class Statement:
-    """What a process said of its failure: in one line, in all lines of it and of what it followed, and where."""
+    """The failure of a process: in one line, in all its lines with those of earlier exceptions, and their place."""
 
     cause: str | None = None
     lines: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Statement:
 
 
 def read(lines: list[str]) -> Statement:
-    """Find the failure in the last lines that a process printed; in time linear in their length."""
+    """Find the failure in the last lines of a process, in linear time."""
     if (found := _tracebacks(lines)) and found[-1].cause:
         return found[-1]
     places = range(len(lines) - 1, -1, -1)
@@ -75,7 +75,7 @@ class _ErrorFile(msgspec.Struct):
 def read_error_file(data: bytes) -> Statement:
     """Read what torch's ErrorHandler wrote (torch/distributed/elastic/multiprocessing/errors/error_handler.py).
 
-    A file of another kind says nothing: the program may have written it.
+    Return an empty statement for any other file: the program may have written it.
     """
     try:
         message = decode(data, _ErrorFile).message
@@ -85,13 +85,13 @@ def read_error_file(data: bytes) -> Statement:
 
 
 def of_message(text: str) -> Statement:
-    """Return what an exception says, as `type: message`."""
+    """Read an exception in the form `type: message`."""
     lines = [line for line in text[: 500 * _FOLLOWING].splitlines() if line.strip()][:_FOLLOWING]
     return Statement(_sentence(lines), lines) if lines else Statement()
 
 
 def explained(log: dict[str, Any], tail: Tail) -> dict[str, Any]:
-    """Add to the facts of a log that failed the hint, and in place of the launcher's words those of the first rank."""
+    """Add the hint to the facts of a failed log, and the first rank's exception in place of the launcher's words."""
     if log["status"] != "failed":
         return log | {"hint": None}
     ranks: dict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -116,7 +116,7 @@ def explained(log: dict[str, Any], tail: Tail) -> dict[str, Any]:
 
 
 def _tracebacks(lines: list[str]) -> list[Statement]:
-    """Return what each traceback says, with those that it followed from; one that was cut off has no cause."""
+    """Return a statement for each traceback, with those it was chained to; without a cause if it is cut off."""
     chains: list[list[tuple[int, list[str]]]] = []
     prefix = source = ""
     in_frames = is_chained = False
@@ -150,7 +150,7 @@ def _statement(chain: list[tuple[int, list[str]]]) -> Statement:
 
 
 def _sentence(block: list[str]) -> str:
-    """Return an exception in one line: with the first line of its message, and with NCCL's last error."""
+    """Return an exception in one line, with the first line of its message and NCCL's last error."""
     first, further = block[0].strip(), [line.strip() for line in block[1:]]
     if ":" not in first and further and further[0]:
         first = f"{first}: {further[0]}"  # an assertion without a message: its source

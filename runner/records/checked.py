@@ -5,10 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from trainkit.files import read_file, write_file
+from trainkit.files import write_file
 
 FILE = "checked.json"
-_LARGEST = 100_000
 
 
 class Check(msgspec.Struct):
@@ -36,13 +35,12 @@ def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
     folder = results / experiment
     folder.mkdir(parents=True, exist_ok=True)
     known = {**read(folder), str(processes): check}
-    write_file(folder / FILE, msgspec.json.format(msgspec.json.encode(known), indent=2) + b"\n", below=results)
+    write_file(folder / FILE, msgspec.json.format(msgspec.json.encode(known), indent=2) + b"\n")
 
 
 def read(folder: Path) -> dict[str, Check]:
     """Read the checks of an experiment by their number of processes; {} if the file is missing or invalid."""
     try:
-        checks = msgspec.json.decode(read_file(folder / FILE, _LARGEST, below=folder), type=dict[str, Check])
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=dict[str, Check])
     except (OSError, msgspec.DecodeError):
         return {}
-    return checks

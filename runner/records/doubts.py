@@ -1,4 +1,4 @@
-"""What makes a record doubtful: figures that nothing can have measured, and processes that did not train together."""
+"""What makes a record doubtful: impossible figures, a loss that became NaN, processes that did not train together."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +10,12 @@ from runner.records.schema import Launch
 
 MOST_KEPT = 20
 NO_TRAINING = "no training of this layout: "
-"""How a doubt begins that leaves nothing to compare."""
+"""Start of a doubt after which nothing is compared."""
 _LARGEST_NOTES = 10_000
 
 
 class Doubts:
-    """The doubts about one run, each once; of very many, the first ones and their number."""
+    """The doubts about one run, each once; at most `MOST_KEPT`, and the number of the others."""
 
     def __init__(self) -> None:
         self._kept: dict[str, None] = {}
@@ -29,12 +29,12 @@ class Doubts:
             self._further += 1
 
     def all(self) -> list[str]:
-        """Return the sentences, in the order in which they came."""
+        """Return the sentences in their order."""
         return [*self._kept, *([f"and {self._further:,} more of this kind"] if self._further else [])]
 
 
 def figure(name: str, value: object) -> float | None:
-    """Return a measured figure, None for what is no number; ValueError if nothing can have measured it.
+    """Return a figure, None if it is not a number; ValueError if it cannot have been measured.
 
     Seconds, bytes and rates are 0 or more, an accuracy is a share from 0 to 1, and none is beyond `values.LARGEST`.
     """
@@ -48,9 +48,9 @@ def figure(name: str, value: object) -> float | None:
 
 
 def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> str | None:
-    """Return since which epoch the loss of a run was no finite number; None if it always was one.
+    """Say since which epoch the loss was NaN or infinite; None if it always was finite.
 
-    JSON lacks such numbers, so the loss is null, and `loss_hex` is what it was.
+    JSON has no such numbers: the loss is null, and `loss_hex` holds its value.
     """
     for what, rows in (("training", epochs), ("test", evaluations)):
         lost = [row for row in rows if "loss" in row and row["loss"] is None and "loss_hex" in row]
@@ -62,9 +62,9 @@ def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -
 
 
 def not_trained(raw: RawFiles, launch: Launch) -> Iterator[str]:
-    """Yield why a run that ended well is no training of its layout, by what `runner/targets/hooks` noted of torch.
+    """Yield why a run that ended well did not train in its layout, by the notes of `runner/targets/hooks`.
 
-    A program may end well and print losses though each of its processes trained alone, or none trained at all.
+    A program may end well and print losses although its processes trained alone, or not at all.
     """
     world = raw.layout.world_size
     paths = {rank: path for rank in range(world) if (path := raw.output(rank, "seen"))}

@@ -1,7 +1,7 @@
-"""Who failed first and why: read from what torchrun's agents say and from what the ranks printed last.
+"""Who failed first and why, read from the reports of torchrun and the last lines of each rank.
 
 When one rank dies, the others fail moments later because it is gone, and torchrun, which looks ten times a second,
-may name any of them. So a rank whose last words are about a lost peer is taken for a victim where another is not.
+may name any of them. So a rank whose last lines are about a lost peer is a victim if another rank's are not.
 """
 
 import re
@@ -23,12 +23,12 @@ _TAIL_BYTES = 16_384
 _REPORT_BYTES = 4_000_000
 _LARGEST_ERROR_FILE = 1_000_000
 _FROM_OUTSIDE = ("interrupted", "timed_out")
-# What ends a process before it can say why: the last lines that it printed are about something else.
+# These end a process before it can say why: its last lines are about something else.
 _SILENT = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _UNEXPLAINED = 5
-"""Last lines that are taken for the failure's own where there is no exception."""
+"""Last lines that are searched for a hint where there is no exception."""
 _NO_MEMORY = "the container ran out of memory"
-# With these words torchrun begins to report a worker that failed.
+# How torchrun begins to report a failed worker.
 _REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
 _NOT_FIRST = re.compile(rf"{VICTIM.pattern}|killed by signal|keyboardinterrupt|signalexception", re.IGNORECASE)
 _CLOSING = re.compile(r"Sending process (\d+) closing signal")
@@ -37,7 +37,7 @@ _CODE = re.compile(r"-?\d{1,9}")
 
 
 def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
-    """Return the first failing rank, or the node whose launcher failed, and why; None where all ended well."""
+    """Return the first failing rank, or the node whose launcher failed, and why; None if nothing failed."""
     if outcome is None:
         return None
     if outcome.stuck and outcome.stopped_because in ("hung", "timed_out"):
@@ -53,7 +53,7 @@ def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]
 
 
 def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
-    """Return the rank that the others waited for, and its stack; if it is not one rank, where each of them was."""
+    """Return the rank that the others waited for, with its stack; without such a rank, the position of each."""
     held = next((rank for rank in stuck.ranks if rank.rank == stuck.rank), None)
     lines = held.stack if held else [f"rank {rank.rank} {rank.words}" for rank in stuck.ranks]
     why = one_line(stuck.says[0], _LONGEST) if stuck.says else None
@@ -62,7 +62,7 @@ def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
 
 
 class _Child(NamedTuple):
-    """A worker that failed, as its torchrun reports: its rank, its exit code or minus its signal, and when."""
+    """A failed worker as reported by torchrun: its rank, its exit code or minus its signal, and the time."""
 
     rank: int
     code: int
@@ -70,7 +70,7 @@ class _Child(NamedTuple):
 
 
 def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -> Failure:
-    """Return who failed first, of nodes that failed."""
+    """Return the first failure of the nodes that failed."""
     own = [node for node in failed if not node.stopped] or failed
     removed = next((node for node in failed if node.removed), None)
     launcher = removed or next((node for node in own if node.signal), own[0])
@@ -80,20 +80,20 @@ def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -
     aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
 
     def innocence(child: _Child) -> int:
-        # 1 if its last words are of a lost peer, 2 if it also ended in order; not if a signal or silence ended it.
+        # 1 if its last lines are about a lost peer, 2 if it also ended in order; 0 after a signal or silence.
         is_victim = child.code > 0 and any(map(VICTIM.search, words[child.rank]))
         return is_victim + (is_victim and child.rank in aborted)
 
     first = min(children, key=lambda child: (innocence(child), child.time, child.rank), default=None)
     if first and first.code > 0 and not words[first.rank]:
-        # All may refuse alike, and one speaks for those that left in silence.
+        # All ranks may refuse alike while only one prints why.
         first = next((child for child in children if child.code == first.code and words[child.rank]), first)
     if first is None or (launcher.signal and innocence(first)):
         return Failure(None, launcher.node, launcher.code, launcher.signal, _shown(logs.launcher(launcher.node)))
     layout = logs.raw.layout
     node = layout.node_of(first.rank)
     if innocence(first):
-        # torchrun saw a rank end that had lost another one, and ended that one before it had an exit code.
+        # torchrun may see a victim end first, and end the rank at fault before it has an exit code.
         others = (rank for rank in range(layout.world_size)[:_MOST_RANKS] if rank not in words)
         if (rank := next(filter(logs.has_own_error, others), None)) is not None:
             return Failure(rank, layout.node_of(rank), last_lines=logs.last_lines(rank))
@@ -106,14 +106,14 @@ def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -
     lines = words[first.rank]
     speaker = layout.first_rank(node)
     if first.code and not lines and speaker in aborted:
-        # torchrun may see another rank end before the one that says why for all, and end this one without an exit code.
+        # torchrun may end the rank that prints why for all before it has an exit code.
         spoken = logs.last_lines(speaker)
         lines = [] if any(map(VICTIM.search, spoken)) else spoken
     return Failure(first.rank, node, first.code, None, lines)
 
 
 def _left(logs: "_LastLines", node: int, victim: int, failed: Collection[int]) -> Failure | None:
-    """Return the rank that had ended with exit code 0 before others failed by losing it; None if there is none."""
+    """Return the rank that ended with exit code 0 before others failed by losing it, if any."""
     others, count = logs.others(node, failed)
     if not count:
         return None
@@ -127,14 +127,14 @@ def _left(logs: "_LastLines", node: int, victim: int, failed: Collection[int]) -
 
 
 def _explain(failure: Failure, logs: "_LastLines", outcome: Outcome, ranks: list[RankFacts]) -> None:
-    """Fill in the cause and the hint: from outside to inside, from what is surest to what is least."""
-    # What a launcher printed may name a rank of a node that reported no end.
+    """Fill in cause and hint, from the surest source to the least sure."""
+    # A launcher may name a rank of a node that reported no end.
     node = next((ended for ended in outcome.exits if ended.node == failure.node), NodeExit(failure.node))
     from_outside = [word for word in (outcome.stopped_because, node.why) if word]
     memory = [_NO_MEMORY] if node.out_of_memory else []
     is_silent = failure.signal in _SILENT
     printed = logs.printed(failure.rank, failure.node)
-    # A rank that left in silence is spoken for by the first one of its node.
+    # After a silent end these are the lines of the first rank of its node.
     said = next((lines for lines in printed if any(lines)), [] if failure.rank is None else failure.last_lines)
     statements = [] if is_silent else [cause.read(said)]
     if failure.rank is not None:
@@ -185,18 +185,18 @@ class _LastLines:
     def others(self, node: int, failed: Collection[int]) -> tuple[list[int], int]:
         """Return the ranks of a node that did not fail, and how many of them had ended with exit code 0.
 
-        torchrun reports each that failed, and says of each that is left that it sends it a signal
+        torchrun reports each failed worker, and each remaining one that it sends a signal to
         (torch/distributed/elastic/multiprocessing/api.py).
         """
         others = [rank for rank in self.raw.layout.ranks_of(node) if rank not in failed]
         return others, len(others) - len(set(_CLOSING.findall(self._report(node))))
 
     def last_lines(self, rank: int) -> list[str]:
-        """Return the end of a rank's stderr, or of its stdout where it said nothing there, fit to be shown."""
+        """Return the last lines of a rank's stderr, or of its stdout if that is empty, printable."""
         return next((shown for lines in self.printed(rank) if (shown := _shown(lines))), [])
 
     def has_own_error(self, rank: int) -> bool:
-        """Return whether a rank with a stderr of its own ended it with an exception, of no lost peer or signal."""
+        """Return whether a rank's stderr ends with an exception that is not about a lost peer or a signal."""
         lines = self.last_lines(rank) if self.raw.output(rank, "stderr") else []
         said = cause.read(lines).cause
         return bool(said and lines[-1].endswith(said)) and not any(map(_NOT_FIRST.search, lines))
@@ -204,7 +204,7 @@ class _LastLines:
     def printed(self, rank: int | None, node: int = 0) -> list[list[str]]:
         """Return the last lines of a rank's stderr and of its stdout; without a rank those of a node's launcher.
 
-        A pod has one log for its launcher and all of its processes: what stands before the launcher's report.
+        A pod has one log for its launcher and all processes: take the part before the launcher's report.
         """
         if rank is None:
             return [self.launcher(node)]
@@ -223,15 +223,15 @@ class _LastLines:
         return _lines(end_of(self.raw.agents.get(node), _TAIL_BYTES))
 
     def error_file(self, rank: int) -> Statement:
-        """Return what torch's error file says of a rank's failure."""
+        """Read torch's error file of a rank."""
         return cause.read_error_file(end_of(self.raw.output(rank, "error.json"), _LARGEST_ERROR_FILE).encode())
 
 
 def _lines(text: str) -> list[str]:
-    """Part a text into lines, without our own event lines."""
+    """Split a text into lines, without event lines."""
     return [line for line in map(str.rstrip, text.splitlines()) if not line.startswith(":::MLLOG")]
 
 
 def _shown(lines: list[str]) -> list[str]:
-    """Return the last of some lines, without empty ones, printable and of bounded length."""
+    """Return the last non-empty lines, printable and of bounded length."""
     return [escaped(line, _LONGEST) for line in lines if line][-LINES_KEPT:]

@@ -1,4 +1,4 @@
-"""Runs without a record of their own: made from what their launchers left, in memory or for good."""
+"""Records of runs that nobody supervised, made from the files of their launchers, and records made again."""
 
 import math
 from datetime import datetime, timezone

@@ -37,7 +37,7 @@ _UNFINISHED = ".*.json.*.tmp", ".*.masked.tmp"
 _BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""How a disk answers that knows no locks."""
+"""Errors of disks without locks."""
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 """A name that stays in its folder: an id may come from a cluster."""
 
@@ -50,24 +50,24 @@ class RunFolder:
 
     @property
     def raw(self) -> Path:
-        """Return where the processes' own output goes, byte for byte; secrets are masked in it at the end."""
+        """Return the folder for all output, byte for byte; secrets are masked in it at the end."""
         return self.path / "raw"
 
     def node(self, node: int) -> Path:
-        """Return where a node's launcher puts the files of its processes while they run."""
+        """Return the folder of a node's processes while they run."""
         return self.raw / f"node{node}"
 
     def agent(self, node: int) -> Path:
-        """Return the file of what a node's launcher itself prints."""
+        """Return the file for the output of a node's launcher."""
         return self.raw / f"node{node}-agent.log"
 
     def open_agent(self, node: int) -> BinaryIO:
-        """Make a node's folder, and open the file that takes what its launcher itself prints."""
+        """Make a node's folder, and open the file for the output of its launcher."""
         self.node(node).mkdir(exist_ok=True)
         return self.agent(node).open("wb")
 
     def keep_longer_agent(self, node: int, chunks: Iterable[bytes]) -> None:
-        """Keep what a node's launcher printed, read again, if that is more than was kept."""
+        """Keep the log of a node's launcher, read again, if it is longer than the one that was kept."""
         kept = self.agent(node)
         again = kept.with_suffix(".again")
         try:
@@ -83,18 +83,18 @@ class RunFolder:
         return shutil.copyfile(recording, self.raw / "node0-rank0.stdout")
 
     def raw_files(self, layout: Layout) -> RawFiles:
-        """Look for what lies in `raw/`, once."""
+        """List the files in `raw/`."""
         return RawFiles(self.raw, layout)
 
     def held(self) -> AbstractContextManager[None]:
-        """Hold the run while its runner or one of its nodes lives; the kernel lets go of it however this process ends.
+        """Lock the run while its runner or one of its nodes lives; the kernel unlocks it however this process ends.
 
-        A disk that knows no locks (`flock`) holds nothing; OSError if there is no such folder.
+        Without effect on a disk without `flock`; OSError if there is no such folder.
         """
         return self._locked(fcntl.LOCK_SH)
 
     def held_alone(self, seconds: float = 1.0) -> AbstractContextManager[None]:
-        """Hold the run against everybody else; BlockingIOError if somebody holds it for so long."""
+        """Lock the run exclusively; BlockingIOError if somebody holds it for so long."""
         return self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB, seconds)
 
     @contextmanager
@@ -119,7 +119,7 @@ class RunFolder:
             os.close(descriptor)
 
     def is_held(self) -> bool:
-        """Return whether the runner or a node of the run still lives, also in a container of this machine."""
+        """Return whether the runner or a node of the run still lives, in a container of this machine too."""
         try:
             with self.held_alone(0):
                 return False
@@ -127,11 +127,11 @@ class RunFolder:
             return True
 
     def keep_exit(self, ended: NodeExit) -> None:
-        """Keep how one node ended, as its own launcher reports."""
+        """Write how one node ended, as its own launcher reports."""
         _write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:
-        """Read how the nodes ended whose launchers lived to report it, and say which of these files are broken."""
+        """Read how nodes ended, as far as their launchers reported it, and list the broken files."""
         exits, broken = [], []
         for _, path in sorted(raw.exits.items()):
             try:
@@ -152,18 +152,18 @@ class RunFolder:
         return None
 
     def launch(self) -> Launch:
-        """Read what was known before the launch; ValueError says what is wrong with it."""
+        """Read `request/launch.json`; ValueError says what is wrong with it."""
         return read_launch((self.path / "request" / "launch.json").read_bytes())
 
     def outcome(self) -> Outcome | None:
-        """Read what was seen from outside; None where the runner did not live to write it."""
+        """Read `raw/outcome.json`; None if the runner was killed before it wrote it."""
         try:
             return decode((self.raw / "outcome.json").read_bytes(), Outcome)
         except FileNotFoundError:
             return None
 
     def finish(self, record: Record) -> None:
-        """Write the final state; a run that has one already is left alone."""
+        """Write the final record; refuse if there is one."""
         if self.finished():
             raise RequestError(f"{self.path}: the run has ended; its record is not written again")
         self.replace(record)
@@ -200,12 +200,12 @@ class RunFolder:
         return manifest.read((self.path / manifest.NAME).read_bytes())
 
     def keep_outcome(self, outcome: Outcome) -> None:
-        """Keep what was seen from outside, and give each process's file its lasting name."""
+        """Write `raw/outcome.json`, and give each process's file its lasting name."""
         self.name_outputs()
         _write(self.raw / "outcome.json", _text(outcome))
 
     def name_outputs(self) -> None:
-        """Give each process's file its lasting name, all of them having ended, and mask secrets in it."""
+        """Give each process's file its lasting name after all have ended, and mask secrets in `raw/`."""
         raw = self.raw_files(Layout.parse(self.launch().layout))
         for (rank, stream), path in raw.outputs.items():
             path.rename(self.raw / f"node{raw.layout.node_of(rank)}-rank{rank}.{stream}")
@@ -223,7 +223,7 @@ class RunFolder:
                 path.unlink(missing_ok=True)
 
     def write_request(self, launch: Launch, request: str, diff: str, file: str) -> None:
-        """Write what is started, as it is known before."""
+        """Write the launch, the request and the uncommitted changes."""
         _write(self.path / "request" / "launch.json", _text(launch))
         _write(self.path / "request" / file, request.encode())
         if diff:
@@ -261,7 +261,7 @@ def new_id(target: str) -> str:
 
 
 def require_writable(results: Path) -> None:
-    """Raise RequestError where no run's folder could be made."""
+    """Raise RequestError if no run's folder can be made there."""
     existing = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         number = errno.EACCES if existing.is_dir() else errno.ENOTDIR
@@ -269,7 +269,7 @@ def require_writable(results: Path) -> None:
 
 
 def keep_out_of_git(results: Path) -> None:
-    """Make the folder of the records, if it is not there, as one that git ignores; the repository stays as it is."""
+    """Make the folder of the records, ignored by git, if it does not exist; the repository stays as it is."""
     if not results.exists():
         with suppress(OSError):  # the first run says why it cannot be written
             results.mkdir()

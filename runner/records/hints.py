@@ -1,4 +1,4 @@
-"""What a well-known failure means and what to do: the data of `hints.yaml`, matched with what a run printed last."""
+"""Meaning and remedy of well-known failures (`hints.yaml`), matched with the last lines of a run."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from runner.core import yaml_reader
 
 DATA = Path(__file__).with_suffix(".yaml")
 OUT_OF_MEMORY = "out_of_memory"
-"""How a process ended whose container reports that its memory was used up."""
+"""End of a process whose container ran out of memory."""
 _LONGEST = 4_096
 
 
@@ -23,7 +23,7 @@ class Hint(NamedTuple):
     says: re.Pattern[str]
     anywhere: re.Pattern[str]
     needs: re.Pattern[str]
-    """What the failure itself has to say so that `anywhere` counts; `with` in the data."""
+    """Patterns of the failure itself without which `anywhere` does not count; `with` in the data."""
     ended: frozenset[str]
 
     def fits(self, said: list[str], printed: list[str]) -> bool:
@@ -38,7 +38,7 @@ def hints() -> dict[str, Hint]:
 
 
 def find(said: list[str], printed: list[str], ended: Iterable[str]) -> str | None:
-    """Return the name of the first hint that fits what a failure said, all that was printed last, and how it ended."""
+    """Return the first hint that fits the lines of a failure, all last lines, or how the process ended."""
     ends = set(ended)
     fitting = [hint.name for hint in hints().values() if hint.fits(said, printed)]
     by_end = [hint.name for hint in hints().values() if ends & hint.ended]

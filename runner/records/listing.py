@@ -1,4 +1,4 @@
-"""What lies below `results/`: the folders of runs. No record is opened here."""
+"""The folders of runs below `results/`. No record is opened here."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""What a record says of the machines that its run was made on: of what kind they are, and which they are."""
+"""The machines of a run by its record: their kind and their names."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ Machine = tuple[str, str]
 class Machines(NamedTuple):
     """The machines of a run.
 
-    `kind` has to be the same in all runs of a claim. `memory` is the least and the most that one of them has, in bytes;
-    it is empty if one does not say it. `each` names each once; one of which nothing is known has neither id nor name.
+    `kind` has to be the same in all runs of a claim. `memory` is the smallest and the largest, in bytes; empty if one
+    is unknown. `each` lists each machine once; an unknown one has neither id nor name.
     """
 
     kind: dict[str, str]
@@ -28,7 +28,7 @@ class Machines(NamedTuple):
 
 
 def machines_of(record: Record) -> Machines:
-    """Return what nodes say of themselves, and the runner if it is on the same machine."""
+    """Combine the facts of all nodes with those of the runner, if it is on the same machine."""
     launch = record.launch
     nodes, here = _nodes(record), facts_here(launch)
 
@@ -52,7 +52,7 @@ def machines_of(record: Record) -> Machines:
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return of each node what its first rank says of it, and its place; both empty where nothing is known."""
+    """Return the facts of each node's first rank, and its place; empty if unknown."""
     said: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
         if rank.facts and rank.node not in said:

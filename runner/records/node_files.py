@@ -1,7 +1,6 @@
-"""Files of a node that come from another machine piece by piece: each is appended to what is kept of it already.
+"""Files of a node that arrive from another machine piece by piece, and are appended.
 
-What comes names its files. A name is only taken if it is one that a node of a run has, so that nothing is written
-anywhere else, whatever a host prints.
+Only names of a node's own files are accepted, so that nothing a host prints is written anywhere else.
 """
 
 import filecmp
@@ -14,7 +13,7 @@ from runner.records.folder import RunFolder
 
 _WORKER = re.compile(r"logs/[\w.-]{1,200}/attempt_\d{1,9}/\d{1,9}/(?:stdout\.log|stderr\.log|error\.json)", re.ASCII)
 _ARTIFACT = re.compile(r"artifacts(?!/@node\d)(?:/[^\x00-\x1f\x7f/.][^\x00-\x1f\x7f/]{0,199}){1,8}")
-"""Hidden files are none: tools that look at a folder may obey what is in them."""
+"""No hidden files: tools that look at a folder may obey them."""
 
 
 class NodeFiles:

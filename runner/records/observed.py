@@ -1,4 +1,4 @@
-"""What was seen inside the processes of a script (trainkit/observer) -> figures of its record."""
+"""Counts of the observer in the processes of a script (trainkit/observer) -> figures of its record."""
 
 from runner.records.schema import Observed, RankFacts, Record
 

@@ -1,4 +1,4 @@
-"""Raw files -> Record: a pure parse that can be done again at any time."""
+"""Raw files -> Record: a pure function that can be repeated at any time."""
 
 from runner.core.layout import Layout
 from runner.core.text import one_line
@@ -16,10 +16,9 @@ from runner.records.verdict import verdict
 
 
 def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Record:
-    """Parse a run's raw files into its record; without an outcome the runner did not live to see the end.
+    """Parse a run's raw files into its record; without an outcome the runner was killed.
 
-    Whatever the files hold, it gives a record: what does not fit is null, and a doubt. ValueError for a launch whose
-    layout or dialect is none.
+    Broken files and events become doubts. ValueError for a launch with an invalid layout or dialect.
     """
     doubts = Doubts()
     raw = folder.raw_files(Layout.parse(launch.layout))
@@ -46,7 +45,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
 
 
 def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
-    """Fill in what the events say, and return how many event lines are malformed; the first of them is a doubt.
+    """Take the events into a record, and return the number of malformed event lines.
 
     Of a program that is read by a dialect only the observer's lines count.
     """

@@ -1,4 +1,4 @@
-"""What a run ran on, seen from outside: code, runner, host. The inside is in the program's `run_start`."""
+"""Code, runner and host of a run, seen from outside; programs report their side in `run_start`."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What lies in a run's `raw/`: found in one walk, by what each file is of."""
+"""The files in a run's `raw/`, listed in one walk."""
 
 import os
 import re
@@ -37,13 +37,13 @@ class RawFiles:
                         self._sort(path.relative_to(raw).as_posix(), path)
 
     def output(self, rank: int, stream: str) -> Path | None:
-        """Return the file of one process's `stdout` or `stderr`, or its `error.json`, which torch writes."""
+        """Return the file of one process: `stdout`, `stderr`, `error.json` (torch) or `seen` (the hooks)."""
         return self.outputs.get((rank, stream))
 
     def printed(self) -> Iterator[tuple[int, Path]]:
-        """Yield every file that holds what processes printed, with the first rank that it may be of.
+        """Yield each file with output of processes, with the first rank that it may belong to.
 
-        A pod has one log for its launcher and all of its processes: the launcher's file.
+        A pod has one log for its launcher and all processes: the launcher's file.
         """
         yield from ((rank, path) for (rank, stream), path in sorted(self.outputs.items()) if stream == "stdout")
         yield from ((self.layout.first_rank(node), path) for node, path in sorted(self.agents.items()))

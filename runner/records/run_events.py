@@ -1,4 +1,4 @@
-"""Events -> what a record keeps of them, one event at a time; none is held, so that memory does not grow with them."""
+"""Events -> fields of a record, one event at a time: memory does not grow with their number."""
 
 import math
 from collections import defaultdict
@@ -19,12 +19,12 @@ from runner.records.schema import Observed, RankFacts, Record
 from runner.records.utilization import NodeLoad
 
 CLOCK_TOLERANCE_MS = 1_000
-"""A clock that is set while a run lasts may step back by less than this."""
+"""Steps back of a clock up to this size are ignored."""
 CLOCK_SHARE = 0.01
-"""The part of a rank's own time by which the host's clock may differ from it: clocks are slewed, at most by 0.05%."""
+"""Tolerated difference between the host's clock and a rank's own, relative: slewing is at most 0.05%."""
 PHASES = ("setup", "data", "init", "warmup", "train", "eval")
 MOST_BYTES = 32_000_000
-"""JSON of all kept fields; a record has to be smaller than what `schema` reads."""
+"""JSON of all kept fields: well below `schema.LARGEST_RECORD`."""
 _LARGEST_EPOCH = 10**9
 _LARGEST_SEQ = 10**12
 _LONGEST_STATUS = 100
@@ -38,7 +38,7 @@ _EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_r
 
 @dataclass
 class _Rank:
-    """What one rank's events come to, and its clocks: the host's in ms, its own in seconds."""
+    """One rank, with the times of its events by the host's clock in ms, and its own measured seconds."""
 
     kept: RankFacts
     starts: int = 0
@@ -49,7 +49,7 @@ class _Rank:
     total_seconds: float | None = None
 
     def clock_was_set(self) -> str:
-        """Return that the host's clock says another time from start to stop than the rank measured, if so."""
+        """Describe how the host's clock differs from the rank's own from start to stop; empty if it does not."""
         if not self.starts or not self.stops or self.total_seconds is None:
             return ""
         by_clock = (self.last_stop - self.first_start) / 1_000
@@ -59,7 +59,7 @@ class _Rank:
 
 
 class RunEvents:
-    """What all events of a run come to."""
+    """Collects the events of a run."""
 
     def __init__(self, layout: Layout, doubts: Doubts) -> None:
         self._layout, self._doubts = layout, doubts
@@ -86,7 +86,7 @@ class RunEvents:
         }
 
     def take(self, event: Event, default_rank: int) -> None:
-        """Take in one event; one that does not say its rank is of the rank whose file it is in."""
+        """Add one event; without a rank of its own it belongs to the rank whose file it is in."""
         try:
             if event.key == OBSERVED:
                 self._observe(event)
@@ -111,7 +111,7 @@ class RunEvents:
             taker(rank, event)
 
     def _count(self, rank: RankFacts, seq: int | None) -> None:
-        """Count an event; those of a rank are numbered from 0 without a gap, and come in this order."""
+        """Count an event: a rank numbers its events from 0 without a gap, and prints them in this order."""
         expected = rank.events_expected or 0
         if seq is None:
             rank.events_seen += not expected
@@ -122,7 +122,7 @@ class RunEvents:
             rank.events_expected = seq + 1
 
     def fill(self, record: Record) -> None:
-        """Fill in a record: its ranks are those of the layout, and others that were heard of."""
+        """Fill in a record; its ranks are those of the layout and any others that printed events."""
         trained = (rank for rank, seen in self._observed.items() if any(one.steps for one in seen.values()))
         for rank in sorted({*range(self._layout.world_size), *self._ranks, *trained}):
             events = self._ranks.get(rank)
@@ -155,19 +155,19 @@ class RunEvents:
         return {"total_seconds": max(own)} if own else {}
 
     def _kept(self, value: Any) -> Any:
-        """Return a value that there is room for in a record; an error if it is too much, or JSON cannot carry it."""
+        """Return a value that is to be kept; an error if the record is full, or JSON cannot encode it."""
         self._room -= len(msgspec.json.encode(value))
         if self._room < 0:
             raise ValueError("more facts than a record holds; this one is left out")
         return value
 
     def _fields(self, event: Event) -> dict[str, Any]:
-        """Return an event's fields without those that say whose it is."""
+        """Return an event's fields without rank, number and node."""
         fields: dict[str, Any] = self._kept({key: event.metadata[key] for key in event.metadata if key not in _PLACE})
         return fields
 
     def _observe(self, event: Event) -> None:
-        """Take in what was seen so far in one process; the last line of each counts."""
+        """Add what the observer counted in one process; its last line counts."""
         seen = msgspec.convert(event.metadata, Observed)
         processes = self._observed[seen.rank]
         processes[seen.process] = seen if seen.process in processes else self._kept(seen)
@@ -195,13 +195,13 @@ class RunEvents:
             rank.total_seconds = max(rank.total_seconds or 0.0, seconds)
 
     def _link(self, rank: _Rank, event: Event) -> None:
-        """Take in how fast this rank's link to another one was."""
+        """Keep the speed of this rank's link to another one."""
         to = whole(event.metadata.get("to"), 0, LARGEST_WORLD - 1)
         if to is not None and (speed := figure("bytes_per_second", event.metadata.get("bytes_per_second"))):
             rank.kept.facts["link"] = {"to": to, "bytes_per_second": speed}
 
     def _stats(self, rank: _Rank, event: Event) -> None:
-        """Keep the slowest rank's times, the largest one's bytes, else what the lowest rank says.
+        """Keep the longest time and the largest size of any rank, else the value of the lowest rank.
 
         Durations come from each rank's monotonic clock with a barrier at both ends, so the slowest rank's is the run's.
         """
@@ -214,12 +214,12 @@ class RunEvents:
                 self._metrics[name] = rank.kept.rank, found
 
     def _phase(self, rank: _Rank, event: Event) -> None:
-        """Sum each phase's seconds of a rank; the slowest rank's are the run's."""
+        """Sum the seconds of a phase by rank; the slowest rank counts for the run."""
         if (seconds := figure("seconds", event.metadata.get("seconds"))) is not None:
             self._phases[event.key.removesuffix("_stop")][rank.kept.rank] += seconds
 
     def _epoch(self, rank: _Rank, event: Event) -> None:
-        """Make one row an epoch: what rank 0 says of all, the slowest rank's seconds, each rank's samples and times."""
+        """Fill one row per epoch: fields of rank 0, seconds of the slowest rank, samples and times of each rank."""
         self._load[rank.kept.node].mark(event)
         epoch = whole(event.metadata.get("epoch_num"), 0, _LARGEST_EPOCH)
         if epoch is None:
@@ -241,7 +241,7 @@ class RunEvents:
         self._evaluations.append((event.time_ms, row))
 
     def _fact(self, rank: _Rank, event: Event) -> None:
-        """Keep what rank 0 says once about the data and the work."""
+        """Keep facts about data and work, which rank 0 prints once."""
         if rank.kept.rank:
             return
         self._facts["parameters_sha256" if event.key == "parameters" else event.key] = self._kept(event.value)
@@ -250,7 +250,7 @@ class RunEvents:
 
 
 def _of_trainer(processes: dict[int, Observed]) -> Observed | None:
-    """Return what was seen in the process of a rank that trained; which of several did cannot be told."""
+    """Return what was observed in the process of a rank that trained; unknown if several did."""
     trained = [seen for seen in processes.values() if seen.steps != 0]
     if len(trained) > 1:
         why = f"{len(trained)} processes of this rank trained"

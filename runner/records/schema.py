@@ -1,6 +1,6 @@
-"""What is kept of a run: the shape of `run.json`, schema version 1. Times are UTC in ISO 8601, durations seconds.
+"""`run.json`, schema version 1. Times are UTC in ISO 8601, durations are in seconds.
 
-Types and ranges are checked as it is decoded, once. What programs and machines say of themselves stays open.
+msgspec checks types and ranges once, on decoding. Facts reported by programs and machines are open mappings.
 """
 
 from collections.abc import Hashable
@@ -18,7 +18,7 @@ _making = Lock()
 _Kind = TypeVar("_Kind")
 FINISHED = ("completed", "failed", "timed_out", "interrupted", "killed", "incomplete")
 NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was killed, or it could not write"
-"""Status and reason of a run whose runner did not live to see its end."""
+"""Status and reason of a run whose runner was killed."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Figure = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
@@ -35,17 +35,16 @@ class Side(msgspec.Struct):
 
 BETWEEN_NODES = "between nodes"
 OF_EACH_NODE = "of each node"
-"""Kinds of options that decide how long a run takes. A value of the second kind may name one for each node: `1,0.5`."""
+"""Kinds of options that affect the duration of a run. The second kind may have one value per node: `1,0.5`."""
 
 
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What was known before the run was started; it is written once, before the launch, and never changes.
+    """What is known before a run starts; written once, before the launch, and never changed.
 
-    `dialects` are how the stdout of a program is read that knows nothing of the kit: the names of the kit's, and the
-    text of others. `metrics` are the figures that a person named: the pattern of each, and perhaps which one is its
-    best. `options` are the target's, as given, and `option_axes` the kinds of those that decide how long a run takes.
-    Floats that JSON lacks are words in `axes`, `args` and `definition`. `masked` names what is kept with a secret
-    masked in it: `request/code.diff`, or nothing.
+    `dialects` say how the stdout of a program that prints no events is read: by name for those of the kit, else as
+    text. `metrics` are the patterns of `--metric`, `options` those of the target, as given, and `option_axes` the kinds
+    of the options that affect the duration. NaN and infinity are words in `axes`, `args` and `definition`. `masked`
+    lists files in which a secret is masked, at most `request/code.diff`.
     """
 
     schema: Annotated[int, msgspec.Meta(le=SCHEMA)]
@@ -81,11 +80,11 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class NodeExit(msgspec.Struct, omit_defaults=True):
-    """How the processes of one node ended, as its launcher reports: an exit code, or the signal that killed it.
+    """How the processes of one node ended, as reported by its launcher: an exit code, or the signal that killed it.
 
-    One that has neither is not known to have ended: it was removed, or killed with all that could have reported it.
-    `removed` is a pod that somebody deleted while it ran, `why` what a cluster says of the end, and `place` where it
-    ran: pod, machine, image and digest, limits.
+    Without either the end is unknown: the node was removed, or its launcher was killed too. `removed` is true for a
+    pod that was deleted while it ran, `why` is the cluster's explanation, and `place` tells where it ran: pod, machine,
+    image and digest, limits.
     """
 
     node: Count
@@ -102,7 +101,7 @@ class NodeExit(msgspec.Struct, omit_defaults=True):
 class StuckRank(msgspec.Struct, omit_defaults=True):
     """One rank of a run that made no progress: its last event, where it was, and its stack, the innermost line first.
 
-    `quiet_seconds` is for how long nothing had been heard of it; null if nothing ever was.
+    `quiet_seconds` is the time since its last line; null if it never printed one.
     """
 
     rank: Count
@@ -116,7 +115,7 @@ class StuckRank(msgspec.Struct, omit_defaults=True):
 class Stuck(msgspec.Struct, omit_defaults=True):
     """Why a run made no progress when it was ended: sentences, the cause first, and the rank that the others wait for.
 
-    `quiet_seconds` is for how long nothing had been heard of any rank.
+    `quiet_seconds` is the time since the last line of any rank.
     """
 
     quiet_seconds: float
@@ -126,10 +125,10 @@ class Stuck(msgspec.Struct, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What was seen from outside while the run lasted: it is kept in `raw/outcome.json`.
+    """What the runner saw of a run, kept in `raw/outcome.json`.
 
-    `stopped_because` is `interrupted`, `timed_out`, `hung`, or in words why the run could not be started or followed.
-    `stuck` says where the ranks were, if nothing had been heard of them for some time when the run was ended.
+    `stopped_because` is `interrupted`, `timed_out`, `hung`, or a sentence about why the run could not be started or
+    followed. `stuck` says where the ranks were if they had been silent for some time when the run was ended.
     """
 
     ended: str
@@ -140,10 +139,9 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """The first failing rank, why it failed, and the last lines that it printed.
+    """The first failing rank, the cause, and the last lines that it printed.
 
-    `cause` is the exception, or what a container or a cluster says of the end; `hint` names the well-known failure
-    that it is (`hints.yaml`).
+    `cause` is the exception, or the explanation of a container or cluster; `hint` names a failure of `hints.yaml`.
     """
 
     rank: Count | None
@@ -164,10 +162,10 @@ class Group(msgspec.Struct):
 
 
 class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What trainkit/observer saw in one process until now, in SI units; `unknown` says why a figure is null.
+    """What trainkit/observer has counted in one process, in SI units; `unknown` says why a figure is null.
 
-    `samples` are rows that a backward pass followed. What ends in `after_warmup` is of the time from the end of the
-    warm-up to the end of the last step.
+    `samples` are rows followed by a backward pass. Figures that end in `after_warmup` cover the time from the end of
+    the warm-up to the end of the last step.
     """
 
     process: Count
@@ -206,9 +204,9 @@ class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One rank: what its `run_start` said of the inside, which of its events arrived, and the error that ended it.
+    """One rank: the facts of its `run_start`, how many of its events arrived, and the error that ended it.
 
-    `observed` is what was seen in a process that prints no events.
+    `observed` holds the figures of a process that prints no events.
     """
 
     rank: Count
@@ -222,7 +220,7 @@ class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Load(msgspec.Struct):
-    """How busy one node was: looks, the mean and the most of each figure while it trained, and its points over time."""
+    """How busy one node was: number of looks, mean and maximum of each figure in training, and points over time."""
 
     node: Count
     looks: Count
@@ -232,13 +230,13 @@ class Load(msgspec.Struct):
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`run.json`: the launch, and once the run has ended, everything that its raw files say.
+    """`run.json`: the launch, and once the run has ended, everything parsed from its raw files.
 
-    `printed` is what a program that knows nothing of the kit says of itself, as `runner collect` shows a log, and
-    `sources` where each figure of the run comes from, if it is not from the kit's own events.
+    `printed` are the facts in the log of a program that prints no events, in the form of `runner collect`, and
+    `sources` the origin of each figure that is not from the kit's own events.
 
-    `doubts` are the reasons not to rely on it, for example a clock that runs backwards: each is a note below the
-    table, and no claim rests on the run.
+    `doubts` are reasons not to rely on the run, for example a clock that runs backwards: each becomes a note below the
+    table, and the run supports no claim.
     """
 
     launch: Launch

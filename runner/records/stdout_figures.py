@@ -1,7 +1,7 @@
-"""The record of a program that knows nothing of the kit: what its stdout says, by dialects, and where that stands.
+"""Figures from the stdout of a program that prints no events, read by dialects, with the place of each.
 
-Each process's stdout and stderr is a log of its own. Of a figure that several of them state, the lowest rank's counts,
-and its stdout before its stderr.
+The stdout and stderr of each process are separate logs. If several state a figure, the lowest rank counts, and its
+stdout before its stderr.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ _RATES = ("samples/s", "images/s")
 
 
 def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> None:
-    """Read what the processes printed, and fill in the record's figures with their places."""
+    """Read the output of all processes, and fill in the record's figures with their places."""
     found = _merged(_logs(record, folder, raw, doubts))
     metrics = found.pop("metrics")
     if not record.launch.dialects:  # a program of the kit: its events say all else
@@ -69,7 +69,7 @@ def _take_epochs(record: Record, found: dict[str, Any], doubts: Doubts) -> None:
 
 
 def _take_metrics(record: Record, found: dict[str, dict[str, Any]], doubts: Doubts) -> None:
-    """Fill in the figures that a person named; what a program of the kit has measured stays."""
+    """Fill in the figures of `--metric`; those measured by a program of the kit stay."""
     for given in record.launch.metrics:
         name, per = _NAMES.get(given, (given, 1))
         said = found.get(given)
@@ -87,7 +87,7 @@ def _take_metrics(record: Record, found: dict[str, dict[str, Any]], doubts: Doub
 
 
 def _take_figure(record: Record, name: str, value: float, place: str, doubts: Doubts) -> None:
-    """Take a figure in place of one of the same name, or doubt it if nothing can have measured it."""
+    """Take a figure in place of one of the same name, or doubt it if it is impossible."""
     record.metrics.pop(name, None)
     try:
         if (found := figure(name, value)) is not None:

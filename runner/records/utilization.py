@@ -1,4 +1,4 @@
-"""The `load` events of a node -> what the record keeps of them."""
+"""The `load` events of a node -> its load in the record."""
 
 import math
 import re
@@ -32,7 +32,7 @@ class _Look(NamedTuple):
 
 
 class NodeLoad:
-    """What one node said of its load while a run lasted, one node of so many."""
+    """The load of one node of a run, one of so many."""
 
     def __init__(self, nodes: int = 1) -> None:
         self.looks = 0
@@ -42,7 +42,7 @@ class NodeLoad:
         self._training = (math.inf, -math.inf)
 
     def mark(self, event: Event) -> None:
-        """Take in when an event was: the run's first one, and where the training began and ended."""
+        """Note the time of an event: the run's first one, and begin and end of the training."""
         self._first = min(self._first, event.time_ms)
         began, ended = self._training
         if event.key == "epoch_start":
@@ -51,7 +51,7 @@ class NodeLoad:
             self._training = began, max(ended, event.time_ms)
 
     def take(self, event: Event) -> None:
-        """Take in one look."""
+        """Add one look."""
         figures: dict[str, tuple[float, int, float]] = {}
         for name, told in event.metadata.items():
             if (value := number(told)) is not None and _MEASURED.fullmatch(name):
@@ -65,7 +65,7 @@ class NodeLoad:
             self._held = [*map(_merged, pairs), *last]
 
     def summary(self, node: int) -> Load | None:
-        """Return what a record keeps of a node, if it has reported anything.
+        """Return the load of a node, if it has reported any.
 
         Points count their `seconds` from the node's first event. A run without epochs is taken whole.
         """

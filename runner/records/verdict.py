@@ -1,4 +1,4 @@
-"""How a run ended, and why where it is not completed: the words of a record's `status` and `reason`."""
+"""A record's `status` and `reason`."""
 
 from collections import defaultdict
 
@@ -11,7 +11,7 @@ _NO_EVENTS = "a program that knows nothing of the kit is read by a dialect: name
 
 
 def verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
-    """Return status and reason, each reason one printable line."""
+    """Return status and reason, the reason as one printable line."""
     if record.outcome is None:
         return NO_OUTCOME
     ended = _stopped(record.outcome, launch) or _failed(record, record.outcome.exits) or _told(record, launch)
@@ -20,7 +20,7 @@ def verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
 
 
 def _stopped(outcome: Outcome, launch: Launch) -> tuple[str, str] | None:
-    """Return what ended the run from outside."""
+    """Return why the runner ended the run."""
     because, where = outcome.stopped_because, _where(outcome)
     if because == "interrupted":
         return "interrupted", f"stopped by Ctrl-C or a signal to the runner{where}"
@@ -53,7 +53,7 @@ def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
 
 
 def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
-    """Return what the ranks' own events leave open; of a program that is read by a dialect, what its log says."""
+    """Return what the events of the ranks say, or the log of a program that is read by a dialect."""
     if launch.dialects:
         told = record.printed.get("status")
         if told and told["value"] == "failed":
@@ -71,7 +71,7 @@ def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
 
 
 def _where(outcome: Outcome) -> str:
-    """Return where the ranks were when the run was ended, if nothing was heard of them, else what a cluster says."""
+    """Return where silent ranks were when the run was ended, else the explanation of a cluster."""
     if stuck := outcome.stuck:
         why = f": {'; '.join(stuck.says[:_MOST_SAID])}" if stuck.says else ""
         return f"; nothing was heard for {stuck.quiet_seconds:.0f} s{why}"

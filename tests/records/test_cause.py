@@ -15,7 +15,6 @@ from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
 from tests.records.test_collect import CHILD_ERROR
-from tests.support.patience import quick
 from tests.support.records import Make
 
 TRACEBACK = """Traceback (most recent call last):
@@ -107,13 +106,6 @@ def test_the_error_file_is_kept_and_is_the_cause(tmp_path: Path, make: Make) -> 
 def test_without_an_error_file_the_last_event_says_why(tmp_path: Path, make: Make) -> None:
     failure = collected(tmp_path, make, event="ModuleNotFoundError: No module named 'x'").read().failure
     assert (failure.cause, failure.hint) == ("ModuleNotFoundError: No module named 'x'", "missing-module")
-
-
-def test_a_hostile_error_file_costs_no_more_than_its_bytes(tmp_path: Path, make: Make) -> None:
-    with quick(1.5):
-        collected(tmp_path / "deep", make, error=b"[" * 900_000)
-        collected(tmp_path / "long", make, error=error_file("x: " * 300_000))
-        collected(tmp_path / "large", make, error=b" " * 3_000_000)
 
 
 @pytest.mark.parametrize(
