@@ -89,7 +89,7 @@ def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -
         # All ranks may refuse alike while only one prints why.
         first = next((child for child in children if child.code == first.code and words[child.rank]), first)
     if first is None or (launcher.signal and innocence(first)):
-        return Failure(None, launcher.node, launcher.code, launcher.signal, _shown(logs.launcher(launcher.node)))
+        return Failure(None, launcher.node, launcher.code, launcher.signal, logs.last_lines(None, launcher.node))
     layout = logs.raw.layout
     node = layout.node_of(first.rank)
     if innocence(first):
@@ -113,8 +113,13 @@ def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -
 
 
 def _left(logs: "_LastLines", node: int, victim: int, failed: Collection[int]) -> Failure | None:
-    """Return the rank that ended with exit code 0 before others failed by losing it, if any."""
-    others, count = logs.others(node, failed)
+    """Return the rank that ended with exit code 0 before others failed by losing it, if any.
+
+    torchrun reports each failed worker of a node, and each remaining one that it sends a signal to
+    (torch/distributed/elastic/multiprocessing/api.py).
+    """
+    others = [rank for rank in logs.raw.layout.ranks_of(node) if rank not in failed]
+    count = len(others) - len(set(_CLOSING.findall(logs.report(node))))
     if not count:
         return None
     who, rank, lines = f"{count} of the ranks {listed(others)}", None, []
@@ -135,7 +140,7 @@ def _explain(failure: Failure, logs: "_LastLines", outcome: Outcome, ranks: list
     is_silent = failure.signal in _SILENT
     printed = logs.printed(failure.rank, failure.node)
     # After a silent end these are the lines of the first rank of its node.
-    said = next((lines for lines in printed if any(lines)), [] if failure.rank is None else failure.last_lines)
+    said = next(filter(any, printed), failure.last_lines)
     statements = [] if is_silent else [cause.read(said)]
     if failure.rank is not None:
         event = next((facts.error for facts in ranks if facts.rank == failure.rank), None)
@@ -157,7 +162,8 @@ class _LastLines:
     def __init__(self, raw: RawFiles) -> None:
         self.raw = raw
 
-    def _report(self, node: int) -> str:
+    def report(self, node: int) -> str:
+        """Return the end of a launcher's log."""
         return end_of(self.raw.agents.get(node), _REPORT_BYTES)
 
     def children(self, node: int) -> list[_Child]:
@@ -168,7 +174,7 @@ class _LastLines:
         """
         found: list[_Child] = []
         fields: dict[str, str] = {}
-        for line in self._report(node).splitlines():
+        for line in self.report(node).splitlines():
             key, colon, value = line[:_LONGEST].partition(":")
             key, value = key.strip(), value.strip()
             if key == "time":
@@ -182,18 +188,10 @@ class _LastLines:
                 fields = {}
         return found
 
-    def others(self, node: int, failed: Collection[int]) -> tuple[list[int], int]:
-        """Return the ranks of a node that did not fail, and how many of them had ended with exit code 0.
-
-        torchrun reports each failed worker, and each remaining one that it sends a signal to
-        (torch/distributed/elastic/multiprocessing/api.py).
-        """
-        others = [rank for rank in self.raw.layout.ranks_of(node) if rank not in failed]
-        return others, len(others) - len(set(_CLOSING.findall(self._report(node))))
-
-    def last_lines(self, rank: int) -> list[str]:
-        """Return the last lines of a rank's stderr, or of its stdout if that is empty, printable."""
-        return next((shown for lines in self.printed(rank) if (shown := _shown(lines))), [])
+    def last_lines(self, rank: int | None, node: int = 0) -> list[str]:
+        """Return the last lines of a rank's stderr, or of its stdout if that is empty, printable and bounded."""
+        printed = next(filter(any, self.printed(rank, node)), [])
+        return [escaped(line, _LONGEST) for line in printed if line][-LINES_KEPT:]
 
     def has_own_error(self, rank: int) -> bool:
         """Return whether a rank's stderr ends with an exception that is not about a lost peer or a signal."""
@@ -206,21 +204,18 @@ class _LastLines:
 
         A pod has one log for its launcher and all processes: take the part before the launcher's report.
         """
+        agent = self.raw.agents.get(node if rank is None else self.raw.layout.node_of(rank))
         if rank is None:
-            return [self.launcher(node)]
+            return [_lines(end_of(agent, _TAIL_BYTES))]
         if rank >= self.raw.layout.world_size:
             return []
         own = [self.raw.output(rank, stream) for stream in ("stderr", "stdout")]
         if any(own):
             return [_lines(end_of(path, _TAIL_BYTES)) for path in own]
-        text = end_of(self.raw.agents.get(self.raw.layout.node_of(rank)), _TAIL_BYTES)
+        text = end_of(agent, _TAIL_BYTES)
         if found := _REPORT.search(text):
             text = text[: text.rfind("\n", 0, found.start()) + 1]
         return [_lines(text)]
-
-    def launcher(self, node: int) -> list[str]:
-        """Return the last lines that a node's launcher printed."""
-        return _lines(end_of(self.raw.agents.get(node), _TAIL_BYTES))
 
     def error_file(self, rank: int) -> Statement:
         """Read torch's error file of a rank."""
@@ -230,8 +225,3 @@ class _LastLines:
 def _lines(text: str) -> list[str]:
     """Split a text into lines, without event lines."""
     return [line for line in map(str.rstrip, text.splitlines()) if not line.startswith(":::MLLOG")]
-
-
-def _shown(lines: list[str]) -> list[str]:
-    """Return the last non-empty lines, printable and of bounded length."""
-    return [escaped(line, _LONGEST) for line in lines if line][-LINES_KEPT:]
