@@ -28,8 +28,6 @@ class Event(msgspec.Struct, gc=False):
     key: str
     value: Any = None
     metadata: dict[str, Any] = {}
-    event_type: str = "POINT_IN_TIME"
-    namespace: str = ""
 
 
 class Malformed(NamedTuple):

@@ -84,9 +84,9 @@ def test_a_block_s_end_loses_nothing(data: st.DataObject, shift: int) -> None:
 
 def test_prefixes_and_unknown_fields_are_passed_over_and_missing_fields_have_defaults() -> None:
     text = b'[default0]: 2024 INFO :::MLLOG {"time_ms": 1.5, "key": "k", "new": 1, "namespace": "n"}'
-    assert parse(text) == ([Event(1.5, "k", namespace="n")], [])
-    assert parse_event(text) == Event(1.5, "k", namespace="n")
-    assert parse_event(text[text.index(b":::MLLOG") :]) == Event(1.5, "k", namespace="n")
+    assert parse(text) == ([Event(1.5, "k")], [])
+    assert parse_event(text) == Event(1.5, "k")
+    assert parse_event(text[text.index(b":::MLLOG") :]) == Event(1.5, "k")
     for foreign in (b"see :::MLLOG", b""):
         assert (parse(foreign), parse_event(foreign)) == (([], []), None)
 

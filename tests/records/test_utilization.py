@@ -19,7 +19,7 @@ def node_load(events: list[Event], node: int = 0) -> Load | None:
 
 
 def event(key: str, seconds: float, /, **metadata: object) -> Event:
-    return Event(time_ms=int(seconds * 1000), event_type="POINT_IN_TIME", key=key, value=None, metadata=metadata)
+    return Event(int(seconds * 1000), key, metadata=metadata)
 
 
 def test_means_are_those_of_the_training_and_points_those_of_the_whole_run() -> None:
