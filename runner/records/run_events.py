@@ -23,8 +23,10 @@ CLOCK_TOLERANCE_MS = 1_000
 CLOCK_SHARE = 0.01
 """Tolerated difference between the host's clock and a rank's own, relative: slewing is at most 0.05%."""
 PHASES = ("setup", "data", "init", "warmup", "train", "eval")
-MOST_BYTES = 32_000_000
-"""JSON of all kept fields: well below `schema.LARGEST_RECORD`."""
+MOST_BYTES = 16_000_000
+"""All kept fields as msgpack; as JSON they stay below `schema.LARGEST_RECORD`."""
+MOST_TIMES = 100_000
+"""Ranks times epochs for which the use of time is kept."""
 _LARGEST_EPOCH = 10**9
 _LARGEST_SEQ = 10**12
 _LONGEST_STATUS = 100
@@ -72,6 +74,7 @@ class RunEvents:
         self._load: dict[int, NodeLoad] = defaultdict(lambda: NodeLoad(layout.nodes))
         self._observed: dict[int, dict[int, Observed]] = defaultdict(dict)
         self._room = MOST_BYTES
+        self._times = 0
         self._takers: dict[str, Callable[[_Rank, Event], None]] = {
             "run_start": self._start,
             "run_stop": self._stop,
@@ -155,8 +158,8 @@ class RunEvents:
         return {"total_seconds": max(own)} if own else {}
 
     def _kept(self, value: Any) -> Any:
-        """Return a value that is to be kept; an error if the record is full, or JSON cannot encode it."""
-        self._room -= len(msgspec.json.encode(value))
+        """Return a value that is to be kept; an error if the record is full, or for numbers beyond 64 bits."""
+        self._room -= len(msgspec.msgpack.encode(value))
         if self._room < 0:
             raise ValueError("more facts than a record holds; this one is left out")
         return value
@@ -205,9 +208,9 @@ class RunEvents:
 
         Durations come from each rank's monotonic clock with a barrier at both ends, so the slowest rank's is the run's.
         """
-        for name, value in self._kept(event.value).items() if isinstance(event.value, dict) else ():
+        for name, value in event.value.items() if isinstance(event.value, dict) else ():
             found = figure(name, value)
-            first, before = self._metrics.get(name, (rank.kept.rank, -math.inf))
+            first, before = self._metrics.get(name) or (rank.kept.rank, self._kept(-math.inf))
             if found is not None and name.endswith(("_seconds", "_bytes")):
                 self._metrics[name] = rank.kept.rank, max(before, found)
             elif found is not None and rank.kept.rank <= first:
@@ -224,15 +227,17 @@ class RunEvents:
         epoch = whole(event.metadata.get("epoch_num"), 0, _LARGEST_EPOCH)
         if epoch is None:
             return
-        fields = self._fields(event)
+        fields = event.metadata
         seconds = figure("train_seconds", fields.get("train_seconds"))
         row = self._epochs.setdefault(epoch, {"epoch_num": epoch, "samples_by_rank": {}, "train_seconds": 0.0})
         row["train_seconds"] = max(row["train_seconds"], seconds or 0.0)
         if rank.kept.rank == 0:
-            row.update({name: value for name, value in fields.items() if name not in _EPOCH})
-        row["samples_by_rank"][str(rank.kept.rank)] = whole(fields.get("samples"))
+            row.update({name: value for name, value in self._fields(event).items() if name not in _EPOCH})
+        row["samples_by_rank"][str(rank.kept.rank)] = self._kept(whole(fields.get("samples")))
         times = {name: number(fields.get(name), 0.0) for name in (*TIME_USE, *TIME_SHARES)}
-        if all(times[name] is not None for name in TIME_USE[1:]):  # which all ranks report
+        # All ranks report these.
+        if all(times[name] is not None for name in TIME_USE[1:]) and self._times < MOST_TIMES:
+            self._times += 1
             times = {name: value for name, value in times.items() if value is not None}
             row.setdefault("time_by_rank", {})[str(rank.kept.rank)] = times
 

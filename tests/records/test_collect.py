@@ -142,6 +142,12 @@ def test_many_broken_lines_are_counted_and_the_first_is_shown(tmp_path: Path, ma
     assert doubt.isprintable()
 
 
+def test_a_number_that_no_reader_carries_makes_no_fact(tmp_path: Path, make: Make) -> None:
+    record = collected(tmp_path, make, {0: make.lines(0, 1.0) + told("global_batch_size", 10**400, rank=0)})
+    assert record.facts["global_batch_size"] == 8
+    assert "global_batch_size" in record.doubts[0]
+
+
 CHILD_ERROR = """
 Root Cause (first observed failure):
 [{first}]:
