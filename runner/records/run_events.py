@@ -210,7 +210,9 @@ class RunEvents:
         """
         for name, value in event.value.items() if isinstance(event.value, dict) else ():
             found = figure(name, value)
-            first, before = self._metrics.get(name) or (rank.kept.rank, self._kept(-math.inf))
+            if name not in self._metrics:
+                self._kept(name)
+            first, before = self._metrics.get(name, (rank.kept.rank, -math.inf))
             if found is not None and name.endswith(("_seconds", "_bytes")):
                 self._metrics[name] = rank.kept.rank, max(before, found)
             elif found is not None and rank.kept.rank <= first:

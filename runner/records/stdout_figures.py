@@ -22,7 +22,6 @@ from runner.records.schema import Record
 
 CLOCK = "the runner's clock, from the launch to the end"
 MOST_NOTES = 20
-_WORST_FIRST = ("failed", "completed")
 _NAMES = {
     "loss": ("final_loss", 1),
     "accuracy": ("final_accuracy", 1),
@@ -113,9 +112,8 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
 
 
 def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Take each field from the first log that has it; `value` is the field as the log's own object shows it."""
+    """Take each field from the first log that has it, the status from the first that failed, if one did."""
     found: dict[str, Any] = dict.fromkeys(FIELDS)
-    statuses: dict[str, dict[str, Any]] = {}
     dialects: Counter[str] = Counter()
     notes: dict[str, None] = {}
     metrics: dict[str, dict[str, Any]] = {}
@@ -123,20 +121,15 @@ def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
         for name, said in log.get("metrics", {}).items():
             if said:
                 metrics.setdefault(name, said | {"log": log["log"]})
-        for field in FIELDS[1:]:
-            if found[field] is None and log[field] is not None:
-                found[field] = _kept(log, field)
-        if log["status"] is not None:
-            statuses.setdefault(log["status"], _kept(log, "status"))
+        for field in FIELDS:
+            kept, value = found[field], log[field]
+            is_worse = field == "status" and value == "failed" and kept is not None and kept["value"] != "failed"
+            if is_worse or (value is not None and kept is None):
+                found[field] = {"value": value, "log": log["log"], "line": log["lines"].get(field)}
         dialects.update(log["dialects"])
         if log["dialects"]:
             notes |= dict.fromkeys(f"{log['log']}: {note}" for note in log["notes"])
-    found["status"] = next((statuses[status] for status in _WORST_FIRST if status in statuses), None)
     return {**found, "dialects": dict(dialects), "notes": list(notes)[:MOST_NOTES], "metrics": metrics}
-
-
-def _kept(log: dict[str, Any], field: str) -> dict[str, Any]:
-    return {"value": log[field], "log": log["log"], "line": log["lines"].get(field)}
 
 
 def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
