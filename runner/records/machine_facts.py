@@ -8,7 +8,6 @@ from runner.core.text import listed
 from runner.records.schema import Launch, Record
 
 UNKNOWN = "unknown"
-KIND = ("CPU", "usable cores", "kernel")
 _ON_THE_RUNNERS_MACHINE = ("local", "compose", "replay")
 
 Machine = tuple[str, str]
@@ -39,7 +38,8 @@ def machines_of(record: Record) -> Machines:
     # These cores are the cell's: what its axis names, or what Slurm and Kubernetes allot to so many processes.
     allotted = any("job" in place or "limits" in place for _, place in nodes) and not launch.options.get("cpu")
     of_the_cell = allotted or "cpus" in launch.options
-    kind = (_listed(told("cpu")), "" if of_the_cell else _listed(told("cores")), _listed(told("kernel")))
+    cores = "" if of_the_cell else _listed(told("cores"))
+    kind = {"CPU": _listed(told("cpu")), "usable cores": cores, "kernel": _listed(told("kernel"))}
     memory = told("memory_bytes")
     each = set()
     for facts, place in nodes:
@@ -48,7 +48,7 @@ def machines_of(record: Record) -> Machines:
         name = place.get("machine") or host or here.get("name")
         each.add((facts.get("machine") or here.get("machine") or "", name or ""))
     known = [min(memory), max(memory)] if memory and None not in memory else []
-    return Machines(dict(zip(KIND, kind, strict=True)), known, sorted(each))
+    return Machines(kind, known, sorted(each))
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
