@@ -1,3 +1,3 @@
-"""Runs experiments in distributed training and makes tables of them that one can believe."""
+"""Reproducible distributed-training experiments, with results you can defend."""
 
 __version__ = "0.1.0"

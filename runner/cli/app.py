@@ -11,38 +11,35 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from runner import __version__
-from runner.cli.commands import FURTHER, MAIN, load, summaries
+from runner.cli.commands import FURTHER, MAIN, load
 from runner.cli.exit import ended_by_signals, explain, leave
 from runner.cli.lines import show, show_document
 from runner.core.secrets import refuse
 
 
 class _Commands(TyperGroup):
-    """The commands by their names and summaries; one that is called is imported then."""
+    """The commands by their names and summaries; a command is imported when it is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        known = summaries(MAIN | FURTHER)
-        self.commands = {name: TyperCommand(name, help=summary) for name, summary in known.items()}
+        table = MAIN | FURTHER
+        self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in table.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the command that is called."""
         name, command, words = super().resolve_command(ctx, args)
         if name and command:
-            found, settings = load(name)
+            function, settings = load(name)
             alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-            if isinstance(found, typer.Typer):
-                alone.add_typer(found, name=name)
-            else:
-                alone.command(name, context_settings=settings)(found)
+            alone.command(name, context_settings=settings)(function)
             command = get_group(alone).commands[name]
         return name, command, words
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
-        """Show what most people need, and then the rest."""
+        """Show what most people need, then the rest."""
         for title, table in (("Commands", MAIN), ("Further commands", FURTHER)):
             with formatter.section(title):
-                formatter.write_dl(list(summaries(table).items()))
+                formatter.write_dl([(name, summary) for name, (_, summary) in table.items()])
 
 
 app = typer.Typer(
@@ -50,7 +47,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Run experiments in distributed training, and make tables of them that one can believe.",
+    help="Reproducible distributed-training experiments, with results you can defend.",
 )
 
 

@@ -1,41 +1,33 @@
-"""The table of commands: names here, modules imported on use. Nothing else of the pipeline knows a tool."""
+"""The table of commands. Each module is imported when its command is called; only this table knows the tools."""
 
 from importlib import import_module
 from typing import Any
 
 MAIN = {
-    "init": ("tools.init.init_command", "Make your repository a project with a first definition."),
-    "list": ("cli.list:list_", "Show the experiments."),
-    "plan": ("cli.plan", "Show what would be run; start nothing."),
-    "run": ("cli.run", "Run an experiment, or a script, and keep a record of it."),
+    "init": ("tools.init.init_command", "Turn your repository into a project with a first definition."),
+    "plan": ("cli.plan", "List the experiments, or what one would run; start nothing."),
+    "run": ("cli.run", "Run an experiment or a script, and keep records."),
     "summarize": ("cli.summarize", "Make the table of the records."),
-    "explain": ("cli.explain", "Say where a run's time went, what slows it and what helps."),
+    "explain": ("cli.explain", "Show where a run's time went, what slows it and what helps."),
     "report": ("tools.pages.report_command", "Make one HTML file of the records, with plots."),
     "collect": ("cli.collect", "Make the record of a run, of a job, or of any stdout."),
-    "check": ("tools.check.check_command", "Say whether N processes train what one trains."),
-    "doctor": ("tools.doctor.doctor_command", "Look whether runs will work here, and what would stop them."),
+    "check": ("tools.check.check_command", "Check that N processes train the same as one."),
+    "doctor": ("tools.doctor.doctor_command", "Diagnose this machine, cluster or host before a run."),
 }
 FURTHER = {
-    "compare": ("cli.compare", "Say whether B is faster or slower than A."),
-    "verify": ("tools.proof.verify_command", "Say how far a record can be believed."),
+    "compare": ("cli.compare", "Test whether B is faster or slower than A."),
+    "verify": ("tools.proof.verify_command", "Verify a record or an archive."),
     "bundle": ("tools.proof.bundle_command", "Make one archive of the records that others can check."),
-    "reproduce": ("tools.proof.reproduce_command", "Run a record again from what it says, and compare."),
-    "prepare": ("cli.prepare", "Bring the data of experiments here, once."),
+    "reproduce": ("tools.proof.reproduce_command", "Run a record again and compare the results."),
+    "prepare": ("cli.prepare", "Fetch and check the data of experiments, once."),
     "recover": ("cli.recover", "Finish the runs whose runner was killed."),
-    "targets": ("cli.targets", "Show the targets, or the options of one of them."),
-    "node": ("cli.node", "Start one node's part of a run by hand."),
-    "schema": ("cli.schema", "Print the JSON Schema of a definition, for editors."),
+    "targets": ("cli.targets", "List the targets, or the options of one."),
+    "node": ("cli.node", "Start one node of a run by hand."),
     "render": ("cli.render", "Render compose/, k8s/ and slurm/."),
-    "image": ("cli.image:app", "The images that containers run."),
 }
-"""Each command's module below `runner`, with the name in it where that is another, and its summary."""
+"""The module of each command below `runner`, and its summary. The function has the command's name."""
 SCRIPT = "tools.init.unsaved"
-"""What runs a script that has no definition."""
-
-
-def summaries(table: dict[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the summary of each command."""
-    return {name: summary for name, (_, summary) in table.items()}
+"""Runs a script that has no definition."""
 
 
 def module(name: str) -> Any:
@@ -44,8 +36,6 @@ def module(name: str) -> Any:
 
 
 def load(name: str) -> tuple[Any, dict[str, Any] | None]:
-    """Import a command: its function, or its group of commands, and the settings for its words."""
-    entry, _ = (MAIN | FURTHER)[name]
-    place, _, function = entry.partition(":")
-    found = module(place)
-    return getattr(found, function or name), getattr(found, "SETTINGS", None)
+    """Import a command: its function, and its settings for click."""
+    found = module((MAIN | FURTHER)[name][0])
+    return getattr(found, name), getattr(found, "SETTINGS", None)

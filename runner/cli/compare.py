@@ -42,7 +42,7 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a comment.")] = False,
 ) -> None:
-    """Say whether B is faster or slower than A.
+    """Test whether B is faster or slower than A.
 
     Two folders of results are compared as they are. Anything else is run first, A and B in turn. Exit code 0: no
     difference of the size asked for, or B is faster; 1: B is slower, or a run that was made failed; 4: undecided.

@@ -15,7 +15,7 @@ def explain(
         Path, typer.Argument(metavar="RUN", help="A run's folder, results/<experiment>/<run>, or its run.json.")
     ],
 ) -> None:
-    """Say where a run's time went, what slows it and what helps.
+    """Show where a run's time went, what slows it and what helps.
 
     For each rank and epoch the programs report how long they waited for data, computed, exchanged, and waited for the
     slowest. A rank or a link is named only where this leaves no doubt.

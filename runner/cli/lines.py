@@ -1,4 +1,4 @@
-"""What is printed goes through here: text from outside cannot move the cursor, change colours, or forge a line."""
+"""All printing: text from outside cannot move the cursor, change colours, or forge a line."""
 
 from contextlib import suppress
 

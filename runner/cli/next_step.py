@@ -30,5 +30,5 @@ def next_step(here: Path) -> str:
     if not experiments:
         return str(module(SCRIPT).command_of(here))
     if len(experiments) > 1:
-        return f"runner list    shows the {len(experiments)} experiments, each of which `runner run NAME` runs"
+        return f"runner plan    lists the {len(experiments)} experiments, each of which `runner run NAME` runs"
     return f"runner run {experiments[0].stem}    runs the experiment and keeps a record of it"

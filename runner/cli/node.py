@@ -26,11 +26,10 @@ def node(
         Optional[list[str]], typer.Argument(metavar="ARGS", help="After --, for example -- --epochs 1.")
     ] = None,
 ) -> None:
-    """Start one node's part of a run by hand.
+    """Start one node of a run by hand.
 
-    The files of compose/ do this in each container.
-
-    The nodes find one run in the results folder that they share. `runner collect` makes its record.
+    The files of compose/ do this in each container. The nodes find one run in the results folder that
+    they share. `runner collect` makes its record.
     """
     from runner.cli.terminal import Screen
     from runner.execution import signals

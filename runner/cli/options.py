@@ -31,7 +31,7 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="EXPERIMENT",
-        help="A name that `runner list` shows, or a .yaml file.",
+        help="A name that `runner plan` lists, or a .yaml file.",
         autocompletion=complete_experiment,
     ),
 ]

@@ -5,15 +5,26 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
 from runner.cli.columns import show_rows
-from runner.cli.lines import show, show_document
-from runner.cli.options import Change, Device, Layouts, Name, Only, Repeat, plan_of, show_project
+from runner.cli.lines import say, show, show_document
+from runner.cli.options import (
+    Change,
+    Device,
+    Layouts,
+    Only,
+    Repeat,
+    complete_experiment,
+    plan_of,
+    project_root,
+    show_project,
+)
 from runner.core.errors import RequestError
 from runner.core.text import one_line
+from runner.definitions import experiment as definition
 from runner.definitions.data import environment
 from runner.definitions.program import Program
 
@@ -21,7 +32,14 @@ _HELP_SECONDS = 120
 
 
 def plan(
-    experiment: Name,
+    experiment: Annotated[
+        Optional[str],
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="An experiment, or a .yaml file; without it, all are listed.",
+            autocompletion=complete_experiment,
+        ),
+    ] = None,
     only: Only = None,
     layout: Layouts = None,
     change: Change = None,
@@ -31,10 +49,13 @@ def plan(
         bool, typer.Option("--probe", help="Also start each program once with --help, and show what it prints.")
     ] = False,
 ) -> None:
-    """Show what would be run; start nothing.
+    """List the experiments, or what one would run; start nothing.
 
-    Every cell with its command, and what is left out and why.
+    Of one, every cell is shown with its command, and what is left out and why.
     """
+    if experiment is None:
+        _list()
+        return
     made = plan_of(experiment, layout, only, change, repeat, device)
     first = made.runs[0]
     rows: list[tuple[str, ...]] = []
@@ -48,6 +69,28 @@ def plan(
     show_project()
     for program in {cell.program.name: cell.program for cell in made.cells}.values() if probe else ():
         show_document(f"{program.name} --help:\n{_help_of(program, first.experiment.root)}")
+
+
+def _list() -> None:
+    """Show each experiment of the project, and then what is wrong with the others."""
+    root = project_root()
+    rows: list[tuple[str, ...]] = []
+    broken: list[RequestError] = []
+    for path in definition.files(root):
+        try:
+            found = definition.load(path, root)
+        except RequestError as error:
+            broken.append(error)
+            continue
+        rows.append((found.name, found.summary, str(found.published["source"]) if found.published else ""))
+    if not rows and not broken:
+        raise RequestError(f"{root}: there are no experiments; runner init writes the first")
+    show_rows(rows)
+    show_project()
+    for wrong in broken:
+        say(f"error: {wrong}")
+    if broken:
+        raise typer.Exit(RequestError.exit_code)
 
 
 def _help_of(program: Program, root: Path) -> str:

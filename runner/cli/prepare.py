@@ -22,11 +22,9 @@ def prepare(
         Optional[list[str]], typer.Argument(metavar="WORDS", help="For the family's own program, for example --help.")
     ] = None,
 ) -> None:
-    """Bring the data of experiments here, once.
+    """Fetch and check the data of experiments, once.
 
-    It is brought by the family's own program, experiments/<family>/prepare.py.
-
-    It is checked to the last byte. No run ever downloads anything.
+    The family's own program does it, experiments/<family>/prepare.py. No run ever downloads anything.
     """
     root = project_root()
     if data is None:

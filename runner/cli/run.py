@@ -16,7 +16,7 @@ from runner.definitions.definition import SCALINGS, Experiment
 from runner.definitions.plan import Plan, make_plan
 from runner.records.schema import Record
 
-_WHAT = "A name that `runner list` shows, a .yaml file, or a training script: train.py, whose args come after `--`."
+_WHAT = "A name that `runner plan` lists, a .yaml file, or a training script: train.py, whose args come after `--`."
 
 
 def _kind(scaling: Optional[str]) -> Optional[str]:
@@ -58,7 +58,7 @@ def run(
     no_observe: options.NoObserve = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the launch specs; start nothing.")] = False,
 ) -> None:
-    """Run an experiment, or a script, and keep a record of it.
+    """Run an experiment or a script, and keep records.
 
     Every cell, every repeat, interleaved; each run has a folder of its own below the results folder.
     """

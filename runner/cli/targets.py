@@ -16,7 +16,7 @@ def targets(
         typer.Argument(metavar="TARGET", help="Show the options of this one.", autocompletion=complete_target),
     ] = None,
 ) -> None:
-    """Show the targets, or the options of one of them.
+    """List the targets, or the options of one.
 
     An option is given to `runner run` as --with name=value.
     """

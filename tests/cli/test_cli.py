@@ -19,7 +19,7 @@ from tests.support.records import Make
 
 GOLDEN = Path(__file__).parent / "golden"
 SNAPSHOTS = {
-    "list": ["list"],
+    "list": ["plan"],
     "plan": ["plan", "tiny", "--device", "cpu", "--set", "seed=7", "--repeat", "2"],
     "dry-run": ["run", "tiny", "--only", "layout=1x2", "--device", "cpu", "--dry-run"],
     "summary": ["summarize"],
@@ -121,7 +121,6 @@ def test_a_bad_request_is_one_line_and_nothing_is_started_or_written(
     ("words", "said", "see"),
     [
         (["run", "tiny", "--nothing"], "No such option", "runner run --help"),
-        (["image", "pin", "--nothing"], "No such option", "runner image pin --help"),
         (["rum"], "No such command 'rum'", "runner --help"),
     ],
 )
@@ -133,10 +132,10 @@ def test_a_wrong_word_is_answered_with_the_help_of_its_own_command(
     assert refused.endswith(f"; see {see}\n")
 
 
-def test_list_shows_what_is_good_and_names_what_is_not(project: Project) -> None:
+def test_without_a_name_plan_lists_what_is_good_and_names_what_is_not(project: Project) -> None:
     project.define(name="broken", repeat=0)
     project.define(name="other", published={"source": "paper, table 2", "rows": [{"hardware": "x", "speedup": 2}]})
-    done = project.runner("list")
+    done = project.runner("plan")
     assert done.code == 2
     assert done.stdout == "other\tA tiny experiment\tpaper, table 2\ntiny\tA tiny experiment\n"
     assert project.snapshot(done).endswith("broken.yaml:6: 'repeat' has to be a whole number from 1 to 1000, not 0\n")
@@ -169,7 +168,7 @@ def test_a_pipe_that_is_closed_early_is_no_error(finished: Project) -> None:
 
 def test_a_terminal_that_knows_ascii_only_is_written_to_all_the_same(finished: Project) -> None:
     plain = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
-    for words in (["list"], ["summarize"], ["run", "tiny", "--dry-run"]):
+    for words in (["plan"], ["summarize"], ["run", "tiny", "--dry-run"]):
         done = finished.runner(*words, env=plain)
         assert done.code == 0, done.snapshot
 
@@ -179,7 +178,7 @@ def test_on_a_terminal_there_is_a_table_and_live_progress_with_nothing_eaten_as_
     for words, expected in (
         (["run", "tiny"], "✓ 1x1"),
         (["summarize"], "[bold]brackets[/bold] stay"),
-        (["list"], "[bold]brackets"),
+        (["plan"], "[bold]brackets"),
     ):
         code, shown = project.on_a_terminal(*words)
         assert code == 0, shown
@@ -191,7 +190,7 @@ def test_a_defect_of_ours_is_one_line_with_a_log_to_send(project: Project, tmp_p
     (tmp_path / "sitecustomize.py").write_text(
         "import runner.definitions.experiment as d\nd.files = lambda root: 1 / 0\n"
     )
-    done = project.runner("list", env={"PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)})
+    done = project.runner("plan", env={"PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)})
     assert (done.code, done.stdout) == (3, "")
     assert done.stderr.startswith("error: a defect of ours, ZeroDivisionError: division by zero; please send ")
     assert done.stderr.count("\n") == 1
@@ -202,5 +201,5 @@ def test_a_defect_of_ours_is_one_line_with_a_log_to_send(project: Project, tmp_p
 def test_the_folder_from_which_it_is_called_may_be_gone(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    done = complete(["/bin/sh", "-c", f"cd '{gone}' && rmdir '{gone}' && exec '{RUNNER}' list"])
+    done = complete(["/bin/sh", "-c", f"cd '{gone}' && rmdir '{gone}' && exec '{RUNNER}' plan"])
     assert (done.code, done.stderr) == (2, "error: the current folder is gone: go to the project's folder\n")

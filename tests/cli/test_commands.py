@@ -19,7 +19,7 @@ def test_the_table_says_of_each_command_what_its_own_help_says() -> None:
 
 def test_every_command_of_a_tool_is_in_the_table() -> None:
     files = (ROOT / "runner" / "tools").glob("*/*_command.py")
-    named = {entry.partition(":")[0] for entry, _ in (MAIN | FURTHER).values()}
+    named = {entry for entry, _ in (MAIN | FURTHER).values()}
     assert {f"tools.{file.parent.name}.{file.stem}" for file in files} == {
         name for name in named if name.startswith("tools")
     }

@@ -61,7 +61,7 @@ def test_ctrl_c_that_ends_the_reader_first_ends_the_run_and_is_recorded(project:
 
 
 @pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), (">/dev/full", 2)])
-@pytest.mark.parametrize("words", ["--help", "list", "schema"])
+@pytest.mark.parametrize("words", ["--help", "plan", "targets"])
 def test_an_output_that_is_closed_or_full_is_no_defect(project: Project, words: str, redirect: str, code: int) -> None:
     shell = ["/bin/sh", "-c", f"{shlex.quote(project.command)} {words} {redirect}"]
     done = complete(shell, project.root, project.environment())

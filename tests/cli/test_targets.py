@@ -1,6 +1,4 @@
-"""What a person can ask for without a run: the targets and their options, the schema, and the shell's completion."""
-
-import json
+"""What a person can ask for without a run: the targets and their options, and the shell's completion."""
 
 import pytest
 
@@ -22,13 +20,6 @@ def test_the_targets_and_their_options_are_listed(project: Project) -> None:
     assert kubernetes["job"][1:3] == ["pytorchjob|trainjob|indexed", "pytorchjob"]
     assert kubernetes["namespace"][1:3] == ["text", "-"]
     assert project.runner("targets", "local").stdout == "target local has no options\n"
-
-
-def test_the_schema_of_a_definition_is_printed(project: Project) -> None:
-    printed = project.runner("schema")
-    assert (printed.code, printed.stderr) == (0, "")
-    schema = json.loads(printed.stdout)
-    assert {"program", "matrix", "scaling"} <= set(schema["properties"])
 
 
 @pytest.mark.parametrize(

@@ -137,4 +137,4 @@ def test_commands_that_read_records_need_no_project(finished: Project, tmp_path:
     for words in (["summarize"], ["targets"]):
         done = nowhere.runner(*words)
         assert "neither this folder nor one above" not in done.stderr, done.snapshot
-    assert nowhere.refused("list").endswith("go to the project's folder, or make it one: runner init\n")
+    assert nowhere.refused("plan").endswith("go to the project's folder, or make it one: runner init\n")

@@ -80,7 +80,7 @@ def check(
     results: Results = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say whether N processes train what one trains.
+    """Check that N processes train the same as one.
 
     The program runs a few short times, unedited: with one process, with N, and with one that is given the batches of
     all. Exit codes: 0 the same training, 1 it differs, 4 something decisive could not be seen.

@@ -32,7 +32,7 @@ def init(
         bool, typer.Option("--dry-run", help="Print what would be written; write and start nothing.")
     ] = False,
 ) -> None:
-    """Make your repository a project with a first definition.
+    """Turn your repository into a project with a first definition.
 
     The script is not edited. It is started once, so that its output can be read. Nothing that is there is overwritten.
     """

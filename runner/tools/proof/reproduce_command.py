@@ -36,7 +36,7 @@ def reproduce(
     anyway: Annotated[bool, typer.Option("--anyway", help="Run it though its hashes do not hold.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run a record again from what it says, and compare.
+    """Run a record again and compare the results.
 
     Results are compared bit for bit. The code is that of the commit, with the uncommitted changes that were kept. Exit
     code 0: every loss and the final parameters are the same; 1: they are not, or a run failed.

@@ -24,7 +24,7 @@ def verify(
     ] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say how far a record can be believed.
+    """Verify a record or an archive.
 
     It names the highest level that the record reaches, and what stopped the next. Level 0: the record is whole. Level
     1: what its processes printed gives the same record. `runner reproduce` goes further. Exit code 0: every run reaches
