@@ -17,7 +17,6 @@ from runner.report.two_sides import Verdict, exit_code, judge
 
 REPEATS = 6
 """Three times ABBA."""
-_FOR_VERSIONS = "is for versions that are run; two folders of results are compared as they are"
 _SIDE = "A folder of results; or a commit, branch or tag, `.` for the uncommitted project, a .yaml file, or an image."
 
 
@@ -56,18 +55,24 @@ def compare(
     if with_files and Kind.COMMIT not in kinds:
         raise RequestError(f"--with-files {with_files[0]}: is for a commit, and neither side is one")
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
-        given = {"on": on != "local", "only": only, "layout": layout, "set": change, "repeat": repeat, "with": with_}
-        given["no-observe"] = no_observe
-        if refused := [name for name, value in given.items() if value]:
-            raise RequestError(f"--{refused[0]}: {_FOR_VERSIONS}")
+        if on != "local" or any((only, layout, change, repeat, with_, no_observe)):
+            raise RequestError(f"{a}: results are compared as they are; options of runs are for versions that are run")
         labels, sides = (a, b), (_read(Path(a), experiment), _read(Path(b), experiment))
     elif Kind.RESULTS in kinds:
         raise RequestError(
             f"{a} is {kinds[0].value}, {b} is {kinds[1].value}: compare two folders of results, or two versions to run"
         )
     else:
-        words, chosen = options.options_of(on, with_), options.device_of(device)
-        choices = Choices(experiment, on, words, chosen, layout, only, change, repeat or REPEATS, not no_observe)
+        chosen = options.select(
+            experiment,
+            only=only,
+            layout=layout,
+            change=change,
+            repeat=repeat or REPEATS,
+            device=device,
+            no_observe=no_observe,
+        )
+        choices = Choices(on, options.options_of(on, with_), chosen)
         labels, sides = _run((a, b), kinds, choices, root, results, with_files or [])
         failed = any(run.status != "completed" for side in sides for run in side)
     verdicts = judge(*sides, share)
@@ -95,9 +100,8 @@ def _show(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code:
 
 def _share(text: str) -> float:
     """Read a difference: 5% or 0.05."""
-    words = text.strip()
     try:
-        value = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         value = 0.0
     if not 0 < value <= 1:

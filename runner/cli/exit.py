@@ -19,12 +19,10 @@ from runner.core.text import one_line
 
 # typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-_OF_TARGETS = ("memory", "shm-size", "job", "image", "namespace", "context", "cpu", "data-claim", "recording")
-"""Options of targets, which are given as --with name=value."""
-_OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
-"""What may be wrong with a path that somebody names, and is no defect of ours."""
+_OF_A_REQUEST = (errno.EACCES, errno.ENAMETOOLONG, errno.ENOSPC)
+"""Errors of a path that somebody names, or of a full disk, and no defects of ours."""
 AT_ONCE_SECONDS = 1.0
-"""A signal that comes so long after the first one ends the command at once; some senders send two together."""
+"""A signal this long after the first ends the command at once; some senders send two together."""
 
 
 class _Ended(BaseException):
@@ -33,9 +31,9 @@ class _Ended(BaseException):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """End a command at Ctrl-C, SIGTERM or SIGHUP by an exception, so that its temporary files are removed.
+    """Raise Interrupted at Ctrl-C, SIGTERM or SIGHUP, so that temporary files are removed.
 
-    Raises Interrupted then. A command that starts something takes the signals itself meanwhile.
+    A command that starts something takes the signals itself meanwhile.
     """
     first: list[float] = []
     shown = sys.unraisablehook
@@ -63,7 +61,7 @@ def ended_by_signals() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         sys.unraisablehook = shown
-    if first:  # also if it was dropped, as Python does in `del`, or a library has made an error of its own of it
+    if first:  # also if Python dropped it, as in `del`, or a library made an error of its own of it
         raise Interrupted
 
 
@@ -80,11 +78,11 @@ def explain(error: BaseException) -> int:
     if isinstance(error, _USAGE_ERROR):
         say(f"error: {_explain_usage(error)}")
         return RequestError.exit_code
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-        _drop(sys.stdout)
-        error = RequestError(f"the output could not be written: {error.strerror}")
-    if isinstance(error, OSError) and error.errno in _OF_A_PATH and error.filename is not None:
-        error = RequestError(f"{one_line(error.filename, 500)}: {error.strerror}")
+    if isinstance(error, OSError) and error.errno in _OF_A_REQUEST:
+        if error.filename is None:
+            _drop(sys.stdout)
+        what = one_line(error.filename or "the output could not be written", 500)
+        error = RequestError(f"{what}: {error.strerror}")
     if isinstance(error, KitError):
         for line in str(error).splitlines():
             say(f"error: {line}")
@@ -116,25 +114,14 @@ def _drop(stream: TextIO) -> None:
 
 
 def _explain_usage(error: Any) -> str:
-    """Return what is wrong with the words of the command; an option of a target is given in another way."""
-    option = str(getattr(error, "option_name", "")).removeprefix("--")
-    if option in _OF_TARGETS:
-        return f"--{option}: write --with {option}=...; `runner targets` says which target has it"
+    """Return what is wrong with the words of the command, and where its help is."""
     context = getattr(error, "ctx", None)
-    see = f"see {_name(context)} --help"
-    if option == "json" and context and any("--format" in known.opts for known in context.command.params):
-        return f"--json: write --format json; {see}"
-    said = f"{error.format_message().rstrip('.')}; {see}"
+    said = f"{error.format_message().rstrip('.')}; see {context.command_path if context else 'runner'} --help"
+    option = getattr(error, "option_name", None)
     script = next((word for word in sys.argv[2:] if word.endswith(".py")), None)
     if option and script and sys.argv[1] == "run":
-        said += f"; the arguments of {script} itself come last, after two hyphens: -- --{option}"
+        said += f"; the arguments of {script} itself come last, after two hyphens: -- {option}"
     return said
-
-
-def _name(context: Any) -> str:
-    """Return a command as a person types it, for example `runner image pin`."""
-    inner = context is not None and context.parent is not None
-    return f"{_name(context.parent)} {context.info_name}" if inner else "runner"
 
 
 def _keep(error: BaseException) -> str:

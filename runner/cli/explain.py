@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from runner.cli.lines import show, show_document
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 
 
 def explain(
@@ -26,12 +26,9 @@ def explain(
     folder = run.parent if run.name == "run.json" else run
     try:
         record = RunFolder(folder).read()
-    except (FileNotFoundError, NotADirectoryError):
-        raise RequestError(
-            f"{folder}: no run's folder, it holds no run.json: name one of results/<experiment>/"
-        ) from None
     except (OSError, ValueError) as error:
-        raise RequestError(f"{folder / 'run.json'}: {getattr(error, 'strerror', None) or error}") from None
+        why = f"{reason_of(error)}: name a run's folder, results/<experiment>/<run>"
+        raise RequestError(f"{folder / 'run.json'}: {why}") from None
     lines, bars, legend = explain(record)
     width = max((len(name) for name, _, _ in bars), default=0)
     rows = [(name.ljust(width), bar, figures) for name, bar, figures in bars]

@@ -1,7 +1,6 @@
 """The words that several commands take, and what they stand for."""
 
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -11,8 +10,10 @@ from runner.cli.lines import say
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
-from runner.definitions.plan import Plan, make_plan
+from runner.definitions.choices import Selection
+from runner.definitions.definition import DEVICES, SCALINGS, Experiment
 from runner.definitions.settings import find_project, nearest, settings_of
+from runner.logs.metrics import read_words
 
 
 def complete_experiment(begun: str) -> list[str]:
@@ -77,25 +78,41 @@ NoObserve = Annotated[bool, typer.Option("--no-observe", help="Leave a script al
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the records.")]
 
 
-def plan_of(
-    name: str,
-    layouts: list[str] | None,
-    only: list[str] | None,
-    change: list[str] | None,
-    repeat: int | None,
-    device: str,
-) -> Plan:
-    """Make the plan that the words ask for."""
-    chosen = device_of(device)
-    return make_plan(experiment_of(name), device=chosen, layouts=layouts, only=only, changes=change, repeat=repeat)
+def select(
+    experiment: str | None = None,
+    *,
+    arguments: list[str] | None = None,
+    only: list[str] | None = None,
+    layout: list[str] | None = None,
+    change: list[str] | None = None,
+    repeat: int | None = None,
+    device: str = "auto",
+    scaling: str | None = None,
+    metric: list[str] | None = None,
+    no_observe: bool = False,
+) -> Selection:
+    """Read the words of a command line about an experiment."""
+    if scaling not in (None, *SCALINGS):
+        raise RequestError(f"--scaling {scaling}: there is {' and '.join(SCALINGS)}")
+    return Selection(
+        experiment or "",
+        arguments or (),
+        device_of(device),
+        layout or (),
+        only or (),
+        change or (),
+        repeat,
+        scaling,
+        {name: said["pattern"] for name, said in read_words(metric or []).items()},
+        not no_observe,
+    )
 
 
-def experiment_of(name: str) -> definition.Experiment:
+def experiment_of(name: str) -> Experiment:
     """Load an experiment."""
     if nearest(here()) is None and not name.endswith((".yaml", ".yml")):
-        if name.endswith(".py"):
-            raise RequestError(f"{one_line(name)} has no definition; runner init {one_line(name)} writes one")
-        meant = did_you_mean(f"{name}.py", sorted(path.name for path in here().glob("*.py")))
+        script = f"{name.removesuffix('.py')}.py"
+        meant = did_you_mean(script, sorted(path.name for path in here().glob("*.py")))
         raise RequestError(
             f"no experiment '{one_line(name)}', for this folder is in no project: runner run train.py runs a script"
             f" without one, runner init makes it one{meant}"
@@ -116,12 +133,9 @@ def device_of(word: str) -> str:
     """Choose a device."""
     from runner.records.provenance import gpus
 
-    known = ("auto", *definition.DEVICES)
-    if word not in known:
-        raise RequestError(f"--device {word}: unknown{did_you_mean(word, known)}")
-    if word == "auto":
-        return "cuda" if gpus() else "cpu"
-    return word
+    if word not in ("auto", *DEVICES):
+        raise RequestError(f"--device {word}: there is auto, {', '.join(DEVICES)}")
+    return word if word != "auto" else "cuda" if gpus() else "cpu"
 
 
 def show_project() -> None:
@@ -143,18 +157,9 @@ def project_root_or_here() -> Path:
 
 def options_of(target: str, words: list[str] | None) -> list[str]:
     """Return the `name=value` words for a target: those of the command line, then those of the project's settings."""
-    from runner.targets import find
-
     given = list(words or [])
-    settings = settings_of(project_root_or_here())
-    chosen = settings.options.get(target, {})
-    known = [option.name for option in fields(find(target).Options)]
-    if unknown := [name for name in chosen if name not in known]:
-        meant = did_you_mean(unknown[0], known)
-        raise RequestError(
-            f"{settings.source}: [tool.runner.with.{target}]: target {target} has no option '{unknown[0]}'{meant}"
-        )
     named = {word.partition("=")[0].replace("-", "_") for word in given}
+    chosen = settings_of(project_root_or_here()).options.get(target, {})
     return given + [f"{name}={value}" for name, value in chosen.items() if name not in named]
 
 

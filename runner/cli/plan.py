@@ -18,14 +18,16 @@ from runner.cli.options import (
     Only,
     Repeat,
     complete_experiment,
-    plan_of,
+    experiment_of,
     project_root,
+    select,
     show_project,
 )
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions.data import environment
+from runner.definitions.plan import make_plan
 from runner.definitions.program import Program
 
 _HELP_SECONDS = 120
@@ -56,13 +58,14 @@ def plan(
     if experiment is None:
         _list()
         return
-    made = plan_of(experiment, layout, only, change, repeat, device)
+    chosen = select(experiment, only=only, layout=layout, change=change, repeat=repeat, device=device)
+    made = make_plan(experiment_of(experiment), chosen)
     first = made.runs[0]
     rows: list[tuple[str, ...]] = []
     for cell in made.cells:
         world = cell.layout.world_size
         rows.append((str(cell), f"{world} process{'es' * (world > 1)}, n = {first.repeats}", cell.command()))
-    rows += [(name, "left out", skip.why) for name, skip in made.skipped]
+    rows += [(name, "left out", why) for name, why in made.skipped]
     show_rows(rows)
     limit = first.experiment.timeout_seconds
     show(f"{len(made.runs)} runs on {first.device}, each {limit:g} s at most")
@@ -82,7 +85,7 @@ def _list() -> None:
         except RequestError as error:
             broken.append(error)
             continue
-        rows.append((found.name, found.summary, str(found.published["source"]) if found.published else ""))
+        rows.append((found.name, found.summary, found.published.source if found.published else ""))
     if not rows and not broken:
         raise RequestError(f"{root}: there are no experiments; runner init writes the first")
     show_rows(rows)

@@ -8,12 +8,10 @@ import typer
 
 from runner.cli.columns import show_rows
 from runner.cli.options import project_root
-from runner.core.errors import Interrupted
 from runner.definitions import data as of_families
-from runner.execution import signals
 
 SETTINGS = {"allow_interspersed_args": False}
-"""All words after the name are for the family's own program, `--help` too."""
+"""All words behind the name are for the family's program, `--help` too."""
 
 
 def prepare(
@@ -32,24 +30,17 @@ def prepare(
         show_rows(rows)
         return
     command = of_families.prepare_command(root, data, words or [])
-    with signals.taken() as interrupts:
-        raise typer.Exit(_run(command, of_families.environment(root), interrupts))
-
-
-def _run(command: list[str], environment: dict[str, str], interrupts: signals.Interrupts) -> int:
-    """Run a program that has our terminal; Ctrl-C ends it, and then us."""
-    with subprocess.Popen(command, env=environment) as process:
+    with subprocess.Popen(command, env=of_families.environment(root)) as process:
         try:
-            with interrupts.raising():
-                code = process.wait()
-        except KeyboardInterrupt:
+            code = process.wait()
+        except BaseException:
             _end(process)
-            raise Interrupted from None
-    return code if code >= 0 else 128 - code
+            raise
+    raise typer.Exit(code if code >= 0 else 128 - code)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a program that has got our Ctrl-C too; one that has not, or stays, is ended."""
+    """Wait for the end of a program that has got our Ctrl-C too; end one that has not, or that stays."""
     for seconds, end in ((1, process.terminate), (10, process.kill)):
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)

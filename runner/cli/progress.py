@@ -1,15 +1,31 @@
-"""How far a run is: what its events say of epochs, loss, speed and the time that remains."""
+"""The state of a run in progress: epoch, loss, speed and the time that remains, as its events report them."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from runner.core import clock
 from runner.core.text import one_line
-from runner.core.values import number, positive, whole
+from runner.core.values import LARGEST
 from runner.definitions.plan import Run
 from runner.records.events import Event
 
-_BEFORE_TRAINING = ("init_start", "data_start", "setup_start", "warmup_start")
 _LONGEST = 60
-_MOST_EPOCHS = 1_000_000_000
-_WATCHED = (*_BEFORE_TRAINING, "epoch_start", "epoch_stop", "progress", "eval_start")
+_Count = Annotated[int, Meta(ge=1, le=10**9)] | None
+_Figure = Annotated[float, Meta(ge=0, le=LARGEST)] | None
+
+
+class _Fields(msgspec.Struct):
+    """The fields of an event that are shown."""
+
+    rank: int | None = None
+    epoch_num: _Count = None
+    epochs: _Count = None
+    train_samples: _Figure = None
+    trained_samples: _Figure = None
+    train_seconds: _Figure = None
+    loss: Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] | None = None
 
 
 class Progress:
@@ -18,40 +34,43 @@ class Progress:
     def __init__(self, number: int, total: int, run: Run, earlier_seconds: list[float]) -> None:
         self._number, self._total, self._run = number, total, run
         self._earlier_seconds = earlier_seconds
-        self._began = clock.monotonic()
+        self._began = self._epoch_began = self._first_epoch = clock.monotonic()
         self._phase = "starting"
-        self._lines = 0
-        self._epoch = self._epochs = 0
+        self._lines = self._epoch = self._epochs = 0
         self._share = 0.0
         self._loss: float | None = None
         self._rate: float | None = None
-        self._epoch_began = self._first_epoch = self._began
 
     def take(self, event: Event) -> bool:
-        """Take in an event of rank 0; True if it changed what is shown."""
-        if event.key not in _WATCHED or event.metadata.get("rank") not in (0, None):
+        """Take in an event of rank 0; return whether it changes what is shown. One with odd fields is ignored."""
+        try:
+            fields = msgspec.convert(event.metadata, _Fields)
+            samples = msgspec.convert(event.value, _Figure) if event.key == "progress" else None
+        except (msgspec.ValidationError, OverflowError):
             return False
-        fields, now = event.metadata, clock.monotonic()
-        if event.key == "epoch_start" and (epoch := whole(fields.get("epoch_num"), 1, _MOST_EPOCHS)):
-            self._epoch, self._epoch_began, self._share = epoch, now, 0.0
-            self._epochs = whole(fields.get("epochs"), 1, _MOST_EPOCHS) or self._epochs
-            self._first_epoch = now if self._phase != "training" and epoch == 1 else self._first_epoch
-            self._phase = "training"
+        if fields.rank:
+            return False
+        now = clock.monotonic()
+        if event.key == "epoch_start" and fields.epoch_num:
+            self._first_epoch = now if fields.epoch_num == 1 else self._first_epoch
+            self._epoch, self._epoch_began, self._share = fields.epoch_num, now, 0.0
+            self._epochs = fields.epochs or self._epochs
         elif event.key == "progress":
-            samples, total = number(event.value, 0) or 0, positive(fields.get("train_samples"))
-            self._share = min(1.0, samples / total) if total else 0.0
-            self._rate = samples / (now - self._epoch_began) if now > self._epoch_began else self._rate
+            self._share = min(1.0, (samples or 0) / fields.train_samples) if fields.train_samples else 0.0
+            self._rate = (samples or 0) / (now - self._epoch_began) if now > self._epoch_began else self._rate
         elif event.key == "epoch_stop":
             self._share = 1.0
-            loss, seconds = number(fields.get("loss")), positive(fields.get("train_seconds"))
-            self._loss = self._loss if loss is None else loss
-            self._rate = (number(fields.get("trained_samples"), 0) or 0) / seconds if seconds else self._rate
-        elif self._epoch == 0:
+            self._loss = self._loss if fields.loss is None else fields.loss
+            if fields.train_seconds:
+                self._rate = (fields.trained_samples or 0) / fields.train_seconds
+        elif event.key in ("init_start", "data_start", "setup_start", "warmup_start") and self._epoch == 0:
             self._phase = event.key.removesuffix("_start").replace("init", "rendezvous")
+        else:
+            return False
         return True
 
     def take_printed(self, line: bytes) -> bool:
-        """Take in a line of a program that prints no events; True if it is what is shown."""
+        """Take in a line that is no event; return whether it is shown, as it is until there are events."""
         text = one_line(line[: 4 * _LONGEST].decode("utf-8", "replace"), _LONGEST)
         self._lines += 1
         if self._epoch or not text:
@@ -61,11 +80,11 @@ class Progress:
 
     @property
     def done(self) -> float:
-        """Share of the epochs that is done, 0 to 1."""
+        """The share of the epochs that is done, 0 to 1."""
         return min(1.0, (self._epoch - 1 + self._share) / self._epochs) if self._epochs and self._epoch else 0.0
 
     def line(self) -> str:
-        """Write it in one line."""
+        """Write the state in one line."""
         words = [self._phase if self._epoch == 0 else f"epoch {self._epoch}/{self._epochs or '?'}"]
         if self._epoch == 0 and self._lines:
             rate = self._lines / max(self.elapsed, 1.0)

@@ -7,23 +7,17 @@ from pathlib import Path
 from typing import Annotated, Optional, cast
 
 import typer
+from msgspec import structs
 
 from runner.cli import options
 from runner.cli.commands import SCRIPT, module
 from runner.cli.lines import say, show_document
 from runner.core.errors import RequestError, RunError
-from runner.definitions.definition import SCALINGS, Experiment
+from runner.definitions.definition import Experiment
 from runner.definitions.plan import Plan, make_plan
 from runner.records.schema import Record
 
 _WHAT = "A name that `runner plan` lists, a .yaml file, or a training script: train.py, whose args come after `--`."
-
-
-def _kind(scaling: Optional[str]) -> Optional[str]:
-    """Refuse an unknown kind of scaling before anything is started."""
-    if scaling not in (None, *SCALINGS):
-        raise RequestError(f"--scaling {scaling}: there is {' and '.join(SCALINGS)}")
-    return scaling
 
 
 def run(
@@ -42,9 +36,7 @@ def run(
     device: options.Device = "auto",
     scaling: Annotated[
         Optional[str],
-        typer.Option(
-            metavar="strong|weak", callback=_kind, help="What does the same work: all layouts, or all processes."
-        ),
+        typer.Option(metavar="strong|weak", help="What does the same work: all layouts, or all processes."),
     ] = None,
     results: options.Results = Path("results"),
     metric: options.Metric = None,
@@ -63,22 +55,32 @@ def run(
     Every cell, every repeat, interleaved; each run has a folder of its own below the results folder.
     """
     from runner import targets
-    from runner.logs.metrics import read_words
 
-    metrics = read_words(metric or [])
+    chosen = options.select(
+        experiment,
+        arguments=arguments,
+        only=only,
+        layout=layout,
+        change=change,
+        repeat=repeat,
+        device=device,
+        scaling=scaling,
+        metric=metric,
+        no_observe=no_observe,
+    )
     words = options.options_of(on, with_)
     target = targets.load(on, words)
-    without_definition, chosen = options.is_script(experiment), options.device_of(device)
+    without_definition = options.is_script(experiment)
     if without_definition:
-        defined = _of_script(experiment, arguments or [], change, layout, chosen, list(metrics), start=not dry_run)
-        change = None  # they are in its definition
+        defined = cast("Experiment", module(SCRIPT).experiment_of(options.here(), chosen, start=not dry_run))
+        chosen = replace(chosen, changes=())  # they are in its definition
     elif arguments:
         raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
     else:
         defined = options.experiment_of(experiment)
-    defined = replace(defined, scaling=scaling or defined.scaling, metrics={**defined.metrics, **metrics})
-    made = make_plan(defined, device=chosen, layouts=layout, only=only, changes=change, repeat=repeat)
-    made = replace(made, runs=tuple(replace(planned, observed=not no_observe) for planned in made.runs))
+    metrics = {**defined.metrics, **chosen.metrics}
+    defined = structs.replace(defined, scaling=scaling or defined.scaling, metrics=metrics)
+    made = make_plan(defined, chosen)
     there = None
     if missing:
         from runner.execution.missing import missing as without_those_there
@@ -110,23 +112,6 @@ def run(
         raise typer.Exit(RunError.exit_code)
 
 
-def _of_script(
-    script: str,
-    line: list[str],
-    changes: list[str] | None,
-    layouts: list[str] | None,
-    device: str,
-    metrics: list[str],
-    *,
-    start: bool,
-) -> Experiment:
-    """Make the experiment of a script that has no definition."""
-    scripts = module(SCRIPT)
-    here = options.here()
-    found = scripts.experiment_of(here, script, line, changes or [], layouts or [], device, metrics, start=start)
-    return cast("Experiment", found)
-
-
 def _notes(plan: Plan, *, is_observed: bool) -> Iterator[str]:
     """Say what a person should know before the runs are started."""
     from runner.report.notes import SAY_SCALING
@@ -135,10 +120,10 @@ def _notes(plan: Plan, *, is_observed: bool) -> Iterator[str]:
     if experiment.root != options.here():
         yield f"project {experiment.root}"
     # A program that prints events counts its samples.
-    is_counted = is_observed or not experiment.dialect
+    is_counted = is_observed or not experiment.dialects
     if not is_counted and not experiment.scaling and len({cell.layout for cell in plan.cells}) > 1:
         yield SAY_SCALING
-    yield from (f"left out: {name}: {skip.why}" for name, skip in plan.skipped)
+    yield from (f"left out: {name}: {why}" for name, why in plan.skipped)
 
 
 def _where_the_time_went(records: list[Record]) -> str:

@@ -30,11 +30,9 @@ def targets(
     types = get_type_hints(target.Options)
     rows: list[tuple[str, ...]] = []
     for option in fields(target.Options):
-        default = "needed" if is_required(option) else str(option.default)
-        if option.default in (None, ""):
-            default = "-"
-        elif isinstance(option.default, bool):
-            default = default.lower()
+        default = "needed" if is_required(option) else "-" if option.default in (None, "") else str(option.default)
+        if isinstance(option.default, bool):
+            default = str(option.default).lower()
         rows.append((option.name, type_name(types[option.name]), default, str(option.metadata["help"])))
     if rows:
         show_rows([("name", "type", "default", "what it is"), *rows])

@@ -1,7 +1,7 @@
-"""Progress and tables on a terminal; the only import of rich. Log text never goes through markup."""
+"""Progress and tables on a terminal; only this module imports rich. Log text never goes through markup."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,12 +29,12 @@ from runner.report.table import Grid, Table
 _PLAIN_SECONDS = 10.0
 _LONGEST = 500
 _WARNING = "magenta"
-"""Yellow and white are not to be seen on a light background."""
+"""Yellow and white are lost on a light background."""
 _TITLE = "  {:<7} {}"
 
 
 class _Console(Console):
-    """A console whose reader may go away, for example with `2>&1 | head`: nothing more is said, and the run goes on."""
+    """A console whose reader may go away, as in `2>&1 | head`: it becomes quiet, and the run goes on."""
 
     def on_broken_pipe(self) -> None:
         """Be quiet; rich would end the program in the midst of a run."""
@@ -73,16 +73,16 @@ class Screen:
 
     def event(self, event: Event) -> None:
         """Take in an event of the run in progress."""
-        if self._progress is not None and self._progress.take(event):
+        if self._progress and self._progress.take(event):
             self._show(self._progress)
 
     def printed(self, line: bytes) -> None:
         """Take in a line of the run in progress that is no event."""
-        if self._progress is not None and self._progress.take_printed(line):
+        if self._progress and self._progress.take_printed(line):
             self._show(self._progress)
 
     def _show(self, progress: Progress) -> None:
-        """Print it into a pipe or a log file now and then; a terminal is drawn again by itself."""
+        """Print progress into a pipe or a log file now and then; rich draws it on a terminal."""
         if not self._console.is_terminal and clock.monotonic() - self._said >= _PLAIN_SECONDS:
             self._said = clock.monotonic()
             self.note(f"  {progress.line()}")
@@ -114,11 +114,11 @@ class Screen:
         self.note(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", _WARNING)
 
     def _render(self) -> RenderableType:
-        """Draw the run in progress: which it is, how far, and what is left."""
+        """Draw the run in progress: its name, a bar, and its state."""
         if self._progress is None:
             return Text("")
-        grid = RichTable.grid(padding=(0, 2))
         bar = ProgressBar(total=1.0, completed=self._progress.done, width=20)
+        grid = RichTable.grid(padding=(0, 2))
         grid.add_row(Text(line(self._progress.name), "bold"), bar, Text(line(self._progress.line())))
         return grid
 
@@ -130,7 +130,7 @@ class Screen:
 def _failure_card(record: Record) -> Iterator[str]:
     """Yield who failed first, the cause, what it means, what to do, and the last lines, each printable.
 
-    Of a run that did not fail by itself there are none: what a launcher prints of being stopped explains nothing.
+    A run that did not fail by itself has no card: what a launcher prints of being stopped explains nothing.
     """
     failure = record.failure
     stuck = record.outcome.stuck if record.outcome else None
@@ -140,16 +140,18 @@ def _failure_card(record: Record) -> Iterator[str]:
         yield _TITLE.format("first", _who(record, failure))
     if failure.cause:
         yield _TITLE.format("cause", one_line(failure.cause, _LONGEST))
-    if held := next((rank for rank in stuck.ranks if rank.rank == failure.rank), None) if stuck else None:
-        what = one_line(held.event, _LONGEST) if held.event else "a line that is no event"
-        last = f"its last one was {what}, {held.quiet_seconds:.0f} s before" if held.quiet_seconds is not None else ""
-        yield _TITLE.format("event", last or "it has reported nothing")
-    if hint := hints().get(failure.hint) if failure.hint else None:
+    for rank in stuck.ranks if stuck else ():
+        if rank.rank == failure.rank:
+            what = one_line(rank.event, _LONGEST) if rank.event else "a line that is no event"
+            quiet = rank.quiet_seconds
+            said = "it has reported nothing" if quiet is None else f"its last one was {what}, {quiet:.0f} s before"
+            yield _TITLE.format("event", said)
+    if hint := hints().get(failure.hint or ""):
         yield _TITLE.format("hint", f"{hint.name}: {hint.means}")
         yield _TITLE.format("", hint.do)
     if failure.last_lines:
-        what = "the innermost line first" if stuck else f"{len(failure.last_lines)} lines"
-        yield _TITLE.format("stack" if stuck else "last", f"{what}:")
+        lines = f"last    {len(failure.last_lines)} lines:"
+        yield f"  {'stack   the innermost line first:' if stuck else lines}"
     yield from (f"    {escaped(printed, _LONGEST)}" for printed in failure.last_lines)
 
 
@@ -163,9 +165,20 @@ def _who(record: Record, failure: Failure) -> str:
     return f"{who} ({', '.join(found)})" if found else who
 
 
+def _console() -> Console:
+    return Console(highlight=False, markup=False)
+
+
+def _columns(rows: Iterable[tuple[Text | str, ...]], padding: int = 2) -> RichTable:
+    grid = RichTable.grid(padding=(0, padding, 0, 0))
+    for row in rows:
+        grid.add_row(*row)
+    return grid
+
+
 def print_table(table: Table) -> None:
     """Print a table on the terminal, as wide as it is."""
-    console = Console(highlight=False, markup=False)
+    console = _console()
     console.print(Text(line(table.title), "bold"))
     for common in table.common:
         console.print(Text(line(common), "dim"))
@@ -173,16 +186,13 @@ def print_table(table: Table) -> None:
     if table.published.lines:
         console.print(Text(line(table.published.title), "dim"))
         _print_grid(console, table.published, "dim")
-    notes = RichTable.grid(padding=(0, 1, 0, 0))
-    for note in table.notes:
-        notes.add_row(Text("·"), Text(line(note), overflow="fold"))
     if table.notes:
-        console.print(notes)
+        console.print(_columns(((Text("·"), Text(line(note), overflow="fold")) for note in table.notes), 1))
     console.print()
 
 
 def _print_grid(console: Console, grid: Grid, style: str = "") -> None:
-    """Print a grid so that it fits, what it refers to, and which columns a wider terminal would show."""
+    """Print a grid so that it fits, its footnotes, and which columns a wider terminal would show."""
     fitted = fit(grid, console.width, cell_len)
     drawn = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, fitted.gap - 2))
     for head in fitted.head:
@@ -204,47 +214,40 @@ def _print_grid(console: Console, grid: Grid, style: str = "") -> None:
 
 def print_columns(rows: list[tuple[str, ...]]) -> None:
     """Print rows of words in columns."""
-    grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for row in rows:
-        grid.add_row(*(Text(one_line(word)) for word in row))
-    Console(highlight=False, markup=False).print(grid)
+    _console().print(_columns(tuple(Text(one_line(word)) for word in row) for row in rows))
 
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", _WARNING), "wrong": ("✗", "red")}
 
 
 def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
-    """Print what a doctor found: (state, check, where, seen, mend) below the place that each is about."""
-    console = Console(highlight=False, markup=False)
+    """Print the findings of a doctor, (state, check, where, seen, mend), below the place that each is about."""
+    console = _console()
     for place in dict.fromkeys(where for _, _, where, _, _ in findings):
         console.print(Text(line(place), "bold"))
-        grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        for _ in ("mark", "check"):
-            grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold")
+        rows: list[tuple[Text | str, ...]] = []
         for state, check, where, seen, mend in findings:
             if where == place:
                 mark, style = _MARKS[state]
-                grid.add_row(Text(f"  {mark}", style), Text(line(check)), Text(line(seen), "" if mend else "dim"))
-                if mend:
-                    grid.add_row("", "", Text(f"→ {line(mend)}", style))
-        console.print(grid)
+                check_text = Text(line(check), no_wrap=True)
+                rows.append((Text(f"  {mark}", style), check_text, Text(line(seen), "" if mend else "dim")))
+                rows += [("", "", Text(f"→ {line(mend)}", style))] if mend else []
+        console.print(_columns(rows))
 
 
 def _result(record: Record) -> str:
-    """Return what a run measured."""
-    figures, measure, words = record.metrics, record.launch.measure, []
-    measured = figures.get(measure)
-    if measured and measure == SAMPLE_SECONDS:
-        words.append(f"{1 / measured:,.{decimals(1 / measured)}f} samples/s")
-    else:  # of a script whose samples were not counted there is the runner's clock
-        name = measure if measured is not None or measure != SAMPLE_SECONDS else "wall_seconds"
-        words += [f"{name} {figures[name]:.{decimals(figures[name])}f}"] if name in figures else []
+    """Return what a run measured; a script whose samples were not counted has the runner's clock."""
+    figures, measure = record.metrics, record.launch.measure
+    by_sample = measure == SAMPLE_SECONDS
+    words = []
+    if by_sample and (seconds := figures.get(measure)):
+        words.append(f"{1 / seconds:,.{decimals(1 / seconds)}f} samples/s")
+    elif (name := "wall_seconds" if by_sample else measure) in figures:
+        words.append(f"{name} {figures[name]:.{decimals(figures[name])}f}")
     if (accuracy := figures.get("final_accuracy")) is not None:
         words.append(f"accuracy {accuracy:.2%}")
     if (rate := figures.get("samples_per_second")) is not None:
-        of_script = "its own figure " if measure == SAMPLE_SECONDS else ""
-        words.append(f"{of_script}{rate:,.0f} samples/s")
+        words.append(f"{'its own figure ' * by_sample}{rate:,.0f} samples/s")
     return "  ".join(words)
 
 
@@ -253,11 +256,9 @@ _COLOURS = {"d": "blue", "#": "green", "-": "magenta", "x": "bold", ".": "red"}
 
 def print_explanation(lines: list[str], rows: list[tuple[str, str, str]]) -> None:
     """Print lines, folded between words, and rows of a name, a bar of letters in their colours, and figures."""
-    console = Console(highlight=False, markup=False)
+    console = _console()
     for text in lines:
         console.print(line(text))
     for name, bar, figures in rows:
-        row = Text(f"{line(name)}  ")
-        for letter in bar:
-            row.append(letter, _COLOURS.get(letter, ""))
-        console.print(row.append(f"  {line(figures)}"))
+        coloured = [(letter, _COLOURS.get(letter, "")) for letter in bar]
+        console.print(Text.assemble(f"{line(name)}  ", *coloured, f"  {line(figures)}"))

@@ -1,5 +1,7 @@
-"""What is chosen of an experiment on the command line: `--layout`, `--only` and `--set`."""
+"""What a command line chooses of an experiment: `--layout`, `--only`, `--set` and the rest."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from runner.core.errors import RequestError, did_you_mean
@@ -7,24 +9,43 @@ from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.core.yaml_reader import scalar
 from runner.definitions.args import unfit, wrong_name
-from runner.definitions.axes import identity, too_many
-from runner.definitions.definition import Experiment
-from runner.definitions.program import Program
+from runner.definitions.definition import Experiment, identity
+from runner.definitions.experiment import refused_layout, too_many
 
 
-def read_layouts(experiment: Experiment, words: list[str] | None) -> list[str] | None:
+@dataclass(frozen=True)
+class Selection:
+    """The words of a command line about an experiment; what they leave out is as the definition has it.
+
+    `experiment` is its name, or the path of a script, which `arguments` are for: the words behind `--`. `observed`
+    lets a script be looked at from inside.
+    """
+
+    experiment: str = ""
+    arguments: Sequence[str] = ()
+    device: str = "cpu"
+    layouts: Sequence[str] = ()
+    only: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    repeat: int | None = None
+    scaling: str | None = None
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    observed: bool = True
+
+
+def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | None:
     """Read `--layout 1x4,2+3`: layouts in place of the definition's own."""
     try:
-        parts = [part for word in words or [] for part in word.split(",")]
-        layouts = list(dict.fromkeys(str(Layout.parse(part)) for part in parts)) or None
+        parts = [part for word in words for part in word.split(",")]
+        layouts = list(dict.fromkeys(str(Layout.parse(part)) for part in parts))
     except ValueError as error:
         _refuse(f"--layout: {error}")
-    if layouts and (wrong := too_many({**experiment.matrix, "layout": layouts})):
+    if wrong := too_many({**experiment.matrix, "layout": layouts}) or refused_layout(experiment, layouts):
         _refuse(f"--layout: {wrong}")
-    return layouts
+    return layouts or None
 
 
-def read_only(experiment: Experiment, words: list[str]) -> dict[str, set[object]]:
+def read_only(experiment: Experiment, words: Sequence[str]) -> dict[str, set[object]]:
     """Read `--only axis=value` words; several values of one axis may be joined by commas or given one by one.
 
     Returns, for each axis that is named, the identities of its chosen values.
@@ -36,23 +57,21 @@ def read_only(experiment: Experiment, words: list[str]) -> dict[str, set[object]
             _refuse(f"--only {word}: write axis=value, for example --only layout=1x2")
         if axis not in experiment.matrix:
             _refuse(f"--only {word}: '{axis}' is no axis of {experiment.name}{did_you_mean(axis, experiment.matrix)}")
-        by_text: dict[str, list[Any]] = {}
-        for value in experiment.matrix[axis]:
-            by_text.setdefault(str(value), []).append(value)
+        values = experiment.matrix[axis]
         for part in text.split(","):
-            found = by_text.get(part) or by_text.get(_canonical(axis, part))
-            if not found:
+            names = (part, _canonical(axis, part))
+            if not (found := [value for value in values if str(value) in names]):
                 hint = "; --layout runs others" if axis == "layout" else ""
-                has = f"it has {', '.join(by_text)}{hint}"
+                has = f"it has {', '.join(map(str, values))}{hint}"
                 _refuse(f"--only {word}: {experiment.name} has no {axis} '{part}'; {has}")
-            chosen.setdefault(axis, set()).update(identity(value) for value in found)
+            chosen.setdefault(axis, set()).update(map(identity, found))
     return chosen
 
 
-def read_changes(experiment: Experiment, words: list[str], programs: dict[str, Program]) -> dict[str, Any]:
+def read_changes(experiment: Experiment, words: Sequence[str]) -> dict[str, Any]:
     """Read `--set arg=value` words: other values for args, spelt as those of its programs."""
     changed: dict[str, Any] = {}
-    of_families = not any(program.files for program in programs.values())
+    of_families = not any(program.files for program in experiment.programs.values())
     for word in words:
         key, value = read_change(word)
         key = key.replace("-", "_") if of_families else key
@@ -68,15 +87,12 @@ def read_change(word: str) -> tuple[str, Any]:
     key, equals, text = _split(word)
     if not equals or not key:
         _refuse(f"--set {word}: write arg=value, for example --set epochs=1")
-    if wrong := wrong_name(key):
-        _refuse(f"--set {word}: {wrong}")
     if not text.isprintable():
         _refuse(f"--set {word}: the value has letters that cannot be printed")
     value = scalar(text)
-    if isinstance(value, list | dict):
-        value = text
-    if wrong := unfit(value):
-        _refuse(f"--set {word}: the value {wrong.partition('; quote')[0]}")
+    value = text if isinstance(value, list | dict) else value
+    if wrong := wrong_name(key) or unfit(value):
+        _refuse(f"--set {word}: {wrong}")
     return key, value
 
 

@@ -20,12 +20,11 @@ def families(root: Path) -> list[str]:
     return sorted(path.parent.name for path in (root / PACKAGE).glob(f"*/{PREPARE}.py") if path.is_file())
 
 
-def missing(root: Path, name: str) -> str | None:
-    """Return what is wrong with a name, if no family of this name prepares data."""
-    if name.isidentifier() and (root / PACKAGE / name / f"{PREPARE}.py").is_file():
-        return None
-    where = f"there is no {PACKAGE}/{name}/{PREPARE}.py"
-    return one_line(f"no family prepares the data '{name}' ({where}){did_you_mean(name, families(root))}")
+def require(root: Path, name: str) -> None:
+    """Raise RequestError if no family of this name prepares data."""
+    if not name.isidentifier() or not (root / PACKAGE / name / f"{PREPARE}.py").is_file():
+        said = f"no family prepares the data '{name}' (there is no {PACKAGE}/{name}/{PREPARE}.py)"
+        raise RequestError(one_line(f"{said}{did_you_mean(name, families(root))}"))
 
 
 def prepare_command(root: Path, name: str, words: Sequence[str]) -> list[str]:
@@ -33,8 +32,7 @@ def prepare_command(root: Path, name: str, words: Sequence[str]) -> list[str]:
 
     It is run with `environment(root)`, in the current folder, so that paths among the words mean what they say.
     """
-    if wrong := missing(root, name):
-        raise RequestError(wrong)
+    require(root, name)
     return [sys.executable, "-m", f"{PACKAGE}.{name}.{PREPARE}", *words]
 
 

@@ -1,155 +1,249 @@
-"""A definition, checked: what an experiment is, and the keys that say so."""
+"""A definition: each of its keys with its type and its meaning. The schema for editors is made of these."""
 
 import hashlib
 import itertools
 import json
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
+import msgspec
+from msgspec import Meta
+
+from runner.core.layout import PATTERN
 from runner.core.values import spell_non_finite
-from runner.definitions import program as programs
-from runner.definitions.args import ARGS, PROGRAM_ARGS
-from runner.definitions.axes import BASELINE, MATRIX, PROGRAM, WORD
-from runner.definitions.dialects import DIALECT, METRICS
-from runner.definitions.keys import LONGEST_LINE, Node, choice, plain, seconds, text
-from runner.definitions.published import PUBLISHED
+from runner.definitions.args import Value
+from runner.definitions.program import Program
 from runner.definitions.settings import Settings
-from runner.definitions.skips import SKIP, Skip, finder
 
-REQUIRED = ("name", "summary", "program", "matrix")
-SCALINGS = ("strong", "weak")
-MOST_REPEATS = 1_000
-NAME = text(
-    "The name of the file without .yaml.",
-    "[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?",
-    "lower-case letters, digits and hyphens, 40 at most",
-)
-_LATER: dict[str, Any] = {"launcher": "torchrun", "data": None, "dialect": {}, "metrics": {}, "patience_seconds": None}
-"""Keys that definitions did not always have: with these values they are left out, so that hashes stay as they were."""
+Device = Literal["cpu", "cuda"]
+DEVICES = get_args(Device)
+Scaling = Literal["strong", "weak"]
+SCALINGS = get_args(Scaling)
+NAME = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
+NAME_FORM = "lower-case letters, digits and hyphens, 40 at most"
+LONGEST_PROGRAM = 100
+WORD = r"[A-Za-z_][A-Za-z0-9_]*"
+PROGRAM = rf"^(?:{WORD}(\.{WORD})+|([^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.py)$"
+_LATER = ("launcher", "data", "dialect", "metrics", "patience_seconds")
+"""Keys that definitions did not always have: their defaults are left out, so that hashes stay as they were."""
+
+Text = Annotated[str, Meta(pattern=r"\S", title="text that is not blank")]
+ProgramName = Annotated[
+    str,
+    Meta(
+        pattern=PROGRAM,
+        max_length=LONGEST_PROGRAM,
+        title="<family>.<program>, for example mnist.ddp, or the path of a script, for example path/to/train.py",
+    ),
+]
+Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
+Figure = Annotated[float, Meta(gt=0)]
+Share = Annotated[float, Meta(gt=0, le=1)]
+Curve = Annotated[list[float], Meta(min_length=1)]
+Args = dict[str, Value | list[Value]]
+_LAYOUT = {
+    "description": "nodes x processes, or those of unlike nodes: 1x2, 2+3.",
+    "pattern": f"^(?:{PATTERN})$",
+}
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """A definition, checked: `matrix` always has the axis `layout`, its values in canonical form.
+class Metric(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A figure of the output, and which of its values is kept beside the last."""
 
-    A field with metadata is a key of the definition. The metadata is its schema: `runner.definitions.keys`.
+    pattern: Text
+    best: Literal["max", "min"] | None = None
+
+
+class Cells(msgspec.Struct):
+    """A mapping that names cells by values of axes, beside keys of its own."""
+
+
+class Skip(Cells):
+    """Cells that are left out."""
+
+    why: Annotated[Text, Meta(description="Shown in plans and summaries.")]
+    when: Annotated[Device | None, Meta(description="Only on this device.")] = None
+
+
+class Row(Cells):
+    """A row of figures that a document printed."""
+
+    hardware: Annotated[Text, Meta(description="The devices: 2x A100.")]
+    where: Text | None = None
+    note: Text | None = None
+    total_seconds: Figure | None = None
+    train_seconds: Figure | None = None
+    round_trip_seconds: Figure | None = None
+    speedup: Figure | None = None
+    accuracy: Share | None = None
+    best_accuracy: Share | None = None
+    train_loss: Curve | None = None
+    val_loss: Curve | None = None
+
+
+SkipOfCells = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/Skip"})]
+RowOfCells = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/Row"})]
+
+
+class Published(msgspec.Struct, forbid_unknown_fields=True):
+    """What a document printed."""
+
+    source: Annotated[Text, Meta(description="The document, by its name in docs/references.md, and its section.")]
+    rows: Annotated[
+        list[Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/Row"})]], Meta(min_length=1)
+    ]
+
+
+class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An experiment of distributed-experiment-kit, as its file has it."""
+
+    name: Annotated[str, Meta(pattern=NAME, title=NAME_FORM, description="The name of the file without .yaml.")]
+    summary: Annotated[Text, Meta(description="The question that the experiment answers.")]
+    program: Annotated[
+        ProgramName,
+        Meta(description="A module below experiments/, <family>.<program>; or a script, by its path in the project."),
+    ]
+    launcher: Annotated[
+        Literal["torchrun", "python"],
+        Meta(description="python for a program that starts its processes itself; its layout is 1x1."),
+    ] = "torchrun"
+    data: Annotated[
+        str | None, Meta(description="The family whose prepare.py brings the data: runner prepare <family>.")
+    ] = None
+    dialect: Annotated[
+        str | Annotated[list[Text], Meta(min_length=1)] | None,  # msgspec 0.22 crashes on a pattern beside an array
+        Meta(
+            description="How the stdout of a program that knows nothing of the kit is read: dialects of the kit, or"
+            " files of the project."
+        ),
+    ] = None
+    metrics: Annotated[
+        dict[str, Text | Metric],
+        Meta(description="Figures to read from stdout: each by a regular expression with one group, a number."),
+    ] = {}
+    args: Annotated[
+        Args,
+        Meta(
+            description="What each program is given, as --key value; true: --key; null, false: nothing; a list: each."
+        ),
+    ] = {}
+    program_args: Annotated[
+        dict[str, Args], Meta(description="What only one program of the matrix is given, on top of args.")
+    ] = {}
+    scaling: Annotated[
+        Scaling | None,
+        Meta(
+            description="weak: batch_size is per process; strong: it is the global batch; without it nothing is said of"
+            " speed-ups, unless the program counts its samples."
+        ),
+    ] = None
+    matrix: Annotated[
+        dict[str, Annotated[list[Value], Meta(min_length=1)]],
+        Meta(
+            description="The axes: every combination of their values is a cell. All but layout become --key value.",
+            extra_json_schema={
+                "required": ["layout"],
+                "properties": {"layout": {"type": "array", "minItems": 1, "items": {"type": "string", **_LAYOUT}}},
+            },
+        ),
+    ]
+    skip: Annotated[
+        list[SkipOfCells],
+        Meta(description="Cells that are left out: those with these values of the axes."),
+    ] = []
+    baseline: Annotated[
+        dict[str, Value], Meta(description="The cell to compare with, if it is not the one with one process.")
+    ] = {}
+    measure: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z][a-z0-9_]*_seconds$",
+            title="a time in seconds, for example train_seconds",
+            description="The time that is compared.",
+        ),
+    ] = "train_seconds"
+    repeat: Annotated[int, Meta(ge=1, le=1000, description="How many times each cell is run.")] = 3
+    timeout_seconds: Annotated[Seconds, Meta(description="When a run is ended.")] = 1800.0
+    patience_seconds: Annotated[
+        Seconds | None,
+        Meta(description="When a run is ended of which no rank has reported anything for so long; by default never."),
+    ] = None
+    published: Annotated[
+        Published | None, Meta(description="What a document printed, shown beside what is measured.")
+    ] = None
+
+
+class Experiment(Definition, kw_only=True):
+    """A definition of a project, checked: layouts are in canonical form.
+
+    `dialects` has the text of each dialect that is a file of the project, and "" for those of the kit.
     """
 
-    name: str = field(metadata=NAME)
-    summary: str = field(metadata=text("The question that the experiment answers.", most=LONGEST_LINE))
-    program: str = field(metadata=PROGRAM)
-    launcher: str = field(
-        metadata=choice(
-            "python for a program that starts the processes of its process group itself; its layout is 1x1.",
-            ("torchrun", "python"),
-            default="torchrun",
-        )
-    )
-    data: str | None = field(
-        metadata=text(
-            "The family whose prepare.py brings the data: runner prepare <family>.",
-            WORD,
-            "the name of a family, for example mnist",
-        )
-    )
-    dialect: dict[str, str] = field(metadata=DIALECT)
-    """The names of the dialects that read its stdout, with the text of those that are files of the project."""
-    metrics: dict[str, dict[str, str]] = field(metadata=METRICS)
-    """The pattern of each figure that is read beside, and `best` where that is kept too."""
-    args: dict[str, Any] = field(metadata=ARGS)
-    program_args: dict[str, dict[str, Any]] = field(metadata=PROGRAM_ARGS)
-    scaling: str | None = field(
-        metadata=choice(
-            "weak: batch_size is per process; strong: it is the global batch; without it nothing is said of speed-ups,"
-            " unless the program counts its samples.",
-            SCALINGS,
-        )
-    )
-    matrix: dict[str, list[Any]] = field(metadata=MATRIX)
-    skip: tuple[Skip, ...] = field(metadata=SKIP)
-    baseline: dict[str, Any] = field(metadata=BASELINE)
-    measure: str = field(
-        metadata=text(
-            "The time that is compared.",
-            "[a-z][a-z0-9_]*_seconds",
-            "a time in seconds, for example train_seconds",
-            default="train_seconds",
-        )
-    )
-    repeat: int = field(
-        metadata={
-            "description": "How many times each cell is run.",
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MOST_REPEATS,
-            "default": 3,
-            "meant": f"a whole number from 1 to {MOST_REPEATS}",
-        }
-    )
-    timeout_seconds: float = field(metadata=seconds("When a run is ended.", default=1800))
-    patience_seconds: float | None = field(
-        metadata=seconds(
-            "When a run is ended of which no rank has reported anything for so long; by default it goes on."
-        )
-    )
-    published: dict[str, Any] | None = field(metadata=PUBLISHED)
     path: Path
     root: Path
     settings: Settings
+    programs: dict[str, Program]
+    dialects: dict[str, str] = {}
+
+    @property
+    def patterns(self) -> dict[str, dict[str, str]]:
+        """The pattern of each metric, and `best` where it is named."""
+        return {
+            name: {"pattern": said} if isinstance(said, str) else msgspec.to_builtins(said)
+            for name, said in self.metrics.items()
+        }
 
     def resolved(self) -> dict[str, Any]:
-        """Return the definition as plain JSON values with its defaults filled in, for the record.
+        """Return the definition as plain JSON values with its defaults, for the record.
 
         NaN and infinity, which JSON lacks, are the words that the program's command line has for them.
         """
-        values = {key: getattr(self, key) for key in KEYS} | {"skip": [skip.plain() for skip in self.skip]}
-        resolved: dict[str, Any] = spell_non_finite(values)
-        return {key: value for key, value in resolved.items() if key not in _LATER or value != _LATER[key]}
+        values = {field.name: getattr(self, field.name) for field in msgspec.structs.fields(Definition)}
+        values |= {"dialect": self.dialects or None, "metrics": self.patterns}
+        defaults = {field.name: field for field in msgspec.structs.fields(Definition) if field.name in _LATER}
+        kept = {
+            key: value
+            for key, value in values.items()
+            if key not in defaults or (value and value != defaults[key].default)
+        }
+        resolved: dict[str, Any] = spell_non_finite(msgspec.to_builtins(kept))
+        return resolved
 
     def cells(
         self, device: str | None = None, layouts: list[str] | None = None
-    ) -> list[tuple[dict[str, Any], Skip | None]]:
-        """Return every point of the matrix, or of other layouts, and the skip that leaves it out on this device."""
+    ) -> list[tuple[dict[str, Any], str | None]]:
+        """Return every point of the matrix, or of other layouts, and why it is left out on this device, if it is."""
         matrix = {**self.matrix, "layout": layouts or self.matrix["layout"]}
+        skips = [skip for skip in self.skip if skip.get("when") in (None, device)]
         points = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
-        find_skip = finder(self.skip, device)
-        return [(point, find_skip(point)) for point in points]
+        return [(point, next((skip["why"] for skip in skips if agrees(skip, point)), None)) for point in points]
 
     def sha256(self) -> str:
         """Hash the resolved definition."""
         return hash_resolved(self.resolved())
 
-    def programs(self) -> dict[str, programs.Program]:
-        """Find the program of every cell, by name."""
-        names = [self.program, *self.matrix.get("program", [])]
-        found = {name: programs.find(self.root, name, self.settings) for name in names}
-        return {name: replace(program, alone=self.launcher == "python") for name, program in found.items()}
+
+def agrees(row: dict[str, Any], point: dict[str, Any]) -> bool:
+    """Return whether a row names a point: it has the point's values on the axes that it has."""
+    return all(identity(row[axis]) == identity(value) for axis, value in point.items() if axis in row)
 
 
-NODES: dict[str, Node] = {key.name: key.metadata for key in fields(Experiment) if key.metadata}
-KEYS = tuple(NODES)
-ROOT: Node = {
-    "$schema": "http://json-schema.org/draft-07/schema#",
-    "title": "An experiment of distributed-experiment-kit",
-    "type": "object",
-    "required": list(REQUIRED),
-    "additionalProperties": False,
-    "properties": NODES,
-    "says": {"type": f"a definition is a mapping with the keys {', '.join(KEYS)}"},
-}
+_NAN = object()
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a definition, for editors.
-
-    What it accepts may still be refused: only `load` knows that programs exist and take the args, and that rows name
-    cells.
-    """
-    return plain(ROOT)  # type: ignore[no-any-return]
+def identity(value: object) -> tuple[bool, object]:
+    """Return what makes a value of an axis the same as another: 1 is 1.0, true is not 1, and NaN is NaN."""
+    return isinstance(value, bool), _NAN if value != value else value  # NaN alone differs from itself
 
 
 def hash_resolved(resolved: dict[str, Any]) -> str:
     """Hash a resolved definition, as a record has it."""
     written = json.dumps(resolved, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a definition, for editors; only `load` knows programs, dialects and cells."""
+    _, parts = msgspec.json.schema_components((Definition, Skip, Row), ref_template="#/$defs/{name}")
+    whole = parts.pop("Definition")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole, "$defs": parts}

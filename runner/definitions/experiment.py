@@ -3,22 +3,35 @@
 Every complaint has file:line, what is wrong and what was meant.
 """
 
+import math
 import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from runner.core import yaml_reader
 from runner.core.errors import RequestError, did_you_mean
-from runner.core.text import one_line
-from runner.definitions import consistency
-from runner.definitions.axes import check_axes, read_matrix
-from runner.definitions.definition import KEYS, NODES, ROOT, Experiment
-from runner.definitions.dialects import measure_of, read_dialects, read_metrics
-from runner.definitions.keys import check
-from runner.definitions.published import read_published
-from runner.definitions.settings import Settings, settings_of
-from runner.definitions.skips import DEVICES, read_skips
+from runner.core.layout import Layout
+from runner.core.secrets import refuse_args
+from runner.core.text import one_line, shown
+from runner.core.yaml_reader import Document
+from runner.definitions import data, program
+from runner.definitions.args import wrong_name
+from runner.definitions.definition import Cells, Definition, Experiment, ProgramName, Row, Skip, agrees, identity
+from runner.definitions.gate import decode
+from runner.definitions.program import Program
+from runner.definitions.settings import Settings, read_text, settings_of
+from runner.logs import dialect, metrics
 
-__all__ = ["DEVICES", "KEYS", "Experiment", "files", "find", "load"]
+__all__ = ["Experiment", "files", "find", "load"]
+MOST_CELLS = 10_000
+MEASURES = ("sample_seconds", "wall_seconds", "stated_seconds")
+"""The times of a program that is read by a dialect: for a sample, seen inside; by the runner's clock; as it says."""
 
 
 def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment:
@@ -26,29 +39,40 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
 
     Settings that are not written yet may stand in for those of the project's files.
     """
-    document = yaml_reader.read(path)
-    check(document, ROOT, document.values)
+    document, settings = yaml_reader.read(path), settings or settings_of(root)
+    values = document.values
+    if isinstance(values, dict):  # a key without a value is as if it were left out
+        values = {key: value for key, value in values.items() if value is not None}
+    definition: Definition = decode(document, Definition, values)
+    if definition.name != path.stem:
+        document.fail(f"the name '{definition.name}' has to be that of the file, '{path.stem}'", "name")
     _refuse_twins(path, root)
-    values = {key: node.get("default") for key, node in NODES.items()} | document.values
-    for key in ("timeout_seconds", "patience_seconds"):
-        values[key] = None if values[key] is None else float(values[key])
-    matrix, baseline = read_matrix(document), dict(values["baseline"] or {})
-    check_axes(document, matrix, baseline, "baseline")
-    dialects = read_dialects(document, root)
-    values |= {
-        "dialect": dialects,
-        "metrics": read_metrics(document),
-        "args": dict(values["args"] or {}),
-        "program_args": values["program_args"] or {},
-        "matrix": matrix,
-        "skip": read_skips(document, matrix),
-        "baseline": baseline,
-        "measure": measure_of(document, values["measure"], dialects),
-        "published": read_published(document, matrix),
-    }
-    experiment = Experiment(**values, path=path, root=root, settings=settings or settings_of(root))
-    consistency.check(document, experiment)
+    if definition.data is not None:
+        with _at(document, "data"):
+            data.require(root, definition.data)
+    _check_matrix(document, definition)
+    _check_args(document, definition)
+    dialects = _read_dialects(document, definition, root)
+    experiment = Experiment(
+        **msgspec.structs.asdict(definition),
+        path=path,
+        root=root,
+        settings=settings,
+        programs=_find_programs(document, definition, root, settings),
+        dialects=dialects,
+    )
+    experiment.measure = _measure(document, experiment)
+    _check_cells(document, experiment)
     return experiment
+
+
+@contextmanager
+def _at(document: Document, *place: str | int) -> Iterator[None]:
+    """Name the place of what is refused."""
+    try:
+        yield
+    except (RequestError, ValueError) as error:
+        document.fail(str(error), *place)
 
 
 def _refuse_twins(path: Path, root: Path) -> None:
@@ -57,6 +81,143 @@ def _refuse_twins(path: Path, root: Path) -> None:
     if len(twins) > 1 and path.resolve() in [other.resolve() for other in twins]:
         places = " and ".join(str(other.relative_to(root)) for other in sorted(twins))
         raise RequestError(one_line(f"the name '{path.stem}' stands twice: {places}; rename one of them"))
+
+
+def _check_matrix(document: Document, definition: Definition) -> None:
+    """Write layouts in canonical form; refuse values that stand twice, and too many cells."""
+    if "layout" not in definition.matrix:
+        document.fail("'matrix' needs the axis 'layout', for example layout: [1x1, 1x2]", "matrix")
+    for axis, values in definition.matrix.items():
+        points = set()
+        for index, value in enumerate(values):
+            place = ("matrix", axis, index)
+            if axis == "program":
+                decode(document, ProgramName, value, *place)
+            if axis == "layout":
+                with _at(document, *place):
+                    values[index] = str(Layout.parse(value))
+            if identity(values[index]) in points:
+                document.fail(f"{axis} {values[index]} stands twice", *place)
+            points.add(identity(values[index]))
+    if wrong := too_many(definition.matrix) or refused_layout(definition, definition.matrix["layout"]):
+        document.fail(wrong, "matrix", "layout")
+
+
+def too_many(matrix: dict[str, list[Any]]) -> str | None:
+    """Return what is wrong with the number of cells, if anything; none is built for it."""
+    cells = math.prod(map(len, matrix.values()))
+    if cells <= MOST_CELLS:
+        return None
+    return f"the matrix has {cells:,} cells; {MOST_CELLS:,} are the most: split the experiment"
+
+
+def refused_layout(definition: Definition, layouts: Iterable[object]) -> str | None:
+    """Return why a program that starts its processes itself cannot have one of the layouts, if it cannot."""
+    several = [layout for layout in layouts if str(layout) != "1x1"]
+    if definition.launcher == "torchrun" or not several:
+        return None
+    return f"layout {several[0]}: with launcher python the program starts its processes itself; only 1x1 can be run"
+
+
+def _check_args(document: Document, definition: Definition) -> None:
+    """Refuse names that no arg can have, secrets, an arg that is an axis, and args of a program that is not there."""
+    matrix = definition.matrix
+    groups: dict[tuple[str, ...], dict[str, Any]] = {("args",): definition.args, ("matrix",): matrix}
+    for name, args in definition.program_args.items():
+        groups["program_args", name] = args
+        if name not in (programs := matrix.get("program", [])):
+            document.fail(f"'{name}' is no program of the matrix{did_you_mean(name, programs)}", "program_args", name)
+    for place, args in groups.items():
+        for key, value in args.items():
+            if wrong := wrong_name(key):
+                document.fail(wrong, *place, key)
+            if key in matrix and args is not matrix:
+                document.fail(f"'{key}' stands here and in the matrix; keep one of them", *place, key)
+            with _at(document, *place, key):
+                refuse_args(value, key)
+
+
+def _find_programs(document: Document, definition: Definition, root: Path, settings: Settings) -> dict[str, Program]:
+    """Find the program of every cell, by its name."""
+    places: dict[Any, tuple[str | int, ...]] = {definition.program: ("program",)}
+    places |= {name: ("matrix", "program", index) for index, name in enumerate(definition.matrix.get("program", []))}
+    found = {}
+    for name, place in places.items():
+        with _at(document, *place):
+            found[name] = replace(program.find(root, name, settings), alone=definition.launcher == "python")
+    return found
+
+
+def _read_dialects(document: Document, definition: Definition, root: Path) -> dict[str, str]:
+    """Return the text of each dialect that is a file of the project, and "" for the kit's; compile each metric."""
+    for name, said in definition.metrics.items():
+        with _at(document, "metrics", name):
+            if not re.fullmatch(metrics.NAME, name):
+                raise RequestError(f"metric '{name}': a name has lower-case letters, digits and _, 40 at most")
+            metrics.compiled({name: {"pattern": said if isinstance(said, str) else said.pattern}})
+    words = definition.dialect or []
+    texts = {}
+    for word in [words] if isinstance(words, str) else words:
+        with _at(document, "dialect"):
+            texts[word] = ""
+            if word.endswith((".yaml", ".yml")):
+                dialect.load(root / word)
+                texts[word] = read_text(root / word).removeprefix("\ufeff")
+            elif word not in dialect.names():
+                known = did_you_mean(word, dialect.names())
+                raise RequestError(f"no dialect '{word}' in docs/dialects.md{known}")
+    return texts
+
+
+def _measure(document: Document, experiment: Experiment) -> str:
+    """Return the time that is compared; refuse one that a program which is read by a dialect cannot have."""
+    measure = experiment.measure
+    if not experiment.dialects or (measure in MEASURES[:2]):
+        return measure
+    if measure == MEASURES[2]:
+        if "seconds" not in experiment.metrics:
+            document.fail(f"measure '{measure}': metrics has to name the line that states it: seconds", "measure")
+        return measure
+    if "measure" in document.values:
+        known = f"the time of a program that is read by a dialect is one of {', '.join(MEASURES)}"
+        document.fail(f"measure '{measure}': {known}", "measure")
+    return MEASURES[0]
+
+
+def _check_cells(document: Document, experiment: Experiment) -> None:
+    """Refuse a row that names no cell, or, if it is published or the baseline, none that is run."""
+    rows = experiment.published.rows if experiment.published else []
+    compared: list[tuple[tuple[str | int, ...], dict[str, Any]]] = [
+        (("published", "rows", index), row) for index, row in enumerate(rows)
+    ]
+    for index, row in enumerate(experiment.skip):
+        _check_row(document, experiment, Skip, row, "skip", index)
+    for place, row in compared:
+        _check_row(document, experiment, Row, row, *place)
+    _check_row(document, experiment, Cells, experiment.baseline, "baseline")
+    run = [point for point, why in experiment.cells() if why is None]
+    if not run:
+        document.fail("every cell is skipped: nothing is left to run", "skip")
+    for row_place, row in [(("baseline",), experiment.baseline), *compared]:
+        if not any(agrees(row, point) for point in run):
+            document.fail("it matches no cell that is run: those are skipped", *row_place)
+
+
+def _check_row(
+    document: Document, experiment: Experiment, kind: type[Cells], row: dict[str, Any], *place: str | int
+) -> None:
+    """Check a mapping that names cells: its own keys have types, and every other is an axis with one of its values."""
+    own, matrix = kind.__struct_fields__, experiment.matrix
+    decode(document, kind, {key: value for key, value in row.items() if key in own}, *place)
+    for axis in row.keys() - {*own}:
+        if axis not in matrix:
+            document.fail(f"unknown key '{axis}'{did_you_mean(axis, (*own, *matrix))}", *place, axis)
+        if axis == "layout":
+            with _at(document, *place, axis):
+                row[axis] = str(Layout.parse(row[axis]))
+        if identity(row[axis]) not in map(identity, matrix[axis]):
+            near = did_you_mean(row[axis], matrix[axis])
+            document.fail(f"{axis} {shown(row[axis])} matches no cell{near}", *place, axis)
 
 
 def files(root: Path) -> list[Path]:

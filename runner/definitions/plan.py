@@ -8,15 +8,10 @@ from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.text import one_line
 from runner.definitions.args import DEVICES, THREADS
-from runner.definitions.axes import identity
-from runner.definitions.choices import read_changes, read_layouts, read_only
-from runner.definitions.consistency import refused_layout
-from runner.definitions.definition import Experiment
+from runner.definitions.choices import Selection, read_changes, read_layouts, read_only
+from runner.definitions.definition import Experiment, identity
 from runner.definitions.program import Program
-from runner.definitions.skips import Skip
 from runner.records.schema import Side
-
-MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -73,48 +68,33 @@ class Plan:
 
     runs: tuple[Run, ...]
     cells: tuple[Cell, ...]
-    skipped: tuple[tuple[str, Skip], ...]
+    skipped: tuple[tuple[str, str], ...]
 
 
-def make_plan(
-    experiment: Experiment,
-    *,
-    device: str,
-    layouts: list[str] | None = None,
-    only: list[str] | None = None,
-    changes: list[str] | None = None,
-    repeat: int | None = None,
-) -> Plan:
-    """Choose the cells that agree with every `--only axis=value`, apply `--set arg=value`, and interleave the repeats.
+def make_plan(experiment: Experiment, selection: Selection) -> Plan:
+    """Choose the cells, apply `--set arg=value`, and interleave the repeats.
 
     The repeats go through the cells forwards and backwards in turn, so that a machine that slowly warms up or slows
-    down favours no cell. Other layouts may stand in for those of the definition.
+    down favours no cell.
     """
-    programs = experiment.programs()
-    chosen = read_only(experiment, only or [])
-    changed = read_changes(experiment, changes or [], programs)
+    device = selection.device
+    layouts, chosen = read_layouts(experiment, selection.layouts), read_only(experiment, selection.only)
+    changed = read_changes(experiment, selection.changes)
     cells, skipped = [], []
-    others = read_layouts(experiment, layouts)
-    if wrong := refused_layout(experiment, others or ()):
-        raise RequestError(wrong)
-    for point, skip in experiment.cells(device, others):
+    for point, why in experiment.cells(device, layouts):
         if any(identity(point[axis]) not in values for axis, values in chosen.items()):
             continue
-        if skip is None:
-            cells.append(_cell(experiment, point, changed, device, programs))
+        cell = _cell(experiment, point, changed, device)
+        if why is None:
+            cells.append(cell)
         else:
-            axes = {axis: value for axis, value in point.items() if axis != "layout"}
-            skipped.append((cell_name(point["layout"], axes), skip))
+            skipped.append((str(cell), why))
     if not cells:
-        reasons = "; ".join(dict.fromkeys(skip.why for _, skip in skipped))
+        reasons = "; ".join(dict.fromkeys(why for _, why in skipped))
         raise RequestError(one_line(f"{experiment.path}: no cell is left to run" + (f": {reasons}" if reasons else "")))
-    repeats = experiment.repeat if repeat is None else repeat
-    if len(cells) * repeats > MOST_RUNS:
-        asked = f"{len(cells):,} cells x {repeats:,} repeats"
-        most = f"{MOST_RUNS:,} runs are the most: choose cells with --only"
-        raise RequestError(f"{one_line(experiment.path)}: {asked}; {most}")
+    repeats = selection.repeat or experiment.repeat
     runs = [
-        Run(experiment, cell, number, repeats, device)
+        Run(experiment, cell, number, repeats, device, observed=selection.observed)
         for number in range(1, repeats + 1)
         for cell in (cells if number % 2 else reversed(cells))
     ]
@@ -130,14 +110,12 @@ def _positive(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
 
 
-def _cell(
-    experiment: Experiment, point: dict[str, Any], changed: dict[str, Any], device: str, programs: dict[str, Program]
-) -> Cell:
-    """Resolve a point of the matrix; what the definition declares is passed to a program that takes it."""
-    program = programs[point.get("program", experiment.program)]
+def _cell(experiment: Experiment, point: dict[str, Any], changed: dict[str, Any], device: str) -> Cell:
+    """Resolve a point of the matrix; a program that takes `scaling` or `device` is given what is declared."""
     axes = {axis: value for axis, value in point.items() if axis != "layout"}
-    own = experiment.program_args.get(program.name, {})
-    args = {**experiment.args, **own, **{axis: value for axis, value in axes.items() if axis != "program"}, **changed}
-    declared = {**({"scaling": experiment.scaling} if experiment.scaling else {}), "device": device}
-    args |= {key: value for key, value in declared.items() if key in program.declares}
+    program = experiment.programs[axes.get("program", experiment.program)]
+    varied = {axis: value for axis, value in axes.items() if axis != "program"}
+    args = {**experiment.args, **experiment.program_args.get(program.name, {}), **varied, **changed}
+    declared = {"scaling": experiment.scaling, "device": device}
+    args |= {key: value for key, value in declared.items() if value and key in program.declares}
     return Cell(Layout.parse(point["layout"]), program, axes, args)

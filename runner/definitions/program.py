@@ -10,8 +10,7 @@ from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
 from runner.definitions.args import REST
 from runner.definitions.settings import PACKAGE, Settings, settings_of
-from runner.definitions.sources import LARGEST_SOURCE, read_imported
-from trainkit.files import read_file
+from runner.definitions.sources import read_imported
 from trainkit.sources import folders_of, read_sources
 
 PREPARE = "prepare"
@@ -54,7 +53,7 @@ class Program:
         """Read the Python files behind it by their paths from the project's folder: with those it is the same code."""
         if not self.files:
             return read_sources(root, self.name)
-        return {name: read_file(root / name, LARGEST_SOURCE) for name in self.files}
+        return {name: (root / name).read_bytes() for name in self.files}
 
     @property
     def folders(self) -> list[str]:
@@ -135,12 +134,6 @@ def _elsewhere(settings: Settings, name: str, path: Path) -> Program:
 def names(root: Path) -> list[str]:
     """List every program below the project's folder: the modules that can be run."""
     folder = root / PACKAGE
-    runnable = (path for path in sorted(folder.rglob("*.py")) if not path.name.startswith("_") and _can_be_run(path))
+    files = (path for path in sorted(folder.rglob("*.py")) if path.is_file() and not path.name.startswith("_"))
+    runnable = (path for path in files if path.stem != PREPARE and b"__main__" in path.read_bytes())
     return [".".join(path.relative_to(folder).with_suffix("").parts) for path in runnable]
-
-
-def _can_be_run(path: Path) -> bool:
-    try:
-        return path.stem != PREPARE and b"__main__" in read_file(path, LARGEST_SOURCE)
-    except OSError:
-        return False

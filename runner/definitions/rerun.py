@@ -12,9 +12,8 @@ from runner.core.layout import Layout
 from runner.core.secrets import refuse_args
 from runner.core.text import one_line
 from runner.definitions import experiment as definitions
-from runner.definitions.definition import hash_resolved
+from runner.definitions.definition import DEVICES, hash_resolved
 from runner.definitions.plan import Cell, Run
-from runner.definitions.skips import DEVICES
 from runner.records.schema import Launch
 
 _NAME = re.compile(r"\w[\w-]*")
@@ -32,7 +31,7 @@ def run_of(launch: Launch, root: Path) -> Run:
         names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
         changed = one_line(", ".join(names) or "what it means", 200)
         raise RequestError(f"{one_line(experiment.path)}: has changed since the run was started: {changed}")
-    programs = experiment.programs()
+    programs = experiment.programs
     if launch.program not in programs:
         raise RequestError(f"{one_line(experiment.path)}: has no program '{one_line(launch.program, 80)}'")
     if launch.device not in DEVICES:

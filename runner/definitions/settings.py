@@ -3,13 +3,16 @@
 import re
 import sys
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from runner.core.errors import RequestError
-from runner.core.text import one_line, shown
+from runner.core.text import one_line
 from runner.core.yaml_reader import Document
+from runner.definitions.gate import decode
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,12 +25,26 @@ DOCKERFILE = "Dockerfile"
 """The file that images are built from, unless the settings name another one."""
 OWN_FILE = "runner.toml"
 SHARED_FILE = "pyproject.toml"
-MOST_FILES = 2_000
-"""How many files the patterns of `code` may match."""
 _DEEPEST = 5
 """How many names a place in the settings has: `tool.runner.with.compose.memory`."""
-_KEYS = ("definitions", "path", "image", "dockerfile", "code", "with")
-_IMAGE = re.compile(r"(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
+_INNER = Meta(
+    pattern=r"^(?!/|~|(.*/)?\.\.(/|$))[^\\]*\S[^\\]*$", title="a path from the project's folder that lies in it"
+)
+_IMAGE = Meta(
+    pattern=r"^(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*$",
+    title="the name of an image without its tag, for example registry.lab/team/train",
+)
+
+
+class Table(msgspec.Struct, forbid_unknown_fields=True):
+    """The settings as their file has them."""
+
+    definitions: Annotated[str, _INNER] = PACKAGE
+    path: list[Annotated[str, _INNER]] = []
+    image: Annotated[str, _IMAGE] | None = None
+    dockerfile: Annotated[str, _INNER] = DOCKERFILE
+    code: list[Annotated[str, _INNER]] = []
+    options: dict[str, dict[str, str | int | float | bool]] = msgspec.field(name="with", default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,19 +77,17 @@ class Settings:
         return self.root / self.definitions
 
     def code_files(self) -> list[Path]:
-        """List the files that the patterns of `code` match; RequestError if there are too many, or none."""
+        """List the files that the patterns of `code` match; RequestError for a pattern that matches none."""
         found: list[Path] = []
         for pattern in self.code:
-            place = f"{one_line(str(self.source))}: code '{one_line(pattern)}'"
             try:
-                paths = (path for path in self.root.glob(pattern) if path.is_file())
-                matched = list(islice(paths, MOST_FILES + 1))
+                matched = [path for path in self.root.glob(pattern) if path.is_file()]
             except (ValueError, IndexError, NotImplementedError):  # each version of Python refuses others, in its way
-                raise RequestError(f"{place} has to be a pattern of files, for example configs/**/*.yaml") from None
+                matched = []
+            if not matched:
+                place = f"{one_line(str(self.source))}: code '{one_line(pattern)}'"
+                raise RequestError(f"{place} matches no file; a pattern is, for example, configs/**/*.yaml")
             found += matched
-            if not matched or len(found) > MOST_FILES:
-                many = f"more than {MOST_FILES:,} files" if matched else "no file"
-                raise RequestError(f"{place} matches {many}")
         return found
 
 
@@ -150,45 +165,24 @@ def _settings(root: Path, source: Path, document: Document, place: tuple[str, ..
     values = document.values
     for step in place:
         values = values[step]
-    if not isinstance(values, dict):
-        document.fail(f"'{'.'.join(place)}' has to be a table", *place)
-    document.only_keys(_KEYS, *place)
-    given: dict[str, Any] = {}
-    for key in ("definitions", "dockerfile"):
-        if key in values:
-            given[key] = _inner(document, values[key], *place, key)
-    for key in ("path", "code"):
-        if key in values:
-            listed = values[key] if isinstance(values[key], list) else [values[key]]
-            given[key] = tuple(_inner(document, path, *place, key) for path in listed)
-    if "image" in values:
-        given["image"] = values["image"]
-        if not isinstance(values["image"], str) or not _IMAGE.fullmatch(values["image"]):
-            meant = "the name of an image without its tag, for example registry.lab/team/train"
-            document.fail(f"'image' has to be {meant}, not {shown(values['image'])}", *place, "image")
-    return Settings(root, source, options=_options(document, values.get("with", {}), *place, "with"), **given)
+    if isinstance(values, dict):  # one path may stand for a list
+        values |= {key: [values[key]] for key in ("path", "code") if isinstance(values.get(key), str)}
+    table: Table = decode(document, Table, values, *place)
+    return Settings(
+        root,
+        source,
+        _tidy(table.definitions),
+        tuple(map(_tidy, table.path)),
+        table.image or "",
+        _tidy(table.dockerfile),
+        tuple(map(_tidy, table.code)),
+        {target: {name: _word(value) for name, value in given.items()} for target, given in table.options.items()},
+    )
 
 
-def _inner(document: Document, value: object, *place: str) -> str:
-    """Check the path of something in the project."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        document.fail(f"'{place[-1]}' has to be a path from the project's folder, not {shown(value)}", *place)
-    if value.startswith(("/", "~")) or ".." in value.split("/") or "\\" in value:
-        document.fail(f"'{place[-1]}': {shown(value)} has to lie in the project's folder", *place)
-    return value.removeprefix("./").rstrip("/") or "."
+def _tidy(path: str) -> str:
+    return path.removeprefix("./").rstrip("/") or "."
 
 
-def _options(document: Document, value: object, *place: str) -> dict[str, dict[str, str]]:
-    """Read the tables `[tool.runner.with.<target>]`."""
-    if not isinstance(value, dict):
-        document.fail("'with' has to be a table of targets, for example [tool.runner.with.compose]", *place)
-    found: dict[str, dict[str, str]] = {}
-    for target, options in value.items():
-        if not isinstance(options, dict):
-            document.fail(f"'{target}' has to be a table: write [tool.runner.with.{target}]", *place, target)
-        found[target] = {}
-        for name, given in options.items():
-            if not isinstance(given, str | int | float):
-                document.fail(f"'{name}' has to be a text, a number, true or false", *place, target, name)
-            found[target][name] = str(given).lower() if isinstance(given, bool) else str(given)
-    return found
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

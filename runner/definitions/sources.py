@@ -6,14 +6,9 @@ from collections import deque
 from functools import lru_cache
 from pathlib import Path
 
-from runner.core.errors import RequestError, reason_of
+from runner.core.errors import RequestError
 from runner.core.text import one_line
-from trainkit.files import read_file
 from trainkit.sources import LIBRARY
-
-LARGEST_SOURCE = 1_000_000
-MOST_SOURCES, MOST_BYTES = 2_000, 10_000_000
-"""How much of a project is followed from one program by its imports."""
 
 
 def read_imported(root: Path, program: Path, search: tuple[Path, ...] = ()) -> dict[Path, bytes]:
@@ -22,18 +17,17 @@ def read_imported(root: Path, program: Path, search: tuple[Path, ...] = ()) -> d
     RequestError, with the line, for what cannot be read as Python.
     """
     sources: dict[Path, bytes] = {}
-    seen, pending, left = {program}, deque([program]), MOST_BYTES
-    while pending and left > 0 and len(sources) < MOST_SOURCES:
+    pending = deque([program])
+    while pending:
         file = pending.popleft()
+        if file in sources:
+            continue
         try:
-            sources[file] = text = read_file(file, LARGEST_SOURCE)
-        except (OSError, ValueError) as error:
-            raise RequestError(f"{one_line(file)}: cannot be read: {reason_of(error)}") from None
-        left -= len(text)
+            sources[file] = text = file.read_bytes()
+        except OSError as error:
+            raise RequestError(f"{one_line(file)}: cannot be read: {error.strerror}") from None
         for node in _imports(file, text):
-            found = [other for other in _imported(root, program, file, node, search) if other not in seen]
-            seen.update(found)
-            pending.extend(dict.fromkeys(found))
+            pending.extend(_imported(root, program, file, node, search))
     return sources
 
 

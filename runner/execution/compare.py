@@ -15,6 +15,7 @@ from runner.core.errors import RequestError
 from runner.core.git import commit_of, short_name
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import Plan, make_plan
 from runner.definitions.settings import settings_of
 from runner.execution.observer import Observer
@@ -44,17 +45,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line chooses for both sides, in the words of `runner run`."""
+    """What the command line chooses for both sides: the target, its options as words, and the runs."""
 
-    experiment: str | None
     target: str
     words: list[str]
-    device: str
-    layouts: list[str] | None
-    only: list[str] | None
-    changes: list[str] | None
-    repeat: int
-    observed: bool
+    selection: Selection
 
 
 @dataclass(frozen=True)
@@ -157,15 +152,7 @@ def version_of(word: str, kind: Kind, choices: Choices, root: Path, worktrees: W
     elif kind is Kind.IMAGE:
         words.append(f"{IMAGE}={word}")
     experiment = definition.load(_definition(word, kind, choices, project), project)
-    plan = make_plan(
-        experiment,
-        device=choices.device,
-        layouts=choices.layouts,
-        only=choices.only,
-        changes=choices.changes,
-        repeat=choices.repeat,
-    )
-    plan = replace(plan, runs=tuple(replace(run, observed=choices.observed) for run in plan.runs))
+    plan = make_plan(experiment, choices.selection)
     return Version(label, plan, targets.load(choices.target, words), words)
 
 
@@ -173,12 +160,13 @@ def _definition(word: str, kind: Kind, choices: Choices, project: Path) -> Path:
     """Find the definition of a side: its own file, or the experiment that was named, as this side has it."""
     if kind is Kind.DEFINITION:
         return Path(word)
-    if choices.experiment is None:
+    name = choices.selection.experiment
+    if not name:
         names = ", ".join(path.stem for path in definition.files(project))
         raise RequestError(f"{one_line(word)}: say what is run: --experiment, one of {names}")
-    if choices.experiment.endswith(_SUFFIXES):
-        return project / choices.experiment
-    return definition.find(choices.experiment, project)
+    if name.endswith(_SUFFIXES):
+        return project / name
+    return definition.find(name, project)
 
 
 def _options(target: str) -> list[str]:

@@ -69,8 +69,8 @@ def describe_launch(
         started=utc_now(),
         options=chosen,
         option_axes=axes_of(options) if options else {},
-        dialects=experiment.dialect,
-        metrics=experiment.metrics,
+        dialects=experiment.dialects,
+        metrics=experiment.patterns,
         side=run.side,
         **surroundings,
     )

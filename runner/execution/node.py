@@ -15,6 +15,7 @@ from runner.core import clock
 from runner.core.errors import Interrupted, KitError, RequestError, RunError
 from runner.core.network import is_loopback, route_to, variables_for
 from runner.core.text import one_line
+from runner.definitions.choices import Selection
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.execution.disk import describe_error
@@ -57,7 +58,8 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
             only.append(f"{axis}={value}")
         else:
             changes.append(f"{name}={value}")
-    return make_plan(experiment, device=device, layouts=[layout], only=only, changes=changes, repeat=1).runs[0]
+    chosen = Selection(device=device, layouts=[layout], only=only, changes=changes, repeat=1)
+    return make_plan(experiment, chosen).runs[0]
 
 
 def run_node(

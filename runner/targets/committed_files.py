@@ -16,6 +16,7 @@ from runner.core.output import write_outputs
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import Run, make_plan
 from runner.definitions.settings import Settings, settings_of
 from runner.targets.compose.base_images import read_lock
@@ -141,7 +142,7 @@ def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str], 
 def _run(root: Path, file: Rendered) -> Run:
     """Choose what a job runs: the first cell of its layout that is not skipped."""
     experiment = definition.load(definition.find(file.experiment, root), root)
-    return make_plan(experiment, device=file.device, layouts=[file.layout], repeat=1).runs[0]
+    return make_plan(experiment, Selection(device=file.device, layouts=(file.layout,), repeat=1)).runs[0]
 
 
 def _kubernetes(name: str, run: Run, file: Rendered, kind: str) -> str:

@@ -1,7 +1,5 @@
 """The command as a person types it: exit code, stdout and stderr together."""
 
-import csv
-import io
 import json
 import os
 import shutil
@@ -86,24 +84,16 @@ def test_a_bad_definition_is_one_line_with_its_place_and_nothing_is_started_or_w
 REPLAY = ["run", "tiny", "--on", "replay"]
 NODE = ["node", "tiny", "--device", "cpu", "--layout", "1x2"]
 BAD_REQUESTS = [
-    (["run", "tiny", "--set", "seed=\udcff"], "--set seed=\\udcff: the value has letters that cannot be printed"),
-    (["run", "tinny"], "no experiment 'tinny' in <project>/experiments; did you mean 'tiny'?"),
-    (["run", "tiny", "--device", "gpu"], "--device gpu: unknown"),
-    (
-        ["run", "tiny", "--device", "cuda"],
-        "the layout needs 1 GPUs, this machine",
-    ),
+    (["run", "tiny", "--device", "gpu"], "--device gpu: there is auto, cpu, cuda"),
+    (["run", "tiny", "--device", "cuda"], "the layout needs 1 GPUs, this machine"),
     (["run", "tiny", "--on", "lokal"], "no target 'lokal'; did you mean 'local'?"),
     (["summarize", "nowhere"], "nowhere: there is no such folder; `runner`"),
-    (["summarize", "--json"], "--json: write --format json; see runner summarize"),
-    (["explain", "nowhere"], "nowhere: no run's folder, it holds no"),
+    (["explain", "nowhere"], "nowhere/run.json: No such file or directory: name a run's folder"),
     ([*NODE, "--", "epochs=2"], "ARGS: 'epochs=2' is no arg"),
     ([*NODE, "--results", "experiments", "--node", "1"], "--node 1: layout 1x2 has the nodes"),
-    (["prepare", "nowhere"], "no family prepares the data 'nowhere' (there"),
     (["run", "tiny", "--with", "memory=8Gi"], "--with memory=8Gi: target local has no option"),
     ([*REPLAY, "--with", "recordin=x"], "--with recordin=x: target replay has no option 'recordin'; did you mean"),
     (REPLAY, "target replay needs --with recording=...: "),
-    (["run", "tiny", "--memory", "8Gi"], "--memory: write --with memory=...; `runner targets` says"),
     (["collect", "results", "--with", "namespace=n"], "--with namespace=n: is for a file of"),
 ]
 
@@ -113,7 +103,7 @@ def test_a_bad_request_is_one_line_and_nothing_is_started_or_written(
     project: Project, words: list[str], said: str
 ) -> None:
     before = project.written()
-    assert project.refused(*words).startswith(f"error: {said}".replace("<project>", str(project.root)))
+    assert project.refused(*words).startswith(f"error: {said}")
     assert project.written() == before
 
 
@@ -121,6 +111,7 @@ def test_a_bad_request_is_one_line_and_nothing_is_started_or_written(
     ("words", "said", "see"),
     [
         (["run", "tiny", "--nothing"], "No such option", "runner run --help"),
+        (["run", "train.py", "--lr", "1"], "No such option", "after two hyphens: -- --lr"),
         (["rum"], "No such command 'rum'", "runner --help"),
     ],
 )
@@ -129,7 +120,7 @@ def test_a_wrong_word_is_answered_with_the_help_of_its_own_command(
 ) -> None:
     refused = project.refused(*words)
     assert refused.startswith(f"error: {said}")
-    assert refused.endswith(f"; see {see}\n")
+    assert refused.endswith(f"{see}\n")
 
 
 def test_without_a_name_plan_lists_what_is_good_and_names_what_is_not(project: Project) -> None:
@@ -138,21 +129,18 @@ def test_without_a_name_plan_lists_what_is_good_and_names_what_is_not(project: P
     done = project.runner("plan")
     assert done.code == 2
     assert done.stdout == "other\tA tiny experiment\tpaper, table 2\ntiny\tA tiny experiment\n"
-    assert project.snapshot(done).endswith("broken.yaml:6: 'repeat' has to be a whole number from 1 to 1000, not 0\n")
+    assert project.snapshot(done).endswith("broken.yaml:6: 'repeat' has to be a whole number >= 1, not 0\n")
 
 
 def test_summaries_for_scripts_are_on_stdout_alone(finished: Project, results: Path) -> None:
     shutil.copytree(finished.results, results)
     (results / "tiny" / "foreign").mkdir()
     (results / "tiny" / "foreign" / "run.json").write_text("{}")
-    as_json, as_csv = (finished.runner("summarize", results, "--format", kind) for kind in ("json", "csv"))
-    rows = json.loads(as_json.stdout)
+    done = finished.runner("summarize", results, "--format", "json")
+    rows = json.loads(done.stdout)
     assert [(row["layout"], row["n"], row["seconds"]) for row in rows] == [("1x1", 1, 1.0), ("1x2", 1, 1.25)]
-    assert [row["layout"] for row in csv.DictReader(io.StringIO(as_csv.stdout))] == ["1x1", "1x2"]
-    for done in (as_json, as_csv):
-        assert done.code == 0
-        assert done.stderr.startswith("note: ")
-        assert done.stderr.count("\n") == 1
+    assert (done.code, done.stderr.count("\n")) == (0, 1)
+    assert done.stderr.startswith("note: ")
 
 
 def test_a_pipe_that_is_closed_early_is_no_error(finished: Project) -> None:

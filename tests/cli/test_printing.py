@@ -44,16 +44,13 @@ COMMANDS = [
     ["plan"],
     ["plan", "broken"],
     ["plan", "other"],
-    ["plan", f"no{WORDS}"],
     ["plan", "tiny", "--only", f"layout={WORDS}"],
     ["run", "tiny"],
     ["run", "tiny", "--dry-run"],
     ["run", "tiny", "--on", WORDS],
-    ["run", "tiny", "--memory", WORDS],
     ["run", "tiny", WORDS],
     ["collect", WORDS],
     ["summarize"],
-    ["summarize", WORDS],
     ["targets", WORDS],
 ]
 

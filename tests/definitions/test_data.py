@@ -78,22 +78,11 @@ def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("lime", "no family prepares the data 'lime' (there is no experiments/lime/prepare.py); did you mean 'line'?"),
-        ("a.b", "data 'a.b' has to be the name of a family, for example mnist"),
-    ],
-)
-def test_data_that_no_family_prepares_is_one_line(project: Project, name: str, said: str) -> None:
+@pytest.mark.parametrize("family", ["lime", "toys", "../line", "toys.ok"])
+def test_data_that_no_family_prepares_is_one_line(project: Project, family: str) -> None:
     project.program("line.prepare", "")
-    path = project.define(data=name)
-    with pytest.raises(RequestError) as wrong:
-        load(path, project.root)
-    assert str(wrong.value).partition(": ")[2] == said
-    for family in (name, "toys", "../line", "toys.ok"):
-        with pytest.raises(RequestError, match="no family prepares the data"):
-            data.prepare_command(project.root, family, [])
+    with pytest.raises(RequestError, match="no family prepares the data"):
+        data.prepare_command(project.root, family, [])
 
 
 def test_data_is_part_of_the_resolved_definition_if_it_is_said(project: Project) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import Plan, make_plan
 from tests.support.projects import Project
 
@@ -27,13 +28,13 @@ repeat: 3
 
 def plan(project: Project, text: str = TEXT, **choices: Any) -> Plan:
     tiny = definition.load(project.define(text), project.root)
-    return make_plan(tiny, **{"device": "cpu", **choices})
+    return make_plan(tiny, Selection(**choices))
 
 
 def test_the_cells_are_the_matrix_less_what_is_skipped_on_the_device(project: Project) -> None:
     made = plan(project)
     assert [str(cell) for cell in made.cells] == ["1x1 seed=1", "1x1 seed=2", "1x2 seed=1"]
-    assert [(name, skip.why) for name, skip in made.skipped] == [
+    assert [*made.skipped] == [
         ("1x2 seed=2", "not of interest"),
         ("2x2 seed=1", "needs GPUs"),
         ("2x2 seed=2", "needs GPUs"),
@@ -69,7 +70,7 @@ def test_only_chooses_cells(project: Project, only: list[str], cells: list[str])
         ({"changes": ["device=cpu"]}, "--set device=cpu: the device is chosen on"),
         ({"changes": ["scaling=weak"]}, "--set scaling=weak: the scaling is declared by"),
         ({"changes": ["epochs=\udcff"]}, "--set epochs=\\udcff: the value has letters that cannot be printed"),
-        ({"changes": ["epochs=9" + "9" * 19]}, "--set epochs=99999999999999999999: the value is too large"),
+        ({"changes": ["epochs=9" + "9" * 19]}, "--set epochs=99999999999999999999: is unfit"),
         ({"only": ["layout=2x2"]}, "<path>: no cell is left to run:"),
     ],
 )
@@ -95,7 +96,7 @@ def test_args_and_axes_of_a_script_are_spelt_as_it_spells_them(project: Project)
     matrix = {"layout": ["1x1"], "model=": ["big", "small"]}
     path = project.define(program="train.py", args={"optimizer.lr=": 0.1, "batch-size": 8}, matrix=matrix)
     experiment = definition.load(path, project.root)
-    made = make_plan(experiment, device="cpu", only=["model==big"], changes=["optimizer.lr==1e-3", "batch-size=4"])
+    made = make_plan(experiment, Selection(only=["model==big"], changes=["optimizer.lr==1e-3", "batch-size=4"]))
     (cell,) = made.cells
     assert cell.command() == "torchrun train.py optimizer.lr=0.001 --batch-size 4 model=big"
 
@@ -117,7 +118,7 @@ def test_programs_may_be_an_axis_and_one_that_wants_to_know_scaling_and_device_i
     project.program("toys.asks", source)
     path = project.define(matrix={"layout": ["1x1"], "program": ["toys.ok", "toys.asks"]}, args={"epochs": 1})
     for device in ("cpu", "cuda"):
-        cells = make_plan(definition.load(path, project.root), device=device).cells
+        cells = make_plan(definition.load(path, project.root), Selection(device=device)).cells
         assert [cell.program.name for cell in cells] == ["toys.ok", "toys.asks"]
         assert [cell.args for cell in cells] == [{"epochs": 1}, {"epochs": 1, "scaling": "strong", "device": device}]
 
@@ -125,7 +126,7 @@ def test_programs_may_be_an_axis_and_one_that_wants_to_know_scaling_and_device_i
 def test_the_repeats_of_every_cell_go_forwards_and_backwards_in_turn(project: Project) -> None:
     path = project.define(matrix={"layout": ["1x1", "2+3"], "seed": [5, -1]}, repeat=3)
     for repeat in (None, 2):
-        made = make_plan(definition.load(path, project.root), device="cpu", repeat=repeat)
+        made = make_plan(definition.load(path, project.root), Selection(repeat=repeat))
         cells = ["1x1 seed=5", "1x1 seed=-1", "2+3 seed=5", "2+3 seed=-1"]
         turns = [(1, cells), (2, cells[::-1]), (3, cells)][:repeat]
         expected = [(cell, number, repeat or 3) for number, turn in turns for cell in turn]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.definitions import experiment
+from runner.definitions.choices import Selection
 from runner.definitions.plan import make_plan
 from runner.execution.launch import describe_launch
 from runner.records.finalize import reparse
@@ -72,7 +73,7 @@ def test_a_doubtful_run_is_noted_and_no_claim_rests_on_it(results: Path, make: M
 def test_runs_with_lr_nan_and_lr_inf_are_rows_of_their_own(project: Project) -> None:
     head = "name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\n"
     path = project.define(f"{head}matrix: {{layout: [1x1], lr: [.nan, .inf, -.inf, 0.1]}}\n")
-    for run in make_plan(experiment.load(path, project.root), device="cpu", repeat=1).runs:
+    for run in make_plan(experiment.load(path, project.root), Selection(repeat=1)).runs:
         launch = describe_launch(run, "local", [], {"runner": {}, "host": {}, "code": {}})
         folder = begin(project.results, launch, "", "")
         assert json.loads((folder.path / "request" / "launch.json").read_bytes(), parse_constant=pytest.fail)

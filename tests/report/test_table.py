@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from runner.cli.terminal import print_table
+from runner.definitions.choices import Selection
 from runner.definitions.experiment import Experiment, files, load
 from runner.definitions.plan import Run, make_plan
 from runner.report.compare import compare
@@ -29,7 +30,10 @@ SECONDS = {"network": 0.000284, "collectives": 0.0817, "bert": 5_559.67}
 def block_of(name: str, device: str) -> Block:
     """What three repeats of every cell of a definition may come to; a repeat in every third cell has failed."""
     experiment = load(PATHS[name], ROOT)
-    runs = [_summary(experiment, run, number) for number, run in enumerate(make_plan(experiment, device=device).runs)]
+    runs = [
+        _summary(experiment, run, number)
+        for number, run in enumerate(make_plan(experiment, Selection(device=device)).runs)
+    ]
     (block,) = compare(runs, lambda _: experiment.resolved())
     return block
 

@@ -7,6 +7,7 @@ import pytest
 from runner import targets
 from runner.cli.terminal import Screen
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import make_plan
 from runner.execution import signals
 from runner.execution.run import execute
@@ -47,5 +48,5 @@ def run_here(
     monkeypatch.chdir(project.root)
     experiment = definition.load(project.root / "experiments" / "tiny.yaml", project.root)
     with signals.taken() as interrupts, Watching(at, times, do) as screen:
-        plan = make_plan(experiment, device="cpu")
+        plan = make_plan(experiment, Selection())
         execute(plan, targets.load("local"), [], project.results, screen, interrupts)

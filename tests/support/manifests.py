@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jsonschema
 
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import Run, make_plan
 from runner.targets.kubernetes.job import pod_templates
 from runner.targets.local import Local
@@ -80,7 +81,7 @@ def load_experiment(name: str) -> definition.Experiment:
 
 
 def runs(name: str, device: str, layouts: list[str] | None = None) -> list[Run]:
-    plan = make_plan(load_experiment(name), device=device, layouts=layouts, repeat=1)
+    plan = make_plan(load_experiment(name), Selection(device=device, layouts=layouts or (), repeat=1))
     return [replace(run, observed=False) for run in plan.runs]  # not every target brings the observer
 
 

@@ -9,6 +9,7 @@ import yaml
 
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import make_plan
 from runner.targets.committed_files import LISTING, differing, read_listing, render
 from runner.targets.compose.base_images import read_lock
@@ -78,7 +79,7 @@ def test_a_pinned_base_goes_wherever_it_is_named(tmp_path: Path) -> None:
 def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
     path = project.define(args={"epochs": 1, "dear": "$HOME ${x}"}, program="toys.other", repeat=1)
     project.program("toys.other", "import sys; print(sys.argv)")
-    (run, *_) = make_plan(definition.load(path, project.root), device="cpu").runs
+    (run, *_) = make_plan(definition.load(path, project.root), Selection()).runs
     document = yaml.safe_load(Compose().spec(run).text())
     assert "$$$$HOME $$$${x}" in document["services"]["node0"]["command"]  # doubled for torchrun, then for Compose
 
@@ -86,7 +87,7 @@ def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project)
 @pytest.mark.parametrize("layout", ["1x1", "2+3"])
 def test_compose_gives_each_node_the_gpus_of_local_and_no_other_node_the_same(project: Project, layout: str) -> None:
     path = project.define(matrix={"layout": [layout]})
-    (run,) = make_plan(definition.load(path, project.root), device="cuda").runs
+    (run,) = make_plan(definition.load(path, project.root), Selection(device="cuda")).runs
     services = yaml.safe_load(Compose().spec(run).text())["services"].values()
     for service, node in zip(services, Local().spec(run).nodes, strict=True):
         (devices,) = service["deploy"]["resources"]["reservations"]["devices"]

@@ -16,6 +16,7 @@ from runner import targets
 from runner.core import clock
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import Run, make_plan
 from runner.records.folder import RunFolder, begin
 from runner.targets import base
@@ -34,7 +35,7 @@ def loaded(name: str) -> Target[Any]:
 
 def runs(project: Project, device: str = "cpu", **changes: Any) -> list[Run]:
     path = project.define(**changes)
-    return list(make_plan(definition.load(path, project.root), device=device).runs)
+    return list(make_plan(definition.load(path, project.root), Selection(device=device)).runs)
 
 
 def test_the_page_for_contributors_names_each_method_of_a_target_and_of_its_handle() -> None:

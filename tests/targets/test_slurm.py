@@ -13,6 +13,7 @@ import pytest
 from runner import targets
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import make_plan
 from runner.targets.committed_files import read_listing
 from runner.targets.slurm import commands
@@ -28,7 +29,7 @@ HOSTILE = 'a\'b "c" $(touch pwned) `touch pwned` \\ ;&| #{x} %j é'
 
 def text_of(project: Project, words: list[str] | None = None, device: str = "cpu", **changes: Any) -> str:
     path = project.define(**changes)
-    (run,) = make_plan(definition.load(path, project.root), device=device).runs
+    (run,) = make_plan(definition.load(path, project.root), Selection(device=device)).runs
     text = targets.load("slurm", words).spec(run).text()
     assert isinstance(text, str)
     return text
@@ -202,7 +203,7 @@ def test_a_submission_without_an_answer_names_the_job_that_may_be_left(
 ) -> None:
     monkeypatch.setattr(commands, "SECONDS", 1)
     let_commands_do(project, monkeypatch, sbatch=HANGS, squeue=queue)
-    run = make_plan(definition.load(project.define(), project.root), device="cpu").runs[0]
+    run = make_plan(definition.load(project.define(), project.root), Selection()).runs[0]
     target, folder = targets.load("slurm", None), make.run(project.results)
     handle = target.start(target.spec(run), folder)
     with pytest.raises(OSError, match="sbatch gave no answer in 1 s"):

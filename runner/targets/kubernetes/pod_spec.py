@@ -88,7 +88,7 @@ def environment_of(run: Run) -> dict[str, str]:
     cell = run.cell
     own = node_environment(cell, run.device)
     del own["PET_REDIRECTS"], own["PYTHONUNBUFFERED"]
-    own |= {"PET_TEE": "3"} if run.experiment.dialect else {}
+    own |= {"PET_TEE": "3"} if run.experiment.dialects else {}
     network = variables_for("eth0") if cell.layout.nodes > 1 else {}
     return {**own, "PET_RDZV_CONF": f"timeout={RENDEZVOUS_SECONDS}", **network}
 

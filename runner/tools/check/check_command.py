@@ -1,5 +1,6 @@
 """`runner check`."""
 
+from dataclasses import replace
 from pathlib import Path
 from shlex import split
 from typing import Annotated, Any, Optional
@@ -15,17 +16,18 @@ from runner.cli.options import (
     Results,
     With,
     complete_experiment,
-    device_of,
+    experiment_of,
     here,
     is_script,
-    plan_of,
+    select,
 )
 from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
 from runner.core.text import one_line
 from runner.core.yaml_writer import to_json
-from runner.definitions.plan import Run
+from runner.definitions.choices import Selection
+from runner.definitions.plan import Run, make_plan
 from runner.definitions.program import ALONE
 from runner.records.checked import Check, keep
 from runner.targets import load
@@ -85,8 +87,8 @@ def check(
     The program runs a few short times, unedited: with one process, with N, and with one that is given the batches of
     all. Exit codes: 0 the same training, 1 it differs, 4 something decisive could not be seen.
     """
-    world, chosen = _world(layout), device_of(device)
-    first, asked = request(experiment, arguments or [], change or [], chosen, world, seconds)
+    world, chosen = _world(layout), select(experiment, arguments=arguments, change=change, device=device)
+    first, asked = request(chosen, world, seconds)
     if steps:
         asked["settings"] = {"KIT_CHECK_STEPS": str(steps), "KIT_CHECK_STEPS_HARD": "1"}
     again = asked["again"] = split(resume_args) if resume or resume_args else None
@@ -129,22 +131,22 @@ def _world(layout: str) -> int:
     return parsed.world_size
 
 
-def request(
-    experiment: str, line: list[str], changes: list[str], device: str, world: int, seconds: float
-) -> tuple[Run, dict[str, Any]]:
+def request(chosen: Selection, world: int, seconds: float) -> tuple[Run, dict[str, Any]]:
     """Return the run of one process, and what a check of it asks for: its words for each number of processes."""
     runs: dict[int, Run] = {}
+    line = chosen.arguments
     for processes in (1, world):
-        if not is_script(experiment):
+        if not is_script(chosen.experiment):
             if line:
-                raise RequestError(f"{line[0]}: {experiment} is no script; give arguments as --set name=value")
-            runs[processes] = plan_of(experiment, [f"1x{processes}"], None, changes, 1, device).runs[0]
+                raise RequestError(f"{line[0]}: {chosen.experiment} is no script; give arguments as --set name=value")
+            one = replace(chosen, layouts=(f"1x{processes}",), repeat=1)
+            runs[processes] = make_plan(experiment_of(chosen.experiment), one).runs[0]
         else:
             words = [word.replace(_PROCESSES, str(processes)) for word in line]
-            runs[processes] = module(SCRIPT).run_of(here(), experiment, words, changes, device)
+            runs[processes] = module(SCRIPT).run_of(here(), replace(chosen, arguments=words))
     words_of = {count: [*run.cell.program.words, *run.cell.program.argv(run.cell.args)] for count, run in runs.items()}
     alone = any(_PROCESSES in word for word in line) or ALONE in words_of[1]
-    asked = {"words": words_of, "search": runs[1].cell.program.search, "alone": alone, "device": device}
+    asked = {"words": words_of, "search": runs[1].cell.program.search, "alone": alone, "device": chosen.device}
     return runs[1], {**asked, "settings": {}, "world": world, "seconds": seconds, "again": None}
 
 

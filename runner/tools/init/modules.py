@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.definitions.axes import PROGRAM, WORD
+from runner.definitions.definition import LONGEST_PROGRAM, PROGRAM, WORD
 from runner.tools.init import source
 from runner.tools.init.source import SHOWN, Import, Source
 from trainkit.files import is_file, is_folder
@@ -133,15 +133,16 @@ def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
     top = _top(modules, folder)
     places = {place for place in modules.places.values() if top is None or place != top}
     if top is None:
-        most = PROGRAM["maxLength"]
-        is_short = len(modules.script) <= most and modules.script.isprintable()  # bytes that are not UTF-8 are not
-        if not is_short or not re.fullmatch(PROGRAM["pattern"], modules.script):
-            what = f"the path of a script has {most} characters at most, no backslash and no line break, in UTF-8"
-            raise RequestError(f"{one_line(modules.script)}: {what}: rename it")
+        # Bytes that are not UTF-8 are not printable.
+        is_short = len(modules.script) <= LONGEST_PROGRAM and modules.script.isprintable()
+        if not is_short or not re.fullmatch(PROGRAM, modules.script):
+            what = "no backslash and no line break, in UTF-8: rename it"
+            most = f"the path of a script has {LONGEST_PROGRAM} characters at most"
+            raise RequestError(f"{one_line(modules.script)}: {most}, {what}")
         return modules.script, tuple(sorted(place or "." for place in places))
     inner = folder.removeprefix(top).strip("/")
     module = ".".join([*inner.split("/"), file.removesuffix(".py")])
-    if not re.fullmatch(rf"{WORD}(\.{WORD})+", module) or len(module) > PROGRAM["maxLength"]:
+    if not re.fullmatch(rf"{WORD}(\.{WORD})+", module) or len(module) > LONGEST_PROGRAM:
         wrong = f"{one_line(modules.script)} is in a package, and '{one_line(module)}' is no name of a module"
         raise RequestError(f"{wrong}: rename it")
     # torchrun puts the project's folder itself on the path of a module.

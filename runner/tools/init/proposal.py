@@ -13,7 +13,7 @@ from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions import program as programs
 from runner.definitions.choices import read_change
-from runner.definitions.definition import NAME, Experiment
+from runner.definitions.definition import NAME, NAME_FORM, Experiment
 from runner.definitions.program import Program
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
 from runner.tools.init import source
@@ -149,8 +149,8 @@ def _named(word: str, here: Path, root: Path) -> Modules:
 def _name_of(script: str, root: Path, given: str | None) -> str:
     """Return the name of the experiment: as given, or after the script, or its folder if every script is called so."""
     if given is not None:
-        if not re.fullmatch(NAME["pattern"], given):
-            wrong = f"--name {one_line(given, 100)} has to be {NAME['form']}"
+        if not re.fullmatch(NAME, given):
+            wrong = f"--name {one_line(given, 100)} has to be {NAME_FORM}"
             raise RequestError(f"{wrong}: for example --name {_valid(given)}")
         return given
     *folders, file = script.split("/")

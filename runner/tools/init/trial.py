@@ -3,9 +3,12 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from runner.cli.progress import Progress
 from runner.cli.terminal import Screen
 from runner.core import clock
+from runner.definitions.choices import Selection
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Plan, Run, make_plan
 from runner.records.folder import RunFolder
@@ -39,8 +42,8 @@ class Trial:
 
 def plan_trial(experiment: Experiment, device: str, seconds: float) -> Plan:
     """Plan one run with one process."""
-    short = replace(experiment, dialect={}, timeout_seconds=seconds, skip=(), baseline={})
-    return make_plan(short, device=device, layouts=[LAYOUT], repeat=1)
+    short = structs.replace(experiment, dialects={}, timeout_seconds=seconds, skip=[], baseline={})
+    return make_plan(short, Selection(device=device, layouts=(LAYOUT,), repeat=1))
 
 
 class Tried(Local):

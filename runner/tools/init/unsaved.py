@@ -2,13 +2,16 @@
 
 import os
 import shlex
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
+
+from msgspec import structs
 
 from runner.cli.lines import say
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder
+from runner.definitions.choices import Selection
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.records.observed import SAMPLE_SECONDS
@@ -22,32 +25,22 @@ FIRST_SECONDS = 60
 """When the first run is ended."""
 
 
-def experiment_of(
-    here: Path,
-    script: str,
-    line: list[str],
-    changes: list[str],
-    layouts: list[str],
-    device: str,
-    metrics: list[str],
-    *,
-    start: bool,
-) -> Experiment:
+def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experiment:
     """Make the experiment of a script, and say in three lines what was found; RequestError if it cannot be run so.
 
-    Its arguments are given as its own command line has them, and in `changes` as `name=value`. Without layouts it runs
-    at those that are proposed. It is started once, so that its output is read, if that is allowed; `metrics` are the
-    names of the figures that --metric reads.
+    Without layouts it runs at those that are proposed. It is started once, so that its output is read, if that is
+    allowed.
     """
-    proposal = propose(here, script, None, changes, line, unsaved=True)
-    _refuse_several_processes(proposal, layouts)
+    line, changes = list(selection.arguments), list(selection.changes)
+    proposal = propose(here, selection.experiment, None, changes, line, unsaved=True)
+    _refuse_several_processes(proposal, selection.layouts)
     if Sign.STDIN in proposal.modules.signs:
         say("note: it reads sys.stdin, which is empty in a run")
     named, root = proposal.modules.script, proposal.root
     say(f"script: {named}: {proposal.modules.why}")
     command = run_command(root / named)
-    reading = read_first_run(proposal, device, FIRST_SECONDS, command) if start else unread(proposal)
-    say_output(reading, tried=start, metrics=metrics)
+    reading = read_first_run(proposal, selection.device, FIRST_SECONDS, command) if start else unread(proposal)
+    say_output(reading, tried=start, metrics=list(selection.metrics))
     with temporary_folder("init") as folder:
         experiment = proposal.experiment(reading, folder)
     script = os.path.relpath(root / named) if here.is_relative_to(root) else named
@@ -57,7 +50,7 @@ def experiment_of(
     by = "samples per second" if reading.measure == SAMPLE_SECONDS else reading.measure
     by = "the time of the whole run" if reading.unobserved else by
     say(f"definition: compared by {by}; to keep it: {keep}")
-    return replace(experiment, path=root / named)
+    return structs.replace(experiment, path=root / named)
 
 
 def command_of(here: Path) -> str:
@@ -71,15 +64,16 @@ def command_of(here: Path) -> str:
     return f"{run_command(root / modules.script)} {layouts}    {what}"
 
 
-def run_of(folder: Path, script: str, line: list[str], changes: list[str], device: str) -> Run:
+def run_of(folder: Path, selection: Selection) -> Run:
     """Return the run of a script as one process with its arguments; nothing is started."""
-    proposal = propose(folder, script, None, changes, line, unsaved=True)
+    changes, line = list(selection.changes), list(selection.arguments)
+    proposal = propose(folder, selection.experiment, None, changes, line, unsaved=True)
     with temporary_folder("init") as draft:
         experiment = proposal.experiment(unread(proposal), draft)
-        return make_plan(experiment, device=device, layouts=["1x1"], repeat=1).runs[0]
+        return make_plan(experiment, Selection(device=selection.device, layouts=("1x1",), repeat=1)).runs[0]
 
 
-def _refuse_several_processes(proposal: Proposal, layouts: list[str]) -> None:
+def _refuse_several_processes(proposal: Proposal, layouts: Sequence[str]) -> None:
     for word in (part for layout in layouts for part in layout.split(",")):
         try:
             several = Layout.parse(word).world_size > 1

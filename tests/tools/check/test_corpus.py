@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from runner.definitions.choices import Selection
 from runner.tools.check.check_command import request
 from runner.tools.check.finding import MISTAKE, Verdict
 from runner.tools.check.remote import carry_out
@@ -60,7 +61,7 @@ def checked(text: str, folder: Path, name: str) -> Verdict:
     arguments = next((line.removeprefix(mark).split() for line in text.splitlines() if line.startswith(mark)), [])
     scratch = folder / "seen"
     scratch.mkdir()
-    run, asked = request(str(script), arguments, [], "cpu", 2, 300)
+    run, asked = request(Selection(str(script), arguments), 2, 300)
     return carry_out(asked, run.experiment.root, scratch, lambda _: None)
 
 

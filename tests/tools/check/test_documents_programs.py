@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.definitions.choices import Selection
 from runner.tools.check.check_command import request
 from runner.tools.check.finding import KINDS
 from runner.tools.check.remote import carry_out
@@ -19,7 +20,7 @@ ROWS = re.findall(r"(?m)^\| `(\w+\.py)`, .* \| (.+) \|$", (ROOT / "docs" / "refe
 @pytest.mark.parametrize(("program", "said"), ROWS)
 def test_the_mistakes_of_the_documents_are_named_as_the_page_says(program: str, said: str, tmp_path: Path) -> None:
     line = ["--num-procs", "{n}"] if program == "mnist_spawn.py" else []
-    run, asked = request(str(FOLDER / program), line, [], "cpu", 2, 300)
+    run, asked = request(Selection(str(FOLDER / program), line), 2, 300)
     verdict = carry_out(asked, run.experiment.root, tmp_path / "seen", lambda _: None)
     assert {finding.kind for finding in verdict.findings} == {kind for kind in KINDS if kind in said}
     for kind, text in re.findall(r"([\w-]+) at (?:the )?(?:printed |test )?`?(\w+)`?", said):

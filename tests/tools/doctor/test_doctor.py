@@ -97,7 +97,7 @@ def test_a_wrong_interface_in_the_environment_is_found_also_without_peers(projec
     [
         (("--on", "moon"), "no target 'moon'"),
         (("--on", "compose", "--with", "job=indexed"), "target compose has no option 'job'"),
-        (("--device", "gpu"), "--device gpu: unknown"),
+        (("--device", "gpu"), "--device gpu: there is auto"),
         (("--peers", "a b"), "--peers: 'a b' is no host"),
         (("--port", "0"), "--port"),
     ],
