@@ -19,8 +19,8 @@ from runner.core.text import one_line
 
 # typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-_OF_A_REQUEST = (errno.EACCES, errno.ENAMETOOLONG, errno.ENOSPC)
-"""Errors of a path that somebody names, or of a full disk, and no defects of ours."""
+_OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
+"""Errors of a path that somebody names, no defects of ours."""
 AT_ONCE_SECONDS = 1.0
 """A signal this long after the first ends the command at once; some senders send two together."""
 
@@ -78,11 +78,11 @@ def explain(error: BaseException) -> int:
     if isinstance(error, _USAGE_ERROR):
         say(f"error: {_explain_usage(error)}")
         return RequestError.exit_code
-    if isinstance(error, OSError) and error.errno in _OF_A_REQUEST:
-        if error.filename is None:
-            _drop(sys.stdout)
-        what = one_line(error.filename or "the output could not be written", 500)
-        error = RequestError(f"{what}: {error.strerror}")
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        _drop(sys.stdout)
+        error = RequestError(f"the output could not be written: {error.strerror}")
+    if isinstance(error, OSError) and error.errno in _OF_A_PATH and error.filename is not None:
+        error = RequestError(f"{one_line(error.filename, 500)}: {error.strerror}")
     if isinstance(error, KitError):
         for line in str(error).splitlines():
             say(f"error: {line}")

@@ -1,12 +1,10 @@
 """`runner explain`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from runner.cli.lines import show, show_document
 from runner.core.errors import RequestError, reason_of
 
 
@@ -20,6 +18,7 @@ def explain(
     For each rank and epoch the programs report how long they waited for data, computed, exchanged, and waited for the
     slowest. A rank or a link is named only where this leaves no doubt.
     """
+    from runner.cli.terminal import print_explanation
     from runner.records.folder import RunFolder
     from runner.report.explain.text import explain
 
@@ -30,17 +29,4 @@ def explain(
         why = f"{reason_of(error)}: name a run's folder, results/<experiment>/<run>"
         raise RequestError(f"{folder / 'run.json'}: {why}") from None
     lines, bars, legend = explain(record)
-    width = max((len(name) for name, _, _ in bars), default=0)
-    rows = [(name.ljust(width), bar, figures) for name, bar, figures in bars]
-    lines += [""] if rows else []
-    if sys.stdout.isatty():
-        from runner.cli.terminal import print_explanation
-
-        print_explanation(lines, rows)
-    else:
-        for line in lines:
-            show(line)
-        for row in rows:
-            show_document("  ".join(row).rstrip() + "\n")
-    if rows:
-        show(legend)
+    print_explanation(lines, bars, legend)

@@ -5,11 +5,11 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.options import Device, Name, Results, device_of, experiment_of
+from runner.cli.options import NAME, Device, Results, device_of, experiment_of
 
 
 def node(
-    experiment: Name,
+    experiment: Annotated[str, NAME],
     layout: Annotated[
         str, typer.Option("--layout", metavar="LAYOUT", help="All nodes of the run, for example 1x2 or 2+3.")
     ],

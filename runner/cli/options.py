@@ -28,14 +28,11 @@ def complete_target(begun: str) -> list[str]:
     return [name for name in TARGETS if name.startswith(begun)]
 
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="EXPERIMENT",
-        help="A name that `runner plan` lists, or a .yaml file.",
-        autocompletion=complete_experiment,
-    ),
-]
+NAME = typer.Argument(
+    metavar="EXPERIMENT",
+    help="A name that `runner plan` lists, or a .yaml file.",
+    autocompletion=complete_experiment,
+)
 On = Annotated[
     str, typer.Option(metavar="TARGET", help="Where; `runner targets` lists them.", autocompletion=complete_target)
 ]
@@ -156,11 +153,8 @@ def project_root_or_here() -> Path:
 
 
 def options_of(target: str, words: list[str] | None) -> list[str]:
-    """Return the `name=value` words for a target: those of the command line, then those of the project's settings."""
-    given = list(words or [])
-    named = {word.partition("=")[0].replace("-", "_") for word in given}
-    chosen = settings_of(project_root_or_here()).options.get(target, {})
-    return given + [f"{name}={value}" for name, value in chosen.items() if name not in named]
+    """Return the `name=value` words for a target, of the command line and of the project's settings."""
+    return settings_of(project_root_or_here()).words_for(target, words or [])
 
 
 def here() -> Path:

@@ -1,10 +1,5 @@
 """`runner plan`."""
 
-import os
-import subprocess
-import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
@@ -12,36 +7,25 @@ import typer
 from runner.cli.columns import show_rows
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import (
+    NAME,
     Change,
     Device,
     Layouts,
     Only,
     Repeat,
-    complete_experiment,
     experiment_of,
     project_root,
     select,
     show_project,
 )
 from runner.core.errors import RequestError
-from runner.core.text import one_line
 from runner.definitions import experiment as definition
-from runner.definitions.data import environment
+from runner.definitions.data import help_of
 from runner.definitions.plan import make_plan
-from runner.definitions.program import Program
-
-_HELP_SECONDS = 120
 
 
 def plan(
-    experiment: Annotated[
-        Optional[str],
-        typer.Argument(
-            metavar="EXPERIMENT",
-            help="An experiment, or a .yaml file; without it, all are listed.",
-            autocompletion=complete_experiment,
-        ),
-    ] = None,
+    experiment: Annotated[Optional[str], NAME] = None,
     only: Only = None,
     layout: Layouts = None,
     change: Change = None,
@@ -71,7 +55,7 @@ def plan(
     show(f"{len(made.runs)} runs on {first.device}, each {limit:g} s at most")
     show_project()
     for program in {cell.program.name: cell.program for cell in made.cells}.values() if probe else ():
-        show_document(f"{program.name} --help:\n{_help_of(program, first.experiment.root)}")
+        show_document(f"{program.name} --help:\n{help_of(program, first.experiment.root)}")
 
 
 def _list() -> None:
@@ -94,18 +78,3 @@ def _list() -> None:
         say(f"error: {wrong}")
     if broken:
         raise typer.Exit(RequestError.exit_code)
-
-
-def _help_of(program: Program, root: Path) -> str:
-    """Start a program with `--help` and return what it prints; RequestError if it fails."""
-    places = environment(root)
-    places["PYTHONPATH"] = os.pathsep.join([places["PYTHONPATH"], *(str(root / folder) for folder in program.search)])
-    words = [sys.executable, *replace(program, alone=False).words, "--help"]
-    try:
-        done = subprocess.run(words, cwd=root, env=places, capture_output=True, timeout=_HELP_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise RequestError(f"{program.name} --help: it has not ended within {_HELP_SECONDS} s") from None
-    if done.returncode:
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
-        raise RequestError(one_line(f"{program.name} --help: exit code {done.returncode}: {said[-1]}", 500))
-    return done.stdout.decode("utf-8", "replace")

@@ -25,7 +25,7 @@ class _Fields(msgspec.Struct):
     train_samples: _Figure = None
     trained_samples: _Figure = None
     train_seconds: _Figure = None
-    loss: Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] | None = None
+    loss: float | None = None
 
 
 class Progress:

@@ -79,7 +79,7 @@ def run(
     else:
         defined = options.experiment_of(experiment)
     metrics = {**defined.metrics, **chosen.metrics}
-    defined = structs.replace(defined, scaling=scaling or defined.scaling, metrics=metrics)
+    defined = structs.replace(defined, scaling=chosen.scaling or defined.scaling, metrics=metrics)
     made = make_plan(defined, chosen)
     there = None
     if missing:

@@ -30,9 +30,8 @@ def targets(
     types = get_type_hints(target.Options)
     rows: list[tuple[str, ...]] = []
     for option in fields(target.Options):
-        default = "needed" if is_required(option) else "-" if option.default in (None, "") else str(option.default)
-        if isinstance(option.default, bool):
-            default = str(option.default).lower()
+        default = "-" if option.default in (None, "") else str(option.default).lower()
+        default = "needed" if is_required(option) else default
         rows.append((option.name, type_name(types[option.name]), default, str(option.metadata["help"])))
     if rows:
         show_rows([("name", "type", "default", "what it is"), *rows])

@@ -254,11 +254,15 @@ def _result(record: Record) -> str:
 _COLOURS = {"d": "blue", "#": "green", "-": "magenta", "x": "bold", ".": "red"}
 
 
-def print_explanation(lines: list[str], rows: list[tuple[str, str, str]]) -> None:
-    """Print lines, folded between words, and rows of a name, a bar of letters in their colours, and figures."""
+def print_explanation(lines: list[str], bars: list[tuple[str, str, str]], legend: str) -> None:
+    """Print lines, folded between words on a terminal, and rows of a name, a bar of coloured letters, and figures."""
     console = _console()
-    for text in lines:
-        console.print(line(text))
-    for name, bar, figures in rows:
+    for text in [*lines, *([""] if bars else [])]:
+        console.print(line(text), soft_wrap=not console.is_terminal)
+    width = max((len(name) for name, _, _ in bars), default=0)
+    for name, bar, figures in bars:
         coloured = [(letter, _COLOURS.get(letter, "")) for letter in bar]
-        console.print(Text.assemble(f"{line(name)}  ", *coloured, f"  {line(figures)}"))
+        row = Text.assemble(f"{line(name).ljust(width)}  ", *coloured, f"  {line(figures)}".rstrip())
+        console.print(row, soft_wrap=True)
+    if bars:
+        console.print(line(legend), soft_wrap=True)

@@ -1,18 +1,22 @@
-"""Data sets: which families prepare one, and the command that does it.
+"""Programs that are started beside a run: those that prepare data, and any program for its `--help`.
 
-A definition names a family in `data:`, which has a program for that, `experiments/<family>/prepare.py`. Whether a cell
-needs the data only its program knows: a step that prepares data before a run never fails the run.
+A definition names a family in `data:`, which has a program that brings its data, `experiments/<family>/prepare.py`.
+Whether a cell needs the data only its program knows: a step that prepares data before a run never fails the run.
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from runner.core.errors import RequestError, did_you_mean
 from runner.core.text import one_line
-from runner.definitions.program import PREPARE
+from runner.definitions.program import PREPARE, Program
 from runner.definitions.settings import PACKAGE
+
+_HELP_SECONDS = 120
 
 
 def families(root: Path) -> list[str]:
@@ -40,3 +44,18 @@ def environment(root: Path) -> dict[str, str]:
     """Return this process's environment with the project first among the places that Python imports from."""
     paths = [str(root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def help_of(program: Program, root: Path) -> str:
+    """Start a program with `--help` and return what it prints; RequestError if it fails."""
+    places = environment(root)
+    places["PYTHONPATH"] = os.pathsep.join([places["PYTHONPATH"], *(str(root / folder) for folder in program.search)])
+    words = [sys.executable, *replace(program, alone=False).words, "--help"]
+    try:
+        done = subprocess.run(words, cwd=root, env=places, capture_output=True, timeout=_HELP_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise RequestError(f"{program.name} --help: it has not ended within {_HELP_SECONDS} s") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
+        raise RequestError(one_line(f"{program.name} --help: exit code {done.returncode}: {said[-1]}", 500))
+    return done.stdout.decode("utf-8", "replace")

@@ -76,6 +76,12 @@ class Settings:
         """The folder of the definitions."""
         return self.root / self.definitions
 
+    def words_for(self, target: str, given: list[str]) -> list[str]:
+        """Return `name=value` words for a target: those that are given, then those of the settings."""
+        named = {word.partition("=")[0].replace("-", "_") for word in given}
+        chosen = self.options.get(target, {})
+        return given + [f"{name}={value}" for name, value in chosen.items() if name not in named]
+
     def code_files(self) -> list[Path]:
         """List the files that the patterns of `code` match; RequestError for a pattern that matches none."""
         found: list[Path] = []

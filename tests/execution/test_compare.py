@@ -171,7 +171,7 @@ REFUSED = [
     (["results", "."], "results is a folder of results, . is a project's folder"),
     ([".", "."], "say what is run: --experiment, one of tiny"),
     ([".", ".", "--experiment", "tiny", "--detect", "0%"], "--detect 0%: write a difference"),
-    (["results", "results", "--layout", "1x2"], "--layout: is for versions that are run"),
+    (["results", "results", "--layout", "1x2"], "results are compared as they are"),
     (["results", "results", "--experiment", "tony"], "no runs of 'tony'"),
     (["HEAD", ".", "--experiment", "tiny", "--on", "compose"], "a commit is run on this machine"),
 ]
