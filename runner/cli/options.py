@@ -1,4 +1,4 @@
-"""The words that several commands take, and what they stand for."""
+"""Options that several commands take, and what they stand for."""
 
 import os
 from pathlib import Path
@@ -119,7 +119,7 @@ def experiment_of(name: str) -> Experiment:
 
 
 def is_script(word: str) -> bool:
-    """Return whether a word names a script, or a folder to look for one in, and no experiment."""
+    """Return whether a word names a script, or a folder to search for one, rather than an experiment."""
     if word.endswith((".py", ".ipynb")):
         return True
     is_there = os.path.exists(word)  # noqa: PTH110 - a long name is no error
@@ -136,7 +136,7 @@ def device_of(word: str) -> str:
 
 
 def show_project() -> None:
-    """Print which project this is, and by which file."""
+    """Print the project, and the file that marks it."""
     settings = find_project(here())
     say(f"project {settings.root} ({settings.source.name if settings.source else 'no settings'})")
 

@@ -1,6 +1,6 @@
 """YAML -> Experiment, and the definitions of a project.
 
-Every complaint has file:line, what is wrong and what was meant.
+Each error names file and line, what is wrong, and what was probably meant.
 """
 
 import math

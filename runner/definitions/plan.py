@@ -1,4 +1,4 @@
-"""Experiment -> Runs: the cells of the matrix, what is skipped, and the repeats in the order they are run."""
+"""Experiment -> Runs: the cells of the matrix, what is left out, and the repeats in the order of the runs."""
 
 import shlex
 from dataclasses import dataclass

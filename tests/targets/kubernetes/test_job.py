@@ -10,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
@@ -89,7 +90,7 @@ def test_every_container_keeps_to_the_restricted_standard(kind: str, name: str) 
 
 
 def test_data_come_by_an_init_step_or_by_a_claim_and_without_data_by_neither() -> None:
-    planned = replace(run(), experiment=replace(run().experiment, data="sets"))
+    planned = replace(run(), experiment=structs.replace(run().experiment, data="sets"))
     prepared = pods(pytorchjob(planned, "job", PodOptions()))[0]
     assert prepared["initContainers"][0]["command"] == ["sh", "-c", "runner prepare sets || true"]
     claimed = pods(pytorchjob(planned, "job", PodOptions(data_claim="sets")))[0]
