@@ -133,7 +133,7 @@ def _collect_run(path: Path) -> None:
 
 
 def _collect_batch(path: Path, results: Path) -> None:
-    from runner.execution.collect_batch import collect_batch
+    from runner.execution.by_hand import collect_batch
 
     statuses = set()
     for folder, record in collect_batch(path, project_root_or_here(), results):
@@ -151,10 +151,10 @@ def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:
     from runner import targets
     from runner.cli.terminal import Screen
     from runner.execution import signals
-    from runner.execution.attach import attach
+    from runner.execution.by_hand import collect_jobs
 
     target = targets.load("kubernetes", words)
     with signals.taken() as interrupts, Screen() as screen:
-        found = attach(path, project_root_or_here(), results, target, screen, interrupts)
+        found = collect_jobs(path, project_root_or_here(), results, target, screen, interrupts)
     if any(record.status != "completed" for record in found):
         raise typer.Exit(RunError.exit_code)

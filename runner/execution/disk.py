@@ -1,4 +1,4 @@
-"""The disk of a run's folder: whether it can still be written, and a reserve for the record of a run that fills it."""
+"""The disk of a run's folder: whether it can still be written, and room kept for the record."""
 
 import errno
 import os
@@ -41,8 +41,10 @@ def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:
     return _full(folder) if disk.f_blocks > 0 and blocks * disk.f_frsize < least_bytes else None
 
 
-def describe_error(error: OSError, folder: Path) -> str:
+def describe_error(error: Exception, folder: Path) -> str:
     """Return why something in a run's folder cannot be read or written: the disk, the folder, or the system's words."""
+    if not isinstance(error, OSError):
+        return str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _full(folder)
     if error.errno in (errno.ENOENT, errno.ENOTDIR) and not folder.exists():

@@ -1,33 +1,23 @@
-"""Run -> Launch: all that is known before a run is started; and the run that a job says it is."""
+"""Run -> Launch: all that is known before a run is started."""
 
 import hashlib
-import json
 from dataclasses import asdict
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from runner.core.errors import RequestError
-from runner.core.layout import Layout
-from runner.core.secrets import mask_text, refuse_args
-from runner.core.text import one_line
+from runner.core.secrets import mask_text
 from runner.core.values import spell_non_finite
-from runner.definitions import experiment as definition
-from runner.definitions import program
-from runner.definitions.plan import Cell, Run
+from runner.definitions.plan import Run
 from runner.records import provenance
 from runner.records.folder import new_id
 from runner.records.schema import SCHEMA, Launch
 from runner.targets.base import NodeSpec, axes_of
-from runner.targets.torchrun import node_specs
 
 DIFF = "request/code.diff"
 
 
 def describe_surroundings(run: Run) -> tuple[dict[str, Any], str]:
-    """Describe what surrounds a run: this runner, this machine, and the code; with the text of its changes, masked."""
+    """Describe this runner, this machine and the code; with the text of the code's changes, masked."""
     root = run.experiment.root
     code, diff = provenance.describe_code(root, run.cell.program.sources(root))
     kept = mask_text(diff)
@@ -79,36 +69,3 @@ def describe_launch(
 def utc_now() -> str:
     """Return the time of day as a record has it."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-
-
-class Told(msgspec.Struct):
-    """Which cell of which experiment a job is, in its own words."""
-
-    experiment: str
-    program: str
-    layout: str
-    device: str
-    axes: dict[str, Any]
-    args: dict[str, Any]
-
-
-def run_told(text: str, root: Path, where: str) -> Run:
-    """Return the run that a job says, as JSON, it is; RequestError if `where` does not say it."""
-    try:
-        told = msgspec.convert(json.loads(text), Told)  # msgspec's own reader takes no infinity
-        layout = Layout.parse(told.layout)
-    except ValueError as error:
-        raise RequestError(f"{where} does not say which experiment it is: {one_line(error)}") from None
-    refuse_args(told.args)
-    experiment = definition.load(definition.find(told.experiment, root), root)
-    return Run(experiment, Cell(layout, program.find(root, told.program), told.axes, told.args), 1, 1, told.device)
-
-
-def describe_by_hand(run: Run, target: str, run_id: str, started: datetime, options: Any = None) -> Launch:
-    """Describe a run that somebody started without the runner, which is described by what is here now."""
-    nodes = node_specs(run.cell, "node0", run.device)
-    launch = describe_launch(run, target, nodes, describe_surroundings(run)[0], options)
-    launch.id = run_id
-    launch.started = started.isoformat(timespec="milliseconds")
-    launch.by_hand = True
-    return launch

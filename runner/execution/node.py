@@ -8,11 +8,12 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from runner.core import clock
-from runner.core.errors import Interrupted, KitError, RequestError, RunError
+from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.network import is_loopback, route_to, variables_for
 from runner.core.text import one_line
 from runner.definitions.choices import Selection
@@ -24,7 +25,7 @@ from runner.execution.meeting import SAY_SECONDS, Meeting, find
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
-from runner.records.folder import RunFolder, begin, new_id
+from runner.records.folder import RunFolder, begin
 from runner.records.parse import collect
 from runner.records.schema import Launch, NodeExit, Outcome, Record
 from runner.targets.base import LaunchSpec, Line, NodeSpec, Note
@@ -48,9 +49,7 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
         key, equals, value = word.partition("=")
         name = key.removeprefix("--")
         if not key.startswith("--") or not name:
-            raise RequestError(
-                f"ARGS: '{word}' is no arg: write them as the program takes them, for example --epochs 1"
-            )
+            raise RequestError(f"ARGS: '{word}': write args as the program takes them, for example --epochs 1")
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
         axis = name if name in experiment.matrix else name.replace("-", "_")
@@ -69,45 +68,51 @@ def run_node(
 
     `run_id` is what node 0 has printed, for a node that does not share its results folder.
     """
+    nodes = run.cell.layout.nodes
     if run_id and (node == 0 or not _RUN.fullmatch(run_id)):
         raise RequestError(f"--run {one_line(run_id, 80)}: is for the other nodes: the id that node 0 prints")
+    if not 0 <= node < nodes:
+        raise RequestError(f"--node {node}: layout {run.cell.layout} has the nodes 0 to {nodes - 1}")
     _become_owner_of(results)
     observer = guarded(observer)
     specs = node_specs(run.cell, master, run.device)
-    if not 0 <= node < run.cell.layout.nodes:
-        raise RequestError(f"--node {node}: layout {run.cell.layout} has the nodes 0 to {run.cell.layout.nodes - 1}")
-    if len(specs) > 1:
+    if nodes > 1:
         specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
     launch = describe_launch(run, TARGET, specs, describe_surroundings(run)[0])
     launch.by_hand = True
     spec = LaunchSpec(specs, str(run.experiment.root), run.device)
     what = f"{launch.definition_sha256} {launch.argv} {launch.layout} {launch.code.get('sources_sha256')}"
     work = hashlib.sha256(what.encode()).hexdigest()
-    folder, refused = _find_run(launch, spec.text(), work, node, results, observer, interrupts, run_id)
-    with folder.held():
+    if node and not run_id:
+        run_id = _id_of_node_0(results, work, node, observer, interrupts)
+    launch.id = run_id or launch.id
+    folder = RunFolder(results / launch.experiment / launch.id)
+    if not folder.path.is_dir():
+        folder = begin(results, launch, spec.text(), "")
+    with ExitStack() as stack:
+        stack.enter_context(folder.held())
         observer.begin(1, 1, run, folder.path)
-        if refused:
-            because = INTERRUPTED if isinstance(refused, Interrupted) else None
-            folder.keep_exit(NodeExit(node, 1, stopped_because=because))
-            raise refused
-        meeting = None
-        if node == 0 and len(specs) > 1:
-            try:
-                meeting = Meeting(results, work, folder, len(specs))
-            except OSError as error:
-                raise RunError(describe_error(error, folder.path)) from None
+        meeting = Meeting(results, work, folder, nodes) if node == 0 and nodes > 1 else None
+        if meeting:
+            stack.callback(meeting.end)
             observer.note(f"run {launch.id}; nodes that do not see {results} need --run {launch.id}")
-        try:
-            record = supervise(_life(spec, node, folder, launch, meeting), folder, launch, observer, interrupts)
-            if meeting and not meeting.is_over and record.status == INTERRUPTED:
-                raise Interrupted
-        finally:
-            if meeting:
-                meeting.end()
-    ended = record.outcome.exits[0] if record.outcome else NodeExit(node, 1)
-    if node == 0 or ended.code != 0:
+        life = _Life(folder, launch, spec, node, meeting)
+        record = supervise(life, observer, interrupts)
+    if node == 0 or life.code != 0:
         observer.end(run, record, folder.path)
-    return 0 if ended.code == 0 else 1
+    if record.status == INTERRUPTED:
+        raise Interrupted
+    return int(life.code != 0)
+
+
+def _id_of_node_0(results: Path, work: str, node: int, observer: Observer, interrupts: Interrupts) -> str:
+    try:
+        with interrupts.raising():
+            return find(results, work, node, observer.note)
+    except KeyboardInterrupt:
+        raise Interrupted from None
+    except OSError as error:
+        raise RunError(describe_error(error, results)) from None
 
 
 def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], say: Callable[[str], None]) -> NodeSpec:
@@ -128,8 +133,33 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
     return replace(spec, env={**spec.env, **chosen})
 
 
-class _Node(LocalHandle):
-    """One node's torchrun; node 0 says who is missing until its processes print, for they start when all are there."""
+class _Life(Life):
+    """One node's torchrun; other nodes of the run may live on the same machine."""
+
+    def __init__(self, folder: RunFolder, launch: Launch, spec: LaunchSpec, node: int, meeting: Meeting | None) -> None:
+        super().__init__(folder, launch)
+        self.nodes, self.guard = (node,), ("local", [])
+        self._spec, self._node, self._meeting = spec, node, meeting
+        self.code: int | None = 1
+
+    def start(self) -> LocalHandle:
+        mark = f"{self.folder.path.name}/node{self._node}"
+        handle = _Handle({self._node: self._spec.nodes[self._node]}, self._spec.cwd, self.folder, mark)
+        handle.meeting = self._meeting
+        return handle
+
+    def keep(self, outcome: Outcome) -> Record:
+        ended = outcome.exits[0] if outcome.exits else NodeExit(self._node, stopped=True)
+        ended.stopped_because, self.code = outcome.stopped_because, ended.code
+        if self._meeting and not self._meeting.is_over and ended.code != 0:  # no process here has printed anything
+            ended.why = self._meeting.missing() or None
+        outcome.exits = [ended]
+        self.folder.keep_exit(ended)
+        return collect(self.folder, self.launch, outcome)
+
+
+class _Handle(LocalHandle):
+    """Node 0 says who is missing until its processes print, for they start when all nodes are there."""
 
     meeting: Meeting | None = None
     _waited = 0.0
@@ -140,7 +170,6 @@ class _Node(LocalHandle):
         return self._waited
 
     def lines(self) -> Iterator[Line | Note | None]:
-        """Yield what is printed."""
         began = said = clock.monotonic()
         for line in super().lines():
             if self.meeting and not self.meeting.is_over:
@@ -155,68 +184,6 @@ class _Node(LocalHandle):
             yield line
 
 
-def _life(spec: LaunchSpec, node: int, folder: RunFolder, launch: Launch, meeting: Meeting | None) -> Life:
-    """Describe the life of one node's torchrun; other nodes of the run may live on the same machine."""
-
-    def start() -> LocalHandle:
-        handle = _Node({node: spec.nodes[node]}, spec.cwd, folder, f"{folder.path.name}/node{node}")
-        handle.meeting = meeting
-        return handle
-
-    def keep(outcome: Outcome) -> Record:
-        ended = outcome.exits[0] if outcome.exits else NodeExit(node, stopped=True)
-        ended.stopped_because = outcome.stopped_because
-        if meeting and not meeting.is_over and ended.code != 0:  # no process of this node has printed anything
-            ended.why = meeting.missing() or None
-        outcome.exits = [ended]
-        folder.keep_exit(ended)
-        return collect(folder, launch, outcome)
-
-    return Life(
-        start=start,
-        stop=lambda handle: handle.stop() if handle else None,
-        keep=keep,
-        timeout_seconds=launch.timeout_seconds,
-        nodes=(node,),
-        watched_as=("local", []),
-    )
-
-
-def _find_run(
-    launch: Launch,
-    request: str,
-    work: str,
-    node: int,
-    results: Path,
-    observer: Observer,
-    interrupts: Interrupts,
-    run_id: str,
-) -> tuple[RunFolder, KitError | None]:
-    """Make the run's folder as node 0, or find it as another node.
-
-    A node that is left alone or interrupted keeps a folder of its own; the second part says why.
-    """
-    launch.id = run_id or new_id(TARGET)
-    refused: KitError | None = None
-    if node and not run_id:
-        try:
-            with interrupts.raising():
-                launch.id = find(results, work, node, observer.note)
-        except KeyboardInterrupt:
-            refused = Interrupted()
-        except OSError as error:
-            refused = RunError(f"{results}: {error.strerror}")
-        except KitError as error:
-            refused = error
-    folder = RunFolder(results / launch.experiment / launch.id)
-    if not folder.path.is_dir():
-        folder = begin(results, launch, request, "")
-    if refused:
-        with folder.open_agent(node) as output:
-            output.write(f"error: {refused}\n".encode())
-    return folder, refused
-
-
 def _become_owner_of(results: Path) -> None:
     """Go on as the user who owns the results folder, so that the files are theirs; only root can and must."""
     try:
@@ -228,5 +195,5 @@ def _become_owner_of(results: Path) -> None:
         os.setgid(owner.st_gid)
         os.setuid(owner.st_uid)
     if not os.access(results, os.W_OK):
-        own = f"user {os.geteuid()} cannot write in it"
-        raise RequestError(f"{results} belongs to user {owner.st_uid} and {own}: set KIT_UID and KIT_GID to its owner")
+        why = f"user {os.geteuid()} cannot write in it"
+        raise RequestError(f"{results} belongs to user {owner.st_uid} and {why}: set KIT_UID and KIT_GID to its owner")

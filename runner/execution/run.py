@@ -12,10 +12,10 @@ from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.missing import There, require_same, require_same_inputs
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
-from runner.execution.supervise import INTERRUPTED, Life, keep_whole, supervise
+from runner.execution.supervise import INTERRUPTED, Life, supervise
 from runner.records.folder import RunFolder, begin, require_writable
 from runner.records.schema import Launch, Record
-from runner.targets.base import LaunchSpec, Target
+from runner.targets.base import Handle, LaunchSpec, Target
 
 NOT_STARTED = "the further runs are not started"
 
@@ -37,6 +37,19 @@ class Job:
         return describe_launch(self.run, target.name, self.spec.nodes, self.surroundings, target.options)
 
 
+class _Life(Life):
+    def __init__(self, job: Job, folder: RunFolder, launch: Launch) -> None:
+        super().__init__(folder, launch)
+        self._job = job
+        self.guard = (job.target.name, job.words)
+
+    def start(self) -> Handle:
+        return self._job.target.start(self._job.spec, self.folder)
+
+    def cleanup(self) -> None:
+        self._job.target.cleanup(self.folder)
+
+
 def execute(
     plan: Plan,
     target: Target[Any],
@@ -48,9 +61,9 @@ def execute(
 ) -> list[Record]:
     """Carry out all runs in order; further repeats of a cell that failed are left out, and the observer is told.
 
-    The words are the target's options, as `name=value`, for the watchdog. Raises Interrupted after a signal, if what
-    was started has ended and its record is written; RunError if a later run's folder cannot be made, for example on a
-    full disk; and what `missing` raises if the runs differ from those that are `there`.
+    Raises Interrupted after a signal, once what was started has ended and its record is written; RunError if a later
+    run's folder cannot be made, for example on a full disk; and what `missing` raises if the runs differ from those
+    that are `there`.
     """
     jobs = prepare(plan, target, words, results, observer, interrupts)
     require_same((job.describe() for job in jobs), there or {})
@@ -62,19 +75,26 @@ def execute(
 def prepare(
     plan: Plan, target: Target[Any], words: list[str], results: Path, observer: Observer, interrupts: Interrupts
 ) -> list[Job]:
-    """Do all that comes before the first start: look whether it can be carried out, build the image, describe it all.
-
-    The arguments are those of `execute`; nothing is written below `results`.
-    """
+    """Check that the plan can be carried out, build the image, describe it all; nothing is written below `results`."""
+    observer = guarded(observer)
     specs = [target.spec(run) for run in plan.runs]
     for spec in specs:
         target.preflight(spec)
     require_writable(results)  # before minutes are spent on an image
-    surroundings, diff = _surroundings(plan, target, specs[0], guarded(observer), interrupts)
-    return [
-        Job(run, spec, target, words, surroundings[run.cell.program.name], diff)
-        for run, spec in zip(plan.runs, specs, strict=True)
-    ]
+    try:
+        with interrupts.raising():
+            image = target.image(specs[0], observer.note)
+            programs = {run.cell.program.name: run for run in plan.runs}
+            described = {name: describe_surroundings(run) for name, run in programs.items()}
+    except KeyboardInterrupt:
+        raise Interrupted from None
+    jobs = []
+    for run, spec in zip(plan.runs, specs, strict=True):
+        surroundings, diff = described[run.cell.program.name]
+        jobs.append(Job(run, spec, target, words, {**surroundings, "image": image}, diff))
+    if why := jobs[0].surroundings["code"].get("git"):
+        observer.note(f"{why}: the record does not say all that is changed in the code")
+    return jobs
 
 
 def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: Interrupts) -> list[Record]:
@@ -88,11 +108,16 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
             observer.left_out(run)
             continue
         launch = job.describe()
-        folder = _begin(results, launch, job.spec, job.diff, earlier=bool(records))
+        try:
+            folder = begin(results, launch, job.spec.text(launch.id), job.diff, job.spec.file)
+        except RequestError as error:
+            if not records:
+                raise
+            raise RunError(f"{error}; {NOT_STARTED}") from None
         observer.begin(number, len(jobs), run, folder.path)
         if launch.masked:
             observer.note(f"masked in the record: {listed(launch.masked)}")
-        record = supervise(life_of(job, folder, launch), folder, launch, observer, interrupts)
+        record = supervise(_Life(job, folder, launch), observer, interrupts)
         observer.end(run, record, folder.path)
         records.append(record)
         if record.status == INTERRUPTED or interrupts.asked:
@@ -102,43 +127,3 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
             if number < len(jobs) and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
                 raise RunError(f"{lost}; {NOT_STARTED}")
     return records
-
-
-def _surroundings(
-    plan: Plan, target: Target[Any], spec: LaunchSpec, observer: Observer, interrupts: Interrupts
-) -> tuple[dict[str, dict[str, Any]], str]:
-    """Build the image if there is one; describe the surroundings of each program's runs, and the code's changes."""
-    try:
-        with interrupts.raising():
-            image = target.image(spec, observer.note)
-            of_programs, diff, why = {}, "", None
-            for name, run in {run.cell.program.name: run for run in plan.runs}.items():
-                surroundings, diff = describe_surroundings(run)
-                of_programs[name] = {**surroundings, "image": image}
-                why = surroundings["code"].get("git")
-            if why:
-                observer.note(f"{why}: the record does not say all that is changed in the code")
-            return of_programs, diff
-    except KeyboardInterrupt:
-        raise Interrupted from None
-
-
-def _begin(results: Path, launch: Launch, spec: LaunchSpec, diff: str, *, earlier: bool) -> RunFolder:
-    """Make a run's folder; if runs were carried out before, a failure is not one of the request."""
-    try:
-        return begin(results, launch, spec.text(launch.id), diff, spec.file)
-    except RequestError as error:
-        if not earlier:
-            raise
-        raise RunError(f"{error}; {NOT_STARTED}") from None
-
-
-def life_of(job: Job, folder: RunFolder, launch: Launch) -> Life:
-    """Describe the life of a prepared run."""
-    return Life(
-        start=lambda: job.target.start(job.spec, folder),
-        stop=lambda handle: handle.stop() if handle else job.target.cleanup(folder),
-        keep=lambda outcome: keep_whole(folder, launch, outcome),
-        timeout_seconds=launch.timeout_seconds,
-        watched_as=(job.target.name, job.words),
-    )

@@ -1,8 +1,7 @@
-"""One run from its start to its record: start, follow, stop, record; for `run`, `node` and `attach` alike."""
+"""One run from its start to its record: start, follow, stop, record."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 
 from runner.core import clock
 from runner.core.errors import KitError
@@ -24,53 +23,64 @@ INTERRUPTED = "interrupted"
 TIMED_OUT = "timed_out"
 HUNG = "hung"
 LOOK_SECONDS = 2.0
-"""How often the folder is looked at: whether it is still there and can be written."""
+"""How often to check that the folder is still there and can be written."""
 MOST_LOST = 3
-"""So many looks in a row have to find it lost: a disk may be full for a moment."""
+"""Failed checks in a row that end a run: a disk may be full for a moment."""
 
 
-@dataclass(frozen=True)
-class Life:
-    """What differs between the runs of `run`, `node` and `attach`.
+class Life(ABC):
+    """What `runner run`, `runner node` and `runner collect` do differently with a run."""
 
-    Args:
-        start: starts the run, or begins to watch one that runs; OSError or KitError if that fails.
-        stop: ends what was started; without a handle the start itself was interrupted or failed, and OSError or
-            KitError says that nobody knows what is left of it.
-        keep: writes the record; OSError, ValueError or KitError if that fails.
-        timeout_seconds: after this time the run is stopped.
-        nodes: the nodes that are followed; None if it is all of them.
-        watched_as: the target and the words of its options, by which a watchdog cleans up if the runner is killed;
-            None if nothing is started.
-    """
-
-    start: Callable[[], Handle]
-    stop: Callable[[Handle | None], None]
-    keep: Callable[[Outcome], Record]
-    timeout_seconds: float
     nodes: tuple[int, ...] | None = None
-    watched_as: tuple[str, list[str]] | None = None
+    """The nodes that are followed; None if all are."""
+    guard: tuple[str, list[str]] | None = None
+    """The target and its options, for the watchdog that cleans up if the runner is killed; None if nothing starts."""
+
+    def __init__(self, folder: RunFolder, launch: Launch) -> None:
+        self.folder, self.launch = folder, launch
+        self.timeout_seconds = launch.timeout_seconds
+
+    @abstractmethod
+    def start(self) -> Handle:
+        """Start the run, or begin to watch it; OSError or KitError if that fails."""
+
+    def cleanup(self) -> None:  # noqa: B027 - most have nothing to do
+        """End what an interrupted or failed start has left; OSError or KitError if that is not possible."""
+
+    def keep(self, outcome: Outcome) -> Record:
+        """Write how the run ended, and its record; OSError, ValueError or KitError if that fails."""
+        self.folder.keep_outcome(outcome)
+        record = collect(self.folder, self.launch, outcome)
+        self.folder.finish(record)
+        return record
 
 
-def supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
+def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
     """Carry out one run and return its record, however it ends: done, failed, out of time, or interrupted."""
+    folder, launch = life.folder, life.launch
     with ExitStack() as stack:
-        with suppress(OSError):  # it has gone already, which is reported below
-            stack.enter_context(folder.held())  # so that no `recover` takes it for one whose runner is dead
-        if life.watched_as:
+        with suppress(OSError):  # a folder that is gone is reported below
+            stack.enter_context(folder.held())  # so that `recover` does not take the runner for dead
+        if life.guard:
             started.remember(folder.path)
-        record = _supervise(life, folder, launch, observer, interrupts)
+        outcome = _carry_out(life, observer, interrupts)
+        try:
+            record = life.keep(outcome)
+        except (OSError, ValueError, KitError) as error:  # the run is reported all the same
+            status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
+            why = f"its record could not be written: {describe_error(error, folder.path)}"
+            record = Record(launch=launch, status=status, reason=why, outcome=outcome)
         if record.status == "completed":
             started.forget(folder.path)
         return record
 
 
-def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer, interrupts: Interrupts) -> Record:
-    began = clock.monotonic()
+def _carry_out(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
+    folder, launch, began = life.folder, life.launch, clock.monotonic()
     guard, reserve, handle, because, watch, stuck, left = None, None, None, None, None, None, None
     try:
         # Before `raising`: a signal in the midst of it would lose the watchdog, which then takes the runner for dead.
-        guard = watchdog.watch(life.watched_as[0], folder.path, life.watched_as[1]) if life.watched_as else None
+        guard = watchdog.watch(life.guard[0], folder.path, life.guard[1]) if life.guard else None
         with interrupts.raising():
             reserve = Reserve(folder.path)
             handle = life.start()
@@ -81,17 +91,17 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
     except KeyboardInterrupt:
         because = INTERRUPTED
     except (OSError, KitError) as error:
-        because = f"could not be started or followed: {_describe(error, folder)}"
+        because = f"could not be started or followed: {describe_error(error, folder.path)}"
     if because:
         observer.stopping(because)
         if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
             stuck = watch.last_look(folder, observer.note)
-        left = _stop(life, handle, folder)
+        left = _stop(life, handle)
     if guard:
         watchdog.release(guard)
     exits = handle.exits if handle else []
-    if because and left and left not in because:  # else the start has failed by it, and it is said already
-        because, exits = _with_left(because, exits, f"what is left of it could not be ended: {left}", launch)
+    if because and left and left not in because:  # else the start has failed by it, which is said already
+        because, exits = _with_left(because, exits, left, launch)
     if because is None and any(end.code != 0 for end in exits):
         because = what_is_lost(folder.path)
     if reserve:
@@ -99,22 +109,21 @@ def _supervise(life: Life, folder: RunFolder, launch: Launch, observer: Observer
     seconds = clock.monotonic() - began
     if watch:
         watch.close()
-    outcome = Outcome(ended=utc_now(), wall_seconds=seconds, exits=exits, stopped_because=because, stuck=stuck)
-    return _record(life, folder, launch, outcome)
+    return Outcome(ended=utc_now(), wall_seconds=seconds, exits=exits, stopped_because=because, stuck=stuck)
 
 
-def _stop(life: Life, handle: Handle | None, folder: RunFolder) -> str | None:
-    """End what was started; say why not, if that fails: the run is recorded all the same."""
+def _stop(life: Life, handle: Handle | None) -> str:
+    """End what was started; return why that failed, if it did."""
     try:
-        life.stop(handle)
+        handle.stop() if handle else life.cleanup()
     except (OSError, KitError) as error:
-        return _describe(error, folder)
-    return None
+        return describe_error(error, life.folder.path)
+    return ""
 
 
 def _with_left(because: str, exits: list[NodeExit], left: str, launch: Launch) -> tuple[str, list[NodeExit]]:
-    """Add what may be left of a run to what its reason is made of; whoever looks for it finds it by the run's id."""
-    left = f"{left}; look there for {launch.id}"
+    """Add what may be left of a run to what its reason is made of; it can be found by the run's id."""
+    left = f"what is left of it could not be ended: {left}; look there for {launch.id}"
     if because not in (INTERRUPTED, TIMED_OUT, HUNG):
         return f"{because}; {left}", exits
     exits = exits or [NodeExit(node, stopped=True) for node in range(Layout.parse(launch.layout).nodes)]
@@ -147,47 +156,22 @@ def follow(
                 printed = line.text
         now = clock.monotonic()
         late = now > deadline + handle.waited_seconds
-        because = TIMED_OUT if late else HUNG if watch.is_hung(now) else loss.found(now)
-        if because:
+        if because := TIMED_OUT if late else HUNG if watch.is_hung(now) else loss.found(now):
             return because
     return None
 
 
 class _Loss:
-    """Looks now and then whether a run's folder is still there and can be written."""
+    """Checks now and then that a run's folder is still there and can be written."""
 
     def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
-        self._next = clock.monotonic() + LOOK_SECONDS
-        self._times = 0
+        self._folder, self._times, self._next = folder, 0, clock.monotonic() + LOOK_SECONDS
 
     def found(self, now: float) -> str | None:
-        """Return what is lost, if that was so in several looks in a row."""
+        """Return what is lost, if several checks in a row have found it so."""
         if now <= self._next:
             return None
         lost = what_is_lost(self._folder.path)
         self._times = self._times + 1 if lost else 0
         self._next = now + LOOK_SECONDS
         return lost if self._times == MOST_LOST else None
-
-
-def keep_whole(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Write how a run ended, and its record."""
-    folder.keep_outcome(outcome)
-    record = collect(folder, launch, outcome)
-    folder.finish(record)
-    return record
-
-
-def _record(life: Life, folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Write the record; if that fails, return one that says why, so that the run is reported all the same."""
-    try:
-        return life.keep(outcome)
-    except (OSError, ValueError, KitError) as error:
-        why = _describe(error, folder)
-    status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
-    return Record(launch=launch, status=status, reason=f"its record could not be written: {why}", outcome=outcome)
-
-
-def _describe(error: Exception, folder: RunFolder) -> str:
-    return describe_error(error, folder.path) if isinstance(error, OSError) else str(error)

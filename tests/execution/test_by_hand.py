@@ -1,4 +1,4 @@
-"""A job is collected by one command at a time, and a cluster that does not answer is a refusal."""
+"""Jobs that somebody else started: each is collected by one command at a time."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,11 @@ import pytest
 
 from runner import targets
 from runner.core.errors import RequestError
-from runner.execution import attach
+from runner.execution import by_hand
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.records.folder import begin
+from runner.records.schema import Record
 from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.job import RUN
 from tests.support.projects import Project
@@ -29,37 +30,54 @@ JOB = {
 }
 
 
-class WithoutPods(Cluster):
-    """A cluster that knows the job, and is too busy to say anything of pods."""
+class Busy(Cluster):
+    """A cluster that knows the job, and may be too busy to say anything of pods."""
+
+    pods: dict[str, Any] | None = None
 
     def __init__(self, *_: str) -> None:
         self.namespace, self.host = "default", "https://there"
 
     def get(self, path: str, **query: object) -> dict[str, Any]:
         del query
-        if path.endswith("/pods"):
+        if path.endswith("/pods") and self.pods is None:
             raise ClusterError(503, "overloaded")
-        return JOB
+        return self.pods or {} if path.endswith("/pods") else JOB
 
 
 @pytest.fixture
 def manifest(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(attach, "Cluster", WithoutPods)
+    monkeypatch.setattr(by_hand, "Cluster", Busy)
     path = project.root / "tiny.yaml"
     path.write_text(f"kind: PyTorchJob\nmetadata: {{name: tiny, annotations: {{{RUN}: '{{}}'}}}}\n")
     return path
 
 
-def collect(project: Project, manifest: Path) -> None:
+def collect(project: Project, manifest: Path) -> list[Record]:
     observer = guarded(cast(Observer, None))
-    attach.attach(manifest, project.root, project.results, targets.load("kubernetes"), observer, Interrupts())
+    return by_hand.collect_jobs(
+        manifest, project.root, project.results, targets.load("kubernetes"), observer, Interrupts()
+    )
 
 
-def test_a_job_that_another_command_collects_is_left_to_it(project: Project, make: Make, manifest: Path) -> None:
+def test_a_job_that_another_command_collects_is_left_to_it(
+    project: Project, make: Make, manifest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Busy, "pods", {"items": []})
     folder = begin(project.results, make.launch(id=ID, target="kubernetes"), "{}", "")
-    with folder.held(), pytest.raises(RequestError, match=f"{ID}: another runner collects it: wait for its end"):
+    with folder.held(), pytest.raises(RequestError, match=f"{ID}: another runner collects it"):
         collect(project, manifest)
     assert folder.read().status == "running"
+
+
+def test_a_job_that_failed_and_whose_pods_are_gone_keeps_its_record(
+    project: Project, make: Make, manifest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Busy, "pods", {"items": []})
+    folder = make.run(project.results, id=ID, target="kubernetes", stdout={})
+    before = (folder.path / "run.json").read_bytes()
+    assert [record.status for record in collect(project, manifest)] == ["incomplete"]
+    assert (folder.path / "run.json").read_bytes() == before
 
 
 def test_a_job_of_somebody_else_is_refused_without_a_project_or_a_cluster(project: Project, tmp_path: Path) -> None:
