@@ -10,7 +10,7 @@ from runner.cli.columns import show_rows
 from runner.cli.lines import say, show, show_document
 from runner.core.errors import RequestError
 from runner.execution import signals
-from runner.execution.compare import Choices, Kind, kind_of, run_in_turn, version_of
+from runner.execution.versions import Choices, Kind, kind_of, run_in_turn, version_of
 from runner.execution.worktrees import worktrees
 from runner.report.run_summary import RunSummary
 from runner.report.two_sides import Verdict, exit_code, judge

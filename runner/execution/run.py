@@ -7,9 +7,9 @@ from typing import Any
 from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
+from runner.execution import missing
 from runner.execution.disk import NEXT_RUN_BYTES, what_is_lost
 from runner.execution.launch import describe_launch, describe_surroundings
-from runner.execution.missing import There, require_same, require_same_inputs
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
@@ -57,7 +57,7 @@ def execute(
     results: Path,
     observer: Observer,
     interrupts: Interrupts,
-    there: There | None = None,
+    there: missing.There | None = None,
 ) -> list[Record]:
     """Carry out all runs in order; further repeats of a cell that failed are left out, and the observer is told.
 
@@ -66,9 +66,12 @@ def execute(
     that are `there`.
     """
     jobs = prepare(plan, target, words, results, observer, interrupts)
-    require_same((job.describe() for job in jobs), there or {})
+    if there:
+        planned = [Record(launch=job.describe(), status="running") for job in jobs]
+        missing.require_same(planned, there, missing.facts_before, RequestError)
     records = carry_out(jobs, results, observer, interrupts)
-    require_same_inputs(records, there or {})
+    completed = [record for record in records if record.status == "completed"]
+    missing.require_same(completed, there or {}, missing.facts_after, RunError)
     return records
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from runner.core import git
@@ -18,65 +18,54 @@ DATA = "data"
 class Worktrees:
     """Makes folders of the commits of one repository, below which the project's root is."""
 
-    def __init__(self, root: Path, folder: Path, interrupts: Interrupts, with_files: Sequence[str] = ()) -> None:
-        self._root, self._folder, self._interrupts, self._with_files = root, folder, interrupts, with_files
-        self.made = 0
+    def __init__(self, root: Path, interrupts: Interrupts, with_files: Sequence[str]) -> None:
+        self._root, self._interrupts, self._with_files = root, interrupts, with_files
+        self.folder = Path()
+        self._made: list[Path] = []
         self.notes: list[str] = []
 
     def add(self, commit: str) -> Path:
         """Check a commit out and return the project's folder in it; RequestError if that fails."""
-        path = self._folder / str(self.made)
-        self.made += 1
+        if (repository := git.find(self._root)) is None:
+            raise RequestError(f"{self._root}: no git repository")
+        path = self.folder / str(len(self._made))
+        self._made.append(path)
         try:
             with self._interrupts.raising():
-                project = self._check_out(path, commit)
+                words = ("-c", "core.sparseCheckout=false", "worktree", "add", "--force", "--detach", str(path), commit)
+                repository.ask(*words, seconds=git.CHECKOUT_SECONDS)
         except KeyboardInterrupt:
             raise Interrupted from None
         except git.GitError as error:
             raise RequestError(f"{commit}: cannot be checked out to {path}: {error}") from None
-        self._show_data(project)
+        project = git.folder_in(path, repository.prefix)
+        data = project / DATA
+        if data.is_symlink() and not data.exists():
+            data.unlink()
+        if (self._root / DATA).is_dir():  # so that it need not be prepared again
+            if not os.path.lexists(data):
+                data.mkdir()
+            _link(self._root / DATA, data)
         bring(self._root, project, self._with_files)
         if (left := lacking(self._root, project)) and left not in self.notes:
             self.notes.append(left)
         return project
 
-    def _check_out(self, path: Path, commit: str) -> Path:
-        repository = git.find(self._root)
-        if repository is None:
-            raise git.GitError("this is no git repository")
-        words = ("-c", "core.sparseCheckout=false", "worktree", "add", "--force", "--detach", str(path), commit)
-        repository.ask(*words, seconds=git.CHECKOUT_SECONDS)
-        return git.folder_in(path, repository.prefix)
-
     def forget(self) -> None:
         """Let the repository forget the worktrees, whose folders are gone; a signal may have left half of one."""
-        if self.made and (repository := git.find(self._root)):
-            for number in range(self.made):
-                repository.run("worktree", "remove", "--force", "--force", str(self._folder / str(number)))
-
-    def _show_data(self, project: Path) -> None:
-        """Link the data that was prepared in the checkout, so that it need not be prepared again."""
-        with suppress(OSError):
-            if (project / DATA).is_symlink():
-                if (project / DATA).exists():
-                    return  # it shows data of its own, into which nothing is written
-                (project / DATA).unlink()
-            if (self._root / DATA).is_dir():
-                (project / DATA).mkdir(exist_ok=True)
-                _link(self._root / DATA, project / DATA)
+        if self._made and (repository := git.find(self._root)):
+            for path in self._made:
+                repository.run("worktree", "remove", "--force", "--force", str(path))
 
 
 @contextmanager
 def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()) -> Iterator[Worktrees]:
     """Make folders of commits in a block; in the end, however it comes, they are removed."""
-    trees = None
-    try:
-        with temporary_folder("compare") as folder:
-            trees = Worktrees(root, folder, interrupts, with_files)
-            yield trees
-    finally:
-        if trees:
-            trees.forget()
+    with ExitStack() as stack:
+        made = Worktrees(root, interrupts, with_files)
+        stack.callback(made.forget)
+        made.folder = stack.enter_context(temporary_folder("compare"))
+        yield made
 
 
 def bring(root: Path, project: Path, names: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from runner.execution.run import carry_out, prepare
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import Worktrees
 from runner.records.folder import new_id
-from runner.records.schema import Record, Side
+from runner.records.schema import Side
 from runner.report.run_summary import RunSummary, summary_of
 from runner.targets.base import Target
 
@@ -71,49 +71,29 @@ def run_in_turn(
     what becomes of a cell that fails, is as in `execution.run.execute`: neither side runs it again.
     """
     comparison = new_id("comparison")
-    sides = []
-    for version, name in zip(versions, NAMES, strict=True):
-        side = Side(comparison, name, version.label)
-        runs = tuple(replace(run, side=side) for run in version.plan.runs)
-        sides.append(replace(version, plan=replace(version.plan, runs=runs)))
-    a, b = (
-        prepare(version.plan, version.target, version.words, results, observer, interrupts)
-        for version in _common(sides, observer)
-    )
-    # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
-    pairs = [(first, second) if first.run.repeat % 2 else (second, first) for first, second in zip(a, b, strict=True)]
-    records = carry_out([job for pair in pairs for job in pair], results, observer, interrupts)
-    return _of_side("A", records), _of_side("B", records)
-
-
-def _common(versions: list[Version], observer: Observer) -> list[Version]:
-    """Leave out the cells that one of the two lacks."""
-    cells = [{str(cell) for cell in version.plan.cells} for version in versions]
-    common = cells[0] & cells[1]
-    for version, name in zip(versions, NAMES, strict=True):
-        for cell in version.plan.cells:
-            if str(cell) not in common:
-                observer.note(f"left out: {cell}: only {name} has it")
+    cells = [[str(cell) for cell in version.plan.cells] for version in versions]
+    common = [cell for cell in cells[0] if cell in cells[1]]
     if not common:
-        raise RequestError(
-            f"A and B have no cell in common: {', '.join(sorted(cells[0]))} and {', '.join(sorted(cells[1]))}"
-        )
-    order = [str(cell) for cell in versions[0].plan.cells]
-    kept = []
-    for version in versions:
-        runs = [run for run in version.plan.runs if str(run.cell) in common]
+        raise RequestError(f"A and B have no cell in common: {', '.join(cells[0])} and {', '.join(cells[1])}")
+    jobs = []
+    for name, version, own in zip(NAMES, versions, cells, strict=True):
+        for cell in own:
+            if cell not in common:
+                observer.note(f"left out: {cell}: only {name} has it")
+        side = Side(comparison, name, version.label)
+        runs = [replace(run, side=side) for run in version.plan.runs if str(run.cell) in common]
         # By repeat, and within a repeat by cell, forwards and backwards in turn.
-        runs.sort(key=lambda run: (run.repeat, order.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
-        kept.append(replace(version, plan=replace(version.plan, runs=tuple(runs))))
-    return kept
-
-
-def _of_side(name: str, records: list[Record]) -> list[RunSummary]:
-    return [
-        msgspec.structs.replace(summary_of(record), path=f"{record.launch.experiment}/{record.launch.id}")
-        for record in records
-        if record.launch.side and record.launch.side.name == name
-    ]
+        runs.sort(key=lambda run: (run.repeat, common.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
+        plan = replace(version.plan, runs=tuple(runs))
+        jobs.append(prepare(plan, version.target, version.words, results, observer, interrupts))
+    # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
+    pairs = [(a, b) if a.run.repeat % 2 else (b, a) for a, b in zip(*jobs, strict=True)]
+    sides: dict[str, list[RunSummary]] = {name: [] for name in NAMES}
+    for record in carry_out([job for pair in pairs for job in pair], results, observer, interrupts):
+        path = f"{record.launch.experiment}/{record.launch.id}"
+        if record.launch.side:
+            sides[record.launch.side.name].append(msgspec.structs.replace(summary_of(record), path=path))
+    return sides["A"], sides["B"]
 
 
 def kind_of(word: str, root: Path, target: str) -> Kind:
@@ -122,13 +102,10 @@ def kind_of(word: str, root: Path, target: str) -> Kind:
     A folder or file comes first; `refs/heads/<name>` names a branch of the same name as one.
     """
     path = Path(word)
-    try:
-        if path.is_dir():
-            return Kind.CHECKOUT if settings_of(path).folder.is_dir() else Kind.RESULTS
-        if path.suffix in _SUFFIXES or path.is_file():
-            return Kind.DEFINITION
-    except (OSError, ValueError):  # a name that no file can have
-        pass
+    if path.is_dir():
+        return Kind.CHECKOUT if settings_of(path).folder.is_dir() else Kind.RESULTS
+    if path.suffix in _SUFFIXES or path.is_file():
+        return Kind.DEFINITION
     if commit_of(root, word):
         return Kind.COMMIT
     if IMAGE in _options(target):
