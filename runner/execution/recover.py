@@ -20,11 +20,8 @@ from runner.records.listing import run_folders
 from runner.records.parse import collect
 from runner.records.provenance import is_alive
 from runner.records.schema import FINISHED, Launch, Record
-from trainkit import files
 
 FINISHED_NOW, WOULD_FINISH, RUNS, LEFT = "finished", "would finish", "still runs", "left as it is"
-_WATCHED = "kubernetes"
-"""The target of runs by hand that are only watched: they are made by `runner collect` of a manifest."""
 
 
 @dataclass(frozen=True)
@@ -49,26 +46,22 @@ def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
         raise RequestError(f"{results}: there is no such folder")
     notes: list[str] = []
     for entry in run_folders(results, notes):
-        if found := _find_out(Path(entry.path), dry_run=dry_run):
+        path = Path(entry.path)
+        try:
+            found = _recover(path, dry_run=dry_run)
+        except _StillRuns as error:
+            found = Found(path, RUNS, str(error))
+        except (OSError, KitError, ValueError) as error:
+            found = Found(path, LEFT, describe_error(error, path))
+        if found:
             yield found
     for note in notes:
         place, _, why = note.partition(": left out: ")
         yield Found(Path(place), LEFT, why)
 
 
-def _find_out(path: Path, *, dry_run: bool) -> Found | None:
-    """Finish one run if its runner is dead; None for a run that has ended, and for a folder that is no run."""
-    try:
-        return _recover(path, dry_run=dry_run)
-    except _StillRuns as why:
-        return Found(path, RUNS, str(why))
-    except OSError as error:
-        return Found(path, LEFT, describe_error(error, path))
-    except (KitError, ValueError) as error:
-        return Found(path, LEFT, str(error))
-
-
 def _recover(path: Path, *, dry_run: bool) -> Found | None:
+    """Finish one run if its runner is dead; None for a run that has ended, and for a folder that is no run."""
     folder = RunFolder(path)
     if _has_ended(folder):
         return None
@@ -89,7 +82,7 @@ def _recover(path: Path, *, dry_run: bool) -> Found | None:
         with folder.held_alone():
             if _has_ended(folder):  # another `recover` was faster
                 return None
-            record = _finish(folder, launch)
+            record = _finish(folder, launch, target)
     except BlockingIOError:
         raise _StillRuns("somebody holds it: its runner, a node of it, or another runner recover") from None
     kept = f"{record.events['seen']:,} events of {len(record.ranks)} ranks are kept"
@@ -106,22 +99,23 @@ def _has_ended(folder: RunFolder) -> bool:
     """Return whether it is a finished run, or none at all."""
     try:
         return folder.read().status in FINISHED
-    except FileNotFoundError:
-        if files.is_file(folder.path / "request" / "launch.json"):
-            return False  # it was killed before it was begun
-        if files.is_folder(folder.path / "raw"):
-            raise RequestError(
-                "it has no run.json and no request/launch.json, which say what was run: its raw files stay in raw/"
-            ) from None
-        return True
+    except FileNotFoundError:  # a run that was killed before it was begun has a request
+        return not ((folder.path / "request" / "launch.json").is_file() or folder.raw.is_dir())
     except (OSError, ValueError) as error:
-        mend = f"runner collect {shlex.quote(str(folder.path))} makes it again"
-        raise RequestError(f"run.json: {reason_of(error)}; {mend}") from None
+        again = f"runner collect {shlex.quote(str(folder.path))} makes it again"
+        raise RequestError(f"run.json: {reason_of(error)}; {again}") from None
+
+
+def _target(launch: Launch) -> str | None:
+    """Return the target whose processes a run may have left; None for jobs that were only watched, which go on."""
+    if not launch.by_hand:
+        return launch.target
+    return None if launch.target == "kubernetes" else "local"
 
 
 def _require_dead(folder: RunFolder, launch: Launch) -> None:
     """Raise an error for a run whose runner lives or may live."""
-    if launch.by_hand and launch.target != _WATCHED:
+    if launch.by_hand and _target(launch):
         if folder.is_held():  # by any of its nodes, also one in a container, where hosts have names of their own
             raise _StillRuns("a node of it still runs")
         return
@@ -137,13 +131,13 @@ def _runner(launch: Launch) -> str:
     return f"runner {launch.runner.get('pid')}"
 
 
-def _finish(folder: RunFolder, launch: Launch) -> Record:
+def _finish(folder: RunFolder, launch: Launch, target: str | None) -> Record:
     """End what is left of a run, and make its record; the runner may have died while it wrote that itself."""
     outcome = folder.outcome()
-    if outcome is None and (target := _target(launch)):
+    if outcome is None and target:
         targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
     folder.remove_unfinished()
-    if launch.by_hand and launch.target != _WATCHED and outcome is None:
+    if launch.by_hand and target and outcome is None:
         return finalize_ended(folder)
     folder.name_outputs()
     record = collect(folder, launch, outcome)
@@ -151,10 +145,3 @@ def _finish(folder: RunFolder, launch: Launch) -> Record:
     if record.status == "completed":
         started.forget(folder.path)
     return record
-
-
-def _target(launch: Launch) -> str | None:
-    """Return the target whose processes a run may have left; None for jobs that were only watched, which go on."""
-    if launch.by_hand:
-        return None if launch.target == _WATCHED else "local"
-    return launch.target

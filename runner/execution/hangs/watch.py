@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from runner.core import clock
 from runner.core.layout import Layout
 from runner.core.text import listed
-from runner.execution.hangs import rendezvous, stuck
-from runner.execution.hangs.position import Position, positions_of, printed_stack, with_stack
-from runner.execution.hangs.rank_events import Heard
+from runner.execution.hangs import sentences
+from runner.execution.hangs.heard import Heard
+from runner.execution.hangs.position import Position, positions_of, take_printed_stacks
 from runner.records.events import Event
 from runner.records.folder import RunFolder
 from runner.records.schema import Stuck, StuckRank
@@ -18,20 +18,18 @@ from runner.targets.base import Handle, Line
 from runner.targets.node_view import NodeView
 
 RENDEZVOUS_SECONDS = 6.0
-"""So long the rendezvous may take before the nodes are looked at, which takes some seconds; they are again as often."""
+"""How long the rendezvous may take before the nodes are looked at, which takes some seconds, and how often."""
 STARTING_SECONDS = 20.0
-"""So long a launcher may take to start before that is said; on a busy machine they take some seconds."""
+"""How long a launcher may take to start before that is said; on a busy machine they take some seconds."""
 PATIENCE_SECONDS = 60.0
 PATIENCE_TIMES = 10.0
-"""So long no rank may be heard of, and so many times its longest silence before, until it is said where they are."""
+"""How long a silence, and how many times the longest one before, may last until it is said where the ranks are."""
 QUIET_SECONDS = 10.0
-"""A run that is ended after so long without a word from any rank is asked where its ranks are."""
-MOST_RANKS = 64
-MOST_NODES = 64
-"""In a larger run nobody is looked at: only what the ranks report is known."""
+"""A run that is ended after so long a silence is asked where its ranks are."""
+MOST = 64
+"""Of a run of more nodes only what the ranks report is known; of more ranks the first ones are kept."""
 _MOST_FRAMES = 20
 _MOST_STACKS = 8
-_NO_EVENT = "no event"
 _QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
@@ -51,11 +49,10 @@ class Watch:
         on_gpu: bool = False,
     ) -> None:
         self._handle, self._layout, self._agreed, self._on_gpu = handle, layout, patience, on_gpu
-        now = clock.monotonic()
-        self._heard = Heard(layout, now, tuple(range(layout.nodes)) if nodes is None else nodes)
+        self._looked = clock.monotonic()
+        self._heard = Heard(layout, self._looked, tuple(range(layout.nodes)) if nodes is None else nodes)
         self._pool = ThreadPoolExecutor(1)
         self._look: Future[list[NodeView]] | None = None
-        self._looked = now
         self._is_for_rendezvous = False
         self._said: list[str] = []
         self._all_there: float | None = None
@@ -69,21 +66,21 @@ class Watch:
 
     def notes(self) -> Iterator[str]:
         """Yield what is to be said now; called now and then, it does not wait."""
+        heard, now = self._heard, clock.monotonic()
         if self._look is not None:
             if self._look.done():
-                yield from self._said_now([] if self._look.exception() else self._look.result())
+                yield from self._said_now([] if self._look.exception() else self._look.result(), now)
                 self._look = None
+        elif len(heard.followed) > MOST:
             return
-        if len(self._heard.followed) > MOST_NODES:
-            return
-        now = clock.monotonic()
-        if self._is_waiting_for_rendezvous() and now - max(self._looked, self._since()) > RENDEZVOUS_SECONDS:
-            self._start(now, is_for_rendezvous=True)
-        elif self._is_waiting_for_rendezvous():
-            return
-        elif self._silence != self._heard.last and now - self._heard.last > self._patience:
-            self._silence = self._heard.last
-            self._start(now, is_for_rendezvous=False)
+        elif self._is_waiting_for_rendezvous:
+            if now - max(self._looked, self._waiting_since) > RENDEZVOUS_SECONDS:
+                self._looked, self._is_for_rendezvous = now, True
+                # All nodes are looked at only if it is not known without that who is missing.
+                self._look = self._pool.submit(lambda: self._handle.idle() or self._handle.look())
+        elif self._silence != heard.last and now - heard.last > self._patience:
+            self._silence, self._is_for_rendezvous = heard.last, False
+            self._look = self._pool.submit(self._handle.look)
 
     def is_hung(self, now: float) -> bool:
         """Return whether no rank was heard of for longer than was agreed, since there was one.
@@ -100,18 +97,15 @@ class Watch:
         """
         now = clock.monotonic()
         quiet = now - self._heard.last
-        enough = min(QUIET_SECONDS, self._agreed or QUIET_SECONDS)
-        is_worth_it = quiet >= enough or (self._said and self._is_waiting_for_rendezvous())
-        if not is_worth_it or len(self._heard.followed) > MOST_NODES:
+        is_quiet = quiet >= min(QUIET_SECONDS, self._agreed or QUIET_SECONDS)
+        is_worth_it = is_quiet or (self._said and self._is_waiting_for_rendezvous)
+        if not is_worth_it or len(self._heard.followed) > MOST:
             return None
         views = self._handle.look(abort=True)
-        if self._is_waiting_for_rendezvous() and (says := rendezvous.explain(self._heard, views)):
+        if self._is_waiting_for_rendezvous and (says := sentences.of_rendezvous(self._heard, views)):
             return Stuck(quiet, says)
-        positions = self._positions(views)
-        for number, position in enumerate(positions):
-            if position.kind == "unknown" and (stack := printed_stack(folder, self._layout, position.rank)):
-                positions[number] = with_stack(position, stack, on_gpu=self._on_gpu)
-        found = self._stuck(views, positions, now)
+        take_printed_stacks(folder, self._layout, views)
+        found = self._stuck(views, now)
         for words in _stacks(found):
             say(f"  {words}")
         return found
@@ -120,39 +114,34 @@ class Watch:
         """End the thread that looks; a next run may start its processes then."""
         self._pool.shutdown(cancel_futures=True)
 
+    @property
     def _is_waiting_for_rendezvous(self) -> bool:
         heard = self._heard
         is_quiet_node = len(heard.nodes) < len(heard.followed) and self._all_there is None
-        return is_quiet_node or heard.is_joining or bool(heard.worlds)
+        return is_quiet_node or (bool(heard.joining) and len(heard.joined) < len(heard.own)) or bool(heard.worlds)
+
+    @property
+    def _waiting_since(self) -> float:
+        """When the waiting began: with the launch, or as the first rank began to join."""
+        return self._heard.began if self._heard.joining_since is None else self._heard.joining_since
 
     @property
     def _patience(self) -> float:
         return max(PATIENCE_SECONDS, PATIENCE_TIMES * self._heard.longest)
 
-    def _since(self) -> float:
-        """Return when the waiting began: with the launch, or as the first rank began to join."""
-        return self._heard.began if self._heard.joining_since is None else self._heard.joining_since
-
-    def _start(self, now: float, *, is_for_rendezvous: bool) -> None:
-        self._looked, self._is_for_rendezvous = now, is_for_rendezvous
-        look = self._handle.look
-        # For the rendezvous all nodes are looked at only if it is not known without that who is missing.
-        self._look = self._pool.submit((lambda: self._handle.idle() or look()) if is_for_rendezvous else look)
-
-    def _said_now(self, views: list[NodeView]) -> Iterator[str]:
+    def _said_now(self, views: list[NodeView], now: float) -> Iterator[str]:
         """Yield what the views show, unless it is what was said before."""
-        now, stacks = clock.monotonic(), []
+        heard, says, stacks = self._heard, [], []
         if self._is_for_rendezvous:
-            says = rendezvous.explain(self._heard, views) if self._is_waiting_for_rendezvous() else []
-            if says and rendezvous.is_only_starting(says) and now - self._heard.began < STARTING_SECONDS:
+            head = f"waiting for the rendezvous since {now - self._waiting_since:.0f} s"
+            if self._is_waiting_for_rendezvous:
+                says = sentences.of_rendezvous(heard, views)
+            if sentences.is_only_starting(says) and now - heard.began < STARTING_SECONDS:
                 return
             if views and not says and all(view.seen and view.seen.ranks for view in views):
                 self._all_there = now
-            head = f"waiting for the rendezvous since {now - self._since():.0f} s"
-        elif now - self._heard.last < self._patience:
-            return
-        else:
-            found = self._stuck(views, self._positions(views), now)
+        elif now - heard.last > self._patience:
+            found = self._stuck(views, now)
             says, stacks = found.says, list(_stacks(found))
             head = f"no rank was heard of for {found.quiet_seconds:.0f} s"
         # The name of a pod that is tried again and again differs.
@@ -161,25 +150,17 @@ class Watch:
             yield f"{head}: {says[0]}"
             yield from (f"  {words}" for words in [*says[1:], *stacks])
 
-    def _stuck(self, views: list[NodeView], positions: list[Position], now: float) -> Stuck:
-        says = stuck.explain(self._heard, views, positions)
-        held = stuck.culprit(positions)
-        ranks = [self._rank(position, now) for position in positions[:MOST_RANKS]]
-        return Stuck(now - self._heard.last, says, held.rank if held else None, ranks)
-
-    def _positions(self, views: list[NodeView]) -> list[Position]:
-        return positions_of(self._layout, views, on_gpu=self._on_gpu)
+    def _stuck(self, views: list[NodeView], now: float) -> Stuck:
+        positions = positions_of(self._layout, views, on_gpu=self._on_gpu)
+        says, late = sentences.of_silence(self._heard, views, positions), sentences.culprit(positions)
+        ranks = [self._rank(position, now) for position in positions[:MOST]]
+        return Stuck(now - self._heard.last, says, late.rank if late else None, ranks)
 
     def _rank(self, position: Position, now: float) -> StuckRank:
         heard = self._heard.ranks.get(position.rank)
-        return StuckRank(
-            position.rank,
-            position.node,
-            position.words(),
-            heard.words() if heard else "",
-            round(now - heard.when, 1) if heard else None,
-            [f"{file}:{line} in {function}" for file, line, function in position.stack[:_MOST_FRAMES]],
-        )
+        stack = [f"{file}:{line} in {function}" for file, line, function in position.stack[:_MOST_FRAMES]]
+        event, quiet = (heard.words(), round(now - heard.when, 1)) if heard else ("", None)
+        return StuckRank(position.rank, position.node, position.does, event, quiet, stack)
 
 
 def _stacks(found: Stuck) -> Iterator[str]:
@@ -190,6 +171,6 @@ def _stacks(found: Stuck) -> Iterator[str]:
             alike[tuple(rank.stack)].append(rank)
     for stack, ranks in list(alike.items())[:_MOST_STACKS]:
         first = ranks[0]
-        last = f"last event {first.event}, {first.quiet_seconds:.0f} s ago" if first.event else _NO_EVENT
+        last = f"last event {first.event}, {first.quiet_seconds:.0f} s ago" if first.event else "no event"
         yield f"rank {listed(rank.rank for rank in ranks)}: {last}; the stack, the innermost line first:"
         yield from (f"  {frame}" for frame in stack)

@@ -8,56 +8,54 @@ from runner.core.values import whole
 from runner.logs.mlperf import OBSERVED
 from runner.records.events import Event
 
-_OF_THE_NODE = ("load",)
-"""Events of a thread of their own, which go on while the training hangs."""
+_OF_THE_NODE = "load"
+"""The event of a thread of its own, which goes on while the training hangs."""
 _LONGEST_LINE = 100
 _LONGEST_EPOCH = 1_000_000_000
 
 
 @dataclass
 class OfRank:
-    """What was heard of one rank: when last, and its last event."""
+    """What was heard of one rank: when last, its last event, for example `epoch_start 2`, and its last other line."""
 
     when: float
     event: str = ""
     epoch: int | None = None
     line: str = ""
-    """The last line that it printed, which is no event."""
 
     def words(self) -> str:
-        """Name the last event, for example `epoch_start 2`."""
+        """Name the last event."""
         return f"{self.event} {self.epoch}" if self.epoch is not None else self.event
 
 
 @dataclass
 class Heard:
-    """All ranks."""
+    """All ranks of the nodes that are followed; on the others somebody else listens."""
 
     layout: Layout
-    now: float
+    began: float
     """The time of the launch, in seconds of a monotonic clock."""
     followed: tuple[int, ...]
-    """The nodes whose ranks are heard; on the others somebody else listens."""
     ranks: dict[int, OfRank] = field(default_factory=dict)
     nodes: set[int] = field(default_factory=set)
     joining: set[int] = field(default_factory=set)
     """Ranks that began to join the process group."""
     joined: set[int] = field(default_factory=set)
+    joining_since: float | None = None
     worlds: dict[int, int] = field(default_factory=dict)
     """The world size that the ranks of a node report, if it is another one than the layout's.
 
-    Of a layout of one process it is none: that process may start its own, as many as it likes.
+    Empty for a layout of one process, which may start as many of its own as it likes.
     """
+    longest: float = 0.0
+    """The longest time in which nothing was heard of any rank, until something was heard again."""
 
     def __post_init__(self) -> None:
-        self.began = self.last = self.now
-        self.longest = 0.0
-        """The longest time in which nothing was heard of any rank, until something was heard again."""
-        self.joining_since: float | None = None
+        self.last = self.began
 
     def take(self, node: int, local_rank: int, text: bytes, event: Event | None, now: float) -> None:
         """Take in a line that a process printed."""
-        if event.key in _OF_THE_NODE if event is not None else not text.strip():
+        if event.key == _OF_THE_NODE if event is not None else not text.strip():
             return  # an event begins with a newline, so that there are empty lines
         self.longest, self.last = max(self.longest, now - self.last), now
         self.nodes.add(node)
@@ -76,19 +74,14 @@ class Heard:
         if (epoch := whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)) is not None:
             of_rank.epoch = epoch
         if event.key == "run_start":
-            world_size = whole(event.metadata.get("world_size"), 1)
-            if world_size is not None and world_size != self.layout.world_size > 1:
-                self.worlds[node] = world_size
+            size = whole(event.metadata.get("world_size"), 1)
+            if size is not None and size != self.layout.world_size > 1:
+                self.worlds[node] = size
         elif event.key == "init_start":
             self.joining.add(rank)
             self.joining_since = now if self.joining_since is None else self.joining_since
         elif event.key == "init_stop":
             self.joined.add(rank)
-
-    @property
-    def is_joining(self) -> bool:
-        """Whether the process group is being made: a rank has begun to join it, and not all have joined."""
-        return bool(self.joining) and len(self.joined) < len(self.own)
 
     @property
     def own(self) -> list[int]:
