@@ -52,7 +52,7 @@ ELSEWHERE = (
     "runner.tools.check",  # the folder for temporary files, and what a checked program saved, as it was before
     "runner.execution.meeting",  # results/.nodes, where nodes by hand find one run
     "runner.execution.disk",  # a file without a name, which holds room for a record
-    "runner.execution.started",  # a file for each run that was started, in the user's state folder
+    "runner.execution.recover",  # a file for each run that was started, in the user's state folder
     "runner.execution.worktrees",  # the folder for temporary files, with a checkout of each commit
     "runner.core.output",  # the files that a person names, compose/, k8s/, slurm/ and containers/
     "runner.tools.pages.files",  # the folder of plots that a person names

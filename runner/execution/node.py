@@ -6,7 +6,6 @@ It leaves the raw files, and how its torchrun ended. The record is made by `runn
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,7 +14,6 @@ from pathlib import Path
 from runner.core import clock
 from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.network import is_loopback, route_to, variables_for
-from runner.core.text import one_line
 from runner.definitions.choices import Selection
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
@@ -33,7 +31,6 @@ from runner.targets.local import LocalHandle
 from runner.targets.torchrun import node_specs
 
 TARGET = "compose"
-_RUN = re.compile(r"\d{8}T\d{6}Z-[a-z0-9_]{1,32}-[0-9a-f]{8}", re.ASCII)
 
 
 def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -> Run:
@@ -48,16 +45,13 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
         word = rest.pop(0)
         key, equals, value = word.partition("=")
         name = key.removeprefix("--")
-        if not key.startswith("--") or not name:
+        if name in ("", key):
             raise RequestError(f"ARGS: '{word}': write args as the program takes them, for example --epochs 1")
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
-        axis = name if name in experiment.matrix else name.replace("-", "_")
-        if axis in experiment.matrix:
-            only.append(f"{axis}={value}")
-        else:
-            changes.append(f"{name}={value}")
-    chosen = Selection(device=device, layouts=[layout], only=only, changes=changes, repeat=1)
+        axis = next((axis for axis in (name, name.replace("-", "_")) if axis in experiment.matrix), "")
+        (only if axis else changes).append(f"{axis or name}={value}")
+    chosen = Selection(device=device, layouts=(layout,), only=tuple(only), changes=tuple(changes), repeat=1)
     return make_plan(experiment, chosen).runs[0]
 
 
@@ -69,8 +63,8 @@ def run_node(
     `run_id` is what node 0 has printed, for a node that does not share its results folder.
     """
     nodes = run.cell.layout.nodes
-    if run_id and (node == 0 or not _RUN.fullmatch(run_id)):
-        raise RequestError(f"--run {one_line(run_id, 80)}: is for the other nodes: the id that node 0 prints")
+    if run_id and node == 0:
+        raise RequestError(f"--run {run_id}: is for the other nodes: the id that node 0 prints")
     if not 0 <= node < nodes:
         raise RequestError(f"--node {node}: layout {run.cell.layout} has the nodes 0 to {nodes - 1}")
     _become_owner_of(results)

@@ -1,18 +1,22 @@
 """Runs whose runner was killed: what is left of them is ended, and their records are made of what was printed.
 
-What is ended is found by the run's id, the name of its folder. The hosts, engines and clusters that a record names are
-used only where this user has started the run (`started`). Nothing is ended while the runner lives, or anybody who holds
-the run, and nothing of a run that another machine's runner has started.
+What is ended is found by the run's id, the name of its folder. Nothing is ended while the runner lives, or anybody who
+holds the run, and nothing of a run that another machine's runner has started.
+
+A record names hosts, configurations, jobs and containers. They are used only where this user has started the run here:
+a file in `distributed-experiment-kit/started` of `$XDG_STATE_HOME`, by default `~/.local/state`, has the path of its
+folder. That of a run goes when the run has completed, or its folder is gone.
 """
 
+import os
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from runner import targets
 from runner.core.errors import KitError, RequestError, reason_of
-from runner.execution import started
 from runner.execution.disk import describe_error
 from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder
@@ -71,7 +75,7 @@ def _recover(path: Path, *, dry_run: bool) -> Found | None:
         raise RequestError(f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
     _require_dead(folder, launch)
     target = _target(launch)
-    if target not in (None, "local") and folder.outcome() is None and not started.is_own(path):
+    if target not in (None, "local") and folder.outcome() is None and not is_own(path):
         raise RequestError(
             f"nothing here shows that you have started it on target {target}, so nothing is ended there: "
             f"runner collect {shlex.quote(str(path))} makes its record"
@@ -143,5 +147,35 @@ def _finish(folder: RunFolder, launch: Launch, target: str | None) -> Record:
     record = collect(folder, launch, outcome)
     folder.finish(record)
     if record.status == "completed":
-        started.forget(folder.path)
+        forget(folder.path)
     return record
+
+
+def remember(run: Path) -> None:
+    """Keep that this user starts a run; without it `runner recover` leaves other targets alone."""
+    with suppress(OSError):
+        shelf = _shelf()
+        shelf.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (shelf / run.name).write_bytes(os.fsencode(run.resolve()))
+        for note in shelf.iterdir():  # those of runs whose folders are gone
+            if not os.path.lexists(note.read_bytes()):
+                note.unlink()
+
+
+def forget(run: Path) -> None:
+    """Remove the file of a run that has completed."""
+    with suppress(OSError):
+        (_shelf() / run.name).unlink()
+
+
+def is_own(run: Path) -> bool:
+    """Return whether this user has started the run of this folder."""
+    try:
+        return (_shelf() / run.name).read_bytes() == os.fsencode(run.resolve())
+    except OSError:
+        return False
+
+
+def _shelf() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - never raises
+    return Path(base).absolute() / "distributed-experiment-kit" / "started"

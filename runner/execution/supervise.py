@@ -6,11 +6,11 @@ from contextlib import ExitStack, suppress
 from runner.core import clock
 from runner.core.errors import KitError
 from runner.core.layout import Layout
-from runner.execution import started
 from runner.execution.disk import Reserve, describe_error, what_is_lost
 from runner.execution.hangs.watch import Watch
 from runner.execution.launch import utc_now
 from runner.execution.observer import Observer
+from runner.execution.recover import forget, remember
 from runner.execution.signals import Interrupts
 from runner.records.events import parse_event
 from runner.records.folder import RunFolder
@@ -62,7 +62,7 @@ def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
         with suppress(OSError):  # a folder that is gone is reported below
             stack.enter_context(folder.held())  # so that `recover` does not take the runner for dead
         if life.guard:
-            started.remember(folder.path)
+            remember(folder.path)
         outcome = _carry_out(life, observer, interrupts)
         try:
             record = life.keep(outcome)
@@ -71,44 +71,42 @@ def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
             why = f"its record could not be written: {describe_error(error, folder.path)}"
             record = Record(launch=launch, status=status, reason=why, outcome=outcome)
         if record.status == "completed":
-            started.forget(folder.path)
+            forget(folder.path)
         return record
 
 
 def _carry_out(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
     folder, launch, began = life.folder, life.launch, clock.monotonic()
-    guard, reserve, handle, because, watch, stuck, left = None, None, None, None, None, None, None
-    try:
-        # Before `raising`: a signal in the midst of it would lose the watchdog, which then takes the runner for dead.
-        guard = watchdog.watch(life.guard[0], folder.path, life.guard[1]) if life.guard else None
-        with interrupts.raising():
-            reserve = Reserve(folder.path)
-            handle = life.start()
-            layout, on_gpu = Layout.parse(launch.layout), launch.device == "cuda"
-            watch = Watch(handle, layout, launch.patience_seconds, life.nodes, on_gpu=on_gpu)
-            because = follow(handle, folder, began + life.timeout_seconds, observer, watch, interrupts)
-            because = because or next((end.stopped_because for end in handle.exits if end.stopped_because), None)
-    except KeyboardInterrupt:
-        because = INTERRUPTED
-    except (OSError, KitError) as error:
-        because = f"could not be started or followed: {describe_error(error, folder.path)}"
-    if because:
-        observer.stopping(because)
-        if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
-            stuck = watch.last_look(folder, observer.note)
-        left = _stop(life, handle)
-    if guard:
-        watchdog.release(guard)
-    exits = handle.exits if handle else []
-    if because and left and left not in because:  # else the start has failed by it, which is said already
-        because, exits = _with_left(because, exits, left, launch)
-    if because is None and any(end.code != 0 for end in exits):
-        because = what_is_lost(folder.path)
-    if reserve:
-        reserve.free()
-    seconds = clock.monotonic() - began
-    if watch:
-        watch.close()
+    guard, handle, watch, because, stuck, left = None, None, None, None, None, ""
+    with ExitStack() as ending:
+        try:
+            # Before `raising`: a signal in the midst of it would lose the watchdog, which takes the runner for dead.
+            guard = watchdog.watch(life.guard[0], folder.path, life.guard[1]) if life.guard else None
+            with interrupts.raising():
+                ending.callback(Reserve(folder.path).free)
+                handle = life.start()
+                layout, on_gpu = Layout.parse(launch.layout), launch.device == "cuda"
+                watch = Watch(handle, layout, launch.patience_seconds, life.nodes, on_gpu=on_gpu)
+                ending.callback(watch.close)
+                because = follow(handle, folder, began + life.timeout_seconds, observer, watch, interrupts)
+                because = because or next((end.stopped_because for end in handle.exits if end.stopped_because), None)
+        except KeyboardInterrupt:
+            because = INTERRUPTED
+        except (OSError, KitError) as error:
+            because = f"could not be started or followed: {describe_error(error, folder.path)}"
+        if because:
+            observer.stopping(because)
+            if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
+                stuck = watch.last_look(folder, observer.note)
+            left = _stop(life, handle)
+        if guard:  # not after a defect of ours: then the watchdog ends what is left
+            watchdog.release(guard)
+        exits = handle.exits if handle else []
+        if because and left and left not in because:  # else the start has failed by it, which is said already
+            because, exits = _with_left(because, exits, left, launch)
+        if because is None and any(end.code != 0 for end in exits):
+            because = what_is_lost(folder.path)
+        seconds = clock.monotonic() - began
     return Outcome(ended=utc_now(), wall_seconds=seconds, exits=exits, stopped_because=because, stuck=stuck)
 
 

@@ -1,89 +1,64 @@
 """`runner run --missing`: the repeats that a cell lacks, if they would be comparable with those that are there."""
 
-import json
 from typing import Any
 
 import pytest
 
+from runner.core.errors import RequestError, RunError
+from runner.definitions import experiment as definition
+from runner.definitions.plan import make_plan
+from runner.execution import missing
+from runner.records.schema import NodeExit, Outcome, Record
 from tests.support.projects import OK, Project
+from tests.support.records import Make
 
-ADDED = ("run", "tiny", "--repeat", "3", "--missing")
 
-
-@pytest.fixture
-def begun(project: Project) -> Project:
-    """A project with one repeat of its one cell."""
+def test_only_the_repeats_that_a_cell_lacks_are_run_and_only_with_the_same_code(project: Project) -> None:
     project.define(matrix={"layout": ["1x1"]})
-    done = project.runner("run", "tiny")
-    assert done.code == 0, done.snapshot
-    return project
-
-
-def repeats(project: Project) -> list[tuple[int, str]]:
+    words = ("run", "tiny", "--missing", "--repeat")
+    for repeats in ("1", "3", "3"):
+        done = project.runner(*words, repeats)
+        assert done.code == 0, done.snapshot
+    assert "no repeat is missing" in done.stderr
     records = [project.record(run) for run in project.runs()]
-    return sorted((record["launch"]["repeat"], record["status"]) for record in records)
+    assert sorted(record["launch"]["repeat"] for record in records) == [1, 2, 3]
+    project.program("toys.ok", OK + "    # another line\n")
+    assert "1x1: code of toys.ok: " in project.refused(*words, "4")
+    assert len(project.runs()) == 3
 
 
-def edit(project: Project, **changes: Any) -> None:
-    """Change what the one record says of its launch."""
-    (run,) = project.runs()
-    record = json.loads((run / "run.json").read_bytes())
-    record["launch"].update(changes)
-    (run / "run.json").write_text(json.dumps(record))
+def test_a_repeat_is_there_if_the_runner_has_completed_it_with_the_same_args(project: Project, make: Make) -> None:
+    path = project.define(matrix={"layout": ["1x1"]}, args={"epochs": 1, "seed": 1}, repeat=4)
+    failed = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=2.0, exits=[NodeExit(0, 3)])
+    for changes in (
+        {"repeat": 1},
+        {"repeat": 2, "outcome": failed},
+        {"repeat": 3, "args": {"epochs": 1, "seed": 9}},
+        {"repeat": 4, "by_hand": True},
+    ):
+        make.run(project.results, **changes)
+    plan = make_plan(definition.load(path, project.root), device="cpu")
+    left, there = missing.missing(plan, "local", project.results)
+    assert [run.repeat for run in left.runs] == [2, 3, 4]
+    assert list(there) == ["1x1"]
 
 
-def test_only_the_repeats_that_a_cell_lacks_are_run(begun: Project) -> None:
-    done = begun.runner(*ADDED)
-    assert done.code == 0, done.snapshot
-    assert repeats(begun) == [(1, "completed"), (2, "completed"), (3, "completed")]
-    again = begun.runner(*ADDED)
-    assert (again.code, "no repeat is missing" in again.stderr, len(begun.runs())) == (0, True, 3)
-
-
-def test_a_repeat_with_other_args_is_none_of_the_cell(begun: Project) -> None:
-    edit(begun, args={"seed": 99})
-    done = begun.runner("run", "tiny", "--missing")
-    assert (done.code, "1x1: args" in done.stderr, len(begun.runs())) == (2, True, 1)
-
-
-def test_a_repeat_that_failed_is_made_again(project: Project) -> None:
-    project.define(matrix={"layout": ["1x1"]})
-    project.program("toys.ok", OK + "\n    raise SystemExit(os.path.exists('fails'))\n")
-    (project.root / "fails").touch()
-    assert project.runner("run", "tiny").code == 1
-    (project.root / "fails").unlink()
-    assert project.runner("run", "tiny", "--missing").code == 0
-    assert repeats(project) == [(1, "completed"), (1, "failed")]
-
-
-EDITED = {
-    "machine": {"host": {"machine": "0" * 32}},
-    "image": {"image": {"id": "sha256:1"}},
-    "options of the target": {"options": {"a": 1}},
-}
-
-
-@pytest.mark.parametrize("what", ["code of toys.ok", "args", *EDITED])
-def test_what_differs_from_the_repeats_that_are_there_is_named_and_nothing_is_run(begun: Project, what: str) -> None:
-    words: tuple[str, ...] = ADDED
-    if what == "code of toys.ok":
-        begun.program("toys.ok", OK + "    # another line\n")
-    elif what == "args":
-        words = (*ADDED, "--set", "epochs=2")
-    else:
-        edit(begun, **EDITED[what])
-    assert f"1x1: {what}: " in begun.refused(*words)
-    assert len(begun.runs()) == 1
-
-
-def test_other_data_are_named_once_a_run_has_read_them(project: Project) -> None:
-    project.define(matrix={"layout": ["1x1"]})
-    read = 'log.point("dataset", "x", data_sha256=open("data.txt").read())\n        log.point("global_batch_size"'
-    project.program("toys.ok", OK.replace('log.point("global_batch_size"', read))
-    (project.root / "data.txt").write_text("1")
-    assert project.runner("run", "tiny").code == 0
-    (project.root / "data.txt").write_text("2")
-    done = project.runner("run", "tiny", "--repeat", "2", "--missing")
-    assert done.code == 1
-    assert "1x1: data: " in done.stderr
-    assert repeats(project) == [(1, "completed"), (2, "completed")]
+@pytest.mark.parametrize(
+    ("what", "launch"),
+    [
+        ("commit", {"code": {"commit": "1"}}),
+        ("uncommitted changes", {"code": {"diff_sha256": "1"}}),
+        ("args", {"args": {"epochs": 2}}),
+        ("machine", {"host": {"machine": "0" * 32}}),
+        ("image", {"image": {"id": "sha256:1"}}),
+        ("options of the target", {"options": {"a": 1}}),
+        ("data", {}),
+    ],
+)
+def test_what_differs_from_the_repeats_that_are_there_is_named(what: str, launch: dict[str, Any], make: Make) -> None:
+    then = Record(launch=make.launch(), status="completed", facts={"data_sha256": "1"})
+    now = Record(launch=make.launch(**launch), status="completed", facts={"data_sha256": "2"})
+    facts_of, error = (missing.facts_after, RunError) if what == "data" else (missing.facts_before, RequestError)
+    with pytest.raises(error, match=f"1x1: {what}: .* in run {then.launch.id}, now "):
+        missing.require_same([now], {"1x1": then}, facts_of, error)
+    missing.require_same([then], {"1x1": then}, facts_of, error)

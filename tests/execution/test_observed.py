@@ -34,17 +34,6 @@ def test_what_each_rank_of_a_script_did_is_kept(layout: str, project: Project) -
     assert record["events"]["seen"] == 0
 
 
-def test_a_script_can_be_left_alone(project: Project) -> None:
-    project.forked = False  # the hooks have to be there before torch is
-    (project.root / "train.py").write_text(SCRIPT)
-    words = ("--layout", "1x1", "--device", "cpu", "--repeat", "1", "--no-observe")
-    done = project.runner("run", "train.py", *words)
-    assert done.code == 0, done.snapshot
-    run = project.runs("train")[0]
-    assert "observed" not in project.record(run)["ranks"][0]
-    assert ":::MLLOG" not in (run / "raw" / "node0-rank0.stdout").read_text()
-
-
 @pytest.mark.parametrize("words", [pytest.param((), marks=pytest.mark.slow), ("--no-observe",)])
 def test_versions_of_a_script_are_observed_alike(words: tuple[str, ...], project: Project) -> None:
     project.forked = False  # the hooks have to be there before torch is
@@ -54,3 +43,5 @@ def test_versions_of_a_script_are_observed_alike(words: tuple[str, ...], project
     records = [project.record(run) for run in project.runs("tiny")]
     assert [record["launch"]["side"]["name"] for record in records] == ["A", "B"], done.snapshot
     assert ["observed" in record["ranks"][0] for record in records] == [not words] * 2
+    printed = [run / "raw" / "node0-rank0.stdout" for run in project.runs("tiny")]
+    assert [":::MLLOG" in path.read_text() for path in printed] == [not words] * 2

@@ -2,16 +2,13 @@
 
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from runner.execution import started
+from runner.execution.recover import is_own, remember
 from runner.records import provenance
 from runner.records.folder import RunFolder, begin
 from runner.records.schema import NodeExit, Record
@@ -28,7 +25,7 @@ def begun(project: Project, *, lines: bytes = make_lines(0, 10.0), own: bool = F
     launch = make_launch(**{"runner": DEAD, **changes})
     folder = begin(project.results, launch, "{}", "")
     if own:
-        started.remember(folder.path)
+        remember(folder.path)
     if lines:
         worker = folder.node(0) / "x_0" / "attempt_0" / "0"
         worker.mkdir(parents=True)
@@ -51,20 +48,6 @@ def states(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
 def state_of(folder: RunFolder) -> Path:
     """The file that says that this user has started a run."""
     return Path(os.environ["XDG_STATE_HOME"], "distributed-experiment-kit", "started", folder.path.name)
-
-
-@pytest.fixture
-def orphan() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A process with the mark of a run's node, whose runner is dead."""
-    run_id = f"20261121T000000Z-local-{0xF0000000 + os.getpid():08x}"  # no other worker of pytest-xdist has this run
-    marks = {"KIT_RUN_ID": f"{run_id}/node0", "KIT_RUNNER_PID": "4000000"}
-    words = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
-    process = subprocess.Popen(words, env={**os.environ, **marks}, stdout=subprocess.PIPE)
-    assert process.stdout
-    process.stdout.readline()
-    yield run_id, process
-    process.kill()
-    process.communicate()
 
 
 def test_a_run_of_a_dead_runner_is_finished_with_all_that_was_printed(project: Project) -> None:
@@ -139,15 +122,6 @@ def test_two_that_recover_at_once_finish_it_once(project: Project) -> None:
     assert {folder.read().status for folder in folders} == {"incomplete"}
 
 
-@pytest.mark.slow
-@pytest.mark.real_processes
-def test_what_is_left_running_is_ended(project: Project, orphan: tuple[str, subprocess.Popen[bytes]]) -> None:
-    run_id, process = orphan
-    begun(project, id=run_id, own=True)
-    assert recovered(project).code == 0
-    assert process.wait() == -15
-
-
 @pytest.mark.parametrize(
     ("target", "options"),
     [
@@ -176,8 +150,8 @@ def test_nothing_that_a_record_of_somebody_else_names_is_used(
 
 def test_a_file_of_a_started_run_counts_only_for_its_folder(project: Project, tmp_path: Path) -> None:
     path = begun(project, own=True).path
-    assert started.is_own(path)
-    assert not started.is_own(path.rename(tmp_path / path.name))
+    assert is_own(path)
+    assert not is_own(path.rename(tmp_path / path.name))
 
 
 def test_a_run_that_has_completed_or_is_gone_leaves_no_file_of_its_start(project: Project) -> None:

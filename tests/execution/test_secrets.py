@@ -11,7 +11,9 @@ from tests.support.repository import commit_all
 
 PLANTED = "correct-horse-9"
 TAKES = """
-import argparse, os
+import argparse, os, torch
+from trainkit import process_facts
+log.point("facts", **process_facts.of_process(torch.device("cpu"), "toys.ok"))
 parser = argparse.ArgumentParser()
 parser.add_argument("--hf-token", default="")
 parser.add_argument("--seed", type=int, default=1)
@@ -77,12 +79,13 @@ def test_one_of_the_environment_reaches_the_process_and_stands_nowhere_in_the_ru
     project: Project, ending: str
 ) -> None:
     one_run(project, BEGINNING + TAKES + ending, "1x1", args={"seed": 3})
-    done = project.runner("run", "tiny", env={"HF_TOKEN": PLANTED})
+    done = project.runner("run", "tiny", env={"HF_TOKEN": PLANTED, "NCCL_DEBUG": "public-value"})
     assert done.code == (0 if ending == END else 1), done.snapshot
     (run,) = project.runs()
     printed = (run / "raw" / "node0-rank0.stdout").read_text("utf-8")
     assert f"the token is <masked> {len(PLANTED)}" in printed
     assert holding(run) == []
+    assert holding(run, "public-value")  # what may be kept is
     assert '"with <masked>"' in printed
     assert "masked" not in project.record()["launch"]
     if ending == FAILS:

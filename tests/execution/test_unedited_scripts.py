@@ -78,9 +78,7 @@ def test_each_figure_carries_the_line_that_it_is_from(own: Project) -> None:
     [row] = json.loads(own.runner("summarize", "results", "--format", "json").stdout)
     assert (row["seconds"], row["accuracy"]) == (61.5, 0.945)
     assert row["sources"]["final_accuracy"].endswith("raw/node0-rank0.stdout:4")
-    table = own.runner("summarize", "results").stdout
-    assert "stated_seconds from" in table
-    assert "does not count its work" in table
+    assert "does not count its work" in own.runner("summarize", "results").stdout
     (folder,) = own.runs()
     # GPUs are hidden from a script that shall train without.
     assert "CUDA: ''" in (folder / "raw" / "node0-rank1.stderr").read_text()

@@ -93,44 +93,32 @@ def test_a_thing_against_itself_shows_no_difference(versions: Project) -> None:
     assert nothing_left(versions)
 
 
-def test_a_commit_finds_the_data_of_the_checkout_and_leaves_it_there(versions: Project) -> None:
-    data = versions.root / "data" / "set" / "x"
-    data.parent.mkdir(parents=True)
-    data.write_text("prepared")
+def test_a_commit_finds_the_data_of_the_checkout_and_what_else_it_lacks_if_that_is_asked_for(versions: Project) -> None:
+    lacks, by_products = (
+        ["cache/train/x", "experiments/toys/cache/x"],
+        [".venv/x", "results/a/b/run.json", "env/pyvenv.cfg"],
+    )
+    for name in ("data/set/x", *lacks, *by_products):
+        (versions.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (versions.root / name).write_text("prepared")
+    commit = git(versions.root, "rev-parse", "before").strip()
     with worktrees(versions.root, Interrupts()) as trees:
-        project = trees.add(git(versions.root, "rev-parse", "before").strip())
+        project = trees.add(commit)
         assert project.name == versions.root.name
         assert (project / "data" / "set" / "x").read_text() == "prepared"
         assert about(0.4) in (project / "experiments" / "toys" / "ok.py").read_text()
-    assert not project.exists()
-    assert data.read_text() == "prepared"
-    assert nothing_left(versions)
-
-
-def test_what_a_commit_lacks_of_the_project_is_named_and_brought_if_asked(versions: Project) -> None:
-    for name in (
-        "cache/train/x.pt",
-        "experiments/toys/cache/x.pt",
-        ".venv/x",
-        "results/a/b/run.json",
-        "env/pyvenv.cfg",
-    ):
-        (versions.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (versions.root / name).write_text("x")
-    commit = git(versions.root, "rev-parse", "before").strip()
-    with worktrees(versions.root, Interrupts()) as trees:
-        trees.add(commit)
         (said,) = trees.notes
         assert said.endswith(": cache/, experiments/toys/cache/; --with-files cache/ brings it")
+    assert not project.exists()
     with worktrees(versions.root, Interrupts(), ["cache/", "experiments"]) as trees:
         project = trees.add(commit)
         assert trees.notes == []
-        assert (project / "cache/train/x.pt").read_text() == "x"
-        assert (project / "experiments/toys/cache/x.pt").read_text() == "x"
+        assert [(project / name).read_text() for name in lacks] == ["prepared"] * 2
         assert about(0.4) in (project / "experiments" / "toys" / "ok.py").read_text()
         with pytest.raises(RequestError, match="--with-files absent: there is nothing"):
             bring(versions.root, project, ["absent"])
-    assert (versions.root / "cache/train/x.pt").exists()
+    assert [(versions.root / name).exists() for name in ("data/set/x", *lacks)] == [True] * 3
+    assert nothing_left(versions)
 
 
 @pytest.mark.slow

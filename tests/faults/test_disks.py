@@ -52,14 +52,16 @@ def counted(project: Project) -> tuple[dict[int, int], float]:
 @needs_a_small_disk
 @pytest.mark.fault("the disk is full")
 def test_what_a_full_disk_took_is_in_the_record_and_the_person_is_told(project: Project, fault: Fault) -> None:
-    one_run(project, program(slow=False), "1x2")
+    one_run(project, program(slow=False), "1x2", repeat=2)
     done = run_on_a_small_disk(project)
     ended = time.time()
-    assert done.code == 1
-    assert "is full" in done.stderr
+    assert (done.code, done.stdout) == (1, "")
+    assert "failed: the disk of results/tiny/" in done.stderr
+    assert done.stderr.splitlines()[-1] == "error: the disk of results is full; the further runs are not started"
     printed, when = counted(project)
     (run,) = (project.root / "kept" / "tiny").iterdir()
-    assert project.record(run)["status"] == "failed"
+    record = project.record(run)
+    assert (record["status"], record["outcome"]["stopped_because"]) == ("failed", record["reason"])
     assert sum(printed.values()) > 100
     assert nothing_is_left_of(run)
     shutil.rmtree(project.results)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -140,15 +139,15 @@ def runner_of(project: Project, run: Path) -> int:
 
 def watchdog_of(run: Path) -> psutil.Process:
     """The process that waits for the end of a run's runner."""
-    return until(lambda: next((process for process in psutil.process_iter() if _watches(process, run)), None))  # type: ignore[no-any-return]
 
+    def look() -> psutil.Process | None:
+        for process in psutil.process_iter(["cmdline"]):
+            words = process.info["cmdline"] or []
+            if "runner.targets.watchdog" in words and any(word.endswith(f"/{run.name}") for word in words):
+                return process
+        return None
 
-def _watches(process: psutil.Process, run: Path) -> bool:
-    try:
-        words = process.cmdline()
-    except psutil.Error:
-        return False
-    return any(word.endswith(f"/{run.name}") for word in words) and "runner.targets.watchdog" in words
+    return until(look)  # type: ignore[no-any-return]
 
 
 def kill(harness: Harness, run: Path, who: str) -> float:
@@ -157,41 +156,28 @@ def kill(harness: Harness, run: Path, who: str) -> float:
     A command that kills inside a container may end after the runner has told the person. The agent of a pod is process
     1 there, which nobody inside can kill.
     """
+    inside: list[str] = []
     if "compose" in harness.words:
-        project = f"kit-{run.name.lower()}"
-        name = until(lambda: (containers_of(project) or [None])[-1])
-        words, seconds = ["docker", "exec", "--user", "0", name, "python3"], 40
+        name = until(lambda: containers_of(f"kit-{run.name.lower()}"))[-1]
+        inside = ["docker", "exec", "--user", "0", name, "python3"]
     elif "kubernetes" in harness.words:
         namespace = getattr(harness, "namespace", "")
-        name = until(lambda: [str(pod["metadata"]["name"]) for pod in pods(namespace)][-1:])[0]
-        words, seconds = ["kubectl", "exec", "-n", namespace, name, "--", "python3"], 60
-    else:
-        return _moment(lambda: _killed_here(run, who), 40)
-    return _moment(lambda: _killed_inside(words, who), seconds)
-
-
-def _moment(killed: Callable[[], bool], seconds: float) -> float:
-    """Try it until it has killed; return when that try began."""
+        name = until(lambda: pods(namespace))[-1]["metadata"]["name"]
+        inside = ["kubectl", "exec", "-n", namespace, name, "--", "python3"]
 
     def tried() -> float | None:
         began = time.monotonic()
-        return began if killed() else None
+        if inside:
+            words = [*inside, "-c", f"WORKER = {who == RANK_1}\n{_INSIDE}"]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            return began if "/proc/" in done.stdout or done.returncode == 137 else None  # it took the container along
+        seen = processes_of(run.name)
+        found = [one.process for one in seen if (one.is_agent if who == AGENT_1 else one.environ.get("RANK") == "1")]
+        end(*found)
+        return began if found else None
 
-    moment: float = until(tried, seconds)
+    moment: float = until(tried, 60)
     return moment
-
-
-def _killed_here(run: Path, who: str) -> bool:
-    there = processes_of(run.name)
-    found = [seen for seen in there if (seen.is_agent if who == AGENT_1 else seen.environ.get("RANK") == "1")]
-    end(*(seen.process for seen in found))
-    return bool(found)
-
-
-def _killed_inside(words: list[str], who: str) -> bool:
-    program = f"WORKER = {who == RANK_1}\n{_INSIDE}"
-    done = subprocess.run([*words, "-c", program], capture_output=True, text=True, check=False)
-    return "/proc/" in done.stdout or done.returncode == 137  # it took the container with it
 
 
 def kill_runner(project: Project, run: Path) -> None:

@@ -55,11 +55,15 @@ class Position:
 def positions_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False) -> list[Position]:
     """Return where each rank is whose process was seen."""
     found = {}
-    for view in views:
-        for rank in view.seen.ranks if view.seen else []:
-            if 0 <= rank.rank < layout.world_size and layout.node_of(rank.rank) == view.node:
-                found[rank.rank] = _position(rank, view.node, on_gpu=on_gpu)
+    for node, rank in seen(views):
+        if 0 <= rank.rank < layout.world_size and layout.node_of(rank.rank) == node:
+            found[rank.rank] = _position(rank, node, on_gpu=on_gpu)
     return [found[rank] for rank in sorted(found)]
+
+
+def seen(views: Sequence[NodeView]) -> list[tuple[int, RankView]]:
+    """Return the ranks whose processes were seen, each with its node."""
+    return [(view.node, rank) for view in views if view.seen for rank in view.seen.ranks]
 
 
 def take_printed_stacks(folder: RunFolder, layout: Layout, views: Sequence[NodeView]) -> None:
@@ -68,13 +72,11 @@ def take_printed_stacks(folder: RunFolder, layout: Layout, views: Sequence[NodeV
     A pod has one log for all of its processes: there the stack is that of a node's only rank.
     """
     raw = folder.raw_files(layout)
-    for view in views:
-        for rank in view.seen.ranks if view.seen else []:
-            if not rank.stack and rank.state not in _HELD:
-                agent = raw.agents.get(view.node) if layout.processes[view.node] == 1 else None
-                path = raw.output(rank.rank, "stderr") or agent
-                _, found, dump = end_of(path, _LAST_BYTES).rpartition(_ABORTED)
-                rank.stack = [(file, line, function) for file, line, function in main_thread(dump) if found]
+    for node, rank in seen(views):
+        if not rank.stack and rank.state not in _HELD:
+            agent = raw.agents.get(node) if layout.processes[node] == 1 else None
+            _, found, dump = end_of(raw.output(rank.rank, "stderr") or agent, _LAST_BYTES).rpartition(_ABORTED)
+            rank.stack = [(file, line, function) for file, line, function in main_thread(dump) if found]
 
 
 def _position(rank: RankView, node: int, *, on_gpu: bool) -> Position:

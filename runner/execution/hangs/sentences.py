@@ -7,8 +7,8 @@ from runner.core.layout import Layout
 from runner.core.network import is_loopback
 from runner.core.text import listed
 from runner.execution.hangs.heard import Heard
-from runner.execution.hangs.position import Position, positions_of
-from runner.targets.node_view import AgentView, NodeView, RankView
+from runner.execution.hangs.position import Position, positions_of, seen
+from runner.targets.node_view import AgentView, NodeView
 
 _STARTING = "its torchrun is starting"
 _MOST_LOST = 8
@@ -28,14 +28,14 @@ def is_only_starting(says: Sequence[str]) -> bool:
 def of_silence(heard: Heard, views: Sequence[NodeView], positions: Sequence[Position]) -> list[str]:
     """Say why nothing is heard: first the cause, then what hides it."""
     says = [*_astray(views), *_of_positions(positions)]
-    seen = {position.rank for position in positions}
+    placed = {position.rank for position in positions}
     for view in views:
         node = f"node {view.node}"
         if view.idle:
             says.insert(0, f"{node}: {view.idle}")
         elif view.trouble:
             says.append(f"{node} cannot be looked at: {view.trouble}")
-        elif lost := [rank for rank in heard.layout.ranks_of(view.node) if rank not in seen]:
+        elif lost := [rank for rank in heard.layout.ranks_of(view.node) if rank not in placed]:
             says[:0] = [f"rank {rank} ({node}) {_lost(heard, view, rank)}" for rank in lost[:_MOST_LOST]]
     says += _connections(views)
     unheard = [rank for rank in heard.own if rank not in heard.ranks]
@@ -129,7 +129,7 @@ def _ranks(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
 def _connections(views: Sequence[NodeView]) -> Iterator[str]:
     """Say which ranks wait for an answer, and which listen where only their own machine comes."""
     machines = {view.seen.host for view in views if view.seen}
-    for node, rank in _seen(views):
+    for node, rank in seen(views):
         name = f"rank {rank.rank} (node {node})"
         if rank.connecting:
             far = listed(rank.connecting)
@@ -145,7 +145,7 @@ def _connections(views: Sequence[NodeView]) -> Iterator[str]:
 def _astray(views: Sequence[NodeView]) -> Iterator[str]:
     """Say which ranks look for each other elsewhere than torchrun says, and what sets that."""
     alike: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for _, rank in _seen(views):
+    for _, rank in seen(views):
         if rank.sets and not rank.address:
             alike["join", f"a group of {rank.size}: {listed(rank.sets)}"].append(rank.rank)
         elif rank.sets and (rank.retries or any(frame[2] == "_create_c10d_store" for frame in rank.stack)):
@@ -156,17 +156,12 @@ def _astray(views: Sequence[NodeView]) -> Iterator[str]:
         yield f"{_name(ranks)} {verb}{ends} {words} over torchrun's; leave it out or use setdefault"
 
 
-def _seen(views: Sequence[NodeView]) -> list[tuple[int, RankView]]:
-    return [(view.node, rank) for view in views if view.seen for rank in view.seen.ranks]
-
-
 def _lost(heard: Heard, view: NodeView, rank: int) -> str:
     """Say what is known of a rank without a process. Its launcher would have ended all had its exit code not been 0."""
-    seen = view.seen
-    if seen is None or seen.nameless:
+    if view.seen is None or view.seen.nameless:
         return "cannot be told from other processes, whose titles have overwritten their environment"
-    never = rank not in heard.ranks and not seen.ranks
-    if never or not any(agent.state not in "TtZ" for agent in seen.agents):
+    never = rank not in heard.ranks and not view.seen.ranks
+    if never or not any(agent.state not in "TtZ" for agent in view.seen.agents):
         return "has no process"
     line = heard.ranks[rank].line if rank in heard.ranks else ""
     last = f", last line: {line}" if line else ""

@@ -166,6 +166,7 @@ def said(*views: NodeView, on_gpu: bool = False) -> list[str]:
 def test_the_rank_that_the_others_wait_for_is_named_and_no_other(on_gpu: bool) -> None:
     for *views, begin, late in STUCK_ON_GPUS if on_gpu else STUCK:
         says = said(*views, on_gpu=on_gpu)
+        assert len(says) >= len(begin), says
         assert all(map(str.startswith, says, begin)), says
         found = sentences.culprit(positions_of(TWO, views, on_gpu=on_gpu))
         assert (found.rank if found else None) == late, says
