@@ -81,7 +81,7 @@ def _recover(path: Path, *, dry_run: bool) -> Found | None:
             f"runner collect {shlex.quote(str(path))} makes its record"
         )
     if dry_run:
-        return Found(path, WOULD_FINISH, f"its runner is dead ({_runner(launch)})")
+        return Found(path, WOULD_FINISH, f"its runner is dead (runner {launch.runner.get('pid')})")
     try:
         with folder.held_alone():
             if _has_ended(folder):  # another `recover` was faster
@@ -128,11 +128,7 @@ def _require_dead(folder: RunFolder, launch: Launch) -> None:
         again = f"runner recover {shlex.quote(str(folder.path.parent))}"
         raise RequestError(f"its runner was on another machine; on {launch.runner.get('host')}: {again}")
     if alive:
-        raise _StillRuns(_runner(launch))
-
-
-def _runner(launch: Launch) -> str:
-    return f"runner {launch.runner.get('pid')}"
+        raise _StillRuns(f"runner {launch.runner.get('pid')}")
 
 
 def _finish(folder: RunFolder, launch: Launch, target: str | None) -> Record:

@@ -77,7 +77,7 @@ def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
 
 def _carry_out(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
     folder, launch, began = life.folder, life.launch, clock.monotonic()
-    guard, handle, watch, because, stuck, left = None, None, None, None, None, ""
+    guard, handle, watch, because, stuck = None, None, None, None, None
     with ExitStack() as ending:
         try:
             # Before `raising`: a signal in the midst of it would lose the watchdog, which takes the runner for dead.
@@ -98,33 +98,31 @@ def _carry_out(life: Life, observer: Observer, interrupts: Interrupts) -> Outcom
             observer.stopping(because)
             if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
                 stuck = watch.last_look(folder, observer.note)
-            left = _stop(life, handle)
+            because, exits = _stop(life, handle, because)
+        else:
+            exits = handle.exits if handle else []
         if guard:  # not after a defect of ours: then the watchdog ends what is left
             watchdog.release(guard)
-        exits = handle.exits if handle else []
-        if because and left and left not in because:  # else the start has failed by it, which is said already
-            because, exits = _with_left(because, exits, left, launch)
         if because is None and any(end.code != 0 for end in exits):
             because = what_is_lost(folder.path)
         seconds = clock.monotonic() - began
     return Outcome(ended=utc_now(), wall_seconds=seconds, exits=exits, stopped_because=because, stuck=stuck)
 
 
-def _stop(life: Life, handle: Handle | None) -> str:
-    """End what was started; return why that failed, if it did."""
+def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[NodeExit]]:
+    """End what was started; return the reason and how the nodes ended, one of them with what may be left."""
+    left = ""
     try:
         handle.stop() if handle else life.cleanup()
     except (OSError, KitError) as error:
-        return describe_error(error, life.folder.path)
-    return ""
-
-
-def _with_left(because: str, exits: list[NodeExit], left: str, launch: Launch) -> tuple[str, list[NodeExit]]:
-    """Add what may be left of a run to what its reason is made of; it can be found by the run's id."""
-    left = f"what is left of it could not be ended: {left}; look there for {launch.id}"
+        left = describe_error(error, life.folder.path)
+    exits = handle.exits if handle else []
+    if left in because:  # also where the start has failed by it, which is said already
+        return because, exits
+    left = f"what is left of it could not be ended: {left}; look there for {life.launch.id}"
     if because not in (INTERRUPTED, TIMED_OUT, HUNG):
         return f"{because}; {left}", exits
-    exits = exits or [NodeExit(node, stopped=True) for node in range(Layout.parse(launch.layout).nodes)]
+    exits = exits or [NodeExit(node, stopped=True) for node in range(Layout.parse(life.launch.layout).nodes)]
     for end in exits:
         end.why = end.why or left
     return because, exits

@@ -10,7 +10,7 @@ from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.execution.hangs import sentences
 from runner.execution.hangs.heard import Heard
-from runner.execution.hangs.position import Position, positions_of, take_printed_stacks
+from runner.execution.hangs.position import positions_of, take_printed_stacks
 from runner.records.events import Event
 from runner.records.folder import RunFolder
 from runner.records.schema import Stuck, StuckRank
@@ -48,7 +48,7 @@ class Watch:
         *,
         on_gpu: bool = False,
     ) -> None:
-        self._handle, self._layout, self._agreed, self._on_gpu = handle, layout, patience, on_gpu
+        self._handle, self._agreed, self._on_gpu = handle, patience, on_gpu
         self._looked = clock.monotonic()
         self._heard = Heard(layout, self._looked, tuple(range(layout.nodes)) if nodes is None else nodes)
         self._pool = ThreadPoolExecutor(1)
@@ -104,7 +104,7 @@ class Watch:
         views = self._handle.look(abort=True)
         if self._is_waiting_for_rendezvous and (says := sentences.of_rendezvous(self._heard, views)):
             return Stuck(quiet, says)
-        take_printed_stacks(folder, self._layout, views)
+        take_printed_stacks(folder, self._heard.layout, views)
         found = self._stuck(views, now)
         for words in _stacks(found):
             say(f"  {words}")
@@ -151,16 +151,15 @@ class Watch:
             yield from (f"  {words}" for words in [*says[1:], *stacks])
 
     def _stuck(self, views: list[NodeView], now: float) -> Stuck:
-        positions = positions_of(self._layout, views, on_gpu=self._on_gpu)
+        positions = positions_of(self._heard.layout, views, on_gpu=self._on_gpu)
+        ranks = []
+        for place in positions[:MOST]:
+            heard = self._heard.ranks.get(place.rank)
+            event, quiet = (heard.words(), round(now - heard.when, 1)) if heard else ("", None)
+            stack = [f"{file}:{line} in {function}" for file, line, function in place.stack[:_MOST_FRAMES]]
+            ranks.append(StuckRank(place.rank, place.node, place.does, event, quiet, stack))
         says, late = sentences.of_silence(self._heard, views, positions), sentences.culprit(positions)
-        ranks = [self._rank(position, now) for position in positions[:MOST]]
         return Stuck(now - self._heard.last, says, late.rank if late else None, ranks)
-
-    def _rank(self, position: Position, now: float) -> StuckRank:
-        heard = self._heard.ranks.get(position.rank)
-        stack = [f"{file}:{line} in {function}" for file, line, function in position.stack[:_MOST_FRAMES]]
-        event, quiet = (heard.words(), round(now - heard.when, 1)) if heard else ("", None)
-        return StuckRank(position.rank, position.node, position.does, event, quiet, stack)
 
 
 def _stacks(found: Stuck) -> Iterator[str]:
