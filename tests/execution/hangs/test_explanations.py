@@ -122,7 +122,7 @@ def test_connections_that_nobody_answers_are_named_when_all_ranks_are_there() ->
 
 SEND, RECEIVE = ([(C10D, 1, call), ("/home/me/p2p.py", 3, "f")] for call in ("send", "recv"))
 DIFFERENT = "the ranks wait in different operations: rank 0 (node 0) waits in "
-AT_BARRIER = "rank 0 (node 0) waits in barrier at me/x.py:5"
+IN_BARRIER = "rank 0 (node 0) waits in barrier at me/x.py:5"
 IN_FETCH = "rank 1 (node 1) is at me/data.py:12 in fetch"
 ON_GPU_FOR_1 = "rank 0 (node 0) waits on the GPU at me/train.py:60 in train for rank 1"
 UNCLEAR = "rank 1 (node 1) is busy computing, or waiting on the GPU, at me/train.py:5"
@@ -136,25 +136,17 @@ STUCK: list[tuple[NodeView, NodeView, list[str], int | None]] = [
         ["ranks 0, 1 (node 0, 1) wait in all_reduce at me/train.py:57 in train", "rank 1 (node 1) gets no answer"],
         None,
     ),
-    (rank(0, ALL_REDUCE), rank(1, BROADCAST), [DIFFERENT], None),
-    (rank(0, ALL_REDUCE), rank(1, BARRIER), [DIFFERENT], None),
-    (rank(0, ALL_REDUCE), rank(1, BACKWARD), [DIFFERENT], None),
+    *((rank(0, ALL_REDUCE), rank(1, other), [DIFFERENT], None) for other in (BROADCAST, BARRIER, BACKWARD)),
     (rank(0, SEND), rank(1, RECEIVE), ["rank 0 (node 0) waits in send", "rank 1 (node 1) waits in recv"], None),
-    (
-        rank(0, BARRIER, busy=1.0),
-        rank(1, ITEM, busy=1.0),
-        ["rank 1 (node 1) computes at", f"{AT_BARRIER} for rank 1"],
-        1,
-    ),
+    (rank(0, BARRIER), rank(1, ITEM, busy=1.0), ["rank 1 (node 1) computes at", IN_BARRIER], 1),
 ]
 """Two ranks, the beginnings of what is said of them, and which one the other waits for."""
 # A wait on the GPU keeps a core busy.
-STUCK_ON_GPUS: list[tuple[NodeView, NodeView, list[str], int | None]] = [
+STUCK_ON_GPUS = [
     (rank(0, ON_GPU, busy=1.0), rank(1, LOADER), [IN_FETCH, ON_GPU_FOR_1], 1),
-    (rank(0, BARRIER, busy=1.0), rank(1, ON_GPU), [DIFFERENT], None),
-    (rank(0, BARRIER, busy=1.0), rank(1, EVENT_ON_GPU, busy=1.0), [DIFFERENT], None),
-    (rank(0, BARRIER, busy=1.0), rank(1, ITEM, busy=1.0), [AT_BARRIER, UNCLEAR], None),
-    (rank(0, BARRIER, busy=1.0), rank(1, BACKWARD, busy=1.0), [AT_BARRIER, UNCLEAR], None),
+    (rank(0, BARRIER), rank(1, ON_GPU), [DIFFERENT], None),
+    (rank(0, BARRIER), rank(1, EVENT_ON_GPU, busy=1.0), [DIFFERENT], None),
+    *((rank(0, BARRIER, busy=1.0), rank(1, busy, busy=1.0), [IN_BARRIER, UNCLEAR], None) for busy in (ITEM, BACKWARD)),
 ]
 
 
