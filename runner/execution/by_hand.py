@@ -141,12 +141,8 @@ def _jobs(path: Path) -> list[dict[str, Any]]:
         documents = list(YAML(typ="base", pure=True).load_all(path.read_text("utf-8")))
     except (OSError, ValueError, YAMLError) as error:
         raise RequestError(f"{path}: {one_line(reason_of(error))}") from None
-    found = [
-        job
-        for job in documents
-        if isinstance(job, dict) and job.get("kind") in JOBS
-        if isinstance(job.get("metadata"), dict) and job["metadata"].get("name")
-    ]
+    kinds = [job for job in documents if isinstance(job, dict) and job.get("kind") in JOBS]
+    found = [job for job in kinds if (job.get("metadata") or {}).get("name")]
     if not found:
         raise RequestError(f"{path}: no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it")
     for job in found:
