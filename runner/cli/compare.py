@@ -13,7 +13,7 @@ from runner.execution import signals
 from runner.execution.versions import Choices, Kind, kind_of, run_in_turn, version_of
 from runner.execution.worktrees import worktrees
 from runner.report.run_summary import RunSummary
-from runner.report.two_sides import Verdict, exit_code, judge
+from runner.report.two_sides import Verdict, exit_code, judge, to_markdown, to_notes, to_plain, to_rows
 
 REPEATS = 6
 """Three times ABBA."""
@@ -84,7 +84,6 @@ def compare(
 def _show(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code: int, form: str) -> None:
     """Print what was found as one JSON object, as a Markdown table, or for a person."""
     from runner.report.markup import json
-    from runner.report.verdicts import to_markdown, to_notes, to_plain, to_rows
 
     if form == "json":
         show_document(json({**to_plain(*labels, verdicts, detect), "exit_code": code}) + "\n")

@@ -22,8 +22,8 @@ from runner.records.events import Event
 from runner.records.hints import hints
 from runner.records.observed import SAMPLE_SECONDS
 from runner.records.schema import Failure, Record
+from runner.report.cells import decimals
 from runner.report.fit import fit
-from runner.report.statistics import decimals
 from runner.report.table import Grid, Table
 
 _PLAIN_SECONDS = 10.0

@@ -1,8 +1,9 @@
 """Figures as the words of a table's cells, and as a page writes them."""
 
+import math
 from collections.abc import Callable
 
-from runner.report.statistics import Estimate, decimals
+from runner.report.statistics import Estimate
 
 _FOUR_DIGITS = 1_000
 """From here on, whole seconds say enough."""
@@ -44,6 +45,11 @@ def seconds(value: float) -> str:
 def share(value: float) -> str:
     """Write a part of the whole as a percentage of two digits."""
     return f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
+
+
+def decimals(seconds: float) -> int:
+    """Return how many decimals say enough: two, or three significant ones of less than a tenth of a second."""
+    return 2 - math.floor(math.log10(seconds)) if 0 < seconds < 0.1 else 2
 
 
 def processes(number: int) -> str:

@@ -15,10 +15,9 @@ from runner.records.doubts import NO_TRAINING
 from runner.records.observed import SAMPLE_SECONDS
 from runner.records.quality import TRAINING_LOSS
 from runner.report.machines import machine_decides, memory_differs
-from runner.report.repeats import FEWEST
 from runner.report.rows import CellRuns, Row, scaling_of
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Confidence, Difference, accuracies_agree
+from runner.report.statistics import FEWEST, SIGNIFICANT, Difference, accuracies_agree
 
 UNKNOWN = "None"
 """How a value of `RunSummary.same` reads that a record does not have."""
@@ -67,8 +66,9 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
 def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
     """Return why the times of a cell and of its baseline make no speed-up at all, not even one without a claim."""
     runs = [*cell.complete, *base.complete]
-    if other := next((doubt for run in runs for doubt in run.doubts if doubt.startswith(NO_TRAINING)), None):
-        return other
+    for doubt in (doubt for run in runs for doubt in run.doubts):
+        if doubt.startswith(NO_TRAINING):
+            return doubt
     counted = base.first.measure in OF_TRAINING and all(run.trained_samples for run in runs)
     return None if base.first.scaling or counted or base.first.measure == SAMPLE_SECONDS else KIND_UNKNOWN
 
@@ -76,11 +76,11 @@ def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
 def not_shown(row: Row) -> str | None:
     """Return why the repeats do not show a difference, together with the other rows of the table; None if they do."""
     speedup, p = row.speedup, row.adjusted_p
-    if speedup is None or speedup.low is None or speedup.high is None or p is None:
+    if not speedup or speedup.low is None or speedup.high is None or p is None:
         return "no interval"
     if speedup.low <= 1 <= speedup.high:
         return "the interval includes 1"
-    return f"p = {p:.2g} among all rows (Holm)" if p >= row.confidence.significant else None
+    return f"p = {p:.2g} among all rows (Holm)" if p >= SIGNIFICANT else None
 
 
 def _no_baseline(run: RunSummary, elsewhere: CellRuns | None) -> str:
@@ -109,9 +109,9 @@ def not_complete(sides: Iterable[tuple[str, CellRuns]]) -> str | None:
 
 
 def disturbed(runs: Iterable[RunSummary]) -> str | None:
-    """Look for a run in which the machine did something else besides, or for all that is known may have.
+    """Look for a run that other work disturbed, or where that cannot be ruled out.
 
-    The notes name each disturbed run. One whose program knows nothing of the kit has no load: a note says so.
+    The notes name each disturbed run. A program that knows nothing of the kit reports no load: a note says so.
     """
     for run in runs:
         if run.disturbed:
@@ -139,21 +139,20 @@ def same_differs(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
     if all(run.same == first for run in runs):
         return []
     names = dict.fromkeys(name for run in runs for name in run.same)
-    found = ((name, two_values(name, [run.same.get(name, "") for run in runs])) for name in names)
-    return [(name, what) for name, what in found if what]
+    values = ((name, [run.same.get(name, "") for run in runs]) for name in names)
+    return [(name, what) for name, told in values if (what := two_values(name, told))]
 
 
 def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
     """Return what nothing shows of runs that are compared all the same, because none of them says it."""
-    runs = list(runs)
-    said = {
-        "code unknown, and taken for the same": all(run.same.get("code", UNKNOWN) not in ("", UNKNOWN) for run in runs),
-        "what was learned is not known, for want of an accuracy and of a loss": all(
-            run.accuracy is not None or run.learned for run in runs
-        ),
-        "load unknown, so nothing shows that the machine was quiet": all(run.load_known for run in runs),
-    }
-    return [what for what, is_known in said.items() if not is_known]
+    runs, found = list(runs), []
+    if any(run.same.get("code", UNKNOWN) in ("", UNKNOWN) for run in runs):
+        found.append("code unknown, and taken for the same")
+    if any(run.accuracy is None and not run.learned for run in runs):
+        found.append("what was learned is not known, for want of an accuracy and of a loss")
+    if not all(run.load_known for run in runs):
+        found.append("load unknown, so nothing shows that the machine was quiet")
+    return found
 
 
 def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
@@ -175,39 +174,37 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
     How many samples a run trained on is known of both cells, and is the same in all runs of a cell.
     """
     runs = [*cell.complete, *base.complete]
-    differs = total_work_differs(runs)
     if runs[0].measure == SAMPLE_SECONDS:
-        return _is_not_shared(cell.first, base.first) or _observed_work_differs(runs, scaling_of(cell, base))
+        return _work_of_script_differs(cell, base, runs)
+    differs = total_work_differs(runs)
     if runs[0].scaling == "strong" or not (runs[0].scaling or differs):
         return differs
-    if not any(run.trained_samples for run in runs):
+    if not any(each.trained_samples for each in runs):
         return "weak scaling, and the work of each run is not counted"
-    sides = [[f"{run.trained_samples:,}" for run in side.complete] for side in (cell, base)]
+    ours, theirs = ([f"{each.trained_samples:,}" for each in side.complete] for side in (cell, base))
     return (
-        two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])
-        or two_values("trained samples", sides[0] + [value for value in sides[1] if "0" in (value, sides[0][0])])
-        or two_values("trained samples", sides[1])
+        _batch_differs(runs)
+        or two_values("trained samples", ours + [value for value in theirs if "0" in (value, ours[0])])
+        or two_values("trained samples", theirs)
         or _tests_differ(runs)
     )
 
 
-def _is_not_shared(run: RunSummary, base: RunSummary) -> str | None:
-    """Say if more processes went over as many samples each: under weak scaling each has a data set of its own."""
-    each = run.samples_of_each_process
-    if run.scaling == "weak" or run.processes <= base.processes or not each or each != base.samples_of_each_process:
-        return None
-    return f"each process was handed all {each:,} samples, as one alone: nothing is shared out (DistributedSampler)"
-
-
-def _observed_work_differs(runs: list[RunSummary], scaling: str | None) -> str | None:
+def _work_of_script_differs(cell: CellRuns, base: CellRuns, runs: list[RunSummary]) -> str | None:
     """Compare the work of scripts, which are compared by their time for a sample."""
+    run, scaling, each = cell.first, scaling_of(cell, base), cell.first.samples_of_each_process
+    shared_out = run.scaling == "weak" or run.processes <= base.first.processes  # weak: each has its own data
+    if each and each == base.first.samples_of_each_process and not shared_out:
+        return f"each process was handed all {each:,} samples, as one alone: nothing is shared out (DistributedSampler)"
     if scaling == "strong":
         return total_work_differs(runs)
     if not scaling and not all(run.global_batch_size for run in runs):
         return "the batch of a step could not be counted: --scaling says whether it is the same in all layouts"
-    return two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs]) or (
-        _tests_differ(runs)
-    )
+    return _batch_differs(runs) or _tests_differ(runs)
+
+
+def _batch_differs(runs: list[RunSummary]) -> str | None:
+    return two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])
 
 
 def total_work_differs(runs: list[RunSummary]) -> str | None:
@@ -217,12 +214,10 @@ def total_work_differs(runs: list[RunSummary]) -> str | None:
     """
     samples = [run.trained_samples for run in runs]
     padded = runs[0].measure == SAMPLE_SECONDS and max(samples) <= min(samples) * (1 + PADDED_SHARE)
-    return (
-        (None if padded else two_values("trained samples", [f"{count:,}" for count in samples]))
-        or (None if padded else two_values("steps", [f"{run.steps:,}" for run in runs]))
-        or two_values("global batch", [f"{run.global_batch_size:,}" for run in runs])
-        or _tests_differ(runs)
-    )
+    counts = {} if padded else {"trained samples": samples, "steps": [run.steps for run in runs]}
+    counts["global batch"] = [run.global_batch_size for run in runs]
+    differ = (two_values(name, [f"{count:,}" for count in each]) for name, each in counts.items())
+    return next(filter(None, differ), None) or _tests_differ(runs)
 
 
 def _tests_differ(runs: list[RunSummary]) -> str | None:
@@ -244,9 +239,8 @@ def _apart(*values: str) -> list[str]:
 
 def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
     """Return how two cells differ in what they have learned; None if they do not, or if no run says anything of it."""
-    if any(run.accuracy is not None for run in (*cell.complete, *base.complete)):
-        return _accuracy_differs(cell, base)
-    return _figures_differ(cell, base)
+    has_accuracy = any(run.accuracy is not None for run in (*cell.complete, *base.complete))
+    return (_accuracy_differs if has_accuracy else _figures_differ)(cell, base)
 
 
 def _accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
@@ -260,10 +254,7 @@ def _accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
         words = ("none" if mean is None else f"{mean:.2%}" for mean in (ours, theirs))
         return f"accuracy differs: {' against '.join(words)}"
     samples = cell.complete[0].eval_samples  # of all runs, because others are other work; 0 where no run says it
-    if samples:
-        agree = accuracies_agree(ours, samples, theirs, samples, cell.confidence)
-    else:
-        agree = abs(ours - theirs) <= AGREEING_SHARE
+    agree = accuracies_agree(ours, theirs, samples) if samples else abs(ours - theirs) <= AGREEING_SHARE
     return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
 
 
@@ -277,22 +268,13 @@ def _figures_differ(cell: CellRuns, base: CellRuns) -> str | None:
     if lacking:
         return f"{name} differs: none in {len(lacking)} of {len(runs)} runs, the first of {lacking[0].layout}"
     ours, theirs = ([run.learned[name][1] for run in side.complete] for side in (cell, base))
-    values = " against ".join(f"{fmean(side):.4g}" for side in (ours, theirs))
+    means = [fmean(ours), fmean(theirs)]
+    values = f"{name} differs: {' against '.join(f'{mean:.4g}' for mean in means)}"
     if not all(map(math.isfinite, [*ours, *theirs])):
-        return f"{name} differs: {values}"
-    most = _most_apart(ours, theirs, [run.learned[name][0] for run in runs], cell.confidence)
-    if abs(fmean(ours) - fmean(theirs)) <= most:
-        return None
-    return f"{name} differs: {values}, by more than {most:.2g}"
-
-
-def _most_apart(
-    ours: Sequence[float], theirs: Sequence[float], first: Sequence[float], confidence: Confidence
-) -> float:
-    """Return by how much the means of two cells may differ."""
-    smaller = min(abs(fmean(ours)), abs(fmean(theirs)))
-    finite = [abs(value) for value in first if math.isfinite(value)]
-    at_first = fmean(finite) if finite else 0.0
+        return values
+    smaller, apart = min(map(abs, means)), abs(means[0] - means[1])
+    first = [abs(run.learned[name][0]) for run in runs if math.isfinite(run.learned[name][0])]
     samples = tuple((variance(side) if len(side) > 1 else None, len(side)) for side in (ours, theirs))
-    spread = Difference(fmean(ours) - fmean(theirs), samples, confidence).half_width or 0.0
-    return max(LOSS_SHARE * smaller, FIRST_SHARE * at_first, min(spread, SPREAD_SHARE * smaller))
+    spread = Difference(apart, samples).half_width() or 0.0
+    most = max(LOSS_SHARE * smaller, FIRST_SHARE * fmean(first or [0.0]), min(spread, SPREAD_SHARE * smaller))
+    return None if apart <= most else f"{values}, by more than {most:.2g}"

@@ -3,14 +3,15 @@
 The order of `COLUMNS` is that of the keys, which is a promise; `TABLE` says which stand in tables and on pages.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from runner.records.observed import SAMPLE_SECONDS
 from runner.report.cells import estimate, interval, page_estimate, page_times, share
 from runner.report.rows import Block, Row
-from runner.report.utilization import limit
+from runner.report.statistics import CONFIDENCE
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Column:
         """Return its head in the table of a block."""
         if not self.has_interval:
             return self.head
-        return f"{self.head or block.first.measure.replace('_', ' ')} [{block.confidence}]"
+        return f"{self.head or block.first.measure.replace('_', ' ')} [{CONFIDENCE}]"
 
     def cell(self, row: Row, *, on_page: bool = False) -> str:
         """Return the cell of a row."""
@@ -80,7 +81,7 @@ COLUMNS = (
     Column("load", lambda row: row.load),
     Column("sources", lambda row: row.sources),
     Column("mfu", lambda row: row.mean("mfu"), "MFU", share),
-    Column("limited_by", limit),
+    Column("limited_by", lambda row: re.split("[,:]", row.limit)[0] or None),
     Column("samples_per_second", lambda row: row.rate, "samples/s", interval, page_times, has_interval=True),
 )
 FIELDS = tuple(key for column in COLUMNS for key in column.keys)
@@ -102,26 +103,22 @@ def plain(row: Row) -> dict[str, Any]:
     return {key: value for column in COLUMNS for key, value in zip(column.keys, column.figures(row), strict=True)}
 
 
-def columns_of(block: Block, keys: Iterable[str]) -> list[Column]:
-    """Return the columns with these keys in the table of a block."""
-    known = {column.key: [column] for column in COLUMNS}
-    known["axes"] = list(map(_axis, block.axes))
-    return [column for key in keys for column in known[key]]
+def lay_out(block: Block, rows: Sequence[Row], *, on_page: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Return the heads of the table of a block, and the cells of some of its rows."""
+    by_key = {column.key: [column] for column in COLUMNS}
+    by_key["axes"] = list(map(_axis, block.axes))
+    if block.first.measure == SAMPLE_SECONDS:
+        by_key["seconds"] = []  # nobody reads these in seconds
+    columns = [column for key in TABLE for column in by_key[key]]
+    lines = [[column.cell(row, on_page=on_page) for column in columns] for row in rows]
+    return without_empty([column.head_of(block) for column in columns], lines)
 
 
 def _axis(name: str) -> Column:
     return Column(name, lambda row: str(row.first.axes.get(name, "")), name)
 
 
-def lay_out(block: Block, rows: Sequence[Row], *, on_page: bool = False) -> tuple[list[str], list[list[str]]]:
-    """Return the heads of the table of a block, and the cells of some of its rows."""
-    by_sample = block.first.measure == SAMPLE_SECONDS  # which no one reads in seconds
-    columns = columns_of(block, (key for key in TABLE if not by_sample or key != "seconds"))
-    lines = [[column.cell(row, on_page=on_page) for column in columns] for row in rows]
-    return without_empty([column.head_of(block) for column in columns], lines)
-
-
 def without_empty(head: list[str], lines: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Leave the columns in which anything stands."""
+    """Drop empty columns."""
     used = [place for place in range(len(head)) if any(line[place] for line in lines)]
     return [head[place] for place in used], [[line[place] for place in used] for line in lines]

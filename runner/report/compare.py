@@ -1,48 +1,55 @@
 """RunSummaries + published rows -> Blocks: what was measured, and what may be claimed of it."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from runner.core.layout import Layout
 from runner.core.values import by_value
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.report.claims import OF_TRAINING, incomparable, not_shown, refusal
 from runner.report.order import Series, in_order, in_turn
 from runner.report.rows import Block, CellRuns, Row, cell_runs, timed_alike
 from runner.report.run_summary import UNKNOWN_HARDWARE, RunSummary
-from runner.report.statistics import DEFAULT, Confidence, Estimate, holm, welch
-from runner.report.target_axes import at_layout
+from runner.report.statistics import Estimate, holm, welch
 
-BlockKey = tuple[str, str, str, str, str, bytes, str, tuple[str, ...]]
-"""What all runs of a block share, by which blocks are sorted: experiment, target, hardware, and what they do."""
 _encoder = msgspec.json.Encoder(order="deterministic")
-_WHOLE = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
-"""What every float has in JSON that is a whole number."""
+
+
+class BlockKey(NamedTuple):
+    """What the runs of a block share, and by which blocks are sorted."""
+
+    experiment: str
+    target: str
+    hardware: str
+    scaling: str
+    measure: str
+    args: bytes
+    program: str
+    side: tuple[str, ...]
 
 
 def compare(
-    runs: list[RunSummary],
-    definition_of: Callable[[RunSummary], dict[str, Any]] = lambda _: {},
-    confidence: Confidence = DEFAULT,
+    runs: list[RunSummary], definition_of: Callable[[RunSummary], dict[str, Any]] = lambda _: {}
 ) -> list[Block]:
     """Group runs into rows and blocks, by the definition of each block's newest run; compare rows with baselines."""
     alike: dict[BlockKey, list[RunSummary]] = defaultdict(list)
     for run in runs:
         alike[block_key(run)].append(run)
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
-    for run in chain.from_iterable(map(timed_alike, alike.values())):
-        groups[block_key(run)][key_of([run.layout, run.axes])].append(run)
-    for key in [key for key in groups if key[2] == UNKNOWN_HARDWARE]:  # a run that failed before its ranks named it
-        others = [other for other in groups if other != key and (*other[:2], *other[3:]) == (*key[:2], *key[3:])]
-        for cell, runs_of_it in groups.pop(key).items() if len(others) == 1 else ():
-            groups[others[0]][cell] += runs_of_it
-    blocks = [[cell_runs(own, confidence) for own in cells.values()] for _, cells in sorted(groups.items())]
+    for key, own in alike.items():
+        for run in timed_alike(own):
+            groups[key._replace(measure=run.measure)][key_of([run.layout, run.axes])].append(run)
+    for key in [key for key in groups if key.hardware == UNKNOWN_HARDWARE]:  # failed before its ranks named it
+        others = [other for other in groups if other != key and other == key._replace(hardware=other.hardware)]
+        if len(others) == 1:
+            for cell, of_cell in groups.pop(key).items():
+                groups[others[0]][cell] += of_cell
+    blocks = [[cell_runs(own) for own in cells.values()] for _, cells in sorted(groups.items())]
 
     @cache
     def everywhere() -> dict[tuple[str, bytes], CellRuns]:
@@ -53,11 +60,10 @@ def compare(
 
 
 def block_key(run: RunSummary) -> BlockKey:
-    """Return what a run shares with those of its block, and with no other run; blocks are sorted by it."""
-    # A program that is one of the axes differs between the rows of a block.
+    """Return the block of a run; a program that is one of the axes differs between the rows of a block."""
     program = "" if "program" in run.axes else run.program
     place = (run.experiment, run.target, run.hardware)
-    return (*place, run.scaling or "", run.measure, key_of(run.args), program, run.side or ())
+    return BlockKey(*place, run.scaling or "", run.measure, key_of(run.args), program, run.side or ())
 
 
 def _block(
@@ -92,22 +98,18 @@ def over_baseline(
 
     `series` are all runs that were made with them, `elsewhere` is the baseline's cell of runs made in another way.
     """
-    difference, why = None, None
-    is_known = base is not None and not incomparable(cell, base)
-    if base and is_known and base.first is not cell.first and base.seconds and cell.seconds:
-        by_spread = welch(_per_work(base, base), _per_work(cell, base), cell.confidence)
-        difference, why = in_order(by_spread, base, cell, series, in_turn(cell, base, definition))
-    speedup = difference.estimate() if difference else None
-    if base and is_known and base.first is cell.first and cell.seconds:
-        speedup = Estimate(1.0)
+    difference, why, speedup = None, None, None
+    if base and base.seconds and cell.seconds and not incomparable(cell, base):
+        if base.first is cell.first:
+            speedup = Estimate(1.0)
+        else:
+            by_spread = welch(_per_work(base, base), _per_work(cell, base))
+            difference, why = in_order(by_spread, base, cell, series, in_turn(cell, base, definition))
+            speedup = difference.estimate()
     published = (definition.get("published") or {}).get("rows", [])
     place = {**cell.first.axes, "layout": cell.first.layout}
     return Row(
-        cell.runs,
-        cell.complete,
-        cell.seconds,
-        cell.copies,
-        cell.confidence,
+        **vars(cell),
         baseline=base,
         speedup=speedup,
         claimed=refusal(cell, base, elsewhere) or why or True,
@@ -136,11 +138,12 @@ def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
     is counted in trained samples; a weak program that does not report them is assumed to do as much in every process.
     Times of anything but training are compared as they are.
     """
-    counted = all(run.trained_samples for run in (*cell.complete, *base.complete))
-    if base.first.measure not in OF_TRAINING:
-        return [run.seconds for run in cell.complete if run.seconds]
+    runs = [*cell.complete, *base.complete]
+    counted = all(run.trained_samples for run in runs)
 
     def work(run: RunSummary) -> int:
+        if base.first.measure not in OF_TRAINING:
+            return 1
         return run.trained_samples if counted else run.processes if run.scaling == "weak" else 1
 
     unit = work(base.complete[0])
@@ -153,10 +156,14 @@ def _order(cell: CellRuns) -> tuple[object, ...]:
 
 
 def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
-    return key_of(at_layout({**run.axes, "layout": run.layout, **changes}, run.option_axes))
+    """Return the cell of a run with some other axes; one node has no link, and the cores of the first."""
+    cell, kinds = {**run.axes, "layout": run.layout, **changes}, run.option_axes
+    if kinds and Layout.parse(cell["layout"]).nodes == 1:
+        cell = {axis: value for axis, value in cell.items() if kinds.get(axis) != BETWEEN_NODES}
+        cell |= {axis: cell[axis].partition("+")[0] for axis, kind in kinds.items() if kind == OF_EACH_NODE}
+    return key_of(cell)
 
 
 def key_of(value: object) -> bytes:
     """Encode a value so that equal means equal, also of numbers that are written in two ways: 1 and 1.0."""
-    encoded = _encoder.encode(value)
-    return _encoder.encode(by_value(value)) if _WHOLE.search(encoded) else encoded
+    return _encoder.encode(by_value(value))

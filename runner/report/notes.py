@@ -5,9 +5,8 @@ from runner.records.checked import Check
 from runner.report.claims import KIND_UNKNOWN, taken_for_granted
 from runner.report.machines import count_machines
 from runner.report.published_rows import published_notes
-from runner.report.repeats import MOST, POWER, more_for_width, repeats_to_find
 from runner.report.rows import Block, Row, copies_note
-from runner.report.utilization import utilization_notes
+from runner.report.statistics import MOST, POWER, SIGNIFICANT, more_for_width, repeats_to_find
 
 PRECISION = 0.05
 _WEAK = (
@@ -34,7 +33,7 @@ def notes(block: Block) -> list[str]:
         found.append(_WEAK)
     tested = sum(row.adjusted_p is not None for row in block.rows)
     if tested > 1:  # the intervals beside them stand each for itself
-        below = f"p < {block.confidence.significant:.2g}"
+        below = f"p < {SIGNIFICANT:.2g}"
         found.append(f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}")
     widened = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
     if each := "; ".join(f"{cell}: x {factor:.3g}" for cell, factor in widened if factor > 1):
@@ -43,7 +42,9 @@ def notes(block: Block) -> list[str]:
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
-    found += [*_sources(block), *_bytes_moved(block), *_load(block), *utilization_notes(block)]
+    found += [*_sources(block), *_bytes_moved(block), *_load(block)]
+    if limits := [f"{row.first.cell}: {limit}" for row in block.rows if (limit := row.limit)]:
+        found.append(f"what limits: {'; '.join(limits)}")
     return [*found, *_skipped(block), *published_notes(block)]
 
 

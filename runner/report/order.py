@@ -14,10 +14,9 @@ from itertools import groupby
 from statistics import fmean, variance
 from typing import Any
 
-from runner.report.repeats import FEWEST
 from runner.report.rows import CellRuns
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Difference, vary
+from runner.report.statistics import FEWEST, Difference, vary
 
 MOST_WIDENED = 2.5
 """A difference that its order makes less sure by more is not shown; all of one side before the other gives 2.9."""

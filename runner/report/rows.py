@@ -8,9 +8,18 @@ from typing import Any
 
 import msgspec
 
+from runner.core.layout import Layout
 from runner.records.observed import SAMPLE_SECONDS
+from runner.report.cells import processes
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import DEFAULT, Confidence, Difference, Estimate, karp_flatt, typical
+from runner.report.statistics import Difference, Estimate, karp_flatt, typical
+
+INPUT_SHARE = 0.25
+"""Part of the training spent waiting for batches from which the input is named as the limit."""
+LOST_SHARE = 0.2
+"""Part of the baseline's utilization that more processes have to lose before the cause is named."""
+BUSY = 0.5
+"""Part of the peak from which the computing is named as the limit."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,6 @@ class CellRuns:
     complete: tuple[RunSummary, ...]
     seconds: Estimate | None
     copies: tuple[RunSummary, ...] = ()
-    confidence: Confidence = DEFAULT
 
     @property
     def first(self) -> RunSummary:
@@ -39,11 +47,8 @@ class CellRuns:
     @property
     def load(self) -> dict[str, float]:
         """What the nodes reported while they trained: each figure averaged over the complete runs that have it."""
-        told: dict[str, list[float]] = defaultdict(list)
-        for run in self.complete:
-            for name, value in run.load.items():
-                told[name].append(value)
-        return {name: fmean(values) for name, values in told.items()}
+        names = dict.fromkeys(name for run in self.complete for name in run.load)
+        return {name: fmean(run.load[name] for run in self.complete if name in run.load) for name in names}
 
     @property
     def sources(self) -> dict[str, str]:
@@ -96,6 +101,39 @@ class Row(CellRuns):
             return None
         return karp_flatt(self.speedup.value, self.first.processes)
 
+    @property
+    def limit(self) -> str:
+        """What limits it (`input`, `communication`, ...) with the figure that shows it; empty if no figure does.
+
+        On a GPU batches are made while it computes, so the input is named only if the GPU had time left. Without the
+        time of each rank, communication and slower computing cannot be told apart.
+        """
+        mfu, share = self.mean("mfu"), self.mean("input_share")
+        idle = self.first.device == "cpu" or self.load.get("gpu_percent", 100.0) < 100 * (1 - INPUT_SHARE)
+        if share is not None and share >= INPUT_SHARE and idle:
+            return f"input, {share:.0%} of the training waits for batches"
+        if mfu is None:
+            return ""
+        base = self.baseline
+        before = base.mean("mfu") if base and base.first.processes < self.first.processes else None
+        if base and before and self._has_devices_of_its_own() and mfu <= (1 - LOST_SHARE) * before:
+            exchange = self.mean("exchange_share")
+            if exchange is None:
+                cause = "communication or slower computing"
+            elif exchange >= (before - mfu) / before / 2:
+                cause = f"communication, or waiting for each other, {exchange:.0%} of the training"
+            else:
+                cause = f"slower computing, communication {exchange:.0%}"
+            return f"{cause}: MFU {mfu:.0%}, {before:.0%} with {processes(base.first.processes)}"
+        return f"compute, MFU {mfu:.0%}" if mfu >= BUSY else ""
+
+    def _has_devices_of_its_own(self) -> bool:
+        """Return whether no two processes share a core, nothing else took it, and no CPU stands in for devices."""
+        run = self.first
+        if any(each.disturbed for each in (*self.complete, *(self.baseline.complete if self.baseline else ()))):
+            return False
+        return run.device != "cpu" or run.processes <= min(run.cores, Layout.parse(run.layout).world_size)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -110,23 +148,28 @@ class Block:
         return self.rows[0].first
 
     @property
-    def confidence(self) -> Confidence:
-        """How sure the intervals and claims are."""
-        return self.rows[0].confidence
-
-    @property
     def axes(self) -> list[str]:
         """The names of the rows' axes; a row may lack one, for example the link of a run on one node."""
         return list(dict.fromkeys(axis for row in self.rows for axis in row.first.axes))
 
 
-def cell_runs(runs: list[RunSummary], confidence: Confidence = DEFAULT) -> CellRuns:
-    """Sort the runs of one cell by their start, each once, and look which are complete."""
-    ordered = tuple(once(runs))
+def cell_runs(runs: list[RunSummary]) -> CellRuns:
+    """Sort the runs of one cell by their start, each once; a copy of a record is no repeat.
+
+    Of its copies the complete one counts, else the last attempt; of equal ones that in its experiment's folder.
+    """
+    copies: dict[str, list[RunSummary]] = defaultdict(list)
+    for run in sorted(runs, key=_age):
+        copies[run.id or run.path].append(run)
+
+    def worth(run: RunSummary) -> tuple[bool, str, bool]:
+        return is_complete(run), run.started, run.path.split("/")[:-1][-1:] == [run.experiment]
+
+    ordered = sorted((max(own, key=worth) for own in copies.values()), key=_age)
     complete = tuple(run for run in ordered if is_complete(run))
-    seconds = typical([run.seconds for run in complete if run.seconds], confidence) if complete else None
+    seconds = typical([run.seconds for run in complete if run.seconds]) if complete else None
     counted = {id(run) for run in ordered}
-    return CellRuns(ordered, complete, seconds, tuple(run for run in runs if id(run) not in counted), confidence)
+    return CellRuns(tuple(ordered), complete, seconds, tuple(run for run in runs if id(run) not in counted))
 
 
 def scaling_of(cell: CellRuns, base: CellRuns | None) -> str | None:
@@ -159,21 +202,6 @@ def timed_alike(
     if all(counted.values()):
         return runs
     return [msgspec.structs.replace(run, measure="wall_seconds", seconds=run.wall_seconds) for run in runs]
-
-
-def once(runs: Iterable[RunSummary]) -> list[RunSummary]:
-    """Return each run once, the oldest first; a copy of a record is no repeat.
-
-    Of its copies that is the complete one, else the last attempt; of equal ones that in its experiment's folder.
-    """
-    copies: dict[str, list[RunSummary]] = defaultdict(list)
-    for run in sorted(runs, key=_age):
-        copies[run.id or run.path].append(run)
-
-    def worth(run: RunSummary) -> tuple[bool, str, bool]:
-        return is_complete(run), run.started, run.path.split("/")[:-1][-1:] == [run.experiment]
-
-    return sorted((max(own, key=worth) for own in copies.values()), key=_age)
 
 
 def _age(run: RunSummary) -> tuple[str, str]:

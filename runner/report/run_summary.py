@@ -1,6 +1,7 @@
 """Record -> RunSummary: the few fields of a record that the table is made of, of the types that they have to be."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -13,14 +14,13 @@ from runner.records import utilization
 from runner.records.machine_facts import facts_here, machines_of
 from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
-from runner.records.schema import Count, Figure, Launch, Record
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Count, Figure, Launch, Record
 from runner.report.disturbance import disturbances, is_load_known
 from runner.report.explain.times import times_of
 from runner.report.explain.verdict import causes
-from runner.report.target_axes import target_axes
 
-# Where the data lies differs between machines and says nothing of the work; what it holds is compared by its hash.
-PLACES = ("data_dir",)
+DATA_DIR = "data_dir"
+"""Where the data lies differs between machines and says nothing of the work; its content is compared by its hash."""
 UNKNOWN_HARDWARE = "unknown"
 """The hardware of a run on other machines whose processes did not come so far as to name it."""
 _LONGEST_WORDS = 200
@@ -115,7 +115,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     facts = [rank.facts for rank in record.ranks if rank.facts]
     first = facts[0] if facts else {}
     machines, times = machines_of(record), times_of(record)
-    own_axes = target_axes(launch, layout)
+    option_axes = _option_axes(launch, layout)
     models = sorted({fact["device_name"] for fact in facts if fact.get("device_name")})
     cores = facts_here(launch).get("cores") or first.get("machine_cores") or 0
     hardware = listed(models or [_device_from_outside(record)], " + ")
@@ -129,8 +129,8 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "reason": _reason(record),
         "doubts": record.doubts,
         "layout": str(layout),
-        "axes": launch.axes | own_axes,
-        "option_axes": {name: launch.option_axes[name] for name in own_axes},
+        "axes": launch.axes | option_axes,
+        "option_axes": {name: launch.option_axes[name] for name in option_axes},
         **_args(launch),
         "seconds": seconds if (seconds := metrics.get(launch.measure, 0.0)) > 0 else None,
         "wall_seconds": seconds if (seconds := metrics.get("wall_seconds", 0.0)) > 0 else None,
@@ -168,6 +168,22 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     return msgspec.convert(fields, RunSummary)
 
 
+def _option_axes(launch: Launch, layout: Layout) -> dict[str, str]:
+    """Return the options of its target that decide how long a run takes, as axes: runs that differ share no row.
+
+    Of nodes with equal values, the value stands once.
+    """
+    axes = {}
+    for name, kind in launch.option_axes.items():
+        value = launch.options.get(name)
+        if kind == BETWEEN_NODES and value and layout.nodes > 1:
+            axes[name] = str(value)
+        elif kind == OF_EACH_NODE and value:
+            own = [word.strip() for word in value.split(",")[: layout.nodes]]
+            axes[name] = own[0] if len(set(own)) == 1 else "+".join(own)
+    return axes
+
+
 def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
     """Return what has to be the same in all runs of a claim, by name, but for the machines and their variables."""
     launch = record.launch
@@ -189,11 +205,11 @@ def speed_variables(facts: Iterable[dict[str, Any]]) -> dict[str, str]:
 
     Left out are those that name places, addresses or interfaces, and those that say what is printed.
     """
-    found: dict[str, set[str]] = {}
-    for own in facts:
-        for name, value in own.get("env", {}).items():
+    found: dict[str, set[str]] = defaultdict(set)
+    for fact in facts:
+        for name, value in fact.get("env", {}).items():
             if _changes_speed(name):
-                found.setdefault(name, set()).add(value)
+                found[name].add(value)
     return {name: listed(sorted(found[name])) for name in sorted(found)}
 
 
@@ -224,9 +240,9 @@ def _reason(record: Record) -> str | None:
 
 
 def _args(launch: Launch) -> dict[str, dict[str, Any]]:
-    """Return the args that tell blocks apart, and beside them those of one program alone; no places and no axes."""
+    """Return the args that tell blocks apart, and those of one program alone; no places and no axes."""
     own = {key for keys in launch.definition.get("program_args", {}).values() for key in keys}
-    told = {key: value for key, value in launch.args.items() if key not in {*PLACES, *launch.axes}}
+    told = {key: value for key, value in launch.args.items() if key not in {DATA_DIR, *launch.axes}}
     return {
         "args": {key: value for key, value in told.items() if key not in own},
         "own_args": {key: value for key, value in told.items() if key in own},
@@ -241,8 +257,7 @@ def _count(record: Record, name: str) -> int:
 
 def _share(metrics: dict[str, float], part: str, whole: str) -> float | None:
     """Divide two figures of a run, if it has both."""
-    above, below = metrics.get(part), metrics.get(whole)
-    return above / below if above and below else None
+    return metrics[part] / metrics[whole] if metrics.get(part) and metrics.get(whole) else None
 
 
 def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:

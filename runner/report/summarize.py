@@ -13,7 +13,6 @@ from runner.report.compare import compare
 from runner.report.reading import Contents, read_results, read_run
 from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import DEFAULT, Confidence
 
 NO_RUNS = "no runs in it yet; `runner` alone says how to make a first one"
 _Figure = Annotated[float, msgspec.Meta(gt=0, le=LARGEST)] | None
@@ -74,7 +73,7 @@ def require_experiment(results: Path, experiment: str, known: Iterable[str]) -> 
         raise RequestError(f"{results}: no runs of '{experiment}'{did_you_mean(experiment, sorted(known))}")
 
 
-def blocks_of(results: Path, runs: list[RunSummary], confidence: Confidence = DEFAULT) -> list[Block]:
+def blocks_of(results: Path, runs: list[RunSummary]) -> list[Block]:
     """Compare runs whose records lie below a folder."""
     definitions: dict[tuple[str, ...], dict[str, Any]] = {}
 
@@ -85,7 +84,7 @@ def blocks_of(results: Path, runs: list[RunSummary], confidence: Confidence = DE
             definitions[key] = {**_definition(folder), "checked": checked.read(folder.parent)}
         return definitions[key]
 
-    return compare(runs, definition_of, confidence)
+    return compare(runs, definition_of)
 
 
 def _definition(folder: Path) -> dict[str, Any]:

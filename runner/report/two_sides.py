@@ -12,13 +12,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.report import claims
+from runner.report.cells import estimate
 from runner.report.compare import key_of
+from runner.report.formats import pipes
 from runner.report.machines import machine_decides
+from runner.report.markup import markdown
 from runner.report.order import Series, in_order
-from runner.report.repeats import FEWEST, repeats_to_find
-from runner.report.rows import CellRuns, cell_runs, timed_alike
+from runner.report.rows import CellRuns, cell_runs, copies_note, timed_alike
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Difference, Estimate, holm, paired, welch
+from runner.report.statistics import (
+    CONFIDENCE,
+    FEWEST,
+    MOST,
+    POWER,
+    SIGNIFICANT,
+    Difference,
+    Estimate,
+    holm,
+    paired,
+    repeats_to_find,
+    welch,
+)
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
 SAME_RUNS = "A and B are the same runs"
@@ -29,42 +43,20 @@ CHOICES = (*VERSIONS, "program", "args", "threads per process")
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One cell of both sides; a side that has no runs of it is None, and `on_both` says what became of common ones."""
+class Verdict:
+    """What can be said of one cell: one of the four words above, and why, where the repeats do not decide.
+
+    A side without runs is None, and `on_both` says what became of runs that lie on both sides. `ratio` is the typical
+    time of B over that of A, `adjusted_p` its p-value after Holm's correction over all cells. It is `small` if the
+    whole interval is within the difference asked for, and `decided` if it is small, or B faster or slower. `proposed`
+    repeats of each side find that difference in nine of ten comparisons. `differs` is what is compared: each difference
+    between the sides with its two values.
+    """
 
     name: str
     a: CellRuns | None
     b: CellRuns | None
     on_both: str = ""
-
-    @property
-    def in_pairs(self) -> bool:
-        """Return whether every run has its partner: made for one comparison, on the other side, as the same repeat."""
-        if not self.a or not self.b:
-            return False
-        runs = [*self.a.runs, *self.b.runs]
-        of_a, of_b = self.a.first.side, self.b.first.side
-        if not of_a or not of_b or of_a[0] != of_b[0] or of_a == of_b or {run.side for run in runs} != {of_a, of_b}:
-            return False
-        repeats = [sorted(run.repeat for run in side.complete) for side in (self.a, self.b)]
-        return repeats[0] == repeats[1] and len(set(repeats[0])) == len(repeats[0])
-
-    @property
-    def repeats(self) -> int:
-        """Complete runs of the side that has fewer."""
-        return min(len(side.complete) if side else 0 for side in (self.a, self.b))
-
-
-@dataclass(frozen=True)
-class Verdict(Pair):
-    """What can be said of one cell: one of the four words above, and why, where the repeats do not decide.
-
-    `ratio` is the typical time of B over that of A, `adjusted_p` its p-value after Holm's correction over all cells.
-    It is `small` if the whole interval is within the difference that was asked for, and `decided` if it is small, or
-    B faster or slower. `proposed` repeats of each side find the difference asked for in nine of ten comparisons.
-    `differs` is what differs between the sides and is compared, each with its two values.
-    """
-
     verdict: str = NOT_COMPARABLE
     why: str | None = None
     ratio: Estimate | None = None
@@ -73,6 +65,23 @@ class Verdict(Pair):
     decided: bool = False
     proposed: int | None = None
     differs: tuple[str, ...] = ()
+
+    @property
+    def in_pairs(self) -> bool:
+        """Return whether every run has its partner: made for one comparison, on the other side, as the same repeat."""
+        if not self.a or not self.b:
+            return False
+        of_a, of_b = self.a.first.side, self.b.first.side
+        if not of_a or not of_b or of_a[0] != of_b[0] or of_a == of_b:
+            return False
+        repeats = [sorted(run.repeat for run in side.complete) for side in (self.a, self.b)]
+        made = {run.side for run in (*self.a.runs, *self.b.runs)} == {of_a, of_b}
+        return made and repeats[0] == repeats[1] and len(set(repeats[0])) == len(repeats[0])
+
+    @property
+    def repeats(self) -> int:
+        """Complete runs of the side that has fewer."""
+        return min(len(side.complete) if side else 0 for side in (self.a, self.b))
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
@@ -89,38 +98,37 @@ def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdi
     """Compare the runs of two sides, cell by cell; `detect` is the difference asked for: 0.05 is 5% more time."""
     of_a = {*map(id, a)}
     both = timed_alike([*a, *b], lambda run: (id(run) in of_a, run.experiment, run.cell))
-    a, b = both[: len(a)], both[len(a) :]
     series = Series(both)
-    measured = [(pair, *_difference(pair, series)) for pair in map(_apart, _matched(a, b))]
-    tested = [difference.p for pair, _, difference in measured if difference and pair.repeats >= FEWEST]
-    adjusted = iter(holm([1.0 if p is None else p for p in tested]))
-    tests = sum(difference is not None for _, _, difference in measured)
+    measured = [(cell, _difference(cell, series)) for cell in _matched(both[: len(a)], both[len(a) :])]
+    differences = [(cell, found) for cell, found in measured if isinstance(found, Difference)]
+    adjusted = iter(holm([found.p or 0.0 for cell, found in differences if cell.repeats >= FEWEST]))
     return [
-        _verdict(pair, difference, next(adjusted) if pair.repeats >= FEWEST else None, detect, tests)
-        if difference
-        else Verdict(**vars(pair), why=why)
-        for pair, why, difference in measured
+        replace(cell, why=found)
+        if isinstance(found, str)
+        else _verdict(cell, found, next(adjusted) if cell.repeats >= FEWEST else None, detect, len(differences))
+        for cell, found in measured
     ]
 
 
-def _difference(pair: Pair, series: Series) -> tuple[str | None, Difference | None]:
-    """Return why a cell cannot be compared, or the logarithm of B's time over A's."""
-    if not pair.a or not pair.b:
-        return f"only in {'A' if pair.a else 'B'}", None
-    if _common(pair.a, pair.b):
-        return SAME_RUNS, None
-    if why := _not_comparable(pair.a, pair.b, made=pair.in_pairs):
-        return why, None
-    # In the order of the pairs.
-    ordered = [sorted(side.complete, key=lambda run: run.repeat) for side in (pair.b, pair.a)]
-    b, a = ([run.seconds for run in runs if run.seconds] for runs in ordered)
-    difference = (paired if pair.in_pairs else welch)(b, a, pair.a.confidence)
-    if pair.repeats < FEWEST:
-        return None, difference
-    told = f"--experiment {shlex.quote(pair.a.first.experiment)} --layout {pair.a.first.layout}"
-    way_out = f"in turn they are made by: runner compare COMMIT COMMIT {told} (docs/comparing.md)"
-    difference, why = in_order(difference, pair.a, pair.b, series, way_out, paired=pair.in_pairs)
-    return (why, None) if why else (None, difference)
+def _difference(cell: Verdict, series: Series) -> Difference | str:
+    """Return the logarithm of B's time over A's, or why a cell cannot be compared."""
+    if not cell.a or not cell.b:
+        return f"only in {'A' if cell.a else 'B'}"
+    if _common(cell.a, cell.b):
+        return SAME_RUNS
+    if why := _not_comparable(cell.a, cell.b, made=cell.in_pairs):
+        return why
+    b, a = (
+        [run.seconds for run in sorted(side.complete, key=lambda run: run.repeat) if run.seconds]
+        for side in (cell.b, cell.a)
+    )
+    difference = (paired if cell.in_pairs else welch)(b, a)
+    if cell.repeats < FEWEST:
+        return difference
+    words = f"--experiment {shlex.quote(cell.a.first.experiment)} --layout {cell.a.first.layout}"
+    way_out = f"in turn they are made by: runner compare COMMIT COMMIT {words} (docs/comparing.md)"
+    difference, refused = in_order(difference, cell.a, cell.b, series, way_out, paired=cell.in_pairs)
+    return refused or difference
 
 
 def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
@@ -128,12 +136,11 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
 
     What disturbs the machine is in both sides if they were `made` for the comparison, in turn.
     """
-    runs = [*a.complete, *b.complete]
+    runs, sides = [*a.complete, *b.complete], [("A", a), ("B", b)]
     may_differ = CHOICES if made else VERSIONS
     for run in (*a.runs, *b.runs):
         if run.doubts:
             return f"doubtful: {run.doubts[0]} ({run.path})"
-    sides = [("A", a), ("B", b)]
     if why := claims.not_complete(sides):
         return why
     for name, side in sides:
@@ -149,18 +156,18 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
     )
 
 
-def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detect: float, tests: int) -> Verdict:
-    effect, half = math.log1p(detect), difference.half_width
-    runs = [side.complete[0] for side in (pair.a, pair.b) if side]
-    shown = adjusted_p is not None and adjusted_p < difference.confidence.significant
+def _verdict(cell: Verdict, difference: Difference, adjusted_p: float | None, detect: float, tests: int) -> Verdict:
+    effect, half = math.log1p(detect), difference.half_width()
+    runs = [side.complete[0] for side in (cell.a, cell.b) if side]
+    shown = adjusted_p is not None and adjusted_p < SIGNIFICANT
     small = adjusted_p is not None and half is not None and abs(difference.log) + half < effect
     why = None
     if adjusted_p is None:
-        why = f"n = {pair.repeats}, needs {FEWEST} on both sides"
+        why = f"n = {cell.repeats}, needs {FEWEST} on both sides"
     elif not shown and not small:
         why = f"too few repeats: {100 * detect:.3g}% more or less time is not excluded"
-    return Verdict(
-        **vars(pair),
+    return replace(
+        cell,
         verdict=(SLOWER if difference.log > 0 else FASTER) if shown else SAME,
         why=why,
         ratio=difference.estimate(),
@@ -172,43 +179,47 @@ def _verdict(pair: Pair, difference: Difference, adjusted_p: float | None, detec
     )
 
 
-def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Pair]:
+def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Verdict]:
     """Find for each cell of one side that of the other.
 
     First those that agree in everything; then, of what is left, those with the same layout and axes, if each side has
     one of them: what differs between the two is said later. One experiment is compared with one of another name.
     """
     one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
-    sides = [_by_place(side, named=not one_each) for side in (a, b)]
+    cells: dict[Any, list[dict[Any, list[RunSummary]]]] = defaultdict(lambda: [defaultdict(list), defaultdict(list)])
+    for side, runs in enumerate((a, b)):
+        for run in runs:
+            place = ("" if one_each else run.experiment, run.processes, run.layout, key_of(run.axes))
+            setting = (run.target, run.hardware, run.scaling, run.measure, run.program, key_of(run.args))
+            cells[place][side][setting].append(run)
     found = []
-    for place in sorted({*sides[0], *sides[1]}):
-        ours, theirs = (side.get(place, {}) for side in sides)
-        cell = next(iter((ours or theirs).values())).first.cell
-        name = cell if one_each else f"{place[0]} {cell}"
-        equal = [setting for setting in ours if setting in theirs]
-        found += [Pair(name, ours.pop(setting), theirs.pop(setting)) for setting in equal]
+    for (experiment, *_), (ours, theirs) in sorted(cells.items(), key=lambda item: item[0]):
+        pairs = [(ours.pop(setting), theirs.pop(setting)) for setting in list(ours) if setting in theirs]
         if len(ours) == len(theirs) == 1:
-            found.append(Pair(name, ours.popitem()[1], theirs.popitem()[1]))
-        found += [Pair(name, side, None) for side in ours.values()]
-        found += [Pair(name, None, side) for side in theirs.values()]
+            pairs.append((ours.popitem()[1], theirs.popitem()[1]))
+        pairs += [*((runs, []) for runs in ours.values()), *(([], runs) for runs in theirs.values())]
+        for of_a, of_b in pairs:
+            name = f"{experiment} {(of_a or of_b)[0].cell}".lstrip()
+            sides = (cell_runs(runs) if runs else None for runs in (of_a, of_b))
+            found.append(_apart(Verdict(name, next(sides), next(sides))))
     return found
 
 
-def _apart(pair: Pair) -> Pair:
+def _apart(cell: Verdict) -> Verdict:
     """Leave a run that lies on both sides to the one that has no others; if both have, it belongs to neither."""
-    if not pair.a or not pair.b or not (common := _common(pair.a, pair.b)):
-        return pair
-    a, b = ([run for run in side.runs if run.id not in common] for side in (pair.a, pair.b))
+    if not cell.a or not cell.b or not (common := _common(cell.a, cell.b)):
+        return cell
+    a, b = ([run for run in side.runs if run.id not in common] for side in (cell.a, cell.b))
     if not a and not b:
-        return pair
+        return cell
     owner = "neither" if a and b else "B alone" if a else "A alone"
     words = f"{len(common)} {'run lies' if len(common) == 1 else 'runs lie'} on both sides: counted for {owner}"
-    return Pair(pair.name, _only(pair.a, a), _only(pair.b, b), words)
+    return replace(cell, a=_only(cell.a, a), b=_only(cell.b, b), on_both=words)
 
 
 def _only(side: CellRuns, own: list[RunSummary]) -> CellRuns:
     """Return a side with its own runs alone, if it has any."""
-    return replace(cell_runs(own, side.confidence), copies=side.copies) if own else side
+    return replace(cell_runs(own), copies=side.copies) if own else side
 
 
 def _common(a: CellRuns, b: CellRuns) -> set[str]:
@@ -216,11 +227,105 @@ def _common(a: CellRuns, b: CellRuns) -> set[str]:
     return {run.id for run in a.runs if run.id} & {run.id for run in b.runs}
 
 
-def _by_place(runs: list[RunSummary], *, named: bool) -> dict[tuple[str, int, str, bytes], dict[Any, CellRuns]]:
-    """Sort the runs of a side by their cell, and those of a cell by where they were made and what they were told."""
-    groups: dict[Any, dict[Any, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        place = (run.experiment if named else "", run.processes, run.layout, key_of(run.axes))
-        setting = (run.target, run.hardware, run.scaling, run.measure, run.program, key_of(run.args))
-        groups[place][setting].append(run)
-    return {place: {setting: cell_runs(own) for setting, own in settings.items()} for place, settings in groups.items()}
+def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
+    """Return a head and a row for each cell."""
+    measures = {side.first.measure for cell in verdicts for side in (cell.a, cell.b) if side}
+    unit = measures.pop().replace("_", " ") if len(measures) == 1 else "seconds"
+    rows: list[tuple[str, ...]] = [
+        ("cell", "n", *(f"{what} [{CONFIDENCE}]" for what in (f"A {unit}", f"B {unit}", "B / A")), "verdict")
+    ]
+    for cell in verdicts:
+        counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (cell.a, cell.b))
+        times = (estimate(side.seconds if side else None) for side in (cell.a, cell.b))
+        # A ratio has three decimals at least, because 1.004 is not 1.00.
+        rows.append((cell.name, " and ".join(counts), *times, estimate(cell.ratio, least=3), cell.verdict))
+    return rows
+
+
+def to_markdown(a: str, b: str, verdicts: list[Verdict], detect: float) -> str:
+    """Return a Markdown table with its sides above and its notes below, as a comment of a pull request."""
+    notes = [f"- {markdown(note)}" for note in to_notes(verdicts, detect)]
+    sides = f"A is {markdown(a)}, B is {markdown(b)}."
+    return "\n".join([sides, "", *pipes(*to_rows(verdicts)), "", *notes]) + "\n"
+
+
+def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
+    """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
+    asked = f"{100 * detect:.3g}%"
+    found = [f"{cell.name}: {cell.why}" for cell in verdicts if cell.why]
+    found += [f"{cell.name}: {cell.on_both}" for cell in verdicts if cell.on_both]
+    for cell in verdicts:
+        if cell.a and cell.b and cell.verdict != NOT_COMPARABLE:
+            found += [f"{cell.name}: {what}" for what in claims.taken_for_granted([*cell.a.complete, *cell.b.complete])]
+    clear = [cell for cell in verdicts if cell.verdict in (FASTER, SLOWER) and cell.small]
+    found += [f"{cell.name}: {cell.verdict}, by less than {asked}" for cell in clear]
+    tested = sum(cell.adjusted_p is not None for cell in verdicts)
+    if tested > 1:
+        found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")
+    found += [f"between A and B: {what}" for what in dict.fromkeys(what for cell in verdicts for what in cell.differs)]
+    for cell in verdicts:
+        for name, side in (("A", cell.a), ("B", cell.b)):
+            found += [f"{cell.name}: {name}: {what}" for what in (_of_side(side) if side else ())]
+    for cell in verdicts:
+        if cell.ratio and cell.ratio.low is not None:
+            needed = f"over {MOST:,}" if cell.proposed is None else f"{cell.proposed:,}"
+            finds = f"--repeat {needed} finds a difference of {asked} in {POWER * 10:.0f} of 10 comparisons"
+            found.append(f"{cell.name}: {finds}; there were {cell.repeats}")
+    return found
+
+
+def _of_side(side: CellRuns) -> list[str]:
+    """Return which runs of a side are not complete, and how many are copies or were disturbed."""
+    found = [
+        f"{run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
+        for run in side.runs
+        if run.status != "completed"
+    ]
+    if side.copies:
+        found.append(copies_note(side.copies))
+    if disturbed := [run for run in side.runs if run.disturbed]:
+        first = f"{'; '.join(disturbed[0].disturbed)} ({disturbed[0].path})"
+        found.append(f"{len(disturbed)} of {len(side.runs)} runs disturbed, the first: {first}")
+    return found
+
+
+def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str, Any]:
+    """Return everything as plain values; the names of the fields are a promise to other people's scripts."""
+    return {
+        "a": a,
+        "b": b,
+        "detect": detect,
+        "exit_code": exit_code(verdicts),
+        "cells": [
+            {
+                "cell": cell.name,
+                "verdict": cell.verdict,
+                "why": cell.why,
+                "ratio": cell.ratio and cell.ratio.value,
+                "ratio_low": cell.ratio and cell.ratio.low,
+                "ratio_high": cell.ratio and cell.ratio.high,
+                "p": cell.adjusted_p,
+                "design": "pairs" if cell.in_pairs else "independent",
+                "decided": cell.decided,
+                "proposed_repeats": cell.proposed,
+                "differs": cell.differs,
+                "a": cell.a and _plain_side(cell.a),
+                "b": cell.b and _plain_side(cell.b),
+            }
+            for cell in verdicts
+        ],
+        "notes": to_notes(verdicts, detect),
+    }
+
+
+def _plain_side(side: CellRuns) -> dict[str, Any]:
+    return {
+        "experiment": side.first.experiment,
+        "layout": side.first.layout,
+        "axes": side.first.axes,
+        "measure": side.first.measure,
+        "n": len(side.complete),
+        "seconds": side.seconds and side.seconds.value,
+        "points": [run.seconds for run in side.complete],
+        "runs": [run.path for run in side.runs],
+    }

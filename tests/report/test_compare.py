@@ -11,8 +11,7 @@ from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
 from runner.report.order import NO_SPREAD
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Confidence, Estimate, typical, welch
-from runner.report.table import to_table
+from runner.report.statistics import Estimate, typical, welch
 from tests.support.summaries import ONE, SAME, TWO, base, block, changed, pair, row, run
 
 
@@ -55,15 +54,6 @@ def test_claims_of_one_table_hold_together_by_holm_s_correction() -> None:
 def test_a_row_that_is_refused_for_another_reason_makes_it_no_harder_for_the_others() -> None:
     found = block(base() + barely("1x2") + [run(9.0, "1x4", 4)])
     assert [line.claimed for line in found.rows] == ["the baseline", True, "n = 1, needs 3 on both sides"]
-
-
-def test_intervals_claims_and_heads_are_those_of_the_confidence_that_is_asked_for() -> None:
-    runs = base() + barely("1x2")
-    assert row(runs).claimed is True
-    (found,) = compare(runs, confidence=Confidence(0.99))
-    assert found.rows[1].claimed == "the interval includes 1"
-    assert found.rows[1].seconds == typical([9.62, 9.75, 9.84], Confidence(0.99))
-    assert to_table(found).head[2:4] == ["train seconds [99%]", "speed-up [99%]"]
 
 
 def more(runs: list[RunSummary]) -> list[str]:

@@ -10,8 +10,7 @@ from runner.report.notes import notes as notes_of
 from runner.report.reading import read_results
 from runner.report.run_summary import RunSummary
 from runner.report.summarize import summarize
-from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge
-from runner.report.verdicts import to_notes
+from runner.report.two_sides import NOT_COMPARABLE, SAME_RUNS, SLOWER, exit_code, judge, to_notes
 from tests.support.records import Make
 
 DETECT = 0.05

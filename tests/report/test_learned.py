@@ -8,8 +8,7 @@ import pytest
 
 from runner.records.quality import figures_of
 from runner.report.notes import notes as notes_of
-from runner.report.two_sides import NOT_COMPARABLE
-from runner.report.verdicts import to_notes
+from runner.report.two_sides import NOT_COMPARABLE, to_notes
 from tests.report.test_two_sides import verdict_of
 from tests.support.records import Make
 from tests.support.summaries import ONE, TWO, base, block, pair, row, run

@@ -12,7 +12,7 @@ from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
 from runner.report.run_summary import RunSummary, summary_of
 from runner.report.summarize import summarize
-from runner.report.verdicts import to_notes
+from runner.report.two_sides import to_notes
 from tests.report.test_two_sides import verdict_of
 from tests.support.records import Make
 from tests.support.summaries import ONE, TWO, base, block, changed, pair, row, run

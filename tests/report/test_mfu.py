@@ -6,14 +6,19 @@ from typing import Any
 import pytest
 
 from runner.report import formats
+from runner.report.columns import plain
 from runner.report.compare import compare
 from runner.report.notes import notes
-from runner.report.rows import Block
+from runner.report.rows import Block, Row
 from runner.report.summarize import summarize
-from runner.report.utilization import limit
 from tests.report.hostile import edited
 from tests.report.test_compare import run
 from tests.support.records import Make
+
+
+def limit(row: Row) -> str | None:
+    found: str | None = plain(row)["limited_by"]
+    return found
 
 
 def block(alone: dict[str, Any], two: dict[str, Any]) -> Block:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from runner.report.notes import notes as notes_of
-from runner.report.repeats import more_for_width, repeats_to_find
+from runner.report.statistics import more_for_width, repeats_to_find
 from tests.report.test_compare import more
 from tests.support.summaries import ONE, SAME, base, block, changed, pair, row
 

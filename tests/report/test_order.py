@@ -162,7 +162,7 @@ def test_the_command_names_the_target_the_axes_and_the_arguments_that_were_set()
 def test_an_order_that_says_less_widens_the_interval_and_is_noted() -> None:
     found = row(made("AAABBBAAABBB"))
     plain = welch(*([each.seconds or 0.0 for each in side] for side in (found.baseline.complete, found.complete)))  # type: ignore[union-attr]
-    assert found.difference.half_width == pytest.approx(1.22 * (plain.half_width or 0.0), rel=0.01)
+    assert found.difference.half_width() == pytest.approx(1.22 * (plain.half_width() or 0.0), rel=0.01)
     assert "interval widened by the order of the runs: 1x2: x 1.22" in notes(block(made("AAABBBAAABBB")))
 
 

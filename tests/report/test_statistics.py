@@ -9,16 +9,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.report.repeats import more_for_width, repeats_to_find
+from runner.report.cells import decimals
 from runner.report.statistics import (
-    Confidence,
     Difference,
     Estimate,
     accuracies_agree,
-    decimals,
     holm,
     karp_flatt,
+    more_for_width,
     paired,
+    repeats_to_find,
     t_quantile,
     typical,
     welch,
@@ -43,13 +43,13 @@ def test_the_typical_time_is_the_geometric_mean_with_student_s_interval(seconds:
     assert estimate.high == pytest.approx(math.exp(high), rel=1e-7)
 
 
-@given(TIMES, TIMES, st.sampled_from([0.9, 0.95]))
-def test_the_speed_up_is_welch_s_interval_on_logarithms(base: list[float], other: list[float], level: float) -> None:
+@given(TIMES, TIMES)
+def test_the_speed_up_is_welch_s_interval_on_logarithms(base: list[float], other: list[float]) -> None:
     first, second = np.log(base), np.log(other)
     assume(min(np.std(first), np.std(second)) > 1e-6)  # SciPy warns of less
-    found = welch(base, other, Confidence(level))
+    found = welch(base, other)
     estimate, theirs = found.estimate(), stats.ttest_ind(first, second, equal_var=False)
-    interval = theirs.confidence_interval(level)
+    interval = theirs.confidence_interval(0.95)
     assert found.p == pytest.approx(theirs.pvalue, rel=1e-6)
     assert estimate.value == pytest.approx(math.exp(np.mean(first) - np.mean(second)), rel=1e-9)
     assert estimate.low == pytest.approx(math.exp(interval.low), rel=1e-6)
@@ -96,12 +96,11 @@ def test_holm_s_correction_is_its_definition(values: list[float]) -> None:
 def test_more_repeats_are_as_many_as_narrow_the_interval_and_not_one_more() -> None:
     seen = Difference(0.3, ((0.03**2, 3), (0.05**2, 4)))
     more = more_for_width(seen, 0.05)
-    widths = [seen.with_repeats([3 + count, 4 + count]).half_width for count in (more - 1, more)]
+    widths = [seen.with_repeats([3 + count, 4 + count]).half_width() for count in (more - 1, more)]
     assert widths[1] <= math.log(1.05) < widths[0]
     assert more_for_width(seen, 1.0) == 0
     assert more_for_width(seen, 0.0001) is None
     assert more_for_width(Difference(0.3, ((None, 1), (0.1, 4))), 0.05) is None
-    assert more_for_width(Difference(0.3, ((0.0, 3), (0.0, 3))), 0.05) == 0
 
 
 def test_a_known_spread_needs_the_repeats_of_the_textbooks() -> None:
@@ -110,7 +109,6 @@ def test_a_known_spread_needs_the_repeats_of_the_textbooks() -> None:
     assert repeats_to_find(known, 1.0, 0.8) == pytest.approx(17, abs=1)
     assert repeats_to_find(known, 1.0, 0.9) == pytest.approx(23, abs=1)
     assert repeats_to_find(known, 1e-9) is None
-    assert repeats_to_find(Difference(0.0, ((0.0, 3), (0.0, 3))), 0.05) == 3
 
 
 def test_karp_and_flatt_s_fraction() -> None:
@@ -133,8 +131,8 @@ def test_karp_and_flatt_s_fraction() -> None:
 def test_accuracies_agree_where_the_test_samples_explain_the_difference(
     first: float, second: float, samples: int, agree: bool
 ) -> None:
-    assert accuracies_agree(first, samples, second, samples) is agree
-    assert accuracies_agree(second, samples, first, samples) is agree
+    assert accuracies_agree(first, second, samples) is agree
+    assert accuracies_agree(second, first, samples) is agree
 
 
 def test_little_seconds_keep_three_digits() -> None:

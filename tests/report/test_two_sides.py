@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 
 from runner.report.order import NO_SPREAD
 from runner.report.run_summary import RunSummary
-from runner.report.two_sides import FASTER, NOT_COMPARABLE, SAME, SLOWER, Verdict, exit_code, judge
-from runner.report.verdicts import to_notes, to_plain, to_rows
+from runner.report.two_sides import (
+    FASTER,
+    NOT_COMPARABLE,
+    SAME,
+    SLOWER,
+    Verdict,
+    exit_code,
+    judge,
+    to_notes,
+    to_plain,
+    to_rows,
+)
 from tests.report.test_compare import RUNS, run
 from tests.report.test_compare import SAME as PROVENANCE
 

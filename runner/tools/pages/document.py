@@ -9,7 +9,7 @@ from runner import __version__
 from runner.core.text import one_line
 from runner.report.cells import page_seconds
 from runner.report.rows import Block
-from runner.report.statistics import DEFAULT
+from runner.report.statistics import CONFIDENCE
 from runner.tools.pages import style
 from runner.tools.pages.details import DetailReader
 from runner.tools.pages.section import Section, Size, draw, section_of
@@ -97,7 +97,7 @@ def _whole(
         more_others=max(0, len(others) - _MOST_NAMED),
         notes=notes[:_MOST_NOTES],
         more_notes=max(0, len(notes) - _MOST_NOTES),
-        confidence=DEFAULT,
+        confidence=CONFIDENCE,
         version=__version__,
     )
     return Page(html, [plot for section in sections for plot in section.plots], told)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.records.checked import Check
 from runner.report.cells import page_estimate, page_seconds, processes
 from runner.report.rows import Row
-from runner.report.statistics import Estimate
+from runner.report.statistics import CONFIDENCE, Estimate
 from runner.tools.pages import style
 from runner.tools.pages.lines import Lines, Point, choose_lines, first_of, not_drawn, on_one_scale, points_of
 from runner.tools.pages.style import GRID, MUTED, PAPER, SERIES, Plot
@@ -112,7 +112,7 @@ def _what_is_lost(worst: Row) -> str:
     if estimate is None or base is None:
         return ""
     has_ends = estimate.low and estimate.high
-    between = f" ({worst.confidence}: {estimate.low:.0%} to {estimate.high:.0%})" if has_ends else ""
+    between = f" ({CONFIDENCE}: {estimate.low:.0%} to {estimate.high:.0%})" if has_ends else ""
     verdict = "Nearly all of each process is used" if estimate.value >= _FULL else f"{1 - estimate.value:.0%} is lost"
     serial = worst.serial_fraction
     as_if = f", as if {serial:.0%} of the work were serial" if serial is not None and 0 < serial <= 1 else ""

@@ -9,6 +9,7 @@ from runner.report.cells import page_ratio
 from runner.report.columns import lay_out, without_empty
 from runner.report.rows import Row
 from runner.report.run_summary import RunSummary
+from runner.report.statistics import CONFIDENCE
 from runner.report.table import to_table
 from runner.tools.pages import run_plots, scaling_plots
 from runner.tools.pages.style import Plot, can_draw, drawing
@@ -139,7 +140,7 @@ def _claim(row: Row) -> str:
         return row.first.cell
     estimate, between = row.speedup, ""
     if estimate.low is not None and estimate.high is not None:
-        between = f", {row.confidence} interval {page_ratio(estimate.low)} to {page_ratio(estimate.high)}"
+        between = f", {CONFIDENCE} interval {page_ratio(estimate.low)} to {page_ratio(estimate.high)}"
     n = f"n = {len(row.complete)} and {len(row.baseline.complete)}"
     slower = ", a slow-down" if is_slow_down(estimate) else ""
     cell, ratio, base = row.first.cell, page_ratio(estimate.value), row.baseline.first.cell
