@@ -13,8 +13,8 @@ from bench.timing import ROOT, tool
 from runner.records.finalize import reparse
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
-from runner.report.explain.times import times_of
-from runner.report.explain.verdict import Cause, causes
+from runner.report.bottlenecks import Cause, causes
+from runner.report.times import times_of
 
 CGROUPS = Path("/sys/fs/cgroup")
 CORES, PERIOD = 0.5, 100_000

@@ -41,7 +41,7 @@ def try_once(kind: str, keep: Path | None, number: int) -> str | None:
     try:
         found = found_in(KINDS[kind](folder))
         right = is_right(kind, found)
-        instead = "; ".join(f"{finding.who}: {finding.kind}: {finding.figures}" for finding in found) or "nothing"
+        instead = "; ".join(finding.sentence for finding in found) or "nothing"
     except RunFailedError as error:
         right, instead = False, str(error)
     _report(kind, right=right)

@@ -13,17 +13,9 @@ QUIET_CORES = 0.15
 took 28% longer."""
 IDLE_CORES = 1.0
 """As long as a whole core is idle, no process of ours waits for one, however much others take of the rest."""
+_SWAPPED = "swapped_bytes_per_second"
 MOST_SWAPPED = 1_000_000.0
 """Bytes per second: 250 pages, each of which takes a disk about 0.1 ms, are 2.5% of the time."""
-
-
-class _Node:
-    """What one node reported, on average, and the machine that it is on: nodes may share one."""
-
-    def __init__(self, load: Load, facts: dict[str, Any]) -> None:
-        self.number, self.mean = load.node, load.mean
-        self.machine: object = facts.get("machine") or load.node
-        self.cores: int | None = facts.get("machine_cores")
 
 
 def disturbances(record: Record) -> list[str]:
@@ -33,54 +25,56 @@ def disturbances(record: Record) -> list[str]:
 
 def is_load_known(record: Record) -> bool:
     """Return whether each node of a run has reported what others took of its machine."""
-    nodes = [node for alike, _ in _by_machine(record) for node in alike]
-    reported = {node.number for node in nodes if node.cores and {"cpu_percent", "own_cpu_percent"} <= node.mean.keys()}
+    facts, told = _facts(record), {"cpu_percent", "own_cpu_percent"}
+    reported = {load.node for load in record.load if facts[load.node].get("machine_cores") and told <= load.mean.keys()}
     return bool(reported) and reported >= {rank.node for rank in record.ranks}
 
 
 def disturbances_of_nodes(record: Record) -> dict[int, list[str]]:
     """Return for each node what disturbed the machine that it is on."""
-    return {node.number: found for nodes, found in _by_machine(record) for node in nodes}
+    return {load.node: found for loads, found in _by_machine(record) for load in loads}
 
 
-def _by_machine(record: Record) -> list[tuple[list[_Node], list[str]]]:
-    facts: dict[int, dict[str, Any]] = {}
-    for rank in record.ranks:
-        facts.setdefault(rank.node, rank.facts)
-    machines: dict[object, list[_Node]] = defaultdict(list)
+def _facts(record: Record) -> dict[int, dict[str, Any]]:
+    """Return what the first rank of each node says of it."""
+    return defaultdict(dict, {rank.node: rank.facts for rank in reversed(record.ranks)})
+
+
+def _by_machine(record: Record) -> list[tuple[list[Load], list[str]]]:
+    """Return the nodes on each machine, which may be several, and what disturbed it."""
+    facts, machines = _facts(record), defaultdict(list)
     for load in record.load:
-        node = _Node(load, facts.get(load.node, {}))
-        machines[node.machine].append(node)
-    return [(nodes, [*_others(nodes), *_hindered(nodes)]) for nodes in machines.values()]
+        machines[facts[load.node].get("machine") or load.node].append(load)
+    found = []
+    for loads in machines.values():
+        cores = facts[loads[0].node].get("machine_cores")
+        found.append((loads, [*_others([load.mean for load in loads], cores), *_hindered(loads)]))
+    return found
 
 
-def _others(nodes: list[_Node]) -> list[str]:
+def _others(means: list[dict[str, float]], cores: int | None) -> list[str]:
     """Return what processes that are none of the run's took, if ours had to wait for them."""
-    cores = nodes[0].cores
-    ours = [node.mean["own_cpu_percent"] for node in nodes if "own_cpu_percent" in node.mean]
-    used = [node.mean["cpu_percent"] for node in nodes if "cpu_percent" in node.mean]
-    if not cores or not used or len(ours) < len(nodes):
+    ours = [mean["own_cpu_percent"] for mean in means if "own_cpu_percent" in mean]
+    used = [mean["cpu_percent"] for mean in means if "cpu_percent" in mean]
+    if not cores or not used or len(ours) < len(means):
         return []
     total = sum(used) / len(used)
-    interrupts = sum(node.mean.get("interrupts_percent", 0.0) for node in nodes) / len(nodes)
+    interrupts = sum(mean.get("interrupts_percent", 0.0) for mean in means) / len(means)
     others = cores * (total - interrupts - sum(ours)) / 100
     if others <= max(QUIET_CORES, cores * MOST_PERCENT / 100) or cores * (1 - total / 100) >= IDLE_CORES:
         return []
     return [f"other processes took {others:.2f} of {cores} cores"]
 
 
-def _hindered(nodes: list[_Node]) -> list[str]:
+def _hindered(loads: list[Load]) -> list[str]:
     """Return what else kept a machine from its work; nodes on one machine report the same."""
-
-    def most(name: str) -> float:
-        return max(node.mean.get(name, 0.0) for node in nodes)
-
     hindrances = {
         "cpu_throttled_percent": "the CPU was throttled by its temperature",
         "gpu_throttled_percent": "GPUs were throttled by temperature or power supply",
         "gpu_shared_percent": "other processes were on the GPUs",
     }
-    found = [f"{what} {most(name):.0f}% of the time" for name, what in hindrances.items() if most(name) > MOST_PERCENT]
-    if (swapped := most("swapped_bytes_per_second")) > MOST_SWAPPED:
-        found.append(f"the machine swapped {swapped / 1e6:.1f} MB/s")
+    most = {name: max(load.mean.get(name, 0.0) for load in loads) for name in (*hindrances, _SWAPPED)}
+    found = [f"{what} {most[name]:.0f}% of the time" for name, what in hindrances.items() if most[name] > MOST_PERCENT]
+    if most[_SWAPPED] > MOST_SWAPPED:
+        found.append(f"the machine swapped {most[_SWAPPED] / 1e6:.1f} MB/s")
     return found

@@ -1,14 +1,17 @@
 """Block -> what a reader of its table has to know: the notes below it."""
 
+from collections import defaultdict
+from typing import Any
+
 from runner.core.layout import Layout
 from runner.records.checked import Check
 from runner.report.claims import KIND_UNKNOWN, taken_for_granted
 from runner.report.machines import count_machines
-from runner.report.published_rows import published_notes
 from runner.report.rows import Block, Row, copies_note
 from runner.report.statistics import MOST, POWER, SIGNIFICANT, more_for_width, repeats_to_find
 
 PRECISION = 0.05
+PUBLISHED_TIMES = ("total_seconds", "train_seconds", "round_trip_seconds")
 _WEAK = (
     "weak scaling: the batch per process is fixed, so the global batch grows with the processes; the speed-up"
     " compares samples per second, not the same optimisation"
@@ -24,28 +27,35 @@ SAY_SCALING = (
 def notes(block: Block) -> list[str]:
     """Return the notes of a block, those about single rows first."""
     found = [note for row in block.rows for note in _of_row(row)]
-    found += [*_unobserved(block), *_checked(block)]
+    if block.first.measure == "wall_seconds":
+        whys = ((row.first.cell, next((run.unobserved for run in row.complete), "")) for row in block.rows)
+        found += [f"{cell}: samples are not counted, so whole runs are timed: {why}" for cell, why in whys if why]
+    found += _checked(block)
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if len(block.rows) > 1 and any(row.claimed == KIND_UNKNOWN for row in block.rows):
         found.append(SAY_SCALING)
     batches = {row.first.global_batch_size for row in block.rows}
-    if any(row.scaling == "weak" for row in block.rows) and len(batches) > 1:
+    if len(batches) > 1 and any(row.scaling == "weak" for row in block.rows):
         found.append(_WEAK)
     tested = sum(row.adjusted_p is not None for row in block.rows)
     if tested > 1:  # the intervals beside them stand each for itself
         below = f"p < {SIGNIFICANT:.2g}"
         found.append(f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}")
-    widened = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
-    if each := "; ".join(f"{cell}: x {factor:.3g}" for cell, factor in widened if factor > 1):
-        found.append(f"interval widened by the order of the runs: {each}")
-    found += [*granted(block), *_more_repeats(block, tested)]
+    widths = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
+    widened = [(cell, f"x {by:.3g}") for cell, by in widths if by > 1]
+    found += _each("interval widened by the order of the runs", widened)
+    found += [*_granted(block), *_more_repeats(block, tested)]
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
     found += [*_sources(block), *_bytes_moved(block), *_load(block)]
-    if limits := [f"{row.first.cell}: {limit}" for row in block.rows if (limit := row.limit)]:
-        found.append(f"what limits: {'; '.join(limits)}")
-    return [*found, *_skipped(block), *published_notes(block)]
+    found += _each("what limits", [(row.first.cell, row.limit) for row in block.rows if row.limit])
+    return [*found, *_skipped(block), *_published(block)]
+
+
+def _each(what: str, of_cells: list[tuple[str, str]]) -> list[str]:
+    """Return one note with what is said of each cell; none if nothing is."""
+    return [f"{what}: {'; '.join(f'{cell}: {said}' for cell, said in of_cells)}"] if of_cells else []
 
 
 def _of_row(row: Row) -> list[str]:
@@ -75,14 +85,6 @@ def _of_row(row: Row) -> list[str]:
     return found
 
 
-def _unobserved(block: Block) -> list[str]:
-    """Say why whole runs of a script are timed."""
-    if block.first.measure != "wall_seconds":
-        return []
-    whys = {row.first.cell: next((run.unobserved for run in row.complete if run.unobserved), "") for row in block.rows}
-    return [f"{cell}: samples are not counted, so whole runs are timed: {why}" for cell, why in whys.items() if why]
-
-
 def _checked(block: Block) -> list[str]:
     """Say of each row with several processes whether `runner check` found that they train what one trains."""
     checks: dict[str, Check] = block.definition.get("checked", {})
@@ -91,9 +93,11 @@ def _checked(block: Block) -> list[str]:
         check = checks.get(str(row.first.processes))
         if check is None or check.program != row.first.program:
             continue
-        same = "; not compared: ".join(["same training", *filter(None, [", ".join(check.not_checked)])])
-        said = {"same": same, "differs": f"another training than one process: {'; '.join(check.mistakes)}"}
-        what = said.get(check.verdict, "whether it is the same training could not be seen")
+        what = "whether it is the same training could not be seen"
+        if check.verdict == "same":
+            what = "; not compared: ".join(["same training", *filter(None, [", ".join(check.not_checked)])])
+        elif check.verdict == "differs":
+            what = f"another training than one process: {'; '.join(check.mistakes)}"
         if check.sources_sha256 not in row.first.same["code"].split():
             what = f"{what}, but with other code than that of these runs"
         own = {**row.first.args, **row.first.axes}
@@ -103,9 +107,9 @@ def _checked(block: Block) -> list[str]:
     return found
 
 
-def granted(block: Block) -> list[str]:
+def _granted(block: Block) -> list[str]:
     """Name the claimed rows of which something is taken for granted, and those whose runs are on several machines."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = defaultdict(list)
     for row in block.rows:
         if row.claimed is True and row.baseline:
             runs = [*row.complete, *row.baseline.complete]
@@ -114,7 +118,7 @@ def granted(block: Block) -> list[str]:
             if machines > max(Layout.parse(side.first.layout).nodes for side in (row, row.baseline)):
                 said.append(f"made on {machines} machines of one kind, or starts of fewer, the baseline included")
             for what in said:
-                found.setdefault(what, []).append(row.first.cell)
+                found[what].append(row.first.cell)
     return [f"{what}: {'; '.join(cells)}" for what, cells in found.items()]
 
 
@@ -129,14 +133,15 @@ def _more_repeats(block: Block, tested: int) -> list[str]:
         # What is not claimed yet has to hold among all rows that are tested.
         tests = tested if is_open else 1
         if (more := more_for_width(difference, PRECISION, tests)) != 0:
-            narrower.append(f"{row.first.cell}: {_count(more)}")
+            narrower.append((row.first.cell, _count(more)))
         if is_open:
             needed = repeats_to_find(difference, abs(difference.log), tests=tests)
             there = min(count for _, count in difference.samples)
-            clearer.append(f"{row.first.cell}: {_count(needed and max(1, needed - there))}")
-    width = f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline"
-    effect = f"more repeats to show a speed-up like the one seen, of both ({POWER:.0%} power)"
-    return [f"{what}: {'; '.join(each)}" for what, each in ((width, narrower), (effect, clearer)) if each]
+            clearer.append((row.first.cell, _count(needed and max(1, needed - there))))
+    return [
+        *_each(f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline", narrower),
+        *_each(f"more repeats to show a speed-up like the one seen, of both ({POWER:.0%} power)", clearer),
+    ]
 
 
 def _count(repeats: int | None) -> str:
@@ -148,10 +153,11 @@ def _sources(block: Block) -> list[str]:
     told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
     found = []
     for figure in (block.first.measure, "final_accuracy"):
-        places = dict.fromkeys(f"{sources[figure]} ({name})" for name, sources in told if figure in sources)
-        everywhere = {sources.get(figure) for _, sources in told}
-        if places:
-            found.append(f"{figure} from {everywhere.pop() if len(everywhere) == 1 else ', '.join(places)}")
+        places = [(sources[figure], cell) for cell, sources in told if figure in sources]
+        if len(places) == len(told) and len({place for place, _ in places}) == 1:
+            found.append(f"{figure} from {places[0][0]}")
+        elif places:
+            found.append(f"{figure} from {', '.join(dict.fromkeys(f'{place} ({cell})' for place, cell in places))}")
     if told and not all(run.trained_samples for row in block.rows for run in row.complete):
         declared = f": {block.first.scaling} scaling is what the definition declares" if block.first.scaling else ""
         found.append(f"the program's output does not count its work{declared}")
@@ -160,36 +166,51 @@ def _sources(block: Block) -> list[str]:
 
 def _bytes_moved(block: Block) -> list[str]:
     """Return what a step moves where rows are compared that move it in different ways."""
-    moved = [(row.first.cell, row.mean("bytes_moved")) for row in block.rows]
-    amounts = {(row.first.layout, bytes_moved) for row, (_, bytes_moved) in zip(block.rows, moved, strict=True)}
-    ways = len(amounts) > len({layout for layout, _ in amounts}) or "program" in block.first.axes
-    if not ways or not any(bytes_moved for _, bytes_moved in moved):
+    moved = [(row.first, row.mean("bytes_moved")) for row in block.rows]
+    in_ways = len({(run.layout, amount) for run, amount in moved}) > len({run.layout for run, _ in moved})
+    if not (in_ways or "program" in block.first.axes) or not any(amount for _, amount in moved):
         return []
-    each = "; ".join(f"{name}: {bytes_moved:,.0f}" for name, bytes_moved in moved if bytes_moved is not None)
-    return [f"bytes that a step moves between devices (each run's events say how they were counted): {each}"]
+    what = "bytes that a step moves between devices (each run's events say how they were counted)"
+    return _each(what, [(run.cell, f"{amount:,.0f}") for run, amount in moved if amount is not None])
 
 
 def _load(block: Block) -> list[str]:
     """Return how busy the nodes were, as they reported once a second."""
-    words = {
-        "cpu_percent": "CPU {:.0f}%",
-        "gpu_percent": "GPU {:.0f}%",
-        "memory_bytes": "memory {:.1f} GB",
-        "gpu_memory_bytes": "GPU memory {:.1f} GB",
+    figures = {
+        "cpu_percent": ("CPU {:.0f}%", 1),
+        "gpu_percent": ("GPU {:.0f}%", 1),
+        "memory_bytes": ("memory {:.1f} GB", 1e9),
+        "gpu_memory_bytes": ("GPU memory {:.1f} GB", 1e9),
     }
     each = []
     for row in block.rows:
-        figures = {name: value / 1e9 if name.endswith("bytes") else value for name, value in row.load.items()}
-        if figures:
-            said = ", ".join(text.format(figures[name]) for name, text in words.items() if name in figures)
-            each.append(f"{row.first.cell}: {said}")
-    return [f"load of a node while training, mean: {'; '.join(each)}"] if each else []
+        load = row.load
+        if said := [text.format(load[name] / unit) for name, (text, unit) in figures.items() if name in load]:
+            each.append((row.first.cell, ", ".join(said)))
+    return _each("load of a node while training, mean", each)
 
 
 def _skipped(block: Block) -> list[str]:
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = defaultdict(list)
     for skip in block.definition.get("skip", []):
         if skip.get("when") in (None, block.first.device):
-            cells = ", ".join(f"{key} {value}" for key, value in skip.items() if key not in ("why", "when"))
-            by_reason.setdefault(str(skip["why"]), []).append(cells)
+            cell = (f"{key} {value}" for key, value in skip.items() if key not in ("why", "when"))
+            by_reason[skip["why"]].append(", ".join(cell))
     return [f"left out: {'; '.join(cells)}: {why}" for why, cells in by_reason.items()]
+
+
+def _published(block: Block) -> list[str]:
+    """Return what the definition says of single published rows."""
+    found = []
+    for row in (block.definition.get("published") or {}).get("rows", []):
+        if said := [row[key] for key in ("where", "note") if row.get(key)]:
+            time = published_time(row, block.first.measure)
+            cell = " ".join(str(row[axis]) for axis in ("layout", *block.first.axes) if axis in row)
+            figure = [f"{row[time]:g} s"] if time else []
+            found.append(f"published: {', '.join([cell, row['hardware'], *figure])}: {'; '.join(said)}")
+    return found
+
+
+def published_time(row: dict[str, Any], measure: str) -> str:
+    """Name the time that a published row shows: the one that is compared, else another."""
+    return next((key for key in (measure, *PUBLISHED_TIMES) if key in PUBLISHED_TIMES and row.get(key)), "")

@@ -15,9 +15,9 @@ from runner.records.machine_facts import facts_here, machines_of
 from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Count, Figure, Launch, Record
+from runner.report.bottlenecks import causes
 from runner.report.disturbance import disturbances, is_load_known
-from runner.report.explain.times import times_of
-from runner.report.explain.verdict import causes
+from runner.report.times import times_of
 
 DATA_DIR = "data_dir"
 """Where the data lies differs between machines and says nothing of the work; its content is compared by its hash."""

@@ -6,9 +6,8 @@ from runner.core.text import listed
 from runner.records.observed import SAMPLE_SECONDS
 from runner.report.cells import seconds
 from runner.report.columns import lay_out, without_empty
-from runner.report.notes import notes
-from runner.report.published_rows import published_grid
-from runner.report.rows import Block, Row
+from runner.report.notes import notes, published_time
+from runner.report.rows import Block
 
 
 @dataclass(frozen=True)
@@ -33,20 +32,14 @@ def to_table(block: Block) -> Table:
     """Lay a block out for reading."""
     head, lines = lay_out(block, block.rows)
     by_sample = block.first.measure == SAMPLE_SECONDS
-    points = "; ".join(
-        f"{row.first.cell}: {' '.join(seconds(1 / took if by_sample else took) for took in _taken(row))}"
-        for row in block.rows
-        if row.complete
-    )
-    unit = "samples/s" if by_sample else "seconds"
-    below = ([f"each run, in {unit}: {points}"] if points else []) + notes(block)
-    title, head_of_published, published = published_grid(block)
-    beside = Grid(title, *without_empty(head_of_published, published))
-    return Table(block.first.experiment, head, lines, common=_common(block), published=beside, notes=below)
-
-
-def _taken(row: Row) -> list[float]:
-    return [run.seconds for run in row.complete if run.seconds]
+    points = []
+    for row in block.rows:
+        taken = (1 / run.seconds if by_sample else run.seconds for run in row.complete if run.seconds)
+        if row.complete:
+            points.append(f"{row.first.cell}: {' '.join(map(seconds, taken))}")
+    each = [f"each run, in {'samples/s' if by_sample else 'seconds'}: {'; '.join(points)}"] if points else []
+    common, published = _common(block), _published(block)
+    return Table(block.first.experiment, head, lines, common=common, published=published, notes=each + notes(block))
 
 
 def _common(block: Block) -> list[str]:
@@ -73,3 +66,34 @@ def _common(block: Block) -> list[str]:
 def _each(counts: set[int]) -> str:
     """Name each of some counts, whose thousands have commas."""
     return listed((f"{count:,}" for count in sorted(counts)), " or ")
+
+
+def _published(block: Block) -> Grid:
+    """Lay out the figures that a document printed, and what follows from them.
+
+    `speed-up` is what the document's own times give; `printed` is what it prints.
+    """
+    if not block.definition.get("published"):
+        return Grid()
+    from runner.definitions.published import figures  # with all that reads a definition
+
+    rows, places = figures(block.definition), ("layout", *block.axes, "hardware")
+    times = {published_time(row, block.first.measure) for row in rows} - {""}
+    best = all("accuracy" not in row for row in rows)
+    head = [*places, next(iter(times)).replace("_", " ") if len(times) == 1 else "seconds"]
+    head += ["speed-up", "printed", "efficiency", "best accuracy" if best else "accuracy", "val loss"]
+    lines = []
+    for row in rows:
+        computed, printed, losses = row.get("computed_speedup"), row.get("speedup"), row.get("val_loss")
+        time, accuracy = published_time(row, block.first.measure), row.get("accuracy") or row.get("best_accuracy")
+        what = f" {time.removesuffix('_seconds').replace('_', ' ')}" if len(times) > 1 else ""
+        of_which = " best" if not best and "accuracy" not in row else ""
+        cells = [str(row.get(place, "")) for place in places]
+        cells.append(f"{row[time]:g}{what}" if time else "")
+        cells.append(f"{computed:.2f}" if computed else "")
+        cells.append(f"{printed:g}" if printed else "")
+        cells.append(f"{computed / row['devices']:.0%}" if computed else "")
+        cells.append(f"{accuracy:.2%}{of_which}" if accuracy else "")
+        cells.append(f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} epochs" if losses else "")
+        lines.append(cells)
+    return Grid(f"published: {block.definition['published']['source']}", *without_empty(head, lines))

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.records.schema import Load, RankFacts, Record
-from runner.report.explain.text import NOT_TOLD, explain
-from runner.report.explain.times import times_of
-from runner.report.explain.verdict import causes
+from runner.report.bottlenecks import causes
+from runner.report.explain_text import NOT_TOLD, explain
 from runner.report.summarize import summarize
+from runner.report.times import times_of
 from tests.support.fixtures import Make
 from tests.support.patience import quick
 from tests.support.projects import Project

@@ -1,9 +1,9 @@
 """What slows a run, in three lines, after what disturbed it, and a bar for each rank."""
 
 from runner.records.schema import Record
+from runner.report.bottlenecks import KINDS, LEAST_EXCHANGE, LEAST_LOST, Cause, causes
 from runner.report.disturbance import disturbances
-from runner.report.explain.times import RankTimes, Times, times_of
-from runner.report.explain.verdict import KINDS, LEAST_EXCHANGE, LEAST_LOST, Cause, causes
+from runner.report.times import Times, times_of
 
 LETTERS = {
     "data": ("d", "waiting for data"),
@@ -30,9 +30,7 @@ def explain(record: Record) -> tuple[list[str], list[tuple[str, str, str]], str]
     """
     times = times_of(record)
     if times is None:
-        unobserved = record.facts.get("unobserved")
-        why = NOT_TOLD if record.epochs else _why_no_epochs(record)
-        return [f"nothing says where the time went: {unobserved}" if unobserved else why], [], ""
+        return [_why_unknown(record)], [], ""
     found, disturbed = causes(times, record), disturbances(record)
     lines = [f"Disturbed: {'; '.join(disturbed)}"] if disturbed else []
     lines += [_where(times, record), _who(times, found), _what_helps(times, found, is_disturbed=bool(disturbed))]
@@ -41,8 +39,12 @@ def explain(record: Record) -> tuple[list[str], list[tuple[str, str, str]], str]
     return lines, bars, "  ".join(f"{letter} {words}" for letter, words in LETTERS.values() if letter in shown)
 
 
-def _why_no_epochs(record: Record) -> str:
-    """Return why a record holds no epochs, and what shows more."""
+def _why_unknown(record: Record) -> str:
+    """Return why nothing is known of the time, and what shows more."""
+    if unobserved := record.facts.get("unobserved"):
+        return f"nothing says where the time went: {unobserved}"
+    if record.epochs:
+        return NOT_TOLD
     if record.status == "running":
         return "the run has no record yet: wait for its end, or make the record of one that has ended: runner collect"
     if record.status == "completed":
@@ -56,11 +58,9 @@ def _where(times: Times, record: Record) -> str:
     parts = sorted((part for part in means if round(100 * means[part])), key=lambda part: -means[part])
     ranks = f"{len(times.ranks):,} {'rank' if len(times.ranks) == 1 else 'ranks'}"
     shares = ", ".join(f"{LETTERS[part][1]} {means[part]:.0%}" for part in parts)
-    hidden = {
-        "what waits for data": all(rank.knows_data for rank in times.ranks),
-        "what is exchanged": times.knows_exchange,
-    }
-    unknown = "".join(f"; {what} counts as computing" for what, is_known in hidden.items() if not is_known)
+    knows_data = all("data_seconds" in epoch for rank in times.ranks for epoch in rank.epochs)
+    unknown = "" if knows_data else "; what waits for data counts as computing"
+    unknown += "" if times.knows_exchange else "; what is exchanged counts as computing"
     state = "" if record.status == "completed" else f" in the epochs of a run that is {record.status}"
     seconds = max(sum(rank.seconds) for rank in times.ranks)
     return f"Where the time went{state}: {shares} of {seconds:.4g} s (mean of {ranks}, {times.stretch}){unknown}"
@@ -102,18 +102,13 @@ def _bars(times: Times, found: list[Cause]) -> list[tuple[str, str, str]]:
     named = {rank for cause in found for rank in cause.ranks}
     # Of many ranks those that are named, and then the first ones.
     shown = sorted(times.ranks, key=lambda rank: (rank.rank not in named, rank.rank))[:MOST_BARS]
-    bars = [_bar(rank) for rank in sorted(shown, key=lambda rank: rank.rank)]
-    if left := len(times.ranks) - len(shown):
-        bars.append((f"... and {left:,} more", "", ""))
-    return bars
-
-
-def _bar(rank: RankTimes) -> tuple[str, str, str]:
-    """Draw the shares of a rank; rounding sums up to the width."""
-    bar, share = "", 0.0
-    shares = rank.shown()
-    for part, mean in shares.items():
-        share += mean
-        bar += LETTERS[part][0] * (min(WIDTH, round(share * WIDTH)) - len(bar))
-    figures = (f"{LETTERS[part][0]} {mean:.0%}" for part, mean in shares.items() if round(100 * mean))
-    return f"rank {rank.rank}", bar, "  ".join(figures)
+    bars = []
+    for rank in sorted(shown, key=lambda rank: rank.rank):
+        bar, share, shares = "", 0.0, rank.shown()
+        for part, mean in shares.items():  # rounded so that all bars have the same width
+            share += mean
+            bar += LETTERS[part][0] * (min(WIDTH, round(share * WIDTH)) - len(bar))
+        figures = (f"{LETTERS[part][0]} {mean:.0%}" for part, mean in shares.items() if round(100 * mean))
+        bars.append((f"rank {rank.rank}", bar, "  ".join(figures)))
+    left = len(times.ranks) - len(shown)
+    return [*bars, (f"... and {left:,} more", "", "")] if left else bars

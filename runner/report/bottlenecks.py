@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from runner.core.text import listed
 from runner.records.schema import Record
 from runner.report.disturbance import disturbances_of_nodes
-from runner.report.explain.times import COMPUTE, DATA, Link, RankTimes, Times
+from runner.report.times import COMPUTE, DATA, RankTimes, Times
 
 LEAST_LOST = 0.10
 """Part of the training that the others wait, from which on a rank is named."""
@@ -69,8 +69,7 @@ class Cause:
     `excess` by which part of it a rank was busy longer; `others_wait` is false if all ranks are named.
     """
 
-    ranks: tuple[int, ...]
-    who: str
+    group: list[RankTimes]
     kind: str
     figures: str
     lost: float
@@ -78,10 +77,17 @@ class Cause:
     others_wait: bool = True
 
     @property
+    def ranks(self) -> tuple[int, ...]:
+        """The numbers of its ranks."""
+        return tuple(rank.rank for rank in self.group)
+
+    @property
     def sentence(self) -> str:
         """Return what it is, in one line."""
-        each, whom = (", each", "them") if len(self.ranks) > 1 else ("", "it")
-        said = f"{self.who}{each} by {KINDS[self.kind][0]}: {self.figures}"
+        who, whom = self.group[0].name, "it"
+        if len(self.group) > 1:
+            who, whom = f"ranks {listed(self.ranks)}, each", "them"
+        said = f"{who} by {KINDS[self.kind][0]}: {self.figures}"
         if self.kind == "link":
             return f"{said}; exchanges take {self.lost:.0%} of the training"
         return f"{said}; the others wait for {whom} {self.lost:.0%} of the training" if self.others_wait else said
@@ -96,7 +102,7 @@ def causes(times: Times, record: Record) -> list[Cause]:
 def _held_back(times: Times) -> Cause | None:
     """Name the ranks that a CPU quota holds back, if it is all of them or the others wait meanwhile."""
     # Of several processors the kernel counts each; an epoch in which nothing was held back does not mention it.
-    throttled = {rank.rank: min(1.0, sum(rank.extra["throttled"]) / len(rank.seconds)) for rank in times.ranks}
+    throttled = {rank.rank: min(1.0, sum(rank.reported("throttled_share")) / len(rank.epochs)) for rank in times.ranks}
     most = max(throttled.values())
     if most < LEAST_LOST:
         return None
@@ -112,7 +118,7 @@ def _held_back(times: Times) -> Cause | None:
     if lost < LEAST_LOST:
         return None
     figures = f"held back {most:.0%} of the training"
-    return Cause(tuple(rank.rank for rank in group), _names(group), "quota", figures, lost, most, bool(rest))
+    return Cause(group, "quota", figures, lost, most, bool(rest))
 
 
 def _without(ranks: list[RankTimes], group: list[RankTimes]) -> list[RankTimes]:
@@ -139,39 +145,28 @@ def _straggler_by(parts: tuple[str, ...], times: Times, record: Record) -> Cause
     others = _without(times.ranks, [suspect])
     longer = suspect.mean(*parts) - _median(others, *parts)
     lost = _median(others, "straggler")
-    if min(lost, longer) < LEAST_LOST or not _is_no_accident(suspect, _excess(suspect, others, parts), lost):
+    if min(lost, longer) < LEAST_LOST or not _is_no_accident(suspect, others, parts, lost):
         return None
     usual = suspect.mean(*parts) - longer
     group = [rank for rank in times.ranks if rank.mean(*parts) - usual >= MOST_OF_IT * longer]
     rest = _without(others, group)
     if not rest:
         return None
-    own, theirs = suspect.mean(*parts), _median(rest, *parts)
-    why: tuple[str, str] | None = ("loader", f"it waits for batches {own:.0%} of the training, the others {theirs:.0%}")
-    if parts == COMPUTE:
-        figures = f"it computes {own:.0%} of the training, the others {theirs:.0%}"
-        why = _why_it_computes_longer(suspect, rest, record, figures, longer)
-    return why and Cause(tuple(rank.rank for rank in group), _names(group), *why, lost, longer)
+    figures = f"{suspect.mean(*parts):.0%} of the training, the others {_median(rest, *parts):.0%}"
+    if parts == DATA:
+        return Cause(group, "loader", f"it waits for batches {figures}", lost, longer)
+    why = _why_it_computes_longer(suspect, rest, record, f"it computes {figures}", longer)
+    return why and Cause(group, *why, lost, longer)
 
 
-def _names(ranks: list[RankTimes]) -> str:
-    return ranks[0].name if len(ranks) == 1 else f"ranks {listed(rank.rank for rank in ranks)}"
-
-
-def _excess(suspect: RankTimes, others: list[RankTimes], parts: tuple[str, ...]) -> list[float]:
-    """Return the seconds that a rank spent longer on some parts than the median of the others, epoch by epoch.
-
-    Not as shares: an epoch that something else made longer does not make a wait for batches shorter.
-    """
-    each = zip(*(rank.seconds_of(*parts) for rank in others), strict=True)
-    return [own - statistics.median(of_others) for own, of_others in zip(suspect.seconds_of(*parts), each, strict=True)]
-
-
-def _is_no_accident(suspect: RankTimes, excess: list[float], lost: float) -> bool:
-    if lost >= LEAST_LOST_AT_ONCE and (suspect.extra_mean("slowest") or 0.0) >= ALWAYS:
+def _is_no_accident(suspect: RankTimes, others: list[RankTimes], parts: tuple[str, ...], lost: float) -> bool:
+    if lost >= LEAST_LOST_AT_ONCE and (suspect.mean_reported("slowest_share") or 0.0) >= ALWAYS:
         return True
-    if len(excess) < FEWEST_EPOCHS:
+    if len(suspect.epochs) < FEWEST_EPOCHS:
         return False
+    # In seconds, not as shares: an epoch that something else made longer does not make a wait for batches shorter.
+    usual = (statistics.median(each) for each in zip(*(rank.seconds_of(*parts) for rank in others), strict=True))
+    excess: list[float] = [own - of_others for own, of_others in zip(suspect.seconds_of(*parts), usual, strict=True)]
     error = statistics.stdev(excess) / math.sqrt(len(excess))
     return min(excess) > 0 and statistics.fmean(excess) >= STANDARD_ERRORS * error
 
@@ -188,7 +183,7 @@ def _why_it_computes_longer(
         return "node", f"{figures}; on its machine {only_here[0]}"
     if suspect.device.partition(":")[0] == "cuda":  # a process reports it with its number: cuda:1
         return "gpu", figures
-    cpu, of_others = suspect.extra_mean("cpu"), [rank.extra_mean("cpu") for rank in others]
+    cpu, *of_others = (rank.mean_reported("cpu_share") for rank in (suspect, *others))
     known = [share for share in of_others if share is not None]
     if cpu is not None and known and cpu - statistics.median(known) >= MOST_OF_IT * longer:
         return "processor", f"{figures}; it needs {cpu:.2f} s of CPU time a second"
@@ -200,29 +195,23 @@ def _link(times: Times) -> Cause | None:
     share = times.mean("communication")
     if share < LEAST_EXCHANGE:
         return None
-    slow = [link for link in times.links if link.bytes_per_second < SLOW_LINK] or _slow_beside_others(times)
+    ranks = {rank.rank: rank for rank in times.ranks}
+    slow = [link for link in times.links if link.bytes_per_second < SLOW_LINK]
     if not slow:
-        return None
+        between = [link for link in times.links if ranks[link.source].node != ranks[link.target].node]
+        if len(between) < FEWEST_LINKS:
+            return None
+        usual = statistics.median(link.bytes_per_second for link in between)
+        slow = [link for link in between if link.bytes_per_second < SLOW_BESIDE_OTHERS * usual]
+        if not slow:
+            return None
     slowest = min(slow, key=lambda link: link.bytes_per_second)
-    alike = [link for link in slow if link.bytes_per_second <= 2 * slowest.bytes_per_second]
+    alike = {link.source for link in slow if link.bytes_per_second <= 2 * slowest.bytes_per_second}
     figures = f"{_speed(slowest.bytes_per_second)} from rank {slowest.source} to rank {slowest.target}"
-    names = {rank.rank: rank.name for rank in times.ranks}
-    if len(alike) == 1:
-        back = [link for link in times.links if link.source == slowest.target and link.target == slowest.source]
-        figures += f", {_speed(back[0].bytes_per_second)} back" if back else ""
-        return Cause((slowest.source,), names.get(slowest.source, ""), "link", figures, share)
-    ranks = tuple(sorted({link.source for link in alike}))
-    return Cause(ranks, f"ranks {listed(ranks)}", "link", figures, share)
-
-
-def _slow_beside_others(times: Times) -> list[Link]:
-    """Return the links between nodes that are much slower than others between nodes."""
-    node_of = {rank.rank: rank.node for rank in times.ranks}
-    between = [link for link in times.links if node_of.get(link.source) != node_of.get(link.target)]
-    if len(between) < FEWEST_LINKS:
-        return []
-    usual = statistics.median(link.bytes_per_second for link in between)
-    return [link for link in between if link.bytes_per_second < SLOW_BESIDE_OTHERS * usual]
+    back = [link for link in times.links if link.source == slowest.target and link.target == slowest.source]
+    if len(alike) == 1 and back:
+        figures += f", {_speed(back[0].bytes_per_second)} back"
+    return Cause([ranks[rank] for rank in sorted(alike)], "link", figures, share)
 
 
 def _speed(bytes_per_second: float) -> str:

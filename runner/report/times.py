@@ -1,7 +1,8 @@
 """Record -> what each rank did with the seconds of each epoch, as shares of them."""
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from runner.records.schema import Observed, RankFacts, Record
@@ -25,10 +26,10 @@ class Link(NamedTuple):
 
 @dataclass
 class RankTimes:
-    """One rank: for each epoch the share of every part, and what else its epochs reported.
+    """One rank and its epochs: the seconds of each part, and some shares of the epoch or of its steps.
 
-    `seconds` are those of its epochs. `cpu` is the CPU time and `throttled` how long its CPU quota held it back, both
-    as a share of the epoch; `slowest` the share of the steps in which no rank was slower.
+    `cpu_share` is the CPU time and `throttled_share` how long its CPU quota held it back, both as a share of the epoch;
+    `slowest_share` is the share of the steps in which no rank was slower.
     """
 
     rank: int
@@ -36,44 +37,36 @@ class RankTimes:
     host: str
     machine: object
     device: str
-    knows_data: bool = True
+    epochs: list[dict[str, float]]
     knows_exchange: bool = True
-    seconds: list[float] = field(default_factory=list)
-    shares: dict[str, list[float]] = field(default_factory=lambda: {part: [] for part in PARTS})
-    extra: dict[str, list[float]] = field(default_factory=lambda: {"cpu": [], "throttled": [], "slowest": []})
+
+    @cached_property
+    def seconds(self) -> list[float]:
+        """The seconds of each epoch; 1 for an epoch without a step."""
+        return [seconds or 1.0 for seconds in self.seconds_of(*PARTS)]
 
     @property
     def name(self) -> str:
         """Name the rank with its place."""
         return f"rank {self.rank} (node {self.node}{f', {self.host}' if self.host else ''})"
 
-    def take(self, told: dict[str, float]) -> None:
-        """Take in what it did with the seconds of one epoch."""
-        seconds = {part: told.get(f"{part}_seconds", 0.0) for part in PARTS}
-        total = sum(seconds.values()) or 1.0  # of an epoch without a step
-        self.seconds.append(total)
-        self.knows_data = self.knows_data and "data_seconds" in told
-        for part in PARTS:
-            self.shares[part].append(seconds[part] / total)
-        for name, values in self.extra.items():
-            if f"{name}_share" in told:
-                values.append(told[f"{name}_share"])
+    def seconds_of(self, *parts: str) -> list[float]:
+        """Return the seconds of some parts together, epoch by epoch."""
+        return [sum(epoch.get(f"{part}_seconds", 0.0) for part in parts) for epoch in self.epochs]
 
     def mean(self, *parts: str) -> float:
         """Return the mean share of some parts together."""
-        return statistics.fmean(self.series(*parts))
+        each = zip(self.seconds_of(*parts), self.seconds, strict=True)
+        return statistics.fmean(own / whole for own, whole in each)
 
-    def series(self, *parts: str) -> list[float]:
-        """Return the share of some parts together, epoch by epoch."""
-        return [sum(values) for values in zip(*(self.shares[part] for part in parts), strict=True)]
+    def reported(self, name: str) -> list[float]:
+        """Return a share in the epochs that report it."""
+        return [epoch[name] for epoch in self.epochs if name in epoch]
 
-    def seconds_of(self, *parts: str) -> list[float]:
-        """Return the seconds of some parts together, epoch by epoch."""
-        return [share * seconds for share, seconds in zip(self.series(*parts), self.seconds, strict=True)]
-
-    def extra_mean(self, name: str) -> float | None:
-        """Return the mean of what else was reported; None if it never was."""
-        return statistics.fmean(self.extra[name]) if self.extra[name] else None
+    def mean_reported(self, name: str) -> float | None:
+        """Return the mean of a share; None if no epoch reports it."""
+        told = self.reported(name)
+        return statistics.fmean(told) if told else None
 
     def shown(self) -> dict[str, float]:
         """Return the mean share of each part, with the computing for which the process cannot have had a core.
@@ -81,8 +74,9 @@ class RankTimes:
         All of its CPU time is taken for computing, so it waited at least for so long. A GPU computes without a core.
         """
         shares = {part: self.mean(part) for part in PARTS}
-        cpu = self.extra_mean("cpu") if len(self.extra["cpu"]) == len(self.seconds) else None
-        waited = shares["compute"] - cpu if cpu is not None and self.device == "cpu" else 0.0
+        cpu, waited = self.reported("cpu_share"), 0.0
+        if len(cpu) == len(self.epochs) and self.device == "cpu":
+            waited = shares["compute"] - statistics.fmean(cpu)
         shares["core"] = waited if waited >= LEAST_WITHOUT_CORE else 0.0
         shares["compute"] -= shares["core"]
         return {part: shares[part] for part in SHOWN}
@@ -120,13 +114,9 @@ def times_of(record: Record) -> Times | None:
     told = [by_rank for by_rank in told if len(by_rank) == len(record.ranks)]
     if not told:
         return _of_script(record)
-    ranks = [_rank(rank) for rank in record.ranks]
-    for rank in ranks:
-        for by_rank in told:
-            rank.take(by_rank[str(rank.rank)])
     links = [(rank.rank, rank.facts["link"]) for rank in record.ranks if "link" in rank.facts]
     return Times(
-        ranks,
+        [_rank(rank, [by_rank[str(rank.rank)] for by_rank in told]) for rank in record.ranks],
         [Link(rank, link["to"], link["bytes_per_second"]) for rank, link in links if link["to"] != rank],
         f"{len(told):,} {'epoch' if len(told) == 1 else 'epochs'}",
     )
@@ -140,16 +130,16 @@ def _of_script(record: Record) -> Times | None:
     seen = [rank.observed for rank in record.ranks if rank.observed and rank.observed.seconds_after_warmup]
     if not seen or len(seen) < len(record.ranks):
         return None
-    exchanges = list(map(_exchange, seen)) if len(seen) > 1 else [0.0]
+    exchanges = [_exchange(one) for one in seen] if len(seen) > 1 else [0.0]
     known = [seconds for seconds in exchanges if seconds is not None]
-    ranks = [_rank(rank) for rank in record.ranks]
-    for rank, one, exchange in zip(ranks, seen, exchanges, strict=True):
-        rank.knows_exchange = len(known) == len(seen)
-        seconds = {"data": one.data_seconds_after_warmup or 0.0, "communication": 0.0, "straggler": 0.0}
-        if exchange is not None and rank.knows_exchange:
-            seconds |= {"communication": min(known), "straggler": exchange - min(known)}
-        seconds["compute"] = max(0.0, (one.seconds_after_warmup or 0.0) - sum(seconds.values()))
-        rank.take({f"{part}_seconds": spent for part, spent in seconds.items()})
+    ranks = []
+    for rank, one, exchange in zip(record.ranks, seen, exchanges, strict=True):
+        parts = {"data": one.data_seconds_after_warmup or 0.0}
+        if exchange is not None and len(known) == len(seen):
+            parts |= {"communication": min(known), "straggler": exchange - min(known)}
+        parts["compute"] = max(0.0, (one.seconds_after_warmup or 0.0) - sum(parts.values()))
+        epoch = {f"{part}_seconds": seconds for part, seconds in parts.items()}
+        ranks.append(_rank(rank, [epoch], knows_exchange="communication" in parts))
     steps = max((one.steps or 0) - (one.warmup_steps or 0) for one in seen)
     return Times(ranks, [], f"{steps:,} steps after the warm-up")
 
@@ -161,7 +151,7 @@ def _exchange(seen: Observed) -> float | None:
     return seen.exchange_seconds_a_backward * ((seen.steps or 0) - (seen.warmup_steps or 0))
 
 
-def _rank(rank: RankFacts) -> RankTimes:
+def _rank(rank: RankFacts, epochs: list[dict[str, float]], *, knows_exchange: bool = True) -> RankTimes:
     facts = rank.facts
-    machine = facts.get("machine") or rank.node
-    return RankTimes(rank.rank, rank.node, facts.get("host") or "", machine, facts.get("device") or "cpu")
+    machine, device = facts.get("machine") or rank.node, facts.get("device") or "cpu"
+    return RankTimes(rank.rank, rank.node, facts.get("host") or "", machine, device, epochs, knows_exchange)
