@@ -85,17 +85,15 @@ def not_shown(row: Row) -> str | None:
 
 def _no_baseline(run: RunSummary, elsewhere: CellRuns | None) -> str:
     """Return what keeps a cell without a baseline from one that there is."""
-    differ = settings_differ([run, elsewhere.first]) if elsewhere else []
-    if not differ:
-        return "no complete run of its baseline to compare with"
-    return f"no run of its baseline like it: {'; '.join(differ)}"
+    if elsewhere and (differ := settings_differ([run, elsewhere.first])):
+        return f"no run of its baseline like it: {'; '.join(differ)}"
+    return "no complete run of its baseline to compare with"
 
 
 def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
     """Look for a run on which nothing may rest, complete or not: the notes name each doubt."""
     for side in (cell, base):
-        doubtful = [run for run in side.runs if run.doubts]
-        if doubtful:
+        if doubtful := [run for run in side.runs if run.doubts]:
             return f"{len(doubtful)} of {len(side.runs)} runs of {side.first.layout} doubtful: {doubtful[0].doubts[0]}"
     return None
 

@@ -83,11 +83,11 @@ def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:
     last: dict[str, RunSummary] = {}
     found = {}
     for run in runs:
-        for machine in _machines(run):
-            other = last.get(machine)
-            if other is not None and _began(run) < _end(other):
+        for machine in filter(None, (id_ for id_, _ in run.machines)):
+            other = last.setdefault(machine, run)
+            if other is not run and _began(run) < _end(other):
                 found.update(dict.fromkeys((run.path, other.path), f"{other.path} and {run.path}"))
-            if other is None or _end(run) > _end(other):
+            if _end(run) > _end(other):
                 last[machine] = run
     return found
 
@@ -101,12 +101,8 @@ def _end(run: RunSummary) -> float:
 
     A program that counts otherwise than by the clock did not run longer than its processes.
     """
-    end = _began(run) + (run.seconds or 0.0 if _machines(run) else 0.0)
-    return end if run.ended is None else max(_began(run), min(end, run.ended))
-
-
-def _machines(run: RunSummary) -> list[str]:
-    return [id_ for id_, _ in run.machines if id_]
+    took = run.seconds or 0.0 if any(id_ for id_, _ in run.machines) else 0.0
+    return max(_began(run), min(_began(run) + took, math.inf if run.ended is None else run.ended))
 
 
 def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> float:
@@ -118,16 +114,11 @@ def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) ->
     """
     if min(len(a), len(b)) <= 1:
         return 1.0
-    return max(1.0, _drift(a, b, paired=paired), _alike(a, b, paired=paired))
-
-
-def _drift(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
     samples = [[first - second for first, second in zip(a, b, strict=True)]] if paired else [a, b]
-    apart = abs(fmean(a) - fmean(b))
     error = math.sqrt(sum(variance(values) / len(values) for values in samples))
-    if not error:
-        return math.inf if apart else 0.0
-    return apart / error / _HARMLESS
+    apart = abs(fmean(a) - fmean(b))
+    drift = apart / error / _HARMLESS if error else math.inf if apart else 0.0
+    return max(1.0, drift, _alike(a, b, paired=paired))
 
 
 def _alike(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
@@ -168,16 +159,12 @@ def _not_in_turn(a: CellRuns, b: CellRuns, series: Series) -> str:
 
 def in_turn(cell: CellRuns, base: CellRuns, definition: dict[str, Any]) -> str:
     """Return the command that makes the runs of a cell and of its baseline in turn, as a way out."""
-    sides = [cell.first, base.first]
-    run = cell.first
-    declared = definition.get("args") or {}
+    run, sides, declared = cell.first, (base.first, cell.first), definition.get("args") or {}
     words = [f"--on {run.target}"] if run.target != "local" else []
-    words += [f"--layout {layout}" for layout in dict.fromkeys(side.layout for side in reversed(sides))]
-    axes = dict.fromkeys((axis, str(value)) for side in reversed(sides) for axis, value in side.axes.items())
-    for axis, value in axes:
+    words += [f"--layout {layout}" for layout in dict.fromkeys(side.layout for side in sides)]
+    for axis, value in dict.fromkeys((axis, str(value)) for side in sides for axis, value in side.axes.items()):
         words.append(f"{'--with' if axis in run.option_axes else '--only'} {shlex.quote(f'{axis}={value}')}")
-    for arg, value in run.args.items():
-        if arg in declared and declared[arg] != value:
-            words.append(f"--set {shlex.quote(f'{arg}={value}')}")
+    changed = {arg: value for arg, value in run.args.items() if arg in declared and declared[arg] != value}
+    words += [f"--set {shlex.quote(f'{arg}={value}')}" for arg, value in changed.items()]
     repeats = max(FEWEST, len(cell.complete), len(base.complete))
     return f"shown by: runner run {shlex.quote(run.experiment)} {' '.join(words)} --repeat {repeats}"

@@ -11,6 +11,7 @@ import msgspec
 from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.records import utilization
+from runner.records.checks import Doubts, check_figure
 from runner.records.machine_facts import facts_here, machines_of
 from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
@@ -120,6 +121,10 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     cores = facts_here(launch).get("cores") or first.get("machine_cores") or 0
     hardware = listed(models or [_device_from_outside(record)], " + ")
     load = {figure: utilization.mean(record.load, names) for figure, names in utilization.FIGURES.items()}
+    doubts = Doubts()
+    accuracy, best_accuracy = (
+        check_figure(name, metrics.get(name), doubts) for name in ("final_accuracy", "best_accuracy")
+    )
     fields = {
         **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
@@ -127,7 +132,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "id": f"{launch.id} {launch.started}",
         "status": record.status,
         "reason": _reason(record),
-        "doubts": record.doubts,
+        "doubts": [*record.doubts, *doubts.all()],
         "layout": str(layout),
         "axes": launch.axes | option_axes,
         "option_axes": {name: launch.option_axes[name] for name in option_axes},
@@ -139,8 +144,8 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
         "heterogeneous": len(models) > 1,
         "cores": cores,
-        "accuracy": metrics.get("final_accuracy"),
-        "best_accuracy": metrics.get("best_accuracy"),
+        "accuracy": accuracy,
+        "best_accuracy": best_accuracy,
         "eval_samples": record.facts.get("eval_samples") or 0,
         "trained_samples": _count(record, "trained_samples"),
         "steps": _count(record, "steps"),

@@ -1,22 +1,15 @@
-"""Lines, records, logs and layouts of any size: they are read within fixed limits of time and memory."""
+"""Event lines of any length and number are read within fixed limits of memory."""
 
 import io
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from runner.core.layout import Layout
-from runner.records import run_events
-from runner.records.events import read_events
-from runner.records.finalize import reparse
-from runner.records.folder import RunFolder, begin
+from runner.records.events import Block, read_events
+from runner.records.folder import begin
 from runner.records.parse import collect
-from runner.records.schema import NodeExit, Outcome
-from runner.report.reading import read_results
-from tests.support.patience import patient, quick
 from tests.support.records import Make
 
 
@@ -61,52 +54,3 @@ def test_memory_does_not_grow_with_the_number_of_events(results: Path, make: Mak
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
     assert record.events == {"seen": 100_000, "expected": 0, "malformed": 100_000}
-
-
-@pytest.mark.slow
-def test_what_a_record_keeps_of_one_file_is_bounded(results: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_events, "MOST_BYTES", 200_000)
-    folder = begin(results, make.launch(), "", "")
-    lists = "[" + ",".join(["[]"] * 1_000) + "]"
-    printed = "".join(
-        f':::MLLOG {{"time_ms": 1, "key": "{key}", "value": 1, "metadata": {{"epoch_num": {number}, "x": {lists}}}}}\n'
-        for number in range(300)
-        for key in ("epoch_stop", "eval_accuracy")
-    )
-    (folder.raw / "node0-rank0.stdout").write_text(printed)
-    record = collect(folder, folder.launch(), None)
-    assert any("more facts" in doubt for doubt in record.doubts)
-    assert len(msgspec.json.encode(record)) < 700_000
-
-
-AGENT_LOGS = [
-    "time :" * 20_000,
-    "time" + " " * 200_000 + ":",
-    ("time : x\n host" + " " * 50_000) * 4,
-    "[" * 60_000 + "]:1: " * 10_000,
-    "peer " * 40_000,
-    ("time : x\nhost : y\nrank : 0 (local_rank: 0)\nexitcode : 1\n") * 4_000,
-]
-
-
-def test_the_agent_s_log_is_searched_in_linear_time(results: Path, make: Make) -> None:
-    for text in AGENT_LOGS:
-        folder = begin(results, make.launch(), "", "")
-        (folder.raw / "node0-agent.log").write_text(text)
-        (folder.raw / "node0-rank0.stderr").write_text(text)
-        with quick(patient(2)):
-            collect(folder, folder.launch(), Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)]))
-
-
-@pytest.mark.slow
-def test_a_layout_of_65_536_nodes_is_collected_in_seconds(results: Path, make: Make) -> None:
-    nodes = 65_536
-    folder = begin(results, make.launch(layout=f"{nodes}x1", by_hand=True), "", "")
-    (folder.raw / "node9-rank9.stdout").write_bytes(make.lines(9, 1.0))
-    with quick(10):
-        record = reparse(folder.path)
-    assert len(record.ranks) == nodes
-    assert len(record.reason) < 200
-    assert RunFolder(folder.path).read().status == record.status == "killed"
-    assert len(Layout.parse(record.launch.layout).processes) == nodes
-    assert len(read_results(results).runs) == 1

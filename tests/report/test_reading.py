@@ -1,21 +1,28 @@
-"""`results/` -> summaries, whatever lies in the folder."""
+"""`results/` -> summaries: a record that cannot be read is a note, and nothing is written."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.finalize import reparse
-from runner.records.folder import begin
+from runner.records.finalize import derive, reparse
+from runner.records.folder import RunFolder, begin
+from runner.records.parse import collect
 from runner.records.provenance import describe_runner
-from runner.report import formats as report
+from runner.records.schema import NodeExit, Outcome
+from runner.report import formats
 from runner.report.reading import read_results
 from runner.report.summarize import summarize
-from tests.report.hostile import FORGED, HUGE, all_formats, edited
+from runner.tools.pages.exported import exported_runs
+from tests.report.hostile import FORGED, HUGE, all_formats, by_hand, edited, state
+from tests.support.patience import patient, quick
 from tests.support.records import Make
 
 
@@ -41,7 +48,6 @@ def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(resul
         ("launch", "layout"): "9y9",
         ("outcome", "exits"): [{"node": HUGE, "code": 0}],
         ("ranks", 0, "rank"): -1,
-        ("ranks", 0, "events_seen"): HUGE,
         ("metrics", "train_seconds"): HUGE,
         ("status",): FORGED,
         ("metrics",): [],
@@ -54,17 +60,40 @@ def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(resul
     for number, (place, value) in enumerate(values.items()):
         path = make.run(results, 9.0).path.rename(results / "tiny" / f"value-{number:02}")
         edited(path, *place, value=value)
-    (results / "tiny" / "k-link").mkdir()
-    (results / "tiny" / "k-link" / "run.json").symlink_to("nowhere")
-    (results / "tiny" / "k-link" / "raw").mkdir()
+    elsewhere = make.run(results.parent / "elsewhere", 9.0).path
+    (results / "linked experiment").symlink_to(elsewhere.parent)
+    (results / "tiny" / "linked-run").symlink_to(elsewhere)
+    (results / "tiny" / "linked-record").mkdir()
+    (results / "tiny" / "linked-record" / "run.json").symlink_to(elsewhere / "run.json")
     (results / "a file").write_text("x")
     rows, _ = all_formats(results)
     _, notes = summarize(results)
     assert [row["seconds"] for row in rows] == [4.0]
-    assert len(notes) == len(odd) + len(values) + 1, notes
-    for name in [*odd, *(f"value-{number:02}" for number in range(len(values))), "k-link"]:
+    left_out = [*odd, *(f"value-{number:02}" for number in range(len(values)))]
+    left_out += ["linked experiment", "linked-run", "linked-record"]
+    assert len(notes) == len(left_out), notes
+    for name in left_out:
         assert sum(f"/{name}" in note and "left out" in note for note in notes) == 1, name
     assert any("newer than this runner's 1: update the runner" in note for note in notes)
+
+
+def test_folders_that_cannot_be_read_or_are_not_utf_8_do_not_stop_the_table(
+    results: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = make.run(results, 4.0).path
+    odd.rename(odd.parent / os.fsdecode(b"\xff\xfe\nx"))
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    (results / "locked").mkdir()
+    monkeypatch.setattr(os, "scandir", refuse)  # root may read everything
+    rows, notes = all_formats(results)
+    assert [row["seconds"] for row in rows] == [4.0]
+    assert any("locked: left out: Permission denied" in note for note in notes)
 
 
 def test_a_run_without_a_record_is_a_note_that_says_how_to_make_it(results: Path, make: Make) -> None:
@@ -77,48 +106,175 @@ def test_a_run_without_a_record_is_a_note_that_says_how_to_make_it(results: Path
 
 
 def test_a_folder_that_is_not_there_and_an_empty_one_say_how_to_make_a_first_run(results: Path) -> None:
-    with pytest.raises(RequestError, match="there is no such folder; `runner` alone says how to make a first one"):
+    with pytest.raises(RequestError, match="there is no such folder; `runner` alone says"):
         summarize(results)
     results.mkdir()
     (results / "README.md").write_text("as in a fresh clone")
-    blocks, notes = summarize(results)
+    blocks, (note,) = summarize(results)
     assert blocks == []
-    assert len(notes) == 1
-    assert "`runner` alone says how to make a first one" in notes[0]
+    assert "`runner` alone says" in note
 
 
 def test_one_experiment_can_be_chosen(results: Path, make: Make) -> None:
     make.run(results, 1.0)
     make.run(results, 2.0, experiment="other")
-    assert [row["experiment"] for row in report.to_rows(summarize(results, "other")[0])] == ["other"]
+    assert [row["experiment"] for row in formats.to_rows(summarize(results, "other")[0])] == ["other"]
     with pytest.raises(RequestError, match="no runs of 'othr'; did you mean 'other'"):
         summarize(results, "othr")
 
 
 def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, make: Make) -> None:
     own = describe_runner()
-    for runner in (own, {**own, "pid_started": own["pid_started"] - 100}, {**own, "host": "elsewhere"}):
-        begin(results, make.launch(runner=runner), "", "")
+    runners = (own, {**own, "pid_started": own["pid_started"] - 100}, {**own, "host": "elsewhere"})
+    folders = [begin(results, make.launch(runner=runner), "", "") for runner in runners]
     assert [run.status for run in read_results(results).runs] == ["running", "incomplete", "running"]
-
-
-def test_a_run_of_a_living_runner_is_not_parsed_again(results: Path, make: Make) -> None:
-    own = describe_runner()
-    for runner in (own, {**own, "host": "elsewhere"}):
+    for folder in (folders[0], folders[2]):
         with pytest.raises(RequestError, match="its runner still lives, or is on another machine"):
-            reparse(begin(results, make.launch(runner=runner), "", "").path)
-    with pytest.raises(RequestError, match="no run's folder: it has no launch.json"):
-        reparse(results)
+            reparse(folder.path)
 
 
 def test_a_run_whose_raw_files_are_gone_keeps_its_row_and_is_not_parsed_into_nothing(results: Path, make: Make) -> None:
     folder = make.run(results, 4.0, runner={**describe_runner(), "pid_started": 0.0})
     shutil.rmtree(folder.raw)
     blocks, notes = summarize(results)
-    assert ([row["seconds"] for row in report.to_rows(blocks)], notes) == ([4.0], [])
-    with pytest.raises(RequestError, match="its raw files are gone: there is nothing to parse"):
+    assert ([row["seconds"] for row in formats.to_rows(blocks)], notes) == ([4.0], [])
+    with pytest.raises(RequestError, match="its raw files are gone"):
         reparse(folder.path)
     assert folder.read().status == "completed"
+
+
+def test_summarize_writes_nothing_below_results_not_even_for_a_run_that_was_started_by_hand(
+    results: Path, make: Make
+) -> None:
+    folder = by_hand(results, make)
+    with folder.held():
+        assert derive(folder) is None
+        assert [run.status for run in read_results(results).runs] == ["running"]
+        with pytest.raises(RequestError, match="it still runs"):
+            reparse(folder.path)
+    before = state(results)
+    rows, notes = all_formats(results)
+    assert [(row["n"], row["seconds"], row["started_by_hand"]) for row in rows] == [(1, 2.0, 1)]
+    assert "1x1: started by hand, so no runner supervised it: 1 of 1 runs" in notes
+    assert state(results) == before
+    assert reparse(folder.path).status == folder.read().status == "completed"
+    names = [path.name for path in folder.raw.iterdir()]
+    assert sorted(names) == ["node0-exit.json", "node0-rank0.stdout", "outcome.json"]
+    assert all_formats(results)[0][0]["seconds"] == 2.0
+
+
+def altered(path: str, old: bytes, new: bytes) -> Callable[[RunFolder], object]:
+    """Replace what a file of a run holds; all of it, if `old` is empty."""
+
+    def damage(folder: RunFolder) -> None:
+        data = (folder.path / path).read_bytes()
+        (folder.path / path).write_bytes(data.replace(old, new) if old else new)
+
+    return damage
+
+
+EXIT, LAUNCH = "raw/node0-exit.json", "request/launch.json"
+DAMAGES: dict[str, tuple[Callable[[RunFolder], object], bool]] = {
+    "a broken exit": (altered(EXIT, b"", b'{"node": 0, "co'), False),
+    "no time": (altered(LAUNCH, b"2026-11-21T", b"99999-11-21T"), True),
+    "no launch": (altered(LAUNCH, b"", b'{"schema": 1'), True),
+}
+"""How a run is damaged, and whether it is refused to make its record."""
+
+
+@pytest.mark.parametrize(("damage", "is_refused"), DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_run_by_hand_is_noted_and_collected_or_refused(
+    results: Path, make: Make, damage: Callable[[RunFolder], object], is_refused: bool
+) -> None:
+    folder = by_hand(results, make)
+    damage(folder)
+    assert any(folder.path.name in note for note in all_formats(results)[1])
+    if is_refused:
+        with pytest.raises(RequestError) as refused:
+            reparse(folder.path)
+        assert str(refused.value).isprintable()
+    else:
+        assert reparse(folder.path).doubts
+
+
+def test_a_run_by_hand_whose_dialect_is_none_has_a_note_and_the_others_their_rows(results: Path, make: Make) -> None:
+    make.run(results, 4.0, layout="1x2")
+    folder = by_hand(results, make, dialects={"x": "name: ["})
+    rows, notes = all_formats(results)
+    assert 4.0 in [row["seconds"] for row in rows]
+    assert any("not collected: its dialect cannot be read: x:" in note for note in notes), notes
+    left_out: list[str] = []
+    assert len(list(exported_runs(results, None, left_out))) == 1
+    assert folder.path.name in left_out[0]
+    with pytest.raises(RequestError, match="its dialect cannot be read: x:"):
+        reparse(folder.path)
+
+
+def test_no_text_of_a_record_forges_a_row_or_reaches_a_terminal_raw(results: Path, make: Make) -> None:
+    names = ["id", "experiment", "target", "program", "scaling", "measure", "device"]
+    for place in [("launch", name) for name in names] + [
+        ("reason",),
+        ("launch", "axes", "x"),
+        ("launch", "args", FORGED),
+        ("launch", "host", "cpu"),
+        ("launch", "definition", "summary"),
+        ("ranks", 0, "facts", "device_name"),
+        ("launch", "image"),
+    ]:
+        shutil.rmtree(results, ignore_errors=True)
+        run = make.run(results, 4.0, axes={"x": 1}).path
+        edited(run, "status", value="failed" if place == ("reason",) else "completed")
+        edited(run, *place, value={"id": FORGED} if place[-1] == "image" else FORGED)
+        all_formats(results)
+        (block,) = summarize(results)[0]
+        assert len(formats.to_table(block).lines) == 1
+        assert formats.document("csv", [block]).count("\n") == 2
+        assert sum(line.startswith("|") for line in formats.document("markdown", [block]).split("\n")) == 3
+
+
+def test_a_run_is_not_begun_outside_of_the_results_folder_or_over_another(results: Path, make: Make) -> None:
+    for name in ("../../x", "a/b", "", "-x"):
+        with pytest.raises(RequestError, match="is no name for a folder"):
+            begin(results, make.launch(id=name), "", "")
+    launch = make.launch()
+    begin(results, launch, "", "")
+    before = state(results)
+    with pytest.raises(RequestError, match="cannot be written"):
+        begin(results, launch, "", "")
+    assert state(results) == before
+
+
+AGENT_LOGS = [
+    "time" + " " * 200_000 + ":",
+    ("time : x\n host" + " " * 50_000) * 4,
+    "[" * 60_000 + "]:1: " * 10_000,
+    ("time : x\nhost : y\nrank : 0 (local_rank: 0)\nexitcode : 1\n") * 4_000,
+    f"Traceback\n    {FORGED}\n",
+]
+
+
+@pytest.mark.parametrize("text", AGENT_LOGS)
+def test_the_agent_s_log_is_searched_in_linear_time_and_its_last_lines_are_printable(
+    results: Path, make: Make, text: str
+) -> None:
+    folder = begin(results, make.launch(), "", "")
+    (folder.raw / "node0-agent.log").write_text(text)
+    (folder.raw / "node0-rank0.stderr").write_text(text)
+    with quick(patient(2)):
+        failure = collect(folder, folder.launch(), Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)])).failure
+    assert all(line.isprintable() for line in failure.last_lines)
+
+
+@pytest.mark.slow
+def test_a_layout_of_65_536_nodes_is_collected_in_seconds(results: Path, make: Make) -> None:
+    nodes = 65_536
+    folder = begin(results, make.launch(layout=f"{nodes}x1", by_hand=True), "", "")
+    (folder.raw / "node9-rank9.stdout").write_bytes(make.lines(9, 1.0))
+    with quick(10):
+        record = reparse(folder.path)
+    assert len(record.ranks) == nodes
+    assert len(record.reason) < 200
+    assert len(read_results(results).runs) == 1
 
 
 _LOADED = """
