@@ -20,7 +20,7 @@ def explain(
     """
     from runner.cli.terminal import print_explanation
     from runner.records.folder import RunFolder
-    from runner.report.explain_text import explain
+    from runner.report.bottlenecks import explain
 
     folder = run.parent if run.name == "run.json" else run
     try:

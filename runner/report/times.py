@@ -114,10 +114,11 @@ def times_of(record: Record) -> Times | None:
     told = [by_rank for by_rank in told if len(by_rank) == len(record.ranks)]
     if not told:
         return _of_script(record)
+    known = {rank.rank for rank in record.ranks}
     links = [(rank.rank, rank.facts["link"]) for rank in record.ranks if "link" in rank.facts]
     return Times(
         [_rank(rank, [by_rank[str(rank.rank)] for by_rank in told]) for rank in record.ranks],
-        [Link(rank, link["to"], link["bytes_per_second"]) for rank, link in links if link["to"] != rank],
+        [Link(rank, link["to"], link["bytes_per_second"]) for rank, link in links if link["to"] in known - {rank}],
         f"{len(told):,} {'epoch' if len(told) == 1 else 'epochs'}",
     )
 

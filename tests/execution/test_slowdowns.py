@@ -12,7 +12,7 @@ import pytest
 
 from bench.slow_runs import KINDS, found_in, is_right, quota, why_not
 from bench.slowdowns import FAULTS
-from runner.report.explain_text import explain
+from runner.report.bottlenecks import explain
 from tests.support.faults import Fault
 
 RUNS = {**KINDS, "quota": partial(quota, cores=0.1)}

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.records.schema import Load, RankFacts, Record
-from runner.report.bottlenecks import causes
-from runner.report.explain_text import NOT_TOLD, explain
+from runner.report.bottlenecks import NOT_TOLD, causes, explain
 from runner.report.summarize import summarize
 from runner.report.times import times_of
 from tests.support.fixtures import Make

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from runner.records.schema import Observed, RankFacts, Record
+from runner.report.bottlenecks import explain
 from runner.report.compare import compare
-from runner.report.explain_text import explain
 from runner.report.formats import document
 from runner.report.notes import notes
 from runner.report.rows import Row
