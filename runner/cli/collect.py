@@ -25,9 +25,6 @@ def collect(
     results: Results = Path("results"),
     with_: With = None,
     json: Annotated[bool, typer.Option("--json", help="Print each log as one JSON object in one line.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show which lines of a log were read, and by what.")
-    ] = False,
     dialect: Annotated[
         Optional[list[Path]],
         typer.Option(metavar="FILE", help="A YAML file that says how the lines of a log are read; may be repeated."),
@@ -48,9 +45,9 @@ def collect(
     if with_ and not is_manifest:
         raise RequestError(f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options")
     if not is_manifest and path.suffix != ".sbatch" and (source == "-" or sources.is_log(path)):
-        _collect_logs(source, dialect or [], metric or [], json=json, explain=explain)
-    elif (json or dialect or explain or metric) and (is_manifest or path.exists()):
-        only = "--json, --dialect, --metric and --explain are for"
+        _collect_logs(source, dialect or [], metric or [], json=json)
+    elif (json or dialect or metric) and (is_manifest or path.exists()):
+        only = "--json, --dialect and --metric are for"
         raise RequestError(f"{path}: {only} the stdout of another program, not for a run or a manifest")
     elif path.suffix == ".sbatch" and not path.is_dir():
         _collect_batch(path, results)
@@ -60,29 +57,22 @@ def collect(
         _collect_run(path)
 
 
-def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool, explain: bool) -> None:
-    """Print what each log says, as a JSON object or for a person, who may be shown which lines say it."""
+def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool) -> None:
+    """Print what each log says, as a JSON object or for a person."""
     from runner.logs import sources
-    from runner.logs.explanation import Explanation
     from runner.logs.metrics import read_words
     from runner.records.cause import explained
 
-    path = Path(source)
-    if explain and (json or path.is_dir()):
-        raise RequestError(f"{source}: --explain is for one log and for a person: leave --json out, and name one file")
-    explanation = Explanation() if explain else None
     known, metrics = sources.dialects_with(own), read_words(words)
     if source == "-":
-        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, "-", explanation, explained, metrics)])
+        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, explained, metrics)])
     else:
-        logs = sources.of_path(path, known, explanation, explained, metrics)
+        logs = sources.of_path(Path(source), known, explained, metrics)
     for log in logs:
         if json:
             show_document(dumps(log, allow_nan=False) + "\n")
         else:
             _show_log(log)
-    for line in explanation.lines(log["dialects"]) if explanation else ():
-        show(f"    {line}")
 
 
 def _show_log(log: dict[str, Any]) -> None:

@@ -1,26 +1,30 @@
-"""What the records of a log add up to. Nothing here grows with the log."""
+"""What the lines of a log add up to. Nothing here grows with the log."""
 
+import math
 import re
-from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from runner.core.text import one_line
 from runner.logs import mlperf
-from runner.logs.fields import ABOVE_ONE, METRICS
+from runner.logs.dialect import MLPERF, Value
+from runner.logs.fields import METRICS
 from runner.logs.origin import Origin
-from runner.logs.values import MOST_WRITERS, Evaluations, Fact, LastValues, Record, Value, Writer
 
 MOST_EPOCHS = 100_000
-"""How many epochs are kept; a higher number is none of an epoch, but one of samples."""
+"""Epochs that are kept; a higher number is one of samples."""
 MOST_WORDS = 1_000
-_TEXT = 200
+MOST_KEPT = 20
+"""Different values that are kept for one fact."""
+MOST_WRITERS = 4_096
+TEXT = 200
 _LONGEST_TRACEBACK = 200
 """Lines of the traceback of an exception that Python ignores."""
-_SCALARS = ("world_size", "nnodes", "backend", "epochs", "speedup")
+_OF_THE_RUN = ("world_size", "nnodes", "backend", "epochs", "speedup")
 _PLACES = ("done", "total", "step", "steps")
-_BEST = "best_accuracy"
-_ALL_PERCENT = 100 + 1e-6
+_MOST_PERCENT = 100 + 1e-6
+_CLOSE = 2e-3
 _NUMBER = re.compile(r"\d[\d.,:]*")
 _OPEN_NODES = re.compile(r"--nnode|[\\^`]\s*$")
 """What a command of torchrun has if it does not say how many nodes there are: --nnodes=1:4, or a line that goes on."""
@@ -35,151 +39,237 @@ _OF_ANOTHER = re.compile(
     r"|[Pp]hase|[Ss]tage)\b[^.]{0,60}[Tt]raining\b"
 )
 """What was done, or is still to be done, is not the training: `kept until training is complete`."""
+_Who = tuple[int, int, str]
 
 
 @dataclass
-class Progress:
+class Record:
+    """What one line says, by one dialect."""
+
+    line: int
+    text: str
+    origin: Origin
+    dialect: str = MLPERF
+    best: str = "computed"
+    lines: int = 1
+    """How many lines it stands for: those are left out that can change nothing but a count."""
+    values: dict[str, Value] = field(default_factory=dict)
+    says: set[str] = field(default_factory=set)
+    weak: set[str] = field(default_factory=set)
+    """What it says of the run that counts only once a training has begun."""
+    wrong: list[str] = field(default_factory=list)
+    """Why values were left out."""
+
+    @property
+    def trains(self) -> bool:
+        """Return whether it is of the training."""
+        return "train_loss" in self.values or "steps" in self.values
+
+    def finish(self) -> None:
+        """Derive what its values say together, and leave out what cannot be right."""
+        values = self.values
+        if "correct" in values and "of" in values and values["of"].value:
+            correct, samples = values["correct"], values["of"].value
+            share = correct._replace(value=round(100 * correct.value / samples, 6), unit="percent", samples=samples)
+            values.setdefault("accuracy", share)
+        for name in ("accuracy", "best_accuracy"):
+            if name in values and values[name].value > _MOST_PERCENT:
+                del values[name]
+                self.wrong.append("an accuracy above 100%")
+        if "epoch" in values and values["epoch"].value > MOST_EPOCHS:
+            del values["epoch"]
+            self.wrong.append("a number above 100,000, which is none of an epoch but perhaps of samples")
+        if "world_size" in values and _OF_A_PART.search(self.text):
+            del values["world_size"]
+        if "nproc" in values and "world_size" not in values:
+            nodes = values["nnodes"].value if "nnodes" in values else 1
+            if "nnodes" in values or "--standalone" in self.text or not _OPEN_NODES.search(self.text):
+                world_size = values["nproc"]._replace(value=values["nproc"].value * nodes, weak=True)
+                values["world_size"] = world_size
+
+
+class Progress(NamedTuple):
     """The last line of the training, as far as it says where the training was."""
 
     line: int
-    epoch: float | int | None = None
-    done: int | None = None
-    total: int | None = None
-    step: int | None = None
-    steps: int | None = None
+    epoch: float | int | None
+    done: int | None
+    total: int | None
+    step: int | None
+    steps: int | None
+
+
+@dataclass
+class Evaluations:
+    """The evaluations of one metric by one writer."""
+
+    last: Value
+    lowest: Value
+    highest: Value
+    stated_best: bool
+    """Whether the best is only taken where it is stated."""
+    count: int = 0
+    is_mixed: bool = False
+    """Of unlike data, or of units that are guessed: 0.9 beside 45.1 is perhaps a percentage too. None is the best."""
+
+    def add(self, value: Value) -> None:
+        """Take the next evaluation."""
+        last = self.last
+        is_unlike = value.is_guessed and last.is_guessed and value.unit != last.unit
+        self.is_mixed |= is_unlike or value.samples != last.samples
+        self.count += 1
+        self.last = value
+        known = [one for one in (self.lowest, self.highest, value) if math.isfinite(one.value)] or [value]
+        self.lowest, self.highest = (one(known, key=lambda value: value.comparable) for one in (min, max))
+
+
+@dataclass
+class Writer:
+    """What one process, container or rank says; of several the lowest counts."""
+
+    train_loss: Value | None = None
+    run_loss: Value | None = None
+    throughput: Value | None = None
+    evaluations: dict[tuple[bool, str], Evaluations] = field(default_factory=dict)
+    """By whether they are weak, and by metric."""
+    places: dict[bool, tuple[float, float]] = field(default_factory=dict)
+    """The first and the last epoch of its training, and its steps before it names an epoch (True)."""
+    ignored: int = 0
+    """The line of a traceback that Python ignores."""
+
+
+class End(NamedTuple):
+    """The last line with some words of an end, until the training goes on."""
+
+    line: int
+    text: str
+    completed: bool
+    wall: Value | None
+
+
+class Failure(NamedTuple):
+    """The last line that says that the run, or a part of it, failed."""
+
+    word: str
+    line: int
+    text: str
+    who: _Who
 
 
 @dataclass
 class Facts:
     """All facts of one log."""
 
-    facts: dict[str, Fact] = field(default_factory=dict)
-    losses: LastValues = field(default_factory=LastValues)
-    run_losses: LastValues = field(default_factory=LastValues)
-    walls: dict[bool, LastValues] = field(default_factory=lambda: {False: LastValues(), True: LastValues()})
-    """Durations, by whether they are weak."""
-    throughputs: LastValues = field(default_factory=LastValues)
+    writers: dict[_Who, Writer] = field(default_factory=dict)
+    has_more_writers: bool = False
+    said: dict[str, list[Value]] = field(default_factory=dict)
+    """The different values that are said of the whole run."""
     epochs: dict[bool, dict[float | int, int]] = field(default_factory=lambda: {False: {}, True: {}})
     """The first line of each epoch, by whether they are weak."""
-    evaluations: dict[tuple[bool, str, Writer], Evaluations] = field(default_factory=dict)
     stated_best: Value | None = None
     progress: Progress | None = None
     widest: int | None = None
     """The most of an epoch that was seen done before the next one began."""
-    stride: int = 0
     has_steps: bool = False
     """Whether an epoch has several lines of the training, none of which says how far the epoch is."""
+    is_repeated: bool = False
+    """Whether a writer says more than one loss or evaluation."""
     evaluated: int = 0
     """The line of the last evaluation."""
-    failure: Value | None = None
-    """The last line that says that the run, or a part of it, failed."""
-    failed: Writer | None = None
-    ends: dict[tuple[Writer, str], int] = field(default_factory=dict)
-    """Of all words that say that a run completed the last line, until a line of the training follows."""
-    repeated: set[tuple[Writer, str]] = field(default_factory=set)
-    """Words of the end that the training went on after: they are of an epoch."""
-    said: dict[str, int] = field(default_factory=dict)
+    failure: Failure | None = None
+    ends: dict[tuple[_Who, str], End] = field(default_factory=dict)
+    repeated: set[tuple[_Who, str]] = field(default_factory=set)
+    """Words that the training went on after: they are of an epoch."""
+    remarks: dict[str, int] = field(default_factory=dict)
     """The last line that was ignored or elided."""
     restart: int = 0
     """The line in which a second training begins."""
-    left_out: dict[str, Value] = field(default_factory=dict)
+    left_out: dict[str, tuple[int, str]] = field(default_factory=dict)
     """The first line with a value that cannot be right, by what is wrong with it."""
     times: list[tuple[int, datetime]] = field(default_factory=list)
-    """The first loss line with a time stamp and the last line with one that says something."""
-    runs: dict[str, list[mlperf.Event]] = field(default_factory=lambda: defaultdict(list))
-    run_lines: dict[str, int] = field(default_factory=dict)
+    """The first loss line with a time stamp, and the last line with one that says something."""
+    runs: dict[str, list[tuple[int, mlperf.Event]]] = field(default_factory=dict)
+    """The events run_start and run_stop, with their lines."""
     benchmark: str | None = None
-    dialects: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    prefixes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    writers: set[Writer] = field(default_factory=set)
-    has_more_writers: bool = False
+    dialects: dict[str, int] = field(default_factory=dict)
     epoch: float | int | None = None
     """The epoch that was named last."""
-    _trained: dict[tuple[Writer, bool], tuple[float | int, float | int]] = field(default_factory=dict)
-    """The first and the last epoch of the training of each writer, and its steps before it names an epoch (True)."""
-    _ignored: dict[Writer, int] = field(default_factory=dict)
     _has_bare_numbers: bool = False
 
     def add(self, record: Record) -> None:
-        """Take in what a line said."""
-        fields, writer = record.fields, self._writer(record)
-        self._scalars(record)
-        if "epoch" in fields:
-            self._add_epoch(record)
+        """Take in what a line says."""
+        values, origin = record.values, record.origin
+        self.dialects[record.dialect] = self.dialects.get(record.dialect, 0) + record.lines
+        for why in record.wrong:
+            self.left_out.setdefault(why, (record.line, one_line(record.text, TEXT)))
+        rank, *name = origin.writer
+        who: Any = (values["rank"].value if "rank" in values else rank, *name)
+        if who not in self.writers and len(self.writers) == MOST_WRITERS:
+            self.has_more_writers = True
+            return
+        writer = self.writers.setdefault(who, Writer())
+        if origin.is_number and values.keys().isdisjoint(("epoch", "step", "done")):
+            self._has_bare_numbers |= not values.keys().isdisjoint(("train_loss", *METRICS))
+        self._add_facts(values)
+        if "epoch" in values:
+            self._add_epoch(values["epoch"], declares="epochs" in values)
+        self._add_summary(record, writer)
         if record.trains:
-            self._train(record, writer)
+            self._train(record, who, writer)
         self._evaluate(record, writer)
-        for name, last in (("run_loss", self.run_losses), ("throughput", self.throughputs)):
-            if name in fields:
-                last.add(writer, self._value(record, name))
-        if "wall" in fields:
-            self.walls["wall" in record.weak].add(writer, self._value(record, "wall"))
-        self._end(record, writer)
-        is_later = bool(self.times) and record.line > self.times[0][0]
-        if record.origin.time and is_later and (record.says or fields.keys() - {"epoch"}):
-            self.times[1:] = [(record.line, record.origin.time)]
+        self._end(record, who, writer)
+        if origin.time and self.times and record.line > self.times[0][0] and (record.says or values.keys() - {"epoch"}):
+            self.times[1:] = [(record.line, origin.time)]
 
-    def _writer(self, record: Record) -> Writer:
-        """Count a record, and return who printed it."""
-        self.dialects[record.dialect] += record.lines
-        for kind in record.origin.kinds:
-            self.prefixes[kind] += record.lines
-        if record.origin.is_number and record.fields.keys().isdisjoint(("epoch", "step", "done")):
-            self._has_bare_numbers |= not record.fields.keys().isdisjoint(("train_loss", *METRICS))
-        rank, *name = record.origin.writer
-        writer = (record.fields.get("rank", rank), *name)
-        if writer not in self.writers:
-            self.has_more_writers |= len(self.writers) == MOST_WRITERS
-            self.writers |= set() if self.has_more_writers else {writer}
-        if record.is_cut:
-            self._leave_out("a number of it was read only up to its comma or point", record)
-        return writer
+    def add_event(self, event: mlperf.Event, record: Record) -> None:
+        """Take in an MLPerf event."""
+        key, value, epoch = event.key, event.value, mlperf.number(event.metadata.get("epoch_num"))
+        self.benchmark = self.benchmark or event.benchmark
+        new: dict[str, Value] = {}
+        if key in ("run_start", "run_stop"):
+            self.epoch = None if key == "run_start" else self.epoch
+            if len(self.runs.setdefault(key, [])) == MOST_WRITERS:
+                self.runs[key].pop()
+            self.runs[key].append((record.line, event))
+        elif key in ("submission_benchmark", "benchmark") and isinstance(value, str):
+            self.benchmark = value
+        elif key in ("number_of_ranks", "number_of_nodes"):
+            count = mlperf.number(value) or 0
+            if count >= 1:
+                new["world_size" if key == "number_of_ranks" else "nnodes"] = Value(int(count), record.line)
+        elif key in ("epoch_start", "train_epoch"):
+            epoch = mlperf.number(value) if epoch is None else epoch
+            if epoch is not None and float(epoch).is_integer():
+                new["epoch"] = Value(int(epoch), record.line)
+        elif key == mlperf.EVALUATION:
+            result, scope = mlperf.evaluation(value)
+            if result is not None:
+                new[key] = Value(result, record.line, scope=scope, epoch=epoch)
+        record.values = {name: value._replace(weak=True) for name, value in new.items()}
+        self.add(record)
 
     def settle(self) -> None:
-        """Take no figure by bare numbers before lines as `[300] loss: 1.9`, if each stands once.
+        """Take no figure of a log with two trainings.
 
-        Of a log with two trainings no figure is taken either.
+        Nor by bare numbers before lines, as in `[300] loss: 1.9`, if each stands once.
         """
-        counts = [found.count for found in self.evaluations.values()]
-        is_open = self._has_bare_numbers and len(self.writers) > 1
-        if self.restart or (is_open and not self.losses.is_repeated and max(counts, default=1) == 1):
-            self.losses, self.evaluations, self.stated_best = LastValues(), {}, None
+        if self.restart or (self._has_bare_numbers and len(self.writers) > 1 and not self.is_repeated):
+            for writer in self.writers.values():
+                writer.train_loss, writer.evaluations = None, {}
+            self.stated_best = None
         if self.restart:
-            self.run_losses, self.throughputs, self.times = LastValues(), LastValues(), []
-            self.walls, self.epochs = {False: LastValues(), True: LastValues()}, {False: {}, True: {}}
-
-    def add_event(self, event: mlperf.Event, line: int, origin: Origin) -> None:
-        """Take in an MLPerf event."""
-        record = Record(line, event.key, origin, "mlperf")
-        self.epoch = None if event.key == "run_start" else self.epoch
-        self.benchmark = self.benchmark or event.benchmark
-        number = mlperf.number(event.metadata.get("epoch_num"))
-        if event.key in ("run_start", "run_stop"):
-            if len(self.runs[event.key]) < MOST_WRITERS:
-                self.runs[event.key].append(event)
-            if event.key == "run_stop" or len(self.runs[event.key]) == 1:
-                self.run_lines[event.key] = line
-            self.run_lines[f"last {event.key}"] = line
-        elif event.key in ("submission_benchmark", "benchmark") and isinstance(event.value, str):
-            self.benchmark = event.value
-        elif event.key in ("number_of_ranks", "number_of_nodes"):
-            name = {"number_of_ranks": "world_size", "number_of_nodes": "nnodes"}[event.key]
-            count = mlperf.number(event.value)
-            record.fields |= {name: int(count)} if count is not None and count >= 1 else {}
-        elif event.key in ("epoch_start", "train_epoch"):
-            number = mlperf.number(event.value) if number is None else number
-            record.fields |= {"epoch": int(number)} if number is not None and float(number).is_integer() else {}
-        elif event.key == mlperf.EVALUATION:
-            value, scope = mlperf.evaluation(event.value)
-            record.epoch = number
-            record.fields |= {mlperf.EVALUATION: value} if value is not None else {}
-            record.scopes |= {mlperf.EVALUATION: scope} if scope else {}
-        record.weak = set(record.fields)
-        self.add(record)
+            self.writers, self.ends, self.times, self.epochs = {}, {}, [], {False: {}, True: {}}
 
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
-        return self.facts[name].agreed() if name in self.facts else None
+        values = self.said.get(name, [])
+        values = [value for value in values if not value.weak] or values
+        return values[0] if len({value.value for value in values}) == 1 else None
+
+    def lowest(self, name: str) -> Value | None:
+        """Return a value of the lowest rank that says one."""
+        values = (getattr(self.writers[who], name) for who in sorted(self.writers))
+        return next((value for value in values if value), None)
 
     def seen(self) -> dict[float | int, int]:
         """Return the epochs that the training names, or those that count only where it names none."""
@@ -188,89 +278,61 @@ class Facts:
     def declared_epochs(self) -> Value | None:
         """Return how many epochs are declared; of epochs 0/4 to 4/4 there are five."""
         value = self.fact("epochs")
-        if value and 0 in self.seen() and value.value in self.seen():
-            return value._replace(value=value.value + 1)
-        return value
+        is_from_0 = value and 0 in self.seen() and value.value in self.seen()
+        return value._replace(value=value.value + 1) if value and is_from_0 else value
 
-    def wall(self) -> Value | None:
-        """Return the duration of the run, which is none that is stated again and again."""
-        for weak in (False, True):
-            values = {
-                key: one for key, one in self.walls[weak].by_writer.items() if not self.is_repeated(key, one.text)
-            }
-            if values:
-                return values[min(values)]
-        return None
+    def wall(self) -> End | None:
+        """Return the words with the duration of the run: not those that are said again and again."""
+        walls = [
+            (end.wall.weak, key[0], -end.line, end)
+            for key, end in self.ends.items()
+            if end.wall and key not in self.repeated
+        ]
+        return min(walls)[-1] if walls else None
 
-    def is_repeated(self, writer: Writer, text: str) -> bool:
-        """Return whether the training went on after the same words."""
-        return (writer, _NUMBER.sub("0", text[:_TEXT])) in self.repeated
+    def _add_facts(self, values: dict[str, Value]) -> None:
+        if "ranks_listed" in values:  # a table of ranks: its last line counts
+            self.said.pop("world_size", None)
+            values["world_size"] = values["ranks_listed"]._replace(value=values["ranks_listed"].value + 1)
+        for name in values.keys() & set(_OF_THE_RUN):
+            known, value = self.said.setdefault(name, []), values[name]
+            if len(known) < MOST_KEPT and not any(one.value == value.value and one.weak == value.weak for one in known):
+                known.append(value)
 
-    def _leave_out(self, why: str, record: Record) -> None:
-        self.left_out.setdefault(why, Value(why, record.line, one_line(record.text, _TEXT)))
-
-    def _value(self, record: Record, name: str) -> Value:
-        value, unit = record.fields[name], record.units.get(name)
-        is_guessed = unit == "share" or (unit == "fraction" and name not in ABOVE_ONE)
-        if is_guessed:
-            unit = "fraction" if value <= 1 else "percent"
-        return Value(
-            value,
-            record.line,
-            one_line(record.text, _TEXT) if name == "wall" else "",
-            unit,
-            record.scopes.get(name) or record.scopes.get("correct" if name == "accuracy" else ""),
-            name in record.weak,
-            self.epoch if record.epoch is None else record.epoch,
-            record.fields.get("of") if name == "accuracy" else None,
-            is_guessed,
-        )
-
-    def _scalars(self, record: Record) -> None:
-        fields = record.fields
-        if "world_size" in fields and _OF_A_PART.search(record.text):
-            del fields["world_size"]
-        if "nproc" in fields and "world_size" not in fields:
-            is_open = "nnodes" not in fields and _OPEN_NODES.search(record.text) and "--standalone" not in record.text
-            if not is_open:
-                fields["world_size"] = fields["nproc"] * fields.get("nnodes", 1)
-                record.weak.add("world_size")
-        if "ranks_listed" in fields:
-            fields["world_size"] = fields["ranks_listed"] + 1
-            self.facts.pop("world_size", None)  # a table of ranks: its last line counts
-        for name in _SCALARS:
-            if name in fields:
-                self.facts.setdefault(name, Fact()).add(self._value(record, name))
-
-    def _add_epoch(self, record: Record) -> None:
-        epoch = record.fields["epoch"]
-        if epoch > MOST_EPOCHS:
-            del record.fields["epoch"]
-            self._leave_out("a number above 100,000, which is none of an epoch but perhaps of samples", record)
-            return
-        if "epochs" not in record.fields and "epochs" in self.facts and epoch + 1 == self.epoch:
+    def _add_epoch(self, epoch: Value, *, declares: bool) -> None:
+        if not declares and "epochs" in self.said and epoch.value + 1 == self.epoch:
             return  # the same epoch, by a number that counts from 0
-        self.epoch = epoch
-        self.epochs["epoch" in record.weak].setdefault(epoch, record.line)
+        self.epoch = epoch.value
+        self.epochs[epoch.weak].setdefault(epoch.value, epoch.line)
 
-    def _train(self, record: Record, writer: Writer) -> None:
-        fields, before = record.fields, self.progress
-        now = Progress(record.line, fields.get("epoch", self.epoch), *map(fields.get, _PLACES))
-        value, known = self._value(record, "train_loss") if "train_loss" in fields else None, self.losses.by_writer
+    def _add_summary(self, record: Record, writer: Writer) -> None:
+        """Take what is stated for the whole run; another summary of it is of a second training."""
+        values = record.values
+        new, old = values.get("run_loss"), writer.run_loss
+        if new and old and not (new.weak or old.weak or math.isclose(new.value, old.value, rel_tol=_CLOSE)):
+            self.restart = self.restart or record.line
+        if new and (old is None or old.weak or not new.weak):
+            writer.run_loss = new
+        writer.throughput = values.get("throughput", writer.throughput)
+
+    def _train(self, record: Record, who: _Who, writer: Writer) -> None:
+        values, before, loss = record.values, self.progress, record.values.get("train_loss")
+        epoch = values["epoch"].value if "epoch" in values else self.epoch
+        now = Progress(record.line, epoch, *(values[name].value if name in values else None for name in _PLACES))
         if before and before.done is not None and before.done == before.total and before.epoch == now.epoch:
             # A bar is shown again at its end; or one over other data is an evaluation, or the next epoch: nobody knows.
-            if value and (now.done is None or "epoch" in fields):
-                self.losses.add(writer, value)
-            elif value:
-                del fields["train_loss"]
-                self.restart = self.restart or (record.line if now.epoch is None else 0)
+            if loss and (now.done is None or "epoch" in values):
+                writer.train_loss = loss._replace(epoch=epoch)
+            elif loss and epoch is None:
+                self.restart = self.restart or record.line
             return
         self._take_place(now, writer)
-        self._go_on(writer)
-        if value:
-            is_again = writer in known and known[writer].line != value.line and known[writer].epoch == value.epoch
-            self.has_steps |= "total" not in fields and is_again
-            self.losses.add(writer, value)
+        self._go_on(who)
+        if loss:
+            if last := writer.train_loss:
+                self.is_repeated = True
+                self.has_steps |= now.total is None and last.line != loss.line and last.epoch == epoch
+            writer.train_loss = loss._replace(epoch=epoch)
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
 
@@ -278,71 +340,51 @@ class Facts:
         """Take where the training is; a second one begins where it goes back to its first epoch or step."""
         place, before = now.step if now.epoch is None else now.epoch, self.progress
         if place is not None:
-            key = writer, now.epoch is None
-            first, last = self._trained.get(key, (place, place))
+            first, last = writer.places.get(now.epoch is None, (place, place))
             if place <= first and place < last:
                 self.restart = self.restart or now.line
-            if key in self._trained or len(self._trained) < MOST_WRITERS:
-                self._trained[key] = first, place
-        if before and before.done is not None and now.done is not None:
-            if now.done > before.done:
-                self.stride = now.done - before.done
-            if before.epoch != now.epoch:
-                self.widest = max(self.widest or 0, before.done)
+            writer.places[now.epoch is None] = first, place
+        if before and before.done is not None and now.done is not None and before.epoch != now.epoch:
+            self.widest = max(self.widest or 0, before.done)
         self.progress = now
 
-    def _go_on(self, writer: Writer) -> None:
+    def _go_on(self, who: _Who) -> None:
         """Take what a writer has said of its end for words of an epoch."""
-        for key in [key for key in self.ends if key[0] == writer]:
+        for key in [key for key in self.ends if key[0] == who]:
             del self.ends[key]
-            self.repeated |= {key} if len(self.repeated) < MOST_WORDS else set()
-        for walls in self.walls.values():
-            wall = walls.by_writer.pop(writer, None)
-            if wall and len(self.repeated) < MOST_WORDS:
-                self.repeated.add((writer, _NUMBER.sub("0", wall.text)))
+            if len(self.repeated) < MOST_WORDS:
+                self.repeated.add(key)
 
     def _evaluate(self, record: Record, writer: Writer) -> None:
-        fields = record.fields
-        if "correct" in fields and fields.get("of"):
-            fields.setdefault("accuracy", round(100 * fields["correct"] / fields["of"], 6))
-            record.units.setdefault("accuracy", "percent")
-        for name in ("accuracy", _BEST):
-            if name in fields and fields[name] > _ALL_PERCENT:
-                del fields[name]
-                self.evaluated = record.line
-                self._leave_out("an accuracy above 100%", record)
-        if _BEST in fields:
-            self.stated_best = self._value(record, _BEST)
-        if fields.keys().isdisjoint(_EVALUATIONS):
-            return
-        self.evaluated = record.line
-        for metric in _EVALUATIONS & fields.keys():
-            value = self._value(record, metric)
-            key = (metric in record.weak, metric, writer)
-            if key not in self.evaluations:
-                self.evaluations[key] = Evaluations(value, value, value, record.best == "stated")
-            self.evaluations[key].add(value)
-            if len(self.evaluations) > 2 * MOST_WRITERS:
-                lowest = sorted(self.evaluations, key=lambda key: key[2])[:MOST_WRITERS]
-                self.evaluations = {key: self.evaluations[key] for key in lowest}
+        values = record.values
+        self.stated_best = values.get("best_accuracy", self.stated_best)
+        metrics = values.keys() & {*METRICS, mlperf.EVALUATION}
+        if metrics or record.wrong:
+            self.evaluated = record.line
+        for metric in metrics:
+            value = values[metric]
+            value = value if value.epoch is not None else value._replace(epoch=self.epoch)
+            new = Evaluations(value, value, value, record.best == "stated")
+            found = writer.evaluations.setdefault((value.weak, metric), new)
+            found.add(value)
+            self.is_repeated |= found.count > 1
 
-    def _end(self, record: Record, writer: Writer) -> None:
+    def _end(self, record: Record, who: _Who, writer: Writer) -> None:
         """Take in what a line says about the end."""
-        if not (record.says or self._ignored):
-            return
         says = record.says if self.progress or self.evaluated else record.says - record.weak
         for word in says & {"ignored", "elided"}:
-            self.said[word] = record.line
-        if "ignored" in says and len(self._ignored) < MOST_WRITERS:
-            self._ignored[writer] = record.line
+            self.remarks[word] = record.line
+        if "ignored" in says:
+            writer.ignored = record.line
             return
-        if self._ignored and (says or record.trains):  # the exception that ends a traceback which Python ignores
-            begin = self._ignored.pop(writer, None)
-            says = says - {"trouble"} if begin and record.line - begin <= _LONGEST_TRACEBACK else says
+        if writer.ignored and (says or record.trains):  # the exception that ends a traceback which Python ignores
+            if record.line - writer.ignored <= _LONGEST_TRACEBACK:
+                says = says - {"trouble"}
+            writer.ignored = 0
+        text = one_line(record.text, TEXT)
         for word in says & {"trouble", "failed"}:
-            self.failure, self.failed = Value(word, record.line, one_line(record.text, _TEXT)), writer
-        if "completed" in says and not _OF_ANOTHER.search(record.text) and len(self.ends) < MOST_WORDS:
-            self.ends[writer, _NUMBER.sub("0", record.text[:_TEXT])] = record.line
-
-
-_EVALUATIONS = frozenset((*METRICS, mlperf.EVALUATION))
+            self.failure = Failure(word, record.line, text, who)
+        completed = "completed" in says and not _OF_ANOTHER.search(record.text)
+        wall = record.values.get("wall")
+        if (completed or wall) and len(self.ends) < MOST_WORDS:
+            self.ends[who, _NUMBER.sub("0", text)] = End(record.line, text, completed, wall)

@@ -33,13 +33,21 @@ UNITS: dict[str, tuple[str, ...]] = {
 NEED_UNITS = {"accuracy", "best_accuracy", "wall", "throughput"}
 """Fields that say nothing without a unit."""
 LONGEST_WORD = 60
+_CUT = re.compile(r"[.,]?\d|[eE][-+]?\d")
+_THOUSANDS = re.compile(r"[ '\u2019\u00a0\u202f]\d{3}(?!\d)")
 _CLOCK = re.compile(r"(?:(\d{1,4}) days?, )?(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
-_WORDS = re.compile(r"(?:(\d{1,5})h ?)?(?:(\d{1,5})m(?:in)? ?)?(\d{1,9}(?:\.\d{1,9})?)s?")
-_CHINESE = {"小时": "h", "分钟": "m", "分": "m", "秒": "s"}
+_WORDS = re.compile(r"(?:(\d{1,5}) ?(?:h|小时) ?)?(?:(\d{1,5}) ?(?:m|min|分钟?) ?)?(\d{1,9}(?:\.\d{1,9})?) ?(?:s|秒)?")
+
+
+def is_cut(found: re.Match[str], group: str | int) -> bool:
+    """Return whether a group holds only the beginning of a number: 0 of 0,4193, 1 of 1e-05 or of `1 234.5`."""
+    text, end = found[group], found.end(group)
+    is_short = text.lstrip("+-").isdigit() and len(text.lstrip("+-")) <= 3
+    return bool(_CUT.match(found.string, end) or (is_short and _THOUSANDS.match(found.string, end)))
 
 
 def value_of(field: str, text: str, unit: str | None) -> Any:
-    """Read the text of a field; None if it is no finite value, which only what follows a loss may be."""
+    """Read the text of a field; None if it is no value. Only a loss may be infinite or no number."""
     if field == "backend":
         return text.lower() if len(text) <= LONGEST_WORD else None
     try:
@@ -59,12 +67,10 @@ def seconds(text: str, unit: str) -> float | None:
         value = float(text.replace(",", ""))
         value = value if unit == "s" else round(value * _SECONDS[unit], 9)
         return value if math.isfinite(value) else None
-    for word, letter in _CHINESE.items():
-        text = text.replace(word, letter).replace(f" {letter}", letter)
     if found := _CLOCK.fullmatch(text.strip()):
         days, hours, minutes, rest = found.groups()
-        return round(((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + float(rest), 9)
-    if found := _WORDS.fullmatch(text.strip()):
-        hours, minutes, rest = found.groups()
-        return round((int(hours or 0) * 60 + int(minutes or 0)) * 60 + float(rest), 9)
-    return None
+    elif found := _WORDS.fullmatch(text.strip()):
+        days, (hours, minutes, rest) = 0, found.groups()
+    else:
+        return None
+    return round(((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + float(rest), 9)

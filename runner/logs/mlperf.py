@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 from runner.core.text import one_line
 
-_NEW = ":::MLLOG"
 # :::MLPv0.5.0 resnet 1541710419.123 (train.py:12) run_stop: {"success": true}
 _FIRST = re.compile(
-    r":::MLPv[\d.]{1,12} (\w{1,40}) (\d{1,12}(?:\.\d{1,12})?) (?:\([^)]{0,300}\) )?(\w{1,80})(?:: ?(.*))?$"
+    r":::MLPv[\d.]{1,12} (?P<benchmark>\w{1,40}) (?P<time>\d{1,12}(?:\.\d{1,12})?) (?:\([^)]{0,300}\) )?"
+    r"(?P<key>\w{1,80})(?:: ?(?P<value>.*))?$"
 )
 # :::MLL 1556733699.671 run_stop: {"value": null, "metadata": {"status": "success"}}
-_SECOND = re.compile(r":::MLL(?:v[\d.]{1,12} \w{1,40})? (\d{1,12}(?:\.\d{1,12})?) (\w{1,80}) ?:? ?(.*)$")
+_SECOND = re.compile(
+    r":::MLL(?:v[\d.]{1,12} \w{1,40})? (?P<time>\d{1,12}(?:\.\d{1,12})?) (?P<key>\w{1,80}) ?:? ?(?P<value>.*)$"
+)
 _METRICS = {"dlrm": "auc", "gnmt": "bleu", "transformer": "bleu", "rnnt": "wer", "unet3d": "dice"}
 _METRICS |= {"ssd": "map", "mask": "map", "retinanet": "map"}
 """What `eval_accuracy` is in a benchmark, by how its name begins."""
@@ -27,7 +29,11 @@ MOST_NUMBER = 10**15
 OBSERVED = "observed"
 """The lines of trainkit/observer: what was seen of a program, not what it says."""
 EVALUATION = "eval_accuracy"
-"""What every benchmark calls its result; which metric it is depends on the benchmark."""
+"""The result in every benchmark; which metric it is depends on the benchmark."""
+MARK = b":::ML"
+_KEY = b'"key": "'
+_KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
+_KEYS |= {b"number_of_nodes", b"train_epoch"}
 
 
 class Event(NamedTuple):
@@ -41,19 +47,25 @@ class Event(NamedTuple):
     """The benchmark, if the line itself names it."""
 
 
+def is_of_use(line: bytes) -> bool:
+    """Return whether an event line is worth decoding: most are not."""
+    if line.count(_KEY) == 1:
+        at = line.find(_KEY) + len(_KEY)
+        return line[at : line.find(b'"', at)] in _KEYS
+    return any(key in line for key in _KEYS)
+
+
 def events(line: str) -> list[Event]:
     """Return the events of a line; what is torn is left out."""
-    parts = line.split(":::ML")[1:]
-    return [event for part in parts if (event := _event(":::ML" + part))]
+    parts = line.split(MARK.decode())[1:]
+    return [event for part in parts if (event := _event(MARK.decode() + part))]
 
 
 def metric_of(benchmark: str | None) -> str:
     """Return what `eval_accuracy` is in a benchmark."""
     name = (benchmark or "").lower()
-    for begin, metric in _METRICS.items():
-        if name.startswith(begin):
-            return metric
-    return "val_loss" if any(word in name for word in _LOSSES) else "accuracy"
+    loss = "val_loss" if any(word in name for word in _LOSSES) else "accuracy"
+    return next((metric for begin, metric in _METRICS.items() if name.startswith(begin)), loss)
 
 
 def unit_of(metric: str, value: float) -> str | None:
@@ -86,61 +98,42 @@ def number(value: Any) -> float | int | None:
             value = float(value)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if abs(value) < MOST_NUMBER else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) < MOST_NUMBER else None
 
 
 def _event(text: str) -> Event | None:
-    if text.startswith(_NEW):
-        return _new(_json(text[len(_NEW) :].lstrip()))
-    if found := _FIRST.match(text.rstrip()):
-        return _first(found)
-    if found := _SECOND.match(text.rstrip()):
-        data = _json(found[3]) if found[3] else None
-        data = data if isinstance(data, dict) else {"value": data}
-        return Event(found[2], data.get("value"), _dict(data.get("metadata")), _moment(float(found[1]) * 1_000))
-    return None
-
-
-def _new(data: Any) -> Event | None:
-    if not isinstance(data, dict) or not isinstance(data.get("key"), str) or data["key"] == OBSERVED:
+    if text.startswith(":::MLLOG"):
+        data = _json(text.partition("{")[1] + text.partition("{")[2])
+        if not isinstance(data, dict) or not isinstance(data.get("key"), str) or data["key"] == OBSERVED:
+            return None
+        time, seconds = number(data.get("time_ms")), number(data.get("time_s"))
+        time = seconds * 1_000 if time is None and seconds is not None else time
+        return Event(data["key"], data.get("value"), _dict(data.get("metadata")), time or None)
+    found = _FIRST.match(text.rstrip()) or _SECOND.match(text.rstrip())
+    if not found:
         return None
-    time = number(data.get("time_ms"))
-    seconds = number(data.get("time_s"))
-    if time is None and seconds is not None:
-        time = seconds * 1_000
-    return Event(data["key"], data.get("value"), _dict(data.get("metadata")), _moment(time))
-
-
-def _first(found: re.Match[str]) -> Event:
-    value = _json(found[4]) if found[4] else None
-    if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
-        inner = value.get("value")
-        extra = {**_dict(inner), **value["metadata"]}
-        value = inner
-    else:
-        extra = _dict(value)
+    said = found.groupdict()
+    value = _json(said["value"] or "")
+    extra = _dict(value)
+    if found.re is _SECOND or isinstance(extra.get("metadata"), dict):
+        value = extra.get("value") if isinstance(value, dict) else value
+        extra = {**_dict(value), **_dict(extra.get("metadata"))}
     if "success" in extra:
         word = str(extra["success"]).lower()
-        extra = {**extra, "status": "success" if word in ("true", "1") else f"success: {word}"}
+        extra["status"] = "success" if word in ("true", "1") else f"success: {word}"
     if "epoch" in extra:
-        extra = {"epoch_num": extra["epoch"], **extra}
-    return Event(found[3], value, extra, _moment(float(found[2]) * 1_000), found[1])
+        extra.setdefault("epoch_num", extra["epoch"])
+    return Event(said["key"], value, extra, float(said["time"]) * 1_000 or None, said.get("benchmark"))
 
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _moment(time_ms: float | None) -> float | None:
-    """Return a time; 0 is what tools write that add a line later."""
-    return time_ms if time_ms and time_ms > 0 else None
-
-
 def _json(text: str) -> Any:
     """Decode a value; some programs write parts of it with the quotes of Python."""
-    for words in (text, text.replace("'", '"')) if "'" in text else (text,):
+    for words in (text, text.replace("'", '"')):
         with contextlib.suppress(ValueError, RecursionError):
             return _DECODER.raw_decode(words.strip())[0]
     return None

@@ -1,20 +1,42 @@
 """The facts of a log -> one JSON object, which has every field: what the log does not say is None."""
 
 import math
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 from runner.core.text import one_line
 from runner.logs import mlperf
-from runner.logs.facts import Facts
-from runner.logs.fields import METRICS
+from runner.logs.dialect import Value
+from runner.logs.facts import MOST_WRITERS, Facts
+from runner.logs.fields import LOWER_IS_BETTER, METRICS
+from runner.logs.lines import Tail
 from runner.logs.reading import Reading
-from runner.logs.status import status_of
-from runner.logs.values import MOST_WRITERS, Value
 
 _OF_THE_RUN = {"world_size": "world_size", "nnodes": "nnodes", "backend": "backend", "epochs_declared": "epochs"}
 """Facts that are the same for the whole run, with the fields that say them."""
 _MEASURED = ("last_train_loss", "final_eval", "best_eval", "wall_time_s", "timestamps_span_s", "throughput", "speedup")
 FIELDS = ("status", *_OF_THE_RUN, "epochs_seen", *_MEASURED)
+_MOST_AFTER = 20
+"""Lines after a failure that are not of it, and with which it may still be the end of the run."""
+_OF_A_FAILURE = re.compile(
+    r"^\s{0,8}$|^[\W_]{4,}|^ {2}|[Ee]xception|[Tt]erminat|[Ee]xit|[Ww]arn|WARN|wandb:|NCCL|UCX|[Tt]orch[./]distributed"
+    r"|srun|mpirun|MPI|[Rr]ank\b|[Hh]ost\b|leaked|[Rr]oot [Cc]ause|^\[?\d?\]?\s?[#$>]|^\S{1,60}[$#%>] ?"
+    r"|^(?:time|exitcode)\b"
+)
+"""What stands in the lines that launchers, other processes and the shell write after a failure."""
+_SMELLS = re.compile(
+    r"Traceback|Error|ERROR|[Ff]ailed|FAIL|\b[Kk]ill|[Aa]bort|SIG[A-Z]{3}|[Ss]ignal|[Cc]ancel|CANCEL|core dumped"
+    r"|[Ff]ault\b|[Oo]ut of memory|OOM|exit(?:ed)?(?: with)? (?:code|status)[: ]{1,8}-?[1-9]"
+)
+"""What a failure may look like of which no dialect knows the words."""
+
+
+class Status(NamedTuple):
+    """A status, None if the log does not say; the line that shows it; and notes."""
+
+    status: str | None
+    line: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def unread(name: str, why: str) -> dict[str, Any]:
@@ -25,140 +47,181 @@ def unread(name: str, why: str) -> dict[str, Any]:
 def summary(name: str, reading: Reading) -> dict[str, Any]:
     """Return the object of a log."""
     facts = reading.facts
-    status = status_of(facts, reading.tail)
+    status = _status(facts, reading.tail)
+    shown: dict[str, Any] = {"log": one_line(name), **dict.fromkeys(FIELDS), "status": status.status}
     lines: dict[str, Any] = {"status": status.line} if status.line else {}
-    shown: dict[str, Any] = {"log": one_line(name), "status": status.status}
-    for field, fact in _OF_THE_RUN.items():
-        value = facts.declared_epochs() if fact == "epochs" else facts.fact(fact)
-        shown[field] = value.value if value else None
-        lines |= {field: value.line} if value else {}
-    whole = {"run_start", "run_stop"} <= facts.runs.keys()
-    seen = facts.epochs[whole] or facts.epochs[not whole]
-    shown["epochs_seen"] = sorted(seen) or None
-    lines |= {"epochs_seen": [seen[epoch] for epoch in sorted(seen)]} if seen else {}
-    shown["last_train_loss"] = _value(facts.losses.chosen() or facts.run_losses.chosen())
-    final, best = _evaluations(facts, whole=whole)
-    shown |= {"final_eval": final, "best_eval": best}
-    if wall := facts.wall():
-        kind = f"stated: {wall.scope}" if wall.scope else "stated"
-        wall_time = {"value": wall.value, "kind": kind, "text": wall.text, "line": wall.line}
-    shown["wall_time_s"] = wall and wall_time
-    shown["timestamps_span_s"] = _span(reading.facts)
-    shown["throughput"] = _value(facts.throughputs.chosen(), "unit")
-    shown["speedup"] = _value(facts.fact("speedup"), "unit")
-    lines |= {key: shown[key]["line"] for key in _MEASURED if shown[key]}
-    shown["lines"] = lines
+    for field, name in _OF_THE_RUN.items():
+        if value := facts.declared_epochs() if name == "epochs" else facts.fact(name):
+            shown[field], lines[field] = value.value, value.line
+    is_mlperf = {"run_start", "run_stop"} <= facts.runs.keys()
+    if seen := facts.epochs[is_mlperf] or facts.epochs[not is_mlperf]:
+        shown["epochs_seen"] = sorted(seen)
+        lines["epochs_seen"] = [seen[epoch] for epoch in sorted(seen)]
+    shown["last_train_loss"] = _value(facts.lowest("train_loss") or facts.lowest("run_loss"))
+    shown["final_eval"], shown["best_eval"] = _evaluations(facts, is_mlperf=is_mlperf)
+    if (end := facts.wall()) and end.wall:
+        kind = f"stated: {end.wall.scope}" if end.wall.scope else "stated"
+        shown["wall_time_s"] = {"value": end.wall.value, "kind": kind, "text": end.text, "line": end.line}
+    shown["timestamps_span_s"] = _span(facts)
+    for field, value in (("throughput", facts.lowest("throughput")), ("speedup", facts.fact("speedup"))):
+        shown[field] = _value(value, with_unit=True)
+    shown["lines"] = lines | {field: shown[field]["line"] for field in _MEASURED if shown[field]}
     shown["dialects"] = dict(sorted(facts.dialects.items()))
-    shown["origins"] = {"prefixes": dict(sorted(facts.prefixes.items())), "writers": len(facts.writers)}
-    shown["contradictions"] = _contradictions(facts)
-    notes = [*_notes(facts, shown["contradictions"], wall), *_doubts(facts, shown["epochs_seen"])]
-    shown["notes"] = [*reading.notes, *status.notes, *notes]
+    shown["notes"] = [*reading.notes, *status.notes, *_notes(facts, shown)]
     if reading.metrics:
-        shown["metrics"] = {name: metric.summary() for name, metric in reading.metrics.items()}
-    shown |= {"bytes": reading.bytes, "line_count": reading.lines}
-    return shown
+        is_one = not facts.restart
+        shown["metrics"] = {name: metric.summary() if is_one else None for name, metric in reading.metrics.items()}
+    return shown | {"bytes": reading.bytes, "line_count": reading.lines}
 
 
-def _value(value: Value | None, *more: str) -> dict[str, Any] | None:
+def _value(value: Value | None, *, with_unit: bool = False) -> dict[str, Any] | None:
     if value is None:
         return None
-    if isinstance(value.value, float) and not math.isfinite(value.value):
-        value = value._replace(value=None, scope=f"printed as {value.value}")
-    found = {"value": value.value, **{name: getattr(value, name) for name in more}}
-    return found | {"scope": value.scope, "line": value.line}
+    found = {"value": value.value, **({"unit": value.unit} if with_unit else {}), "scope": value.scope}
+    return _finite(found | {"line": value.line})
 
 
-def _evaluations(facts: Facts, *, whole: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def _finite(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a value that JSON can carry."""
+    is_finite = math.isfinite(found["value"])
+    return found if is_finite else found | {"value": None, "scope": f"printed as {found['value']}"}
+
+
+def _evaluations(facts: Facts, *, is_mlperf: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Return the last and the best evaluation, of the metric and the writer that say most."""
-    of_benchmark = mlperf.metric_of(facts.benchmark)
-    known = {
-        (weak, of_benchmark if name == mlperf.EVALUATION else name, writer): found
-        for (weak, name, writer), found in facts.evaluations.items()
-    }
-    order = [(weak, metric) for weak in (whole, not whole) for metric in METRICS]
-    key = next((key for place in order for key in sorted(known) if key[:2] == place), None)
     stated = facts.stated_best and _evaluation("accuracy", facts.stated_best, "best accuracy, as stated")
-    if key is None:
+    benchmark = mlperf.metric_of(facts.benchmark)
+    known = [
+        (weak != is_mlperf, METRICS.index(metric), who, metric, found)
+        for who, writer in facts.writers.items()
+        for (weak, name), found in writer.evaluations.items()
+        for metric in [benchmark if name == mlperf.EVALUATION else name]
+    ]
+    if not known:
         return None, stated
-    found, metric = known[key], key[1]
+    *_, metric, found = min(known, key=lambda one: one[:3])
     final = _evaluation(metric, found.last, found.last.scope)
     if facts.stated_best and metric == "accuracy" and found.last.comparable > 1.001 * facts.stated_best.comparable:
-        stated = None  # it is of other data, or of before
-    is_mixed = len(found.samples) > 1 or len(found.guessed_units) > 1
-    if found.count > 1 and not found.stated_best and not is_mixed and stated is None:
-        best = found.best(metric)
-        epoch = "" if best.epoch is None else f", epoch {best.epoch}"
-        return final, _evaluation(metric, best, f"best of {found.count}{epoch}")
-    return final, stated
+        return final, None  # it is of other data, or of before
+    if stated or found.count == 1 or found.stated_best or found.is_mixed:
+        return final, stated
+    best = found.lowest if metric in LOWER_IS_BETTER else found.highest
+    epoch = "" if best.epoch is None else f", epoch {best.epoch}"
+    return final, _evaluation(metric, best, f"best of {found.count}{epoch}")
 
 
 def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
-    unit = mlperf.unit_of(metric, value.value) if value.unit is None else value.unit
     samples = {"samples": value.samples} if value.samples else {}
+    unit = mlperf.unit_of(metric, value.value) if value.unit is None else value.unit
     found = {"metric": metric, "value": value.value, "unit": unit, "scope": scope, **samples, "line": value.line}
-    return found if math.isfinite(value.value) else found | {"value": None, "scope": f"printed as {value.value}"}
+    return _finite(found)
 
 
 def _span(facts: Facts) -> dict[str, Any] | None:
     """Return the time between the first and the last time stamp that say something about the run."""
-    starts, stops = facts.runs.get("run_start", []), facts.runs.get("run_stop", [])
-    if starts or stops:
-        first = [event.time_ms for event in starts if event.time_ms is not None]
-        last = [event.time_ms for event in stops if event.time_ms is not None]
-        if not first or not last:
+    if facts.runs:
+        starts, stops = (
+            [(line, event.time_ms) for line, event in facts.runs.get(key, []) if event.time_ms is not None]
+            for key in ("run_start", "run_stop")
+        )
+        if not starts or not stops:
             return None
-        lines = [facts.run_lines["run_start"], facts.run_lines["run_stop"]]
-        return _times((max(last) - min(first)) / 1_000, "run_start to run_stop", lines)
-    if len(facts.times) > 1:
+        seconds = (max(time for _, time in stops) - min(time for _, time in starts)) / 1_000
+        kind = text = "run_start to run_stop"
+        lines = [starts[0][0], stops[-1][0]]
+    elif len(facts.times) > 1:
         (line, begin), (last_line, end) = facts.times
+        seconds = (end - begin).total_seconds()
         kind = "from timestamps, first loss line to the last line that says something"
+        text, lines = f"{begin:%H:%M:%S} -> {end:%H:%M:%S}", [line, last_line]
     else:
         return None
-    text = f"{begin:%H:%M:%S} -> {end:%H:%M:%S}"
-    return _times((end - begin).total_seconds(), kind, [line, last_line], text)
-
-
-def _times(seconds: float, kind: str, lines: list[int], text: str = "") -> dict[str, Any] | None:
-    if seconds < 0:
-        return None
     value = int(seconds) if float(seconds).is_integer() else round(seconds, 6)
-    return {"value": value, "kind": kind, "text": text or kind, "line": lines}
+    return {"value": value, "kind": kind, "text": text, "line": lines} if seconds >= 0 else None
 
 
-def _contradictions(facts: Facts) -> dict[str, list[dict[str, Any]]]:
-    found = {name: fact.contradictory() for name, fact in facts.facts.items()}
-    return {
-        "epochs_declared" if name == "epochs" else name: [{"value": said.value, "line": said.line} for said in values]
-        for name, values in found.items()
-        if values
-    }
-
-
-def _notes(facts: Facts, contradictions: dict[str, list[dict[str, Any]]], wall: Value | None) -> list[str]:
+def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
     notes = []
-    for name, values in contradictions.items():
-        words = ", ".join(f"{value['value']} in line {value['line']}" for value in values)
-        notes.append(f"contradictory {name}: {words}")
-    if wall is None and (ones := [one for last in facts.walls.values() for one in last.by_writer.values()]):
-        notes.append(f"line {ones[0].line}: the duration of one epoch: {ones[0].text}")
+    for name, values in facts.said.items():
+        if len({value.value for value in values}) > 1:
+            words = ", ".join(f"{value.value} in line {value.line}" for value in values)
+            notes.append(f"contradictory {'epochs_declared' if name == 'epochs' else name}: {words}")
+    if not shown["wall_time_s"] and (walls := [end for end in facts.ends.values() if end.wall]):
+        notes.append(f"line {walls[0].line}: the duration of one epoch: {walls[0].text}")
     if facts.restart:
         notes.append(f"line {facts.restart}: a training begins again: of two trainings no figure is taken")
-    notes += [f"line {value.line}: left out: {why}: {value.text}" for why, value in facts.left_out.items()]
+    notes += [f"line {line}: left out: {why}: {text}" for why, (line, text) in facts.left_out.items()]
     if facts.has_more_writers:
-        most = f"more than {MOST_WRITERS:,} ranks and containers print here"
-        notes.append(f"{most}: only figures of the lowest ranks and first names are kept")
-    if line := facts.said.get("ignored"):
+        notes.append(f"more than {MOST_WRITERS:,} ranks and containers print here: the others are left out")
+    if line := facts.remarks.get("ignored"):
         notes.append(f"line {line}: an exception that Python ignored")
-    if line := facts.said.get("elided"):
+    if line := facts.remarks.get("elided"):
         notes.append(f"line {line} shows that somebody left lines out")
-    return notes
-
-
-def _doubts(facts: Facts, epochs: list[float] | None) -> list[str]:
-    """Return what makes a log look like a part of one, or like one of a program that is not known."""
-    notes = []
-    if facts.dialects and not (facts.progress or facts.evaluated or facts.runs or facts.throughputs.by_writer):
+    if facts.dialects and not (facts.progress or facts.evaluated or facts.runs or facts.lowest("throughput")):
         notes.append("no line of a training was read; `docs/dialects.md` shows the known ones and how to add one")
-    if epochs and epochs[0] > 1:
+    if (epochs := shown["epochs_seen"]) and epochs[0] > 1:
         notes.append(f"its epochs begin with {epochs[0]:g}: a run that goes on from a checkpoint, or the end of a log")
     return notes
+
+
+def _status(facts: Facts, tail: Tail) -> Status:
+    """Judge whether a run completed or failed, as far as its log says so."""
+    if stops := facts.runs.get("run_stop"):
+        starts = facts.runs.get("run_start", [])
+        if starts and starts[-1][0] > stops[-1][0]:
+            return Status(None, starts[-1][0], ("another run_start has no run_stop",))
+        said = [event.metadata.get("status") for _, event in stops]
+        if bad := [word for word in said if word not in (None, "success")]:
+            return Status("failed", stops[-1][0], (f"run_stop says {one_line(repr(bad[0]), 60)}",))
+        return Status("completed", stops[-1][0], () if "success" in said else ("run_stop has no status",))
+    ends = {} if _is_short(facts) else facts.ends
+    words = [(end.line, key[0]) for key, end in ends.items() if end.completed and key not in facts.repeated]
+    completed, who = max(words, default=(0, None))
+    trained = facts.progress.line if facts.progress else 0
+    failure, notes = facts.failure, tuple[str, ...]()
+    if failure:
+        is_last = failure.line >= max(trained, facts.evaluated, completed) and _ends_with(tail, failure.line)
+        notes = (f"line {failure.line} says: {failure.text}" + ("" if is_last else "; the run went on"),)
+        if is_last:
+            return Status(None if completed and failure.word == "trouble" else "failed", failure.line, notes)
+    is_sure = completed and (not failure or failure.who == who) and not facts.has_more_writers
+    if not is_sure and not failure and not completed and _reached(facts):
+        is_sure, completed = True, max(facts.evaluated, trained)
+    if is_sure and not any(_SMELLS.search(text) for number, text in tail.lines if number > completed):
+        return Status("completed", completed, notes)
+    return Status(None, None, notes)
+
+
+def _is_short(facts: Facts) -> bool:
+    """Return whether a declared number of epochs or steps was not reached."""
+    progress, declared, seen = facts.progress, facts.declared_epochs(), facts.seen()
+    if progress and progress.epoch is None and progress.steps is not None and (progress.step or 0) < progress.steps:
+        return True
+    return bool(declared and seen and max(seen) < declared.value - (min(seen) == 0))
+
+
+def _reached(facts: Facts) -> bool:
+    """Return whether the log shows the declared number of epochs or steps, and that the last of them ended."""
+    progress, declared, seen = facts.progress, facts.declared_epochs(), facts.seen()
+    if progress is None or facts.restart:
+        return False
+    if progress.epoch is None:
+        return progress.step is not None and progress.steps is not None and progress.step >= progress.steps
+    if declared is None or not seen or progress.epoch != max(seen) or _is_short(facts):
+        return False
+    if max(seen) < declared.value and declared.line in seen.values():
+        return False  # of epochs that begin with 0, the last one of `Epoch 3/4` may be 3 or 4
+    is_last = facts.evaluated < progress.line
+    if progress.done is None or not progress.total:
+        return not (facts.has_steps or (is_last and facts.evaluated))
+    widest = progress.total if facts.widest is None else facts.widest
+    return progress.done >= widest and not (is_last and (facts.evaluated or progress.done < progress.total))
+
+
+def _ends_with(tail: Tail, line: int) -> bool:
+    """Return whether nothing follows on a failure but its own lines and those of launchers and the shell."""
+    lines = tail.lines
+    after = [text for number, text in lines if number > line]
+    if line < lines[0][0] or any(text.startswith("real\t") for text in after):
+        return False
+    return sum(not (_OF_A_FAILURE.search(text) or _SMELLS.search(text)) for text in after) <= _MOST_AFTER

@@ -43,20 +43,18 @@ def test_a_field_that_is_no_number_is_left_out(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("(?P<epoch>{int})", "(?P<epoch>{int}", 4, "it is broken: missing )"),
-        ("<epoch>", "<epcoh>", 4, "unknown field 'epcoh'; did you mean 'epoch'?"),
-        ("wall: ms", "wall: fortnights", 6, "'fortnights' is no unit of 'wall'"),
-        ("wall: ms", "wal: ms", 6, "'wal' is no field of the pattern"),
-        ("    units: {wall: ms}\n", "", 4, "'wall' needs a unit"),
-        ("round 3 cost", "round three cost", 5, "the pattern does not match its example"),
-        ("    example: round 3 cost 0.25 in 1200\n", "", 4, "it has no 'example'"),
-        ("about: a", "abuot: a", 2, "unknown key 'abuot'; did you mean 'about'?"),
-        ("round (", "(?i)round (", 4, "it sets flags"),
-        ("name: mine", "name: [mine]", 1, "'name' has to be a text"),
-        ("    units", "    says: maybe\n    units", 6, "'says' is one of"),
-        ("    units", "    sets: {world_size: [2]}\n    units", 6, "'world_size' has to be a whole number from 1"),
-        ("    units", "    sets: {nnodes: 0}\n    units", 6, "'nnodes' has to be a whole number from 1"),
-        ("    units", f"    sets: {{backend: {'x' * 61}}}\n    units", 6, "'backend' has to be a text of at most 60"),
+        ("(?P<epoch>{int})", "(?P<epoch>{int}", 4, "missing )"),
+        ("<epoch>", "<epcoh>", 4, "'epoch'"),
+        ("wall: ms", "wall: fortnights", 6, "'fortnights'"),
+        ("wall: ms", "wal: ms", 6, "'wal'"),
+        ("    units: {wall: ms}\n", "", 4, "needs a unit"),
+        ("round 3 cost", "round three cost", 5, "example"),
+        ("    example: round 3 cost 0.25 in 1200\n", "", 4, "`example`"),
+        ("about: a", "abuot: a", 2, "'about'"),
+        ("    units", "    unit", 6, "'units'"),
+        ("round (", "(?i)round (", 4, "flags"),
+        ("name: mine", "name: [mine]", 1, "`str`"),
+        ("    units", "    says: maybe\n    units", 6, "maybe"),
     ],
 )
 def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
@@ -66,18 +64,9 @@ def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
     path = write(tmp_path, GOOD.replace(old, new))
     with pytest.raises(RequestError) as error:
         load(path)
-    problems = str(error.value).splitlines()
-    assert any(problem.startswith(f"{path}:{line}: ") and words in problem for problem in problems)
-
-
-def test_all_that_is_wrong_with_a_dialect_is_said_at_once_in_the_order_of_its_lines(tmp_path: Path) -> None:
-    text = GOOD.replace("about:", "abuot:").replace("<epoch>", "<epcoh>").replace("wall: ms", "wall: fortnights")
-    text += "    says: maybe\n  - pattern: '(?:o+)+ round'\n  - 5\n"
-    path = write(tmp_path, text)
-    with pytest.raises(RequestError) as error:
-        load(path)
-    places = [line.removeprefix(f"{path}:").split(": ")[0] for line in str(error.value).splitlines()]
-    assert places == ["1", "2", "4", "6", "7", "8", "9"]
+    assert str(error.value).startswith(f"{path}:{line}: ")
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +86,8 @@ def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str, w
 @pytest.mark.parametrize("dialect", built_in(), ids=lambda dialect: dialect.name)
 def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) -> None:
     for pattern in dialect.patterns:
-        part = pattern.example[: len(pattern.example) // 2] or "x"
-        for line in ((part * LINE)[:LINE], (pattern.literals[0] * LINE)[:LINE], pattern.example + "1" * LINE):
+        part = pattern.line.example[: len(pattern.line.example) // 2] or "x"
+        for line in ((part * LINE)[:LINE], (pattern.literals[0] * LINE)[:LINE], pattern.line.example + "1" * LINE):
             begun = time.process_time()
             pattern.regex.search(line)
             assert time.process_time() - begun < 1, pattern.regex.pattern

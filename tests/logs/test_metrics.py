@@ -23,9 +23,18 @@ def test_the_last_match_of_the_lowest_rank_counts_and_its_best() -> None:
     assert read("nothing\n", cost=LOSS) == {"cost": None}
 
 
-@pytest.mark.parametrize("number", ["0,4193", "1e-05", "1.2.3"])
+@pytest.mark.parametrize("number", ["0,4193", "1e-05", "1.2.3", "1 234.5"])
 def test_the_beginning_of_a_number_is_none(number: str) -> None:
     assert read(f"cost=0.5\ncost={number}\n", cost={"pattern": LOSS["pattern"]}) == {"cost": {"value": None, "line": 2}}
+
+
+def test_of_two_trainings_no_metric_is_taken() -> None:
+    lines = [f"Epoch {epoch}/2, Loss: 0.{epoch}\n" for epoch in (1, 2, 1, 2)]
+    found = summary(
+        "a",
+        read_stream(io.BytesIO("".join(lines).encode()).read, metrics=compiled({"loss": {"pattern": "Loss: (.*)"}})),
+    )
+    assert (found["metrics"], found["last_train_loss"]) == ({"loss": None}, None)
 
 
 def test_what_python_alone_takes_for_a_number_is_none() -> None:

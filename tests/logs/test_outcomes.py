@@ -11,13 +11,13 @@ BAR = " 67%|######6   | 336/504 [01:02<00:31,  5.38it/s]"
 CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
 
 
-FAILURES = [pattern.example for dialect in built_in() for pattern in dialect.patterns if pattern.says == "failed"]
+LINES = [pattern.line for dialect in built_in() for pattern in dialect.patterns]
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        *FAILURES,
+        *(line.example for line in LINES if line.says == "failed"),
         TRACE + "KeyError: 'loss'\n",
         BAR + TRACE + "ValueError: bad batch\n" + BAR,
         BAR + "slurmstepd: error: *** JOB 4711 ON node17 CANCELLED AT 2024-05-01T10:00:00 ***\n",
