@@ -65,10 +65,10 @@ def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool)
 
     known, metrics = sources.dialects_with(own), read_words(words)
     if source == "-":
-        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, explained, metrics)])
+        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, metrics)])
     else:
-        logs = sources.of_path(Path(source), known, explained, metrics)
-    for log in logs:
+        logs = sources.of_path(Path(source), known, metrics)
+    for log in (explained(*said) for said in logs):
         if json:
             show_document(dumps(log, allow_nan=False) + "\n")
         else:

@@ -381,10 +381,10 @@ class Facts:
             if record.line - writer.ignored <= _LONGEST_TRACEBACK:
                 says = says - {"trouble"}
             writer.ignored = 0
-        text = one_line(record.text, TEXT)
         for word in says & {"trouble", "failed"}:
-            self.failure = Failure(word, record.line, text, who)
+            self.failure = Failure(word, record.line, one_line(record.text, TEXT), who)
         completed = "completed" in says and not _OF_ANOTHER.search(record.text)
         wall = record.values.get("wall")
         if (completed or wall) and len(self.ends) < MOST_WORDS:
+            text = one_line(record.text, TEXT)
             self.ends[who, _NUMBER.sub("0", text)] = End(record.line, text, completed, wall)

@@ -192,22 +192,3 @@ def _of_gb18030(data: bytes) -> bytes:
         text = data.decode("gb18030", "replace")
         return text.encode() if _CHINESE.search(text) and not _CHINESE.search(text_of(data)) else b""
     return b""
-
-
-class Tail:
-    """The last bytes of a log."""
-
-    def __init__(self) -> None:
-        self._data = b""
-        self._line = 1
-        """The number of the line after the data."""
-
-    def add(self, block: Block) -> None:
-        """Take the next block."""
-        self._data = (self._data + block.data)[-LONGEST:]
-        self._line = block.line + block.data.count(b"\n")
-
-    @property
-    def lines(self) -> list[tuple[int, str]]:
-        """Return the last lines, each with its number."""
-        return list(enumerate(text_of(self._data).split("\n"), self._line - self._data.count(b"\n")))

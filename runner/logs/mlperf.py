@@ -22,8 +22,6 @@ _METRICS |= {"ssd": "map", "mask": "map", "retinanet": "map"}
 _LOSSES = ("gpt", "llama", "mixtral", "llm", "flux")
 _SHARES = ("accuracy", "dice", "map", "wer")
 _MOST_PARTS = 4
-_DEEPEST = 5
-"""Values within each other of which the innermost one is still an evaluation."""
 _TEXT = 200
 MOST_NUMBER = 10**15
 OBSERVED = "observed"
@@ -75,20 +73,19 @@ def unit_of(metric: str, value: float) -> str | None:
     return "fraction" if metric in _SHARES and 0 <= value <= 1 else None
 
 
-def evaluation(value: Any, levels: int = _DEEPEST) -> tuple[float | int | None, str | None]:
+def evaluation(value: Any) -> tuple[float | int | None, str | None]:
     """Return the number of an evaluation, and what it is of where there are several, for example boxes and masks."""
+    while isinstance(value, dict) and (key := next((key for key in ("accuracy", "value") if key in value), None)):
+        value = value[key]
     if isinstance(value, list):
-        value = {f"value {place}": part for place, part in enumerate(value[:_MOST_PARTS], start=1)}
+        value = {f"value {place}": part for place, part in enumerate(value, start=1)}
     if not isinstance(value, dict):
         return number(value), None
-    for key in ("accuracy", "value"):
-        if key in value:
-            return evaluation(value[key], levels - 1) if levels else (None, None)
     parts = [(name, found) for name, part in value.items() if (found := number(part)) is not None][:_MOST_PARTS]
-    if len(parts) < 2:
-        return (parts[0][1] if parts else None), None
-    others = ", ".join(f"{name} {found}" for name, found in parts[1:])
-    return parts[0][1], one_line(f"{parts[0][0]}; {others}", _TEXT)
+    if not parts:
+        return None, None
+    scope = "; ".join([parts[0][0], ", ".join(f"{name} {found}" for name, found in parts[1:])])
+    return parts[0][1], one_line(scope, _TEXT) if len(parts) > 1 else None
 
 
 def number(value: Any) -> float | int | None:

@@ -6,7 +6,7 @@ that a block is searched once for each fragment, and most lines of a log are nev
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from runner.logs import mlperf, origin
 from runner.logs.dialect import PLAIN, Dialect, Pattern, built_in
 from runner.logs.facts import Facts, Record
-from runner.logs.lines import LONGEST, Block, Lines, Tail, text_of
+from runner.logs.lines import LONGEST, Block, Lines, text_of
 from runner.logs.metrics import Metric
 from runner.logs.pattern import LINE
 from trainkit import files
@@ -39,7 +39,8 @@ class Reading:
     lines: int
     notes: list[str]
     """What kept the log from being read as it is."""
-    tail: Tail = field(repr=False)
+    tail: list[tuple[int, str]]
+    """The last lines, each with its number."""
     metrics: Mapping[str, Metric]
 
 
@@ -78,9 +79,9 @@ def read_stream(
 ) -> Reading:
     """Read a log in blocks: what a function returns, to its end or as many bytes at most."""
     reader = _Reader(built_in() if dialects is None else tuple(dialects), metrics or {})
-    lines, tail = Lines(read, most), Tail()
+    lines, tail = Lines(read, most), b""
     for block in lines.blocks():
-        tail.add(block)
+        tail = (tail + block.data)[-LONGEST:]
         reader.read(block)
     facts = reader.finished()
     notes = [*lines.notes]
@@ -93,7 +94,8 @@ def read_stream(
     if lines.bytes and not (lines.ends_with_newline or lines.is_unreadable):
         notes.append("the last line has no newline: it may be torn")
     count = lines.line - (lines.ends_with_newline or not lines.bytes)
-    return Reading(facts, lines.bytes, count, notes, tail, metrics or {})
+    last = list(enumerate(text_of(tail).split("\n"), lines.line - tail.count(b"\n")))
+    return Reading(facts, lines.bytes, count, notes, last, metrics or {})
 
 
 class _Reader:

@@ -8,15 +8,14 @@ from typing import Any
 from runner.core.errors import RequestError, reason_of
 from runner.core.text import one_line
 from runner.logs.dialect import Dialect, built_in, load
-from runner.logs.lines import Tail
 from runner.logs.metrics import compiled
-from runner.logs.reading import Reading, read_log, read_stream
+from runner.logs.reading import read_log, read_stream
 from runner.logs.summary import summary, unread
 from trainkit import files
 
 _OF_A_RUN = ("run.json", "raw", "request")
-Explain = Callable[[dict[str, Any], Tail], dict[str, Any]]
-"""Adds to the object of a log what its last lines say of a failure."""
+Log = tuple[dict[str, Any], list[tuple[int, str]]]
+"""The object of a log, and its last lines with their numbers."""
 Metrics = Mapping[str, Mapping[str, str]]
 
 
@@ -36,30 +35,24 @@ def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
     return (*(dialect for dialect in built_in() if dialect.name not in {mine.name for mine in own}), *own)
 
 
-def of_stream(
-    read: Callable[[int], bytes], dialects: tuple[Dialect, ...], explained: Explain, metrics: Metrics
-) -> dict[str, Any]:
+def of_stream(read: Callable[[int], bytes], dialects: tuple[Dialect, ...], metrics: Metrics) -> Log:
     """Read what a function returns, to its end."""
-    return _object("-", read_stream(read, dialects, metrics=compiled(metrics)), explained)
+    reading = read_stream(read, dialects, metrics=compiled(metrics))
+    return summary("-", reading), reading.tail
 
 
-def of_path(
-    path: Path, dialects: tuple[Dialect, ...], explained: Explain, metrics: Metrics
-) -> Iterator[dict[str, Any]]:
+def of_path(path: Path, dialects: tuple[Dialect, ...], metrics: Metrics) -> Iterator[Log]:
     """Read a file, or each file below a folder; what cannot be read there has a note that says why."""
     is_folder = files.is_folder(path)
     for file in _below(path) if is_folder else [path]:
         name = os.path.relpath(file, path) if is_folder else str(path)
         try:
-            yield _object(name, read_log(file, dialects, compiled(metrics)), explained)
+            reading = read_log(file, dialects, metrics=compiled(metrics))
+            yield summary(name, reading), reading.tail
         except (OSError, ValueError) as error:
             if not is_folder:
                 raise RequestError(f"{one_line(path)}: cannot be read: {one_line(reason_of(error))}") from None
-            yield unread(name, f"not read: {reason_of(error)}")
-
-
-def _object(name: str, reading: Reading, explained: Explain) -> dict[str, Any]:
-    return explained(summary(name, reading), reading.tail)
+            yield unread(name, f"not read: {reason_of(error)}"), []
 
 
 def _below(folder: Path) -> list[Path]:

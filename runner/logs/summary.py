@@ -9,7 +9,6 @@ from runner.logs import mlperf
 from runner.logs.dialect import Value
 from runner.logs.facts import MOST_WRITERS, Facts
 from runner.logs.fields import LOWER_IS_BETTER, METRICS
-from runner.logs.lines import Tail
 from runner.logs.reading import Reading
 
 _OF_THE_RUN = {"world_size": "world_size", "nnodes": "nnodes", "backend": "backend", "epochs_declared": "epochs"}
@@ -29,6 +28,9 @@ _SMELLS = re.compile(
     r"|[Ff]ault\b|[Oo]ut of memory|OOM|exit(?:ed)?(?: with)? (?:code|status)[: ]{1,8}-?[1-9]"
 )
 """What a failure may look like of which no dialect knows the words."""
+
+
+_Tail = list[tuple[int, str]]
 
 
 class Status(NamedTuple):
@@ -164,7 +166,7 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _status(facts: Facts, tail: Tail) -> Status:
+def _status(facts: Facts, tail: _Tail) -> Status:
     """Judge whether a run completed or failed, as far as its log says so."""
     if stops := facts.runs.get("run_stop"):
         starts = facts.runs.get("run_start", [])
@@ -187,7 +189,7 @@ def _status(facts: Facts, tail: Tail) -> Status:
     is_sure = completed and (not failure or failure.who == who) and not facts.has_more_writers
     if not is_sure and not failure and not completed and _reached(facts):
         is_sure, completed = True, max(facts.evaluated, trained)
-    if is_sure and not any(_SMELLS.search(text) for number, text in tail.lines if number > completed):
+    if is_sure and not any(_SMELLS.search(text) for number, text in tail if number > completed):
         return Status("completed", completed, notes)
     return Status(None, None, notes)
 
@@ -218,9 +220,9 @@ def _reached(facts: Facts) -> bool:
     return progress.done >= widest and not (is_last and (facts.evaluated or progress.done < progress.total))
 
 
-def _ends_with(tail: Tail, line: int) -> bool:
+def _ends_with(tail: _Tail, line: int) -> bool:
     """Return whether nothing follows on a failure but its own lines and those of launchers and the shell."""
-    lines = tail.lines
+    lines = tail
     after = [text for number, text in lines if number > line]
     if line < lines[0][0] or any(text.startswith("real\t") for text in after):
         return False

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from runner.core.text import one_line
-from runner.logs.lines import Tail
 from runner.records import hints
 from runner.records.schema import decode
 
@@ -90,12 +89,12 @@ def of_message(text: str) -> Statement:
     return Statement(_sentence(lines), lines) if lines else Statement()
 
 
-def explained(log: dict[str, Any], tail: Tail) -> dict[str, Any]:
+def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any]:
     """Add the hint to the facts of a failed log, and the first rank's exception in place of the launcher's words."""
     if log["status"] != "failed":
         return log | {"hint": None}
     ranks: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for number, text in tail.lines:
+    for number, text in tail:
         begun = _RANK.match(text)
         ranks[f"rank {begun[1]}: " if begun else ""].append((number, text[begun.end() if begun else 0 :]))
     found = sorted(
@@ -104,7 +103,7 @@ def explained(log: dict[str, Any], tail: Tail) -> dict[str, Any]:
         for one in _tracebacks([text for _, text in lines])
         if one.cause
     )
-    texts = [text for _, text in tail.lines]
+    texts = [text for _, text in tail]
     if not found:
         return log | {"hint": hints.find([text for text in texts if text.strip()][-_LAST:], texts, [])}
     line, rank, cause, lines = next((one for one in found if not VICTIM.search(one[2])), found[0])

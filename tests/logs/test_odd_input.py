@@ -20,7 +20,7 @@ LOG = (
 
 
 def collected(path: Path) -> dict[str, dict[str, Any]]:
-    return {log["log"]: log for log in sources.of_path(path, built_in(), lambda log, _: log, {})}
+    return {log["log"]: log for log, _ in sources.of_path(path, built_in(), {})}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
