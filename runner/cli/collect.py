@@ -10,6 +10,14 @@ import typer
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Metric, Results, With, options_of, project_root_or_here
 from runner.core.errors import RequestError, RunError
+from runner.logs import sources
+from runner.logs.metrics import read_words
+from runner.logs.summary import FIELDS
+from runner.records.cause import explained
+from runner.records.finalize import reparse
+from runner.records.folder import RunFolder
+from runner.records.hints import hints
+from runner.records.manifest import LATER, NAME
 from runner.records.schema import Record
 
 
@@ -38,18 +46,17 @@ def collect(
     From a manifest the pods of its job are read in the cluster, to their end if they still run; it takes the options of
     target kubernetes. The stdout of a program that knows nothing of the kit is read by dialects.
     """
-    from runner.logs import sources
-
     path = Path(source)
-    is_manifest = path.suffix in (".yaml", ".yml") and not path.is_dir()
+    is_file = not path.is_dir()
+    is_manifest, is_batch = is_file and path.suffix in (".yaml", ".yml"), is_file and path.suffix == ".sbatch"
+    is_log = not (is_manifest or is_batch) and (source == "-" or sources.is_log(path))
     if with_ and not is_manifest:
         raise RequestError(f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options")
-    if not is_manifest and path.suffix != ".sbatch" and (source == "-" or sources.is_log(path)):
+    if (json or dialect or metric) and path.exists() and not is_log:
+        raise RequestError(f"{path}: --json, --dialect and --metric are for the stdout of another program")
+    if is_log:
         _collect_logs(source, dialect or [], metric or [], json=json)
-    elif (json or dialect or metric) and (is_manifest or path.exists()):
-        only = "--json, --dialect and --metric are for"
-        raise RequestError(f"{path}: {only} the stdout of another program, not for a run or a manifest")
-    elif path.suffix == ".sbatch" and not path.is_dir():
+    elif is_batch:
         _collect_batch(path, results)
     elif is_manifest:
         _collect_jobs(path, results, options_of("kubernetes", with_))
@@ -59,10 +66,6 @@ def collect(
 
 def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool) -> None:
     """Print what each log says, as a JSON object or for a person."""
-    from runner.logs import sources
-    from runner.logs.metrics import read_words
-    from runner.records.cause import explained
-
     known, metrics = sources.dialects_with(own), read_words(words)
     if source == "-":
         logs = iter([sources.of_stream(sys.stdin.buffer.read, known, metrics)])
@@ -77,16 +80,13 @@ def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool)
 
 def _show_log(log: dict[str, Any]) -> None:
     """Print what a log says for a person, with the lines that it stands in."""
-    from runner.logs.summary import FIELDS
-    from runner.records.hints import hints
-
     show(f"{log['log']}: {log['status'] or 'the log does not say how it ended'}")
     for field in FIELDS[1:]:
         if log[field] is not None:
             show(f"    {field}: {_words(log[field])}{_place(log['lines'].get(field))}")
     for name, said in log.get("metrics", {}).items():
         best = f", best {said['best']:g}{_place(said['best_line'])}" if said and "best" in said else ""
-        show(f"    {name}: {said['value']}{_place(said['line'])}{best}" if said else f"    {name}: no line matches")
+        show(f"    {name}: {said['value']}{_place(said['line'])}{best}" if said else f"    {name}: null")
     if log["dialects"]:
         show(f"    dialects: {', '.join(log['dialects'])}")
     for note in log["notes"]:
@@ -100,7 +100,8 @@ def _words(value: Any) -> str:
         return str(value[0]) if len(value) == 1 else f"{len(value)} from {value[0]} to {value[-1]}"
     if not isinstance(value, dict):
         return str(value)
-    words = [value.get("metric"), value["value"], value.get("unit"), value.get("scope") and f"({value['scope']})"]
+    scope = value.get("scope") and f"({value['scope']})"
+    words = (value.get("metric"), value["value"], value.get("unit"), scope)
     return " ".join(str(word) for word in words if word is not None)
 
 
@@ -111,10 +112,6 @@ def _place(line: Any) -> str:
 
 
 def _collect_run(path: Path) -> None:
-    from runner.records.finalize import reparse
-    from runner.records.folder import RunFolder
-    from runner.records.manifest import LATER, NAME
-
     had_manifest = (path / NAME).exists()
     record = reparse(path)
     if not had_manifest and (path / NAME).exists() and LATER in RunFolder(path).kept_manifest().said:
@@ -125,16 +122,11 @@ def _collect_run(path: Path) -> None:
 def _collect_batch(path: Path, results: Path) -> None:
     from runner.execution.by_hand import collect_batch
 
-    statuses = set()
+    records = []
     for folder, record in collect_batch(path, project_root_or_here(), results):
         _show(folder, record)
-        statuses.add(record.status)
-    if statuses != {"completed"}:
-        raise typer.Exit(RunError.exit_code)
-
-
-def _show(folder: Path, record: Record) -> None:
-    show(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+        records.append(record)
+    _end(records)
 
 
 def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:
@@ -145,6 +137,13 @@ def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:
 
     target = targets.load("kubernetes", words)
     with signals.taken() as interrupts, Screen() as screen:
-        found = collect_jobs(path, project_root_or_here(), results, target, screen, interrupts)
-    if any(record.status != "completed" for record in found):
+        _end(collect_jobs(path, project_root_or_here(), results, target, screen, interrupts))
+
+
+def _show(folder: Path, record: Record) -> None:
+    show(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+
+
+def _end(records: list[Record]) -> None:
+    if any(record.status != "completed" for record in records):
         raise typer.Exit(RunError.exit_code)

@@ -75,8 +75,8 @@ def unit_of(metric: str, value: float) -> str | None:
 
 def evaluation(value: Any) -> tuple[float | int | None, str | None]:
     """Return the number of an evaluation, and what it is of where there are several, for example boxes and masks."""
-    while isinstance(value, dict) and (key := next((key for key in ("accuracy", "value") if key in value), None)):
-        value = value[key]
+    while isinstance(value, dict) and value.keys() & {"accuracy", "value"}:
+        value = value.get("accuracy", value.get("value"))
     if isinstance(value, list):
         value = {f"value {place}": part for place, part in enumerate(value, start=1)}
     if not isinstance(value, dict):
@@ -84,8 +84,9 @@ def evaluation(value: Any) -> tuple[float | int | None, str | None]:
     parts = [(name, found) for name, part in value.items() if (found := number(part)) is not None][:_MOST_PARTS]
     if not parts:
         return None, None
-    scope = "; ".join([parts[0][0], ", ".join(f"{name} {found}" for name, found in parts[1:])])
-    return parts[0][1], one_line(scope, _TEXT) if len(parts) > 1 else None
+    (first, result), *others = parts
+    named = ", ".join(f"{name} {found}" for name, found in others)
+    return result, one_line(f"{first}; {named}", _TEXT) if others else None
 
 
 def number(value: Any) -> float | int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.records.events import Block, read_events
+from runner.records.events import read_events
 from runner.records.folder import begin
 from runner.records.parse import collect
 from tests.support.records import Make
