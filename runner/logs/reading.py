@@ -54,6 +54,8 @@ class _Kind(NamedTuple):
     """How far the training is, which must not go back."""
     unless: tuple[Pattern, ...] = ()
     """Patterns whose match in a line keeps it from being left out."""
+    pattern: int = 0
+    """Which pattern reads the values that are replaced."""
     is_event: bool = False
 
 
@@ -147,14 +149,14 @@ class _Reader:
 
     def _needed(self, text: bytes, hits: dict[int, int]) -> Iterator[tuple[int, _Kind, int]]:
         """Yield where lines begin, and how many each stands for: of lines that only replace values first and last."""
-        places: dict[tuple[bytes, ...], int] = {}
-        held: dict[tuple[bytes, ...], tuple[int, _Kind, int]] = {}
+        places: dict[tuple[object, ...], int] = {}
+        held: dict[tuple[object, ...], tuple[int, _Kind, int]] = {}
         for start in sorted(hits):
             line = text[start : hits[start]]
             kind = self._kind(line)
             if not (kind.readers or kind.is_event):
                 continue
-            key = tuple([line[part] for part in kind.fixed])
+            key = (kind.pattern, *[line[part] for part in kind.fixed]) if kind.fixed else ()
             if key and any(pattern.matches(text_of(line[kind.fixed[0].stop :])) for pattern in kind.unless):
                 key = ()
             place = int(line[kind.place]) if key and kind.place else 0
@@ -164,8 +166,11 @@ class _Reader:
                 continue
             yield from sorted(held.values(), key=itemgetter(0))
             yield start, kind, 1
-            places = places | {key: place} if key else {}
-            held = {}
+            held.clear()
+            if key:
+                places[key] = place
+            else:
+                places.clear()
         yield from sorted(held.values(), key=itemgetter(0))
 
     def _kind(self, line: bytes) -> _Kind:
@@ -247,7 +252,7 @@ def _kind_of(readers: tuple[Pattern | Metric, ...], length: int, text: str) -> _
     if place and not text[place.start - begin : place.stop - begin].isdigit():
         return _Kind(readers)
     fixed = [slice(begin), *(places[name] for name in ("epoch", "epochs", "total") if name in places)]
-    return _Kind(readers, tuple(fixed), place, unless)
+    return _Kind(readers, tuple(fixed), place, unless, id(pattern))
 
 
 def _hits(text: bytes, fragments: Iterable[bytes]) -> dict[int, int]:

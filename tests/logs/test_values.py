@@ -111,3 +111,11 @@ def test_of_two_summaries_of_the_trainer_no_figure_is_taken() -> None:
     found = read(one + other)
     assert (found["throughput"], found["last_train_loss"], found["wall_time_s"]) == (None, None, None)
     assert any("two trainings" in note for note in found["notes"])
+
+
+def test_of_lines_that_take_turns_the_last_of_each_kind_counts() -> None:
+    lines = "steps: {0} loss: 0.{0} iter time (s): 0.5\nRunningAvgSamplesPerSec=6{0}.5, CurrSamplesPerSec=6\n"
+    for end in ("", lines.split("\n", maxsplit=1)[0].format(10) + "\n"):
+        found = read("".join(lines.format(n) for n in range(1, 10)) + end)
+        assert (found["last_train_loss"]["value"], found["throughput"]["value"]) == (0.1 if end else 0.9, 69.5)
+        assert found["dialects"] == {"deepspeed": 18 + bool(end)}
