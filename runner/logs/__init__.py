@@ -1,8 +1,8 @@
-"""Other people's stdout: any log of a training becomes facts, each with the line that it was read from.
+"""Other people's stdout: the log of a training becomes figures, each with the line that it was read from.
 
-    a file, or stdin (sources) -> blocks of lines (lines) -> lines that may say something (scan, shapes)
-    -> records of fields, with whoever printed them (reading: dialect, mlperf, general, origin)
-    -> facts of the log (facts, endings) -> one JSON object (status, summary)
+    a file, a folder or stdin (sources) -> blocks of whole lines (lines) -> the lines with a pattern's fixed text
+    -> values, with who printed them (reading: dialect, mlperf, origin, metrics) -> the facts of the log (facts)
+    -> one JSON object with a status (summary)
 
 What a log does not say is None, never a guess.
 """

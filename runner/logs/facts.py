@@ -24,6 +24,7 @@ _LONGEST_TRACEBACK = 200
 _OF_THE_RUN = ("world_size", "nnodes", "backend", "epochs", "speedup")
 _PLACES = ("done", "total", "step", "steps")
 _MOST_PERCENT = 100 + 1e-6
+_ABOVE = "an accuracy above 100%"
 _CLOSE = 2e-3
 _NUMBER = re.compile(r"\d[\d.,:]*")
 _OPEN_NODES = re.compile(r"--nnode|[\\^`]\s*$")
@@ -75,7 +76,7 @@ class Record:
         for name in ("accuracy", "best_accuracy"):
             if name in values and values[name].value > _MOST_PERCENT:
                 del values[name]
-                self.wrong.append("an accuracy above 100%")
+                self.wrong.append(_ABOVE)
         if "epoch" in values and values["epoch"].value > MOST_EPOCHS:
             del values["epoch"]
             self.wrong.append("a number above 100,000, which is none of an epoch but perhaps of samples")
@@ -359,7 +360,7 @@ class Facts:
         values = record.values
         self.stated_best = values.get("best_accuracy", self.stated_best)
         metrics = values.keys() & {*METRICS, mlperf.EVALUATION}
-        if metrics or record.wrong:
+        if metrics or _ABOVE in record.wrong:
             self.evaluated = record.line
         for metric in metrics:
             value = values[metric]

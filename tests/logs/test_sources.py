@@ -2,12 +2,9 @@
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from tests.support.projects import ROOT
 
@@ -80,25 +77,3 @@ def test_a_run_and_a_folder_of_runs_are_no_logs(tmp_path: Path) -> None:
     assert "--json" in collect(tmp_path / "quickstart" / "a-run", "--json", code=2).stderr
     (tmp_path / "quickstart" / "a-run" / "run.json").write_text("{}")
     assert collect(tmp_path, code=2).stderr.startswith(f"error: {tmp_path}: no run's folder")
-
-
-@pytest.mark.slow
-def test_a_line_of_two_gigabytes_is_read_in_bounded_memory(tmp_path: Path) -> None:
-    path = tmp_path / "long.log"
-    with path.open("wb") as file:
-        file.write(LOG.encode() + b"Train Epoch: 2 loss ")
-        file.write(b"x" * 1_000_000)
-        file.truncate(2 << 30)  # the rest is a hole of zeros
-    limit = 700 << 20
-    done = subprocess.run(
-        [sys.executable, "-m", "runner", "collect", str(path), "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["final_eval"]["value"] == 0.9664
-    assert any("too long" in note for note in found["notes"])
