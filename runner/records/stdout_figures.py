@@ -73,7 +73,11 @@ def _take_metrics(record: Record, found: dict[str, dict[str, Any]], doubts: Doub
         name, per = _NAMES.get(given, (given, 1))
         said = found.get(given)
         if said is None or said["value"] is None:
-            why = "no line matches" if said is None else f"{said['log']}:{said['line']}: it is no number"
+            why = (
+                "no line matches, or a log has two trainings"
+                if said is None
+                else f"{said['log']}:{said['line']}: it is no number"
+            )
             doubts.add(f"metric {given}: {why}")
             record.metrics.pop(name, None) if record.launch.dialects else None
             continue
