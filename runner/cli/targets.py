@@ -21,7 +21,7 @@ def targets(
     An option is given to `runner run` as --with name=value.
     """
     from runner.targets import TARGETS, find
-    from runner.targets.base import is_required, type_name
+    from runner.targets.base import type_name
 
     if name is None:
         show_rows([(target, find(target).summary) for target in sorted(TARGETS)])
@@ -31,7 +31,6 @@ def targets(
     rows: list[tuple[str, ...]] = []
     for option in fields(target.Options):
         default = "-" if option.default in (None, "") else str(option.default).lower()
-        default = "needed" if is_required(option) else default
         rows.append((option.name, type_name(types[option.name]), default, str(option.metadata["help"])))
     if rows:
         show_rows([("name", "type", "default", "what it is"), *rows])

@@ -8,7 +8,7 @@ from runner.core.text import listed
 from runner.records.schema import Launch, Record
 
 UNKNOWN = "unknown"
-_ON_THE_RUNNERS_MACHINE = ("local", "compose", "replay")
+_ON_THE_RUNNERS_MACHINE = ("local", "compose")
 
 Machine = tuple[str, str]
 """Its id and its name, each empty if it is not known."""

@@ -38,8 +38,6 @@ SPREAD_SHARE = 0.1
 def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = None) -> str | None:
     """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may."""
     run = cell.first
-    if run.target == "replay":
-        return "replayed, not measured here"
     if not cell.complete:
         return "no complete run"
     if run.device == "cpu" and run.processes > Layout.parse(run.layout).world_size:

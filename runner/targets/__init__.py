@@ -2,16 +2,17 @@
 
 import importlib
 from dataclasses import fields
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_type_hints
+
+import msgspec
 
 from runner.core.errors import RequestError, did_you_mean
-from runner.targets.base import Target, is_required, type_name
+from runner.targets.base import Target, type_name
 
 TARGETS = {
     "compose": "runner.targets.compose.target:Compose",
     "kubernetes": "runner.targets.kubernetes.target:Kubernetes",
     "local": "runner.targets.local:Local",
-    "replay": "runner.targets.replay:Replay",
     "slurm": "runner.targets.slurm.target:Slurm",
     "ssh": "runner.targets.ssh.target:Ssh",
 }
@@ -32,11 +33,7 @@ def load(name: str, words: list[str] | None = None) -> Target[Any]:
 
 
 def _read_options(target: type[Target[Any]], words: list[str]) -> Any:
-    """Read `name=value` words into the target's `Options`, each value by its type.
-
-    Raises RequestError for an option that the target does not have, and names another one that has it, or for a value
-    that does not fit.
-    """
+    """Read `name=value` words into the target's `Options`; RequestError for an unknown option or a wrong value."""
     known = {option.name: option for option in fields(target.Options)}
     types = get_type_hints(target.Options)
     values: dict[str, Any] = {}
@@ -47,28 +44,12 @@ def _read_options(target: type[Target[Any]], words: list[str]) -> Any:
             raise RequestError(f"--with {word}: write name=value; `runner targets {target.name}` lists the options")
         if name not in known:
             having = [other for other in TARGETS if name in {option.name for option in fields(find(other).Options)}]
-            have = f"targets {' and '.join(having)} have it" if len(having) > 1 else f"target {''.join(having)} has it"
-            meant = f"; {have}" if having else did_you_mean(name, known)
+            meant = f"; it is an option of {' and '.join(having)}" if having else did_you_mean(name, known)
             raise RequestError(f"--with {word}: target {target.name} has no option '{name}'{meant or '; it has none'}")
         if name in values:
             raise RequestError(f"--with {word}: '{name}' is given twice")
-        values[name] = _value(word, text, types[name])
-    if lacking := [option.name for option in known.values() if is_required(option) and option.name not in values]:
-        help_text = known[lacking[0]].metadata["help"]
-        raise RequestError(f"target {target.name} needs --with {lacking[0]}=...: {help_text}")
+        try:
+            values[name] = msgspec.convert(text, types[name], strict=False)
+        except msgspec.ValidationError:
+            raise RequestError(f"--with {word}: '{text}' is no {type_name(types[name])}") from None
     return target.Options(**values)
-
-
-def _value(word: str, text: str, kind: Any) -> Any:
-    if get_origin(kind) is Literal:
-        if text in get_args(kind):
-            return text
-        raise RequestError(f"--with {word}: '{text}' is unknown{did_you_mean(text, get_args(kind))}")
-    if not text.isprintable() or not text:
-        raise RequestError(f"--with {word!r}: the value has to be printable text")
-    try:
-        if kind is bool:
-            return {"true": True, "false": False}[text]
-        return kind(text)
-    except (ValueError, KeyError):
-        raise RequestError(f"--with {word}: '{text}' has to be a {type_name(kind)}") from None

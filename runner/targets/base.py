@@ -2,10 +2,9 @@
 
     Run --spec()--> LaunchSpec --start()--> Handle --lines()--> Line ... --exits--> NodeExit of each node
 
-A target has eleven methods: six of `Target`, a class with a frozen dataclass of options, and five of the `Handle` that
-its `start` returns; only tools want `once`. It lives in one file or folder of `runner/targets/` and is named in the
-table of `targets/__init__.py`. It does not parse what the processes print, and it writes only into the raw files of the
-run's folder.
+A target has eleven methods: six of `Target` and five of the `Handle` that its `start` returns; only tools call `once`.
+It lives in one file or folder of `runner/targets/` and is named in the table of `targets/__init__.py`. It does not
+parse what the processes print, and writes only into the raw files of the run's folder.
 """
 
 import signal
@@ -15,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from runner.core.errors import RequestError
@@ -26,9 +25,9 @@ from runner.records.schema import NodeExit
 from runner.targets.node_view import NodeView
 
 SIGNALLED = 128
-"""What the init of a container adds to the number of a signal that ended its process."""
+"""A container's init adds this to the number of the signal that ended its process."""
 BEYOND_SECONDS = 600
-"""A cluster itself ends a job so long after the run's own time-out: for a runner that is killed."""
+"""A cluster ends a job this long after the run's own time-out, in case the runner is killed."""
 _MOST_AT_ONCE = 16
 
 
@@ -49,7 +48,7 @@ class Note:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """What to start on one node: a command, and the environment that it gets on top of the node's own."""
+    """What to start on one node: a command, and its environment on top of the node's."""
 
     argv: list[str]
     env: dict[str, str]
@@ -58,29 +57,29 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """A run, ready to start; the same run and options always give an equal spec."""
+    """A run, ready to start; equal runs and options give equal specs."""
 
     nodes: list[NodeSpec]
     cwd: str
     device: str
     options: dict[str, Any] = field(default_factory=dict)
     file: ClassVar[str] = "request.json"
-    """The name of its text in the run's folder, below `request/`."""
+    """The file of its text, below `request/`."""
 
     def text(self, run_id: str = "") -> str:  # noqa: ARG002 - for targets whose objects carry the id in their names
-        """Return the spec as it is kept in `request/`; without a run's id, as `--dry-run` shows it."""
+        """Return the text for `request/`; without a run's id, what `--dry-run` shows."""
         return to_json(asdict(self))
 
 
 class FollowedNode:
-    """The launcher of one node, from before its start to its end; `begin` follows it in a thread of its own."""
+    """The launcher of one node, from before its start to its end; `begin` follows it in a thread."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.stopped = False
-        """Whether this runner has told it to end."""
+        """Whether this runner told it to end."""
         self.failure: OSError | None = None
-        """Why its output can no longer be kept, for example because the disk is full."""
+        """Why its output can no longer be kept, for example a full disk."""
         self.notes: deque[str] = deque()
         self._exit: NodeExit | None = None
         self._over = threading.Event()
@@ -93,7 +92,7 @@ class FollowedNode:
 
     @property
     def exit(self) -> NodeExit | None:
-        """How it ended; None until it has, and all that it printed is kept."""
+        """How it ended; None until then, and until all of its output is kept."""
         return self._exit
 
     @property
@@ -103,7 +102,7 @@ class FollowedNode:
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended with anything but exit code 0."""
+        """Whether it ended with anything but exit code 0."""
         return self.exit is not None and self.exit.code != 0
 
     def begin(self) -> None:
@@ -116,20 +115,20 @@ class FollowedNode:
         raise NotImplementedError
 
     def wait(self, seconds: float) -> None:
-        """Wait for its end, at most so long."""
+        """Wait for its end, at most this long."""
         if self.is_begun:
             self._over.wait(seconds)  # an interrupted join would take the thread for ended (CPython, bpo-45274)
 
     def describe(self) -> NodeExit:
-        """Return how it ended; what was never started, or has not ended, has neither a code nor a signal."""
+        """Return how it ended: without code and signal if it never started or has not ended."""
         return self.exit or NodeExit(self.number, stopped=True)
 
     def idle(self) -> NodeView | None:
-        """Return why nothing runs on the node, if that is known."""
+        """Return why nothing runs on the node, if known."""
         return None
 
     def look(self, *, abort: bool) -> NodeView:
-        """Look at the node's processes, as `Handle.look` does at all."""
+        """Look at the node's processes; see `Handle.look`."""
         raise NotImplementedError
 
     def _run(self) -> None:
@@ -154,22 +153,22 @@ def exit_of(code: object, signalled: int = 0) -> tuple[int | None, str | None]:
 class Handle(ABC):
     """A run from its start to its end.
 
-    A target may leave the start itself to `lines`, so that `stop` finds whatever was made if Ctrl-C comes in between.
+    A target may start in `lines`, so that `stop` finds whatever was made if Ctrl-C comes in between.
     """
 
     nodes: Sequence[FollowedNode] = ()
-    """The nodes of which `exits`, `idle` and `look` tell."""
+    """The nodes that `exits`, `idle` and `look` describe."""
     left = ""
-    """What could not be removed, and how to do that."""
+    """What could not be removed, and how to remove it."""
 
     @property
     def waited_seconds(self) -> float:
-        """For how long the run has waited in a queue, which is no time of the run."""
+        """Time in a queue, which does not count as time of the run."""
         return 0.0
 
     @property
     def exits(self) -> list[NodeExit]:
-        """How the launcher of each node ended; to be read after `lines` or `stop` has returned."""
+        """How each node's launcher ended; read it after `lines` or `stop` has returned."""
         exits = self._exits()
         for ended in exits:
             ended.why = ended.why or self.left or None
@@ -180,22 +179,22 @@ class Handle(ABC):
 
     @abstractmethod
     def lines(self) -> Iterator[Line | Note | None]:
-        """Yield what the processes print until all have ended, and None now and then, so that a deadline is seen.
+        """Yield what the processes print until all have ended, and None in between, so that deadlines are checked.
 
-        Raises OSError if the run cannot be started, or can no longer be followed.
+        Raises OSError if the run cannot be started or followed.
         """
 
     def idle(self) -> list[NodeView]:
-        """Name the nodes on which nothing runs, and why; it is as fast as a question to the engine or the cluster.
+        """Name the nodes on which nothing runs, and why, with at most one question to the engine or cluster each.
 
-        As `look`, it is called from another thread, and does not raise.
+        Like `look`, it is called from another thread and does not raise.
         """
         return [view for node in self.nodes if (view := node.idle())]
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Look at what the nodes' processes do, called from another thread while `lines` is read; it does not raise.
+        """Look at the nodes' processes, from another thread while `lines` is read; it does not raise.
 
-        With `abort`, ranks that cannot be asked for their stack are ended so that they print it.
+        With `abort`, ranks that cannot be asked for their stack are ended, so that they print it.
         """
         idle = {view.node: view for view in self.idle()}
         running = [node for node in self.nodes if node.number not in idle]
@@ -205,9 +204,9 @@ class Handle(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End every process that was started: SIGTERM, then SIGKILL after the grace; safe to call again.
+        """End everything that was started: SIGTERM, then SIGKILL after the grace; safe to call again.
 
-        It does not raise: what could not be removed is named in `exits`.
+        It does not raise: `exits` names what could not be removed.
         """
 
 
@@ -216,15 +215,10 @@ def option(help_text: str, default: Any = "", axis: str = "") -> Any:
 
     Args:
         help_text: what it is, for `runner targets`.
-        default: its default; `dataclasses.MISSING` if the target cannot do without a value.
+        default: its default.
         axis: its kind, if it decides how long a run takes: it becomes a column of tables.
     """
     return field(default=default, metadata={"help": help_text, **({"axis": axis} if axis else {})})
-
-
-def is_required(option: Field[Any]) -> bool:
-    """Return whether a target cannot do without this option."""
-    return option.default is MISSING and option.default_factory is MISSING
 
 
 def axes_of(options: Any) -> dict[str, str]:
@@ -253,9 +247,9 @@ class Target(ABC, Generic[Spec]):
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type] = NoOptions
+    """A frozen dataclass, each field an `option`; `targets.load` converts the values to the fields' types."""
     observes: ClassVar[bool] = False
     """Whether scripts are watched from inside (trainkit/observer)."""
-    """A frozen dataclass, each field an `option`; `targets.load` reads its values by their types."""
 
     def __init__(self, options: Any = None) -> None:
         self.options = self.Options() if options is None else options
@@ -266,10 +260,10 @@ class Target(ABC, Generic[Spec]):
 
     @abstractmethod
     def preflight(self, spec: Spec) -> None:
-        """Raise RequestError if the run cannot be carried out here; called before anything is started or written."""
+        """Raise RequestError if the run cannot work here, before anything is started or written."""
 
     def image(self, spec: Spec, say: Callable[[str], None]) -> dict[str, Any] | None:  # noqa: ARG002 - see the docstring
-        """Describe the image that the run is started from, and build it if it is missing; None if there is none."""
+        """Describe the image of the run, and build it if it is missing; None for a target without images."""
         return None
 
     @abstractmethod
@@ -277,15 +271,15 @@ class Target(ABC, Generic[Spec]):
         """Start the run; its processes print into the raw files of the folder."""
 
     def once(self, spec: Spec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:  # noqa: ARG002 - see the docstring
-        """Run Python with words where node 0 would be, give it something to read, and return what it prints.
+        """Run Python where node 0 would be, with something to read, and return what it prints.
 
-        It may take so many seconds; OSError or RequestError if that fails. Not every target can.
+        Raises OSError or RequestError if that fails or takes longer. Not every target can.
         """
         raise RequestError(f"target {self.name} only starts runs; local, compose and ssh can check")
 
     @abstractmethod
     def cleanup(self, folder: RunFolder) -> None:
-        """End and remove whatever is left of a run, found by its folder alone.
+        """End and remove what is left of a run, found by its folder alone; safe to call again.
 
-        It is called by another process if the runner was killed (`targets.watchdog`), and is safe to call again.
+        Another process calls it if the runner was killed (`targets.watchdog`).
         """

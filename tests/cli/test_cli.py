@@ -81,7 +81,6 @@ def test_a_bad_definition_is_one_line_with_its_place_and_nothing_is_started_or_w
     assert project.written() == before
 
 
-REPLAY = ["run", "tiny", "--on", "replay"]
 NODE = ["node", "tiny", "--device", "cpu", "--layout", "1x2"]
 BAD_REQUESTS = [
     (["run", "tiny", "--device", "gpu"], "--device gpu: there is auto, cpu, cuda"),
@@ -92,8 +91,7 @@ BAD_REQUESTS = [
     ([*NODE, "--", "epochs=2"], "ARGS: 'epochs=2' is no arg"),
     ([*NODE, "--results", "experiments", "--node", "1"], "--node 1: layout 1x2 has the nodes"),
     (["run", "tiny", "--with", "memory=8Gi"], "--with memory=8Gi: target local has no option"),
-    ([*REPLAY, "--with", "recordin=x"], "--with recordin=x: target replay has no option 'recordin'; did you mean"),
-    (REPLAY, "target replay needs --with recording=...: "),
+    (["run", "tiny", "--on", "compose", "--with", "memry=1"], "--with memry=1: target compose has no option 'memry'; did"),
     (["collect", "results", "--with", "namespace=n"], "--with namespace=n: is for a file of"),
 ]
 

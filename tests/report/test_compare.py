@@ -88,7 +88,6 @@ REFUSED = {
                 "not known whether 1x2 repeat 1 was disturbed: its record has no load"),
     "other samples": (base(), changed(pair(), trained_samples=999), "trained samples differs: 1,000 and 999"),
     "other batch": (base(), pair(global_batch_size=200), "global batch differs: 200 and 100"),
-    "replayed": (base(target="replay"), pair(target="replay"), "replayed, not measured here"),
     "other code": (base(), changed(pair(), same={**SAME, "code": "x"}), "code differs: c and x"),
     "other NCCL": (base(device="cuda"), pair(device="cuda", same={**SAME, "NCCL": "2.20"}),
                    "NCCL differs: 2.20 and None"),

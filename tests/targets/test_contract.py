@@ -24,14 +24,6 @@ from runner.targets.base import Handle, Line, Target
 from tests.support.projects import ROOT, Project
 from tests.support.records import Make
 
-WORDS = {"replay": ["recording=recorded.log"], "ssh": ["hosts=h0,h1"]}
-"""The options that a target cannot do without."""
-STARTS_NOTHING_ELSEWHERE = ("local", "replay")
-
-
-def loaded(name: str) -> Target[Any]:
-    return targets.load(name, WORDS.get(name))
-
 
 def runs(project: Project, device: str = "cpu", **changes: Any) -> list[Run]:
     path = project.define(**changes)
@@ -64,7 +56,7 @@ def refuse(*_: object, **__: object) -> Any:
 def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     changes = {"matrix": {"layout": ["1x1", "2+3"]}, "args": {"epochs": 2}}
     planned = [run for device in ("cpu", "cuda") for run in runs(project, device, **changes)]
-    target = loaded(name)
+    target = targets.load(name, ["hosts=h0,h1"] if name == "ssh" else None)
     with monkeypatch.context() as blocked:
         for module, names in {
             builtins: ["open"],
@@ -86,17 +78,12 @@ def test_a_spec_is_pure(project: Project, monkeypatch: pytest.MonkeyPatch, name:
     assert [spec.device for spec in specs] == ["cpu", "cpu", "cuda", "cuda"]
     assert {spec.cwd for spec in specs} == {str(project.root)}
     named = "0badcafe" in specs[1].text(f"20261121T000000Z-{name}-0badcafe")
-    assert named == (name not in STARTS_NOTHING_ELSEWHERE)  # objects of an engine or a cluster have names
+    assert named == (name != "local")  # objects of an engine or a cluster have names
 
 
-@pytest.mark.parametrize("name", STARTS_NOTHING_ELSEWHERE)
-def test_a_run_that_was_never_started_is_cleaned_up_and_stopped(
-    project: Project, tmp_path: Path, make: Make, name: str
-) -> None:
-    recording = tmp_path / "recorded.log"
-    recording.write_bytes(b"one\ntwo")
+def test_a_run_that_was_never_started_is_cleaned_up_and_stopped(project: Project, tmp_path: Path, make: Make) -> None:
     (run,) = runs(project, matrix={"layout": ["2x1"]})
-    target = targets.load(name, [f"recording={recording}"] if name == "replay" else None)
+    target = targets.load("local")
     folder = begin(tmp_path / "results", make.launch(layout="2x1"), "{}", "")
     before = sorted(tmp_path.rglob("*"))
     target.cleanup(folder)
@@ -177,6 +164,6 @@ def test_a_target_is_added_by_one_file_and_runs(
     assert list(handle.lines()) == [Line(node, 0, printed) for node in (0, 0, 1, 1)]
     assert [(ended.node, ended.code) for ended in handle.exits] == [(0, 0), (1, 0)]
     assert sys.modules["shell_target"].Shell is type(target)
-    with pytest.raises(RequestError, match="target shell has it"):
+    with pytest.raises(RequestError, match="is an option of shell"):
         targets.load("local", ["times=2"])
     target.cleanup(RunFolder(tmp_path))

@@ -26,7 +26,7 @@ time.sleep(600)
 
 
 def test_a_watchdog_that_somebody_killed_is_released_without_an_error(tmp_path: Path) -> None:
-    guard = watchdog.watch("replay", tmp_path, ["recording=x"])
+    guard = watchdog.watch("local", tmp_path)
     guard.kill()
     guard.wait()
     watchdog.release(guard)

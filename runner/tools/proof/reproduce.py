@@ -32,8 +32,6 @@ from trainkit.files import is_folder
 _OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
 """What a record says of its commit; the programs and the lock file are hashed where they run."""
 _IMAGE = re.compile("sha256:[0-9a-f]{64}")
-BY_HAND = ("node", "replay")
-"""Targets that cannot be started again from a record."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def reproduce(
     Raises RequestError if it cannot be run there; RunError if the record does not hold what it takes.
     """
     name, is_trusted = wish.target or record.launch.target, isinstance(sources, Sources)
-    if name in BY_HAND:
+    if name == "node":
         msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
         raise RequestError(msg)
     if wish.with_files and name != "local":
