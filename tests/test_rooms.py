@@ -58,7 +58,7 @@ ELSEWHERE = (
     "runner.tools.pages.files",  # the folder of plots that a person names
     "runner.targets.compose",  # the data folder, which containers are shown
     "runner.targets.observing",  # a copy of the observer beside a run, while it lasts
-    "runner.targets.slurm.handle",  # a file in memory, from which sbatch reads its script
+    "runner.targets.slurm.commands",  # a file in memory, from which sbatch reads its script
     "runner.targets.ssh",  # on hosts: the kit's folder; here: the folder of ssh's sockets
     "runner.tools.init",  # a definition and the settings; a first run, in the folder for temporary files
     "runner.tools.proof",  # the archive that a person names, and checkouts in the folder for temporary files

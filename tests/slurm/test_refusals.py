@@ -13,6 +13,7 @@ ON = ("--on", "slurm", "--device", "cpu")
 REFUSED = {
     "partition=nope": "Invalid partition name specified",
     "partition=lab": "account",
+    "time=soon": "time",
     "partition=$(touch pwned);`touch pwned`#x": "Invalid partition name specified",
 }
 

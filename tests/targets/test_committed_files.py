@@ -101,8 +101,6 @@ FILES = "compose:\n  experiment: x\n  files: {%s}\nkubernetes: {default: y, file
     ("text", "why"),
     [
         ("BASE_IMAGE=a\n", "CPU_BASE_IMAGE is missing"),
-        ("BASE_IMAGE=a\nBASE_IMAGE=b\nCPU_BASE_IMAGE=c\n", "containers/image.lock:2: 'BASE_IMAGE=b'"),
-        ("BASE_IMAGE=a@sha256:12\n", "containers/image.lock:1"),
         ("\x80", "containers/image.lock: cannot be read"),
     ],
 )

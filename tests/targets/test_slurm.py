@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from runner import targets
-from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.plan import make_plan
@@ -79,13 +77,6 @@ def test_a_run_in_a_container_is_started_by_apptainer_or_by_the_plugin_of_srun(p
     assert '--container-image=lab/kit:1 --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD"' in plugin
 
 
-@pytest.mark.parametrize("option", ["qos=it's", 'constraint="a"', "account=a\\b", "time=soon", "time=1 --uid=0"])
-def test_a_value_that_sbatch_could_not_read_is_refused_in_one_line(project: Project, option: str) -> None:
-    with pytest.raises(RequestError, match=re.escape(f"--with {option}")) as refused:
-        text_of(project, [option], matrix={"layout": ["1x1"]})
-    assert "\n" not in str(refused.value)
-
-
 def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
     listed = {f"{name}.sbatch": file for name, file in read_listing(ROOT).slurm.files.items()}
     assert listed
@@ -95,13 +86,6 @@ def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
         subprocess.run(["bash", "-n", path], check=True)
         told = json.loads(cell_of(path.read_text("utf-8")))
         assert (told["experiment"], told["layout"], told["device"]) == (file.experiment, file.layout, file.device)
-
-
-def test_an_answer_of_sbatch_is_a_job_id_or_an_error() -> None:
-    assert [commands.submitted(text) for text in ("12\n", "12;kit\n")] == ["12", "12"]
-    for printed in ("", "no", "12 13", "x12", "9" * 40):
-        with pytest.raises(commands.SlurmError, match="printed no job id"):
-            commands.submitted(printed)
 
 
 @pytest.mark.usefixtures("held_clock")

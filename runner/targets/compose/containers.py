@@ -1,4 +1,4 @@
-"""Containers of one run: followed from their first line, asked how they ended, and removed by their label."""
+"""Containers of one run: followed from their first line to their end, and removed by their label."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ContainerNode(FollowedNode):
         self.begin()
 
     def stop(self, grace_seconds: float) -> None:
-        """Tell the container to end, and to be killed after the grace; do not wait for it."""
+        """Tell the engine to end the container, and to kill it after the grace; do not wait."""
         if self.is_begun and not self.ended:
             self.stopped = True
             threading.Thread(target=_stop, args=(self._container, grace_seconds), daemon=True).start()
@@ -60,23 +60,23 @@ class ContainerNode(FollowedNode):
         return None if status == "running" else NodeView(self.number, idle=f"its container is {status}")
 
     def look(self, *, abort: bool) -> NodeView:
-        """Look at the processes inside, at most so long: the engine waits without end for a container that hangs."""
-        found: list[NodeView] = []
-        thread = threading.Thread(target=lambda: found.append(self._look(abort=abort)), daemon=True)
+        """Look at the processes inside, in a thread: the engine waits without end for a container that hangs."""
+        found = [NodeView(self.number, trouble=f"no process starts inside its container in {node_view.SECONDS:g} s")]
+
+        def run_inside() -> None:
+            try:
+                output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
+                found.append(node_view.view(self.number, output))
+            except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
+                found.append(NodeView(self.number, trouble=str(error)))
+
+        thread = threading.Thread(target=run_inside, daemon=True)
         thread.start()
         thread.join(node_view.SECONDS)
-        trouble = f"no process starts inside its container in {node_view.SECONDS:g} s"
-        return found[0] if found else NodeView(self.number, trouble=trouble)
-
-    def _look(self, *, abort: bool) -> NodeView:
-        try:
-            output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
-        except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
-            return NodeView(self.number, trouble=str(error))
-        return node_view.view(self.number, output)
+        return found[-1]
 
     def follow(self) -> NodeExit:
-        """Copy all that is printed; a container that is gone has neither a code nor a signal."""
+        """Copy all that is printed; a container that is gone has no code and no signal."""
         state: dict[str, Any] = {}
         try:
             for chunk in self._container.logs(stream=True, follow=True):
@@ -121,18 +121,17 @@ def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
 
 
 def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) -> None:
-    """Remove the containers and networks of a compose project, also those that the engine makes a little later.
+    """Remove the containers and networks of a compose project; OSError if the engine refuses one, after all others.
 
-    Raises OSError if the engine refuses one, after all others. A watchdog and `runner recover` may do so at the same
-    time: whoever comes second waits for the first. If Compose was ended before it had made all, the engine goes on:
-    `late_seconds` says how long to look again.
+    A watchdog and `runner recover` may do so at the same time: the second waits for the first. If Compose was ended
+    before it had made all, the engine goes on: `late_seconds` says how long to look again.
     """
     began = clock.monotonic()
     while True:
-        networks = client.networks.list(filters={"label": f"{LABEL}={project}"})
         removals = [partial(container.remove, force=True, v=True) for container in of_project(client, project).values()]
+        removals += [network.remove for network in client.networks.list(filters={"label": f"{LABEL}={project}"})]
         refused: list[OSError] = []
-        for remove in [*removals, *(network.remove for network in networks)]:
+        for remove in removals:
             try:
                 _remove(remove, began + _GONE_SECONDS)
             except OSError as error:
@@ -146,34 +145,25 @@ def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) ->
 
 @contextmanager
 def made(client: DockerClient, image: str, command: list[str], **options: Any) -> Iterator[Container]:
-    """Make a container to look at; it is removed however this ends, also if a signal comes while the engine makes it.
-
-    Raises docker's errors if the engine makes none, or does not remove it.
-    """
-    from docker.errors import APIError  # imported on use
-
-    name = f"kit-look-{secrets.token_hex(8)}"  # by which it is found if the engine's answer was not waited for
-    late_seconds = LATE_SECONDS
+    """Make a container to look at, and remove it in the end, also if a signal comes while the engine makes it."""
+    name, late_seconds = f"kit-look-{secrets.token_hex(8)}", LATE_SECONDS
     try:
         container = client.containers.create(image, command, name=name, **options)
         late_seconds = 0.0
         yield container
-    except APIError:
-        late_seconds = 0.0
-        raise
     finally:
         remove_named(client, name, late_seconds)
 
 
 def remove_named(client: DockerClient, name: str, late_seconds: float) -> None:
-    """Remove a container that is there, or that the engine makes so much later; docker's errors if it refuses."""
+    """Remove a container that is there, or that the engine makes a little later; docker's errors if it refuses."""
     now = clock.monotonic()
     remove = partial(client.api.remove_container, name, force=True, v=True)
     _remove(remove, now + _GONE_SECONDS, now + late_seconds)
 
 
 def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> None:
-    """Remove something that is there, or is by some time; until another the engine may be busy with it."""
+    """Remove what is there, or is by `late`; the engine may be busy with it `until` then."""
     from docker.errors import APIError, NotFound  # imported on use
 
     while True:

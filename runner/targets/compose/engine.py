@@ -1,4 +1,4 @@
-"""The Docker Engine: found and checked before anything is started; every error is one line with the way out."""
+"""The Docker Engine: reached and checked before anything is started; an error is one line with the way out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reach() -> DockerClient:
     host = os.environ.get("DOCKER_HOST") or _context_host()
     try:
         _connect_once(host)
-        client = docker.DockerClient(base_url=host, timeout=_SECONDS) if host else docker.from_env(timeout=_SECONDS)
+        client = docker.DockerClient(base_url=host, timeout=_SECONDS)
         client.ping()
     except (DockerException, OSError) as error:
         raise RequestError(_unreachable(host or "unix:///var/run/docker.sock", error)) from None
@@ -46,7 +46,7 @@ def reach() -> DockerClient:
 
 
 def _connect_once(host: str | None) -> None:
-    """Connect to a Unix socket and close it: docker's client leaves its own socket open if nothing listens there."""
+    """Connect to a Unix socket and close it: docker's client leaks its own if nothing listens there."""
     from docker.utils import parse_host  # imported on use
 
     address = urlsplit(parse_host(host))
@@ -57,75 +57,58 @@ def _connect_once(host: str | None) -> None:
 
 
 def check_here(client: DockerClient) -> None:
-    """Refuse an engine on another machine: the folders that are mounted are this one's."""
+    """Refuse an engine on another machine: it cannot mount folders of this one."""
     host = urlsplit(client.api.base_url)
     if host.scheme in ("http", "https") and host.hostname not in ("localhost", "127.0.0.1", "::1", "localunixsocket"):
-        raise RequestError(
-            f"the engine is on {host.hostname} and cannot mount folders of this machine: run the runner there"
-        )
+        raise RequestError(f"the engine is on {host.hostname} and cannot mount folders of this machine: run there")
 
 
 @cache
 def check_compose() -> None:
     """Look for the Compose plugin, and for its version."""
+    words = ["docker", "compose", "version", "--short"]
     try:
-        done = subprocess.run(
-            ["docker", "compose", "version", "--short"], capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except FileNotFoundError:
-        raise RequestError(
-            "there is no docker command on the PATH: install Docker's command line and its Compose plugin"
-        ) from None
+        raise RequestError("there is no docker command on the PATH: install it and its Compose plugin") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RequestError(one_line(f"docker compose does not answer: {error}")) from None
     found = re.search(r"(\d+)\.(\d+)", done.stdout)
     if done.returncode or not found:
         raise RequestError("docker has no Compose plugin: install the package docker-compose-plugin")
-    version = int(found[1]), int(found[2])
-    if version < OLDEST_COMPOSE:
+    if (int(found[1]), int(found[2])) < OLDEST_COMPOSE:
         oldest = ".".join(map(str, OLDEST_COMPOSE))
-        has = one_line(done.stdout, 40)
-        raise RequestError(f"docker compose is {has} and {oldest} or newer is needed: update docker-compose-plugin")
+        raise RequestError(f"docker compose is older than {oldest}: update docker-compose-plugin")
 
 
 def check_memory(client: DockerClient, shm_size: str, memory: str, processes: int) -> None:
-    """Refuse sizes that cannot be read, that the machine does not have, or that are too small for NCCL."""
-    total = int(client.info().get("MemTotal") or 0)
-    sizes = {f"shm_size={shm_size}": _bytes("shm_size", shm_size), f"memory={memory}": _bytes("memory", memory)}
-    for option, size in sizes.items():
-        if total and size > total:
-            raise RequestError(
-                f"--with {option}: the engine's machine has {total / 2**30:.1f} GiB: choose a smaller size"
-            )
-    least = processes * SHM_OF_A_PROCESS
-    if sizes[f"shm_size={shm_size}"] < least:
-        many = f"{processes} processes of a node need" if processes > 1 else "1 process of a node needs"
-        raise RequestError(f"--with shm_size={shm_size}: {many} {least >> 20}mb or more")
+    """Refuse sizes that cannot be read, that exceed the machine's memory, or that are too small for NCCL."""
+    from docker.errors import DockerException  # imported on use
+    from docker.utils import parse_bytes
+
+    total, least = client.info()["MemTotal"], processes * SHM_OF_A_PROCESS
+    for option, text in (("memory", memory), ("shm_size", shm_size)):
+        try:
+            size = int(parse_bytes(text))
+        except (DockerException, ValueError):
+            raise RequestError(f"--with {option}={text}: write a size, for example 512mb or 4gb") from None
+        if size > total:
+            raise RequestError(f"--with {option}={text}: the engine's machine has {total / 2**30:.1f} GiB")
+        if option == "shm_size" and size < least:
+            raise RequestError(f"--with {option}={text}: a node of {processes} processes needs {least >> 20}mb or more")
 
 
 def check_cores(client: DockerClient, cpus: Sequence[float]) -> None:
-    """Refuse a node of more cores than the engine's machine has; 0 is no limit."""
-    total = int(client.info().get("NCPU") or 0)
-    if total and max(cpus) > total:
-        raise RequestError(
-            f"--with cpus={max(cpus):g}: the engine's machine has {total} core{'s' * (total != 1)}: choose fewer"
-        )
-
-
-def _bytes(option: str, text: str) -> int:
-    from docker.errors import DockerException
-    from docker.utils import parse_bytes
-
-    try:
-        return int(parse_bytes(text))
-    except (DockerException, ValueError):
-        raise RequestError(f"--with {option}={text}: write a size, for example 512mb or 4gb") from None
+    """Refuse more cores than the engine's machine has; 0 is no limit."""
+    total = client.info()["NCPU"]
+    if max(cpus) > total:
+        raise RequestError(f"--with cpus={max(cpus):g}: the engine's machine has {total}")
 
 
 @cache
 def check_gpus(client: DockerClient) -> None:
-    """Ask the engine to give a GPU to a container that holds nothing; only one without a driver refuses."""
-    from docker.errors import APIError
+    """Ask the engine for a GPU in an empty container; only one without a driver refuses."""
+    from docker.errors import APIError  # imported on use
     from docker.types import DeviceRequest
 
     image = f"{_PROBE}:{os.getpid()}"
@@ -145,15 +128,15 @@ def check_gpus(client: DockerClient) -> None:
 
 
 def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -> None:
-    """Refuse an image for another kind of processor."""
-    machine = str(client.info().get("Architecture"))
+    """Refuse an image for another processor."""
+    machine = str(client.info()["Architecture"])
     needed, has = _MACHINES.get(machine, machine), image.get("Architecture")
     if has and has != needed:
         raise RequestError(f"{name} is an image for {has} and this machine is {needed}: build it here")
 
 
 def find_image(client: DockerClient, name: str) -> Image | None:
-    """Return the image that the engine holds under a name or an id; nothing is pulled."""
+    """Return the image of a name or an id, if the engine holds it; nothing is pulled."""
     from docker.errors import ImageNotFound, NullResource  # imported on use
 
     try:
@@ -170,13 +153,13 @@ def environment(client: DockerClient, image: str) -> dict[str, str]:
 
 
 def is_rootless(client: DockerClient) -> bool:
-    """Return whether the engine runs as its user, so that a container's root is that user."""
+    """Whether the engine runs as its user, so that a container's root is that user."""
     return any("rootless" in option for option in client.info().get("SecurityOptions") or [])
 
 
 @contextmanager
 def asked() -> Iterator[None]:
-    """Turn what the engine refuses, or a connection to it that breaks, into a RequestError of one line."""
+    """Turn a refusal of the engine, or a broken connection to it, into a RequestError."""
     from docker.errors import DockerException  # imported on use
 
     try:
@@ -186,10 +169,10 @@ def asked() -> Iterator[None]:
 
 
 def _context_host() -> str | None:
-    """Return the endpoint of the docker command's current context, if one is chosen."""
-    from docker.context import ContextAPI
+    """Return the endpoint of the docker command's current context, if there is one that can be read."""
+    from docker.context import ContextAPI  # imported on use
 
-    with suppress(Exception):  # a context that cannot be read is one that is not chosen
+    with suppress(Exception):
         context = ContextAPI.get_current_context()
         return str(context.Host) if context and context.Host else None
     return None

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 MOST_NODES = 1000
 """A Linux bridge has 1,024 ports, and every container takes one."""
 RAW = "/raw"
-"""Where a container finds its own node's folder of the run's raw files."""
+"""Where a container finds its node's folder of the raw files."""
+ARTIFACTS = "/artifacts"
+"""Where it finds the run's folder for traces and plots."""
 DATA = "data"
 _CPUS = re.compile(r"\d{1,4}(?:\.\d{1,2})?", re.ASCII)
 _LEAST = 0.01
-"""What an engine takes at least: a quota of 1 ms in each period of 100 ms."""
-ARTIFACTS = "/artifacts"
-"""Where it finds the run's folder for traces and plots."""
+"""The least that an engine takes: a quota of 1 ms in each period of 100 ms."""
 _UP = ("--detach", "--no-build", "--pull", "never")
 _HEADER = """One run as it was started. From its own folder it can be started again:
 mkdir -p {folders} && docker compose -f compose.yaml up"""
@@ -94,7 +94,7 @@ class Compose(Target[ComposeSpec]):
     Options: ClassVar[type] = Options
 
     def __init__(self, options: Any = None) -> None:
-        """Read the rate of the link and the numbers of cores; RequestError for what is none."""
+        """Read the rate of the link and the numbers of cores; RequestError for a wrong one."""
         super().__init__(options)
         self._cpus = parse_cpus(self.options.cpus)
         self._link = parse_link(self.options.link) if self.options.link else None
@@ -103,9 +103,7 @@ class Compose(Target[ComposeSpec]):
         """Build a compose file with one service for each node."""
         layout = run.cell.layout
         if layout.nodes > MOST_NODES:
-            raise RequestError(
-                f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers: choose a smaller one"
-            )
+            raise RequestError(f"layout {layout}: an engine's network has room for {MOST_NODES:,} containers")
         root, program = str(run.experiment.root), run.cell.program
         nodes = node_specs(run.cell, "node0", run.device)
         image = self.options.image
@@ -143,18 +141,16 @@ class Compose(Target[ComposeSpec]):
     def image(self, spec: ComposeSpec, say: Callable[[str], None]) -> dict[str, Any]:
         """Find the image that was named, or find or build the project's."""
         with engine.asked():
-            if self.options.image:
-                return images.named(engine.reach(), self.options.image, spec.run)
-            return images.ready(engine.reach(), spec.run, say)
+            return images.ready(engine.reach(), spec.run, say, self.options.image)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
-        """Prepare the start; the containers are made when the lines are asked for, so that a stop finds them."""
+        """Prepare the start; reading the lines makes the containers, so that a stop finds them."""
         return ComposeHandle(engine.reach(), spec, folder, self._link)
 
     def once(
         self, spec: ComposeSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]
     ) -> bytes:
-        """Run Python once in a container of the image, which is removed; it sees nothing of this machine's files."""
+        """Run Python in a container of the image, which is removed; it sees none of this machine's files."""
         image = self.image(spec, say)
         name = f"kit-once-{secrets.token_hex(8)}"
         gpus = ["--gpus", "all"] if spec.device == "cuda" else []
@@ -268,10 +264,10 @@ class ComposeHandle(WorkersHandle):
 
 
 def _mounts(program: Program) -> dict[str, str]:
-    """Return what a container sees of the project, by its place there; a place with `:ro` is read only.
+    """Return what a container sees of the project, by its place there; `:ro` is read only.
 
-    Sources are never written to. A program of the project's families finds its data prepared; any other one may fetch
-    its own into `data/`, as it does on this machine.
+    Sources are read only. A program of the project's families finds its data prepared; any other one may fetch its own
+    into `data/`, as on this machine.
     """
     sources = {f"{literal(place)}{READ_ONLY}": literal(place) for place in program.places}
     may_write = program.files and DATA not in program.places
@@ -279,22 +275,19 @@ def _mounts(program: Program) -> dict[str, str]:
 
 
 def parse_cpus(text: str) -> list[float]:
-    """Read the cores of the nodes, one figure for all of them or one for each; RequestError for what is none."""
+    """Read the cores of the nodes, one number for all of them or one for each; RequestError for anything else."""
     if not text:
         return [0]
-    found = [float(word) if _CPUS.fullmatch(word) else 0 for word in (part.strip() for part in text.split(","))]
-    if min(found) < _LEAST:
-        raise RequestError(
-            f"--with cpus={shown(text)}: write numbers of cores from {_LEAST}, for example 1, or 1,0.5 for two nodes"
-        )
-    return found
+    cpus = [float(word) if _CPUS.fullmatch(word.strip()) else 0 for word in text.split(",")]
+    if min(cpus) < _LEAST:
+        raise RequestError(f"--with cpus={shown(text)}: write numbers from {_LEAST}, such as 1, or 1,0.5 for 2 nodes")
+    return cpus
 
 
 def cpus_of(cpus: list[float], nodes: int) -> list[float]:
-    """Return the cores of each node; fewer nodes than figures are the first ones. RequestError for too few figures."""
+    """Return the cores of each node: the first numbers, if there are more; RequestError if there are too few."""
     if len(cpus) == 1:
         return cpus * nodes
     if len(cpus) < nodes:
-        given = ",".join(f"{cores:g}" for cores in cpus)
-        raise RequestError(f"--with cpus={given}: {nodes} nodes need a figure each, or one for all")
+        raise RequestError(f"--with cpus={','.join(f'{cores:g}' for cores in cpus)}: {nodes} nodes need a number each")
     return cpus[:nodes]

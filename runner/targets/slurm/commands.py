@@ -1,42 +1,43 @@
-"""Slurm's own commands, each with a limit of time; what they print is read, never run.
+"""Slurm's own commands, each with a time limit.
 
-Slurm itself would give a job that is cancelled its KillWait, 30 s, before it kills what does not listen, and takes no
-other signal for it meanwhile. So the steps of a job are signalled first, and what is left of it is cancelled then.
+Slurm gives a job that is cancelled its KillWait, 30 s, before it kills what does not listen, and takes no other signal
+for it meanwhile. So the steps of a job are signalled first, and what is left of it is cancelled then.
 """
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from runner.core import clock
 from runner.core.text import one_line
 from runner.targets.clean_environment import clean_environment
 
 SECONDS = 30.0
-"""How long a command may take: slurmctld may be busy, or gone, which takes its own time-outs to be seen."""
+"""Time limit of a command: slurmctld may be busy, and its clients notice only slowly that it is gone."""
 ASKED_SECONDS = 4.0
-"""How long a job may take to end when it is asked to; then it is killed."""
+"""How long a job may take to end when it is asked to, before it is killed."""
 _POLL_SECONDS = 2.0
 _STEP = 0
-"""The step of a job that runs its processes: the first one that its script starts."""
+"""The job step that runs the processes: the first that the script starts."""
 NEEDED = ("sbatch", "scontrol", "scancel", "squeue")
 ENDED = (
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
     "TIMEOUT",
 )  # fmt: skip
 _GONE = "Invalid job id"
-_ID = re.compile(r"(\d{1,12})(?:;[^\n]*)?")
 _ACCOUNTED = ("JobIDRaw", "State", "ExitCode", "NodeList", "Timelimit")
+_NAMES = re.compile(r"^(?:\w+: )?(?:(?:error|fatal|allocation failure|Batch job submission failed|slurm_\w+ error): )*")
+"""What stands before the words of a complaint: the command's name, and its kind."""
 _FIELD = re.compile(r"(?:^| )([A-Za-z][\w/:]{0,40})=(\S*)")
 
 
 class SlurmError(OSError):
-    """A command of Slurm refused, failed, or did not answer; `is_absence` if it knows no such job."""
+    """A command of Slurm failed or did not answer; `is_absence` if Slurm knows no such job."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -48,18 +49,18 @@ class Component:
     """One component of a job, or all of it, as `scontrol show job` describes it."""
 
     number: str
-    """Its own job id; of a heterogeneous job each component has one."""
+    """Its job id; each component of a heterogeneous job has one."""
     state: str
     """One word of squeue(1), JOB STATE CODES."""
     reason: str
     """Why it waits or ended; empty if Slurm gives none."""
     nodes: str
-    """The names of its nodes as a list expression, for example `n[0-3]`; empty before it starts."""
+    """Its nodes as a list expression, for example `n[0-3]`; empty before it starts."""
     restarts: int
     exit_code: int
-    """That of the script, 0 if it was killed."""
+    """The script's exit code; 0 if it was killed."""
     limit: str
-    """Its limit of time, as Slurm writes it."""
+    """Its time limit, as Slurm writes it."""
 
     @property
     def has_ended(self) -> bool:
@@ -68,110 +69,101 @@ class Component:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the caller's environment, less what a job or another launcher may have left in it."""
+    """Return the caller's environment, without what a job or another launcher left in it."""
     kept = {name: os.environ[name] for name in ("SLURM_CONF", "SLURM_CLUSTERS") if name in os.environ}
     return {**clean_environment("SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_"), **kept, **more}
 
 
-def call(words: list[str], text: str = "", seconds: float | None = None) -> str:
-    """Run a command and return what it printed; SlurmError with Slurm's own words if it fails."""
+def begin(words: list[str], text: str = "", **options: Any) -> subprocess.Popen[bytes]:
+    """Start a command that reads a text, out of reach of Ctrl-C; SlurmError if it cannot be run."""
+    with os.fdopen(os.memfd_create(words[0]), "w+b") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+        file.seek(0)
+        pipe, options = subprocess.PIPE, {"env": environment(), **options}
+        try:
+            return subprocess.Popen(words, stdin=file, stdout=pipe, stderr=pipe, start_new_session=True, **options)
+        except OSError as error:
+            raise SlurmError(f"{words[0]} cannot be run: {error.strerror}") from None
+
+
+def finish(name: str, process: subprocess.Popen[bytes], seconds: float | None = None) -> str:
+    """Return what a command printed; SlurmError with Slurm's own words. Safe to call again if it was interrupted."""
     seconds = seconds or SECONDS
     try:
-        done = subprocess.run(
-            words,
-            input=text.encode("utf-8", "surrogateescape"),
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-            env=environment(),
-            start_new_session=True,
-        )
+        printed, complaint = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise SlurmError(f"{words[0]} gave no answer in {seconds:.0f} s: is slurmctld up? scontrol ping") from None
-    except OSError as error:
-        raise SlurmError(f"{words[0]} cannot be run: {error.strerror}") from None
-    if done.returncode:
-        raise SlurmError(said(done.stderr) or f"{words[0]} exited with {done.returncode} and printed nothing")
-    return done.stdout.decode("utf-8", "replace")
+        with process:
+            process.kill()
+        raise SlurmError(f"{name} gave no answer in {seconds:.0f} s: is slurmctld up? scontrol ping") from None
+    if process.returncode:
+        lines = [_NAMES.sub("", one_line(line, 300)) for line in complaint.decode("utf-8", "replace").splitlines()]
+        said = "; ".join(dict.fromkeys(filter(None, lines)))
+        raise SlurmError(said or f"{name} exited with {process.returncode} and printed nothing")
+    return printed.decode("utf-8", "replace")
 
 
-def said(stderr: bytes) -> str:
-    """Return what a command complained of, once, without the names of the command and of its level."""
-    lines = [one_line(line, 300) for line in stderr.decode("utf-8", "replace").splitlines()]
-    words = [re.sub(r"^\w+: (?:(?:error|fatal|allocation failure): )*", "", line) for line in lines if line]
-    words = [
-        re.sub(r"^Batch job submission failed: |^allocation failure: |^slurm_\w+ error: ", "", word) for word in words
-    ]
-    return "; ".join(dict.fromkeys(words))
-
-
-def submitted(printed: str) -> str:
-    """Read the id of a job that `sbatch --parsable` has submitted."""
-    if not (found := _ID.fullmatch(printed.strip())):
-        raise SlurmError(f"sbatch printed no job id: {one_line(printed, 200)}")
-    return found[1]
+def call(words: list[str], text: str = "", seconds: float | None = None) -> str:
+    """Run a command and return what it printed; SlurmError if it fails."""
+    return finish(words[0], begin(words, text), seconds)
 
 
 def show(job: str) -> list[Component]:
-    """Ask for a job, one component after the other; SlurmError if Slurm does not know it any more."""
-    return [_component(line) for line in call(["scontrol", "--oneliner", "show", "job", job]).splitlines() if line]
+    """Describe a job, component by component; SlurmError if Slurm does not know it any more."""
+    found = []
+    for line in call(["scontrol", "--oneliner", "show", "job", job]).split("\n"):
+        if not line:
+            continue
+        fields: dict[str, str] = {}
+        for name, value in _FIELD.findall(line):
+            fields.setdefault(name, "" if value in ("None", "(null)") else value)
+        found.append(
+            Component(
+                fields["JobId"],
+                fields["JobState"],
+                fields.get("Reason", ""),
+                fields.get("NodeList", ""),
+                int(fields.get("Restarts", 0)),
+                _exit_code(fields.get("ExitCode", "")),
+                fields.get("TimeLimit", ""),
+            )
+        )
+    return found
 
 
 def show_accounted(job: str) -> list[Component]:
-    """Ask Slurm's accounting for a job that it has forgotten otherwise; nothing if it keeps none, or has none yet."""
-    if shutil.which("sacct") is None:
-        return []
-    words = ["sacct", f"--jobs={job}", "--allocations", "--noheader", "--parsable2"]
+    """Ask Slurm's accounting for a job that slurmctld has forgotten; nothing if there is none."""
+    words = ["sacct", f"--jobs={job}", "--allocations", "--noheader", "--parsable2", f"--format={','.join(_ACCOUNTED)}"]
     try:
-        printed = call([*words, f"--format={','.join(_ACCOUNTED)}"])
+        rows = [line.split("|") for line in call(words).splitlines()]
     except SlurmError:  # it is disabled, or its daemon does not answer
         return []
-    found = []
-    for row in (line.split("|") for line in printed.splitlines()):
-        if len(row) != len(_ACCOUNTED):
-            continue
-        number, state, code, nodes, limit = row
-        names = "" if nodes == "None assigned" else nodes
-        word = state.partition(" ")[0]  # it can be "CANCELLED by 1000"
-        found.append(Component(number, word, "", names, 0, _exit_code(code), limit))
+    found = [
+        # The state can be "CANCELLED by 1000".
+        Component(number, state.partition(" ")[0], "", nodes.replace("None assigned", ""), 0, _exit_code(code), limit)
+        for number, state, code, nodes, limit in (row for row in rows if len(row) == len(_ACCOUNTED))
+    ]
     return [component for component in found if component.has_ended]
 
 
 def _exit_code(text: str) -> int:
-    """Read the exit code of `code:signal`; 0 for what is none."""
+    """Read the exit code of `code:signal`."""
     code = text.partition(":")[0]
     return int(code) if code.isdecimal() else 0
 
 
-def _component(line: str) -> Component:
-    fields: dict[str, str] = {}
-    for name, value in _FIELD.findall(line):
-        fields.setdefault(name, value)
-    nodes, reason = fields.get("NodeList", ""), fields.get("Reason", "")
-    return Component(
-        number=fields.get("JobId", ""),
-        state=fields.get("JobState", ""),
-        reason="" if reason in ("None", "(null)") else reason,
-        nodes="" if nodes == "(null)" else nodes,
-        restarts=int(fields.get("Restarts", 0)),
-        exit_code=_exit_code(fields.get("ExitCode", "")),
-        limit=fields.get("TimeLimit", ""),
-    )
-
-
 @cache
 def hostnames(nodes: str) -> list[str]:
-    """Write out a list expression, for example `n[0-1]`; asks no daemon."""
+    """Expand a list expression, for example `n[0-1]`; asks no daemon."""
     return call(["scontrol", "show", "hostnames", nodes]).split() if nodes else []
 
 
 def find(name: str) -> list[str]:
-    """Return the ids of the caller's own jobs of a name that are in the queue."""
+    """Return the ids of the caller's jobs of a name in the queue."""
     return call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A"]).split()
 
 
 def ask(job: str) -> None:
-    """Take a job that waits out of the queue, and send SIGTERM to the processes of one that runs."""
+    """Cancel a job that waits, and send SIGTERM to the processes of one that runs."""
     with suppress(SlurmError):  # it has ended, or Slurm does not answer: `kill` says so
         call(["scancel", "--state=PENDING", job])
     with suppress(SlurmError):
@@ -186,16 +178,15 @@ def kill(components: Sequence[str]) -> None:
     for number in components:
         with suppress(SlurmError):  # it has none
             call(["scancel", "--signal=KILL", f"{number}.{_STEP}"])
-    for number in components[:1]:
-        try:
-            call(["scancel", number])
-        except SlurmError as error:
-            if not error.is_absence:
-                raise
+    try:
+        call(["scancel", components[0]])
+    except SlurmError as error:
+        if not error.is_absence:
+            raise
 
 
 def end_jobs(name: str) -> None:
-    """End the caller's jobs of a run: asked to end, then killed; OSError if they stay in the queue."""
+    """End the caller's jobs of a name: asked, then killed; OSError if they stay in the queue."""
     jobs = find(name)
     for job in jobs:
         ask(job)
@@ -208,7 +199,7 @@ def end_jobs(name: str) -> None:
 
 
 def _wait(name: str, jobs: list[str], seconds: float) -> list[str]:
-    """Wait until jobs of a name have left the queue, at most so long; return those that are left."""
+    """Wait until jobs have left the queue, at most this long; return those that have not."""
     until = clock.monotonic() + seconds
     while jobs and clock.monotonic() < until:
         clock.sleep(_POLL_SECONDS)

@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
 
 from runner.core import clock
 from runner.records.folder import RunFolder
@@ -12,9 +15,7 @@ from runner.targets.node_view import NodeView
 from runner.targets.slurm import commands
 from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
 from runner.targets.slurm.watch import JobState
-from trainkit import files
 
-LARGEST = 100_000
 LARGEST_LOG = 65_536
 _CODES = {
     NO_PROJECT: "a node does not see the folder that the job was submitted from: it has to be on a shared file system",
@@ -29,18 +30,18 @@ _STATES = {
     "DEADLINE": "Slurm ended the job at its deadline",
     "REVOKED": "Slurm says that another cluster runs the job",
 }
-"""States in which a job was ended from outside: what its processes left as exit codes says nothing of them."""
+"""States of a job that was ended from outside: then the exit codes say nothing about its processes."""
 _STARVED = re.compile(
     r"slurmstepd-(\S{1,64}): error: Detected \d+ oom.kill event|: (\S{1,64}): tasks? [^:\n]{1,200}: Out Of Memory"
 )
 _LATE_SECONDS = 3.0
-"""So long the file of a node may take to be seen after its job has left the queue: file systems cache."""
+"""How long a node's file may take to appear after its job has left the queue: file systems cache."""
 
 
 class NodeFile(FollowedNode):
     """One node, which writes how its launcher ended into a file of the run's folder.
 
-    `job` returns what Slurm says of the job; None before it is submitted.
+    `job` returns the state of its job; None before it is submitted.
     """
 
     def __init__(self, folder: RunFolder, number: int, job: Callable[[], JobState | None]) -> None:
@@ -53,11 +54,8 @@ class NodeFile(FollowedNode):
     def exit(self) -> NodeExit | None:
         """How the node ended, as it reported; None if it has not."""
         if self._exit is None:
-            try:
-                found = decode(files.read_file(self._path, LARGEST, below=self._folder.path), NodeExit)
-            except (OSError, ValueError):
-                return None
-            self._exit = found if found.node == self.number else None
+            with suppress(OSError, ValueError):
+                self._exit = decode(self._path.read_bytes(), NodeExit)
         return self._exit
 
     @property
@@ -73,7 +71,7 @@ class NodeFile(FollowedNode):
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended with anything but exit code 0."""
+        """Whether it ended with anything but exit code 0."""
         return self.ended if self.exit is None else self.exit.code != 0
 
     def wait(self, seconds: float) -> None:
@@ -83,23 +81,22 @@ class NodeFile(FollowedNode):
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes with the run's mark, by a step beside the one that runs."""
         job = self._job()
-        components = job.components if job else []
-        mark = self._folder.path.name
+        parts = job.components if job else []
         try:
-            places = [(group, name) for group, part in enumerate(components) for name in commands.hostnames(part.nodes)]
+            places = [(group, name) for group, part in enumerate(parts) for name in commands.hostnames(part.nodes)]
             if job is None or self.number >= len(places):
                 return NodeView(self.number, trouble="Slurm names no such node of the job")
             group, name = places[self.number]
-            chosen = [f"--jobid={job.job}", *([f"--het-group={group}"] if len(components) > 1 else [])]
+            chosen = [f"--jobid={job.job}", *([f"--het-group={group}"] if len(parts) > 1 else [])]
             step = ["srun", *chosen, "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}", "--mem=0", "--quiet"]
-            printed = commands.call([*step, *node_view.command_here(mark, abort=abort)], seconds=node_view.SECONDS)
-            seen = node_view.read(printed.encode())
+            look = node_view.command_here(self._folder.path.name, abort=abort)
+            seen = node_view.read(commands.call([*step, *look], seconds=node_view.SECONDS).encode())
         except (OSError, ValueError) as error:
             return NodeView(self.number, trouble=str(error))
         return seen.of_node(self.number, "its torchrun is not there")
 
     def idle(self) -> NodeView | None:
-        """Return why nothing runs on it: its launcher has ended, or its job does not run."""
+        """Return why nothing runs on it, if so."""
         job, why = self._job(), ""
         if self.exit is not None:
             why = "its torchrun has ended"
@@ -113,36 +110,37 @@ class NodeFile(FollowedNode):
 
 
 def state_of(watch: JobState | None) -> str:
-    """Return the state of a job that says most: of a heterogeneous one, that of the part that did not complete."""
+    """Return the state of a job; of a heterogeneous one, that of the part that did not complete."""
     says_less = {"CANCELLED": 1, "COMPLETED": 2}
     states = [part.state for part in watch.components] if watch else []
     return min(states, key=lambda state: says_less.get(state, 0), default="")
 
 
 def describe_refusal(watch: JobState) -> str:
-    """Return in one line what kept a job's script from starting the processes; empty if it did not say so itself."""
+    """Return why a job's script did not start the processes, by its exit code; empty if it is none of these."""
     code = next((part.exit_code for part in watch.components if part.exit_code in _CODES), 0)
     return f"job {watch.job}: {_CODES[code]}" if code else ""
 
 
 def describe_end(watch: JobState) -> str:
     """Return in one line how Slurm ended a job; empty if its processes ended by themselves."""
-    job, state = f"job {watch.job}", state_of(watch)
     if refusal := describe_refusal(watch):
         return refusal
+    state = state_of(watch)
+    parts = [part for part in watch.components if part.state == state]
     if state == "TIMEOUT":
-        limit = next((part.limit for part in watch.components if part.state == state), "")
-        return f"{job}: Slurm ended it at its limit of time, {limit}: ask for more with --with time=..."
-    reason = next((part.reason for part in watch.components if part.state == state and part.reason), "")
+        limit = f"Slurm ended it at its limit of time, {parts[0].limit}"
+        return f"job {watch.job}: {limit}: ask for more with --with time=..."
     if state in _STATES:
-        return f"{job}: {_STATES[state]}{f' ({reason})' if reason and reason != state.title() else ''}"
+        reason = next((f" ({part.reason})" for part in parts if part.reason not in ("", state.title())), "")
+        return f"job {watch.job}: {_STATES[state]}{reason}"
     return ""
 
 
 def _describe_loss(watch: JobState, log: str | None) -> str:
-    """Return in one line what is known of a job whose node has not reported how its launcher ended."""
+    """Return what is known of a job whose node did not report how its launcher ended."""
     if not watch.components:
-        return f"job {watch.job}: Slurm does not know it any more, and forgot it before it was asked how it ended"
+        return f"job {watch.job}: Slurm does not know it any more, so how it ended is not known"
     nodes = ",".join(part.nodes for part in watch.components if part.nodes)
     where = f"the log of slurmd on {nodes} says why" if nodes else "it had no node"
     done = "its script did not begin" if log is None else "this node did not report how torchrun ended"
@@ -151,47 +149,36 @@ def _describe_loss(watch: JobState, log: str | None) -> str:
 
 def read_log(folder: RunFolder) -> str | None:
     """Return the end of what the job's script and srun printed; None if the script did not begin."""
-    try:
-        with files.open_file(folder.raw / "job.log", folder.path) as file:
-            file.seek(max(0, file.seek(0, 2) - LARGEST_LOG))
-            return file.read(LARGEST_LOG).decode("utf-8", "replace")
-    except OSError:
-        return None
+    path = folder.raw / "job.log"
+    return folder.end_of(path, LARGEST_LOG) if path.exists() else None
 
 
 def starved(log: str) -> set[str]:
-    """Return the names of the nodes on which a process of the job ran out of memory, as Slurm wrote into its output."""
+    """Return the names of the nodes that ran out of memory, as Slurm wrote into the job's output."""
     return {name for pair in _STARVED.findall(log) for name in pair if name}
 
 
 def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, stopped: bool) -> list[NodeExit]:
     """Return how each node ended.
 
-    `log` is the end of what the job's script and srun printed, None if the script did not begin; `stopped` says that
-    the runner has ended the job.
+    `log` is the end of what the job's script and srun printed, None if the script did not begin; `stopped` means that
+    the runner ended the job.
     """
     state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log or "")
-    found = [_end(node, state, said, stopped=stopped) for node in nodes]
-    for ended in found:
-        is_lost = ended.code is None and not (ended.signal or ended.stopped or ended.why or stopped)
-        if watch and watch.has_ended and is_lost:
-            ended.why = _describe_loss(watch, log)
+    found = []
+    for node in nodes:
+        ended = replace(node.exit or NodeExit(node.number), stopped=node.stopped or (stopped and node.exit is None))
+        if ended.code != 0 and not ended.stopped and not stopped:
+            ended.why = said or None
+            ended.stopped_because = "timed_out" if state == "TIMEOUT" else None
+            if state in _STATES:
+                ended.code = ended.signal = None
+            is_lost = ended.code is None and ended.signal is None and not said
+            if is_lost and watch and watch.has_ended:
+                ended.why = _describe_loss(watch, log)
         ended.out_of_memory = ended.code != 0 and ended.place.get("machine") in without_memory
+        found.append(ended)
     if state == "OUT_OF_MEMORY" and not any(ended.out_of_memory for ended in found):
         for ended in found:
             ended.out_of_memory = ended.code != 0
     return found
-
-
-def _end(node: NodeFile, state: str, said: str, *, stopped: bool) -> NodeExit:
-    found = node.exit
-    ended = NodeExit(node.number, found.code, found.signal, place=found.place) if found else NodeExit(node.number)
-    ended.stopped = node.stopped or (stopped and found is None)
-    if ended.code == 0 or ended.stopped or stopped:
-        return ended
-    ended.why = said or None
-    if state == "TIMEOUT":
-        ended.stopped_because = "timed_out"
-    if state in _STATES:
-        ended.code = ended.signal = None
-    return ended

@@ -23,7 +23,7 @@ END_SECONDS = 30.0
 
 
 class SlurmHandle(WorkersHandle):
-    """The job of one run; the text is that of its script, with the run's id, and does not say if it `is_observed`."""
+    """The job of one run; `text` is its script, with the run's id."""
 
     nodes: Sequence[NodeFile]
 
@@ -38,7 +38,7 @@ class SlurmHandle(WorkersHandle):
 
     @property
     def waited_seconds(self) -> float:
-        """For how long the job has waited in the queue, which is no time of the run."""
+        """Time in the queue, which does not count as time of the run."""
         return self._watch.waited_seconds if self._watch else 0.0
 
     def _exits(self) -> list[NodeExit]:
@@ -70,20 +70,13 @@ class SlurmHandle(WorkersHandle):
         own: dict[str, str] = {} if self._spec.options.get("python") else {PYTHON: sys.executable}
         if self._is_observed:
             own |= variables(bring(self._folder), os.environ.get("PYTHONPATH", ""))
-        environment = commands.environment(**own, **{FOLDER: str(self._folder.path.resolve())})
-        with os.fdopen(os.memfd_create(self._spec.file), "w+b") as script:
-            script.write(self._text.encode("utf-8", "surrogateescape"))
-            script.seek(0)
-            self._is_submitted = True
-            self._sbatch = subprocess.Popen(
-                ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
-                cwd=self._spec.cwd,
-                env=environment,
-                stdin=script,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+        self._is_submitted = True
+        self._sbatch = commands.begin(
+            ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
+            self._text,
+            cwd=self._spec.cwd,
+            env=commands.environment(**own, **{FOLDER: str(self._folder.path.resolve())}),
+        )
         yield None
         self._take()
         if self._watch:
@@ -91,19 +84,8 @@ class SlurmHandle(WorkersHandle):
 
     def _take(self) -> None:
         """Read the job's id; safe to call again if it was interrupted."""
-        sbatch = self._sbatch
-        if sbatch is None:
-            return
-        try:
-            printed, complaint = sbatch.communicate(timeout=commands.SECONDS)
-        except subprocess.TimeoutExpired:
-            sbatch.kill()
-            raise commands.SlurmError(
-                f"sbatch gave no answer in {commands.SECONDS:.0f} s: is slurmctld up? scontrol ping"
-            ) from None
-        if sbatch.returncode:
-            raise commands.SlurmError(commands.said(complaint) or f"sbatch exited with {sbatch.returncode}")
-        self._watch = JobWatch(commands.submitted(printed.decode("utf-8", "replace")))
+        if self._sbatch:  # it prints ID, or ID;CLUSTER
+            self._watch = JobWatch(commands.finish("sbatch", self._sbatch).partition(";")[0].strip())
 
     def _said(self) -> Iterator[Note]:
         if self._watch:
@@ -112,7 +94,7 @@ class SlurmHandle(WorkersHandle):
             self._require_first(self._watch)
 
     def _finish(self) -> Iterator[Note | None]:
-        """Wait until the job has left the queue; its nodes have ended. If all went well, there is no more to learn."""
+        """Wait until the job has left the queue, unless all nodes ended well: then there is no more to learn."""
         watch = self._watch
         if watch is None:
             return
@@ -132,7 +114,7 @@ class SlurmHandle(WorkersHandle):
         watch.close()
 
     def _require_first(self, watch: JobWatch) -> None:
-        """Raise OSError for a job that starts again, which would write over its files, or that will never start."""
+        """Raise OSError for a job that starts again, which would overwrite its files, or that will never start."""
         if watch.restarts:
             raise OSError(f"Slurm requeued job {watch.job}: make its run again with: runner run ... --missing")
         if watch.hopeless:

@@ -20,8 +20,6 @@ PYTHON = "KIT_PYTHON"
 NO_PROJECT, NO_FOLDER, AGAIN = 72, 73, 74
 """Exit codes of the script: a node does not see the project's folder, or the run's; or the job was requeued."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
-UNQUOTABLE = "'\"\\"
-"""Characters that a value of an option of sbatch cannot have: in a script there is no way to write them."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def cell_of(text: str) -> str:
 
 
 def _directive(name: str, value: str) -> str:
-    """Write an option for sbatch, which splits the line at spaces and ends it at `#`, both outside of quotes."""
+    """Write an option for sbatch, which splits the line at spaces and ends it at `#` outside of quotes."""
     return f"#SBATCH --{name}={value}" if _PLAIN.fullmatch(value) else f"#SBATCH --{name}='{value}'"
 
 

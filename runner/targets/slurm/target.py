@@ -1,7 +1,6 @@
 """Target `slurm`: a batch job of a Slurm cluster for each run, with one torchrun on each of its nodes."""
 
 import math
-import re
 import shutil
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
@@ -14,10 +13,9 @@ from runner.targets.base import BEYOND_SECONDS, LaunchSpec, Target, option
 from runner.targets.observing import is_observed, take_away
 from runner.targets.slurm import commands
 from runner.targets.slurm.handle import SlurmHandle
-from runner.targets.slurm.script import UNQUOTABLE, ScriptOptions, job_name, script
+from runner.targets.slurm.script import ScriptOptions, job_name, script
 from runner.targets.torchrun import node_specs
 
-_TIME = re.compile(r"\d{1,6}(:\d{2}){0,2}|\d{1,4}-\d{1,2}(:\d{2}){0,2}")
 _DIRECTIVES = ("partition", "account", "qos", "constraint", "reservation", "nodelist", "exclude", "mem")
 
 
@@ -43,7 +41,7 @@ class Options:
 
 @dataclass(frozen=True)
 class SlurmSpec(LaunchSpec):
-    """A run as a batch script; when it is started the job gets the name of its run."""
+    """A run as a batch script; once started, the job is named by its run."""
 
     run: Run = field(kw_only=True, repr=False)
     script_options: ScriptOptions = field(kw_only=True)
@@ -67,20 +65,11 @@ class Slurm(Target[SlurmSpec]):
     def __init__(self, options: Any = None) -> None:
         super().__init__(options)
         self._accepted: set[str] = set()
-        """The scripts that Slurm has accepted: the repeats of a cell have the same."""
+        """The scripts that Slurm has accepted; repeats of a cell have the same one."""
 
     def spec(self, run: Run) -> SlurmSpec:
-        """Build the script of a run; RequestError for options that it cannot have."""
+        """Build the script of a run."""
         options = self.options
-        if options.time and not _TIME.fullmatch(options.time):
-            raise RequestError(
-                f"--with time={options.time}: write minutes, hh:mm:ss or days-hh:mm:ss, for example 00:30:00"
-            )
-        for name in _DIRECTIVES:
-            if set(getattr(options, name)) & set(UNQUOTABLE):
-                raise RequestError(
-                    f"--with {name}={getattr(options, name)}: it has a quote or a backslash, which sbatch cannot read"
-                )
         minutes = math.ceil((run.experiment.timeout_seconds + BEYOND_SECONDS) / 60)
         chosen = {name: getattr(options, name) for name in _DIRECTIVES if getattr(options, name)}
         directives = tuple({"time": options.time or str(minutes), **chosen}.items())
@@ -106,17 +95,15 @@ class Slurm(Target[SlurmSpec]):
             commands.call(words, text)
         except commands.SlurmError as error:
             chosen = ", ".join(f"{name}={value}" for name, value in spec.script_options.directives)
-            raise RequestError(
-                one_line(f"Slurm refuses layout {spec.run.cell.layout} with {chosen}: {error}")
-            ) from None
+            raise RequestError(one_line(f"Slurm refuses {spec.run.cell.layout} with {chosen}: {error}")) from None
         self._accepted.add(text)
 
     def start(self, spec: SlurmSpec, folder: RunFolder) -> SlurmHandle:
-        """Prepare the start; the job is submitted when its lines are asked for, so that a stop finds it."""
+        """Prepare the start; reading the lines submits the job, so that a stop finds it."""
         observed = is_observed(spec.run) and not self.options.container  # nobody knows the PYTHONPATH of its image
         return SlurmHandle(spec, spec.text(folder.path.name), folder, is_observed=observed)
 
     def cleanup(self, folder: RunFolder) -> None:
-        """Cancel the jobs of the run, and wait until they have left the queue; OSError if they do not."""
+        """End the jobs of the run; OSError if they stay in the queue."""
         commands.end_jobs(job_name("", "", folder.path.name))
         take_away(folder)

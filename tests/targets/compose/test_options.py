@@ -1,0 +1,46 @@
+"""What the options of target compose, and the observer, become in a compose file."""
+
+import pytest
+
+from runner.core.errors import RequestError
+from runner.targets.compose.link import parse_link
+from runner.targets.compose.service import observed, service
+from runner.targets.compose.target import cpus_of, parse_cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "cpus"),
+    [("", 2, [0, 0]), ("1", 3, [1, 1, 1]), ("1,0.5", 2, [1, 0.5]), ("1, 0.5", 1, [1]), ("0.01", 1, [0.01])],
+)
+def test_each_node_gets_its_cores(text: str, nodes: int, cpus: list[float]) -> None:
+    assert cpus_of(parse_cpus(text), nodes) == cpus
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1,", "one", "1e3", "0.001", "nan", "1;0.5", "1,0.5"])
+def test_wrong_or_too_few_cores_are_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="--with cpus="):
+        cpus_of(parse_cpus(text), 3)
+
+
+@pytest.mark.parametrize(("text", "bits"), [("64kbit", 64_000), ("2.5gbit", 2_500_000_000), ("1kbit", None)])
+def test_a_rate_is_read_as_tc_writes_it(text: str, bits: int | None) -> None:
+    if bits:
+        assert parse_link(text) == bits
+    else:
+        with pytest.raises(RequestError, match="--with link="):
+            parse_link(text)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_image", "path"),
+    [
+        ({}, "", "/kit-observer/hooks"),
+        ({}, "/opt/$x", "/kit-observer/hooks:/opt/$$x"),
+        ({"PYTHONPATH": "src"}, "/opt/kit", "/kit-observer/hooks:src"),
+    ],
+)
+def test_the_path_of_a_definition_or_else_of_the_image_stays(own: dict[str, str], of_image: str, path: str) -> None:
+    bare = service(0, image="a:b", command=[], environment={"A": "1", **own}, binds={"/raw": "../raw/node0"})
+    found = observed(bare, of_image)
+    assert found["environment"] == {"A": "1", "KIT_OBSERVE": "/kit-observer/observer", "PYTHONPATH": path}
+    assert [volume.get("read_only", False) for volume in found["volumes"]] == [False, True]
