@@ -1,8 +1,8 @@
-"""Processes that do not outlive the runner. Marks let any process find them again.
+"""Processes that do not outlive the runner, found again by two marks.
 
-The first mark is in their environment. A process that sets its title (setproctitle) overwrites what /proc shows of
-that: the second mark is the file in the run's `raw/` that it prints to. What has neither, for example a daemon that
-forked twice, is adopted by a runner that asked for it (`core/parent.py`), and ended with the run.
+The first mark is in their environment. A process that sets its title (setproctitle) overwrites what /proc shows of it:
+the second mark is the file in the run's `raw/` that it prints to. What has neither, for example a daemon that forked
+twice, is adopted by a runner that asked for it (`core/parent.py`), and ended with the run.
 """
 
 import errno
@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 
 MARK = "KIT_RUN_ID"
-"""The run that a process belongs to: its id, and behind a slash the node if that was started by hand."""
+"""The run's id, and behind a slash the node if that was started by hand."""
 RUNNER = "KIT_RUNNER_PID"
 """The runner that started it."""
 _KILLED_SECONDS = 5.0
-"""How long the kernel may take to end a process that is killed."""
+"""How long the kernel may take to end a killed process."""
 
 
 def marks(mark: str) -> dict[str, str]:
@@ -28,9 +28,9 @@ def marks(mark: str) -> dict[str, str]:
 
 
 def end_marked(mark: str, grace_seconds: float, others: Collection[int] | None = None) -> None:
-    """End every process with this mark, for example workers without their agent: SIGTERM, then SIGKILL.
+    """End every process with this mark: SIGTERM, then SIGKILL.
 
-    A caller that adopts orphans names its `others`, the children that are none.
+    A caller that adopts orphans names its `others`, its children that are not of the run.
     """
     for seconds in (grace_seconds, 0):  # and what was started meanwhile
         found = [process for process, own, _ in _marked(mark.partition("/")[0]) if f"{own}/".startswith(f"{mark}/")]
@@ -38,10 +38,7 @@ def end_marked(mark: str, grace_seconds: float, others: Collection[int] | None =
 
 
 def end_orphans(run: str, grace_seconds: float) -> None:
-    """End every process of a run whose runner is dead: SIGTERM, then SIGKILL after the grace.
-
-    Raises OSError if one of them does not end, for example because its disk does not answer.
-    """
+    """End every process of a run whose runner is dead; OSError if one does not end, for example on a dead disk."""
     for seconds in (grace_seconds, 0):  # and what was started meanwhile
         _end(orphans(run), seconds)
     if left := [process.pid for process in orphans(run)]:

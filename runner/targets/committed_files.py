@@ -3,7 +3,6 @@
 `containers/rendered.yaml` says which files there are, and of which experiment and layout.
 """
 
-import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,6 @@ from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.plan import Run, make_plan
-from runner.definitions.settings import Settings, settings_of
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
 from runner.targets.kubernetes.job import KINDS
@@ -32,44 +30,27 @@ FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer"}
 
 
 class Rendered(msgspec.Struct, forbid_unknown_fields=True):
-    """What one file runs, and what it is."""
+    """What one file runs, and what it is for."""
 
     layout: str
     device: Literal["cpu", "cuda"]
     what: str
     experiment: str = ""
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for a layout that is none."""
-        Layout.parse(self.layout)
 
+class Group(msgspec.Struct, forbid_unknown_fields=True):
+    """Files by their names; `default` is the experiment of `compose/`, or the job that a kustomization applies."""
 
-class Compose(msgspec.Struct, forbid_unknown_fields=True):
-    """The files of `compose/` by their names, and the experiment that they run unless another one is named."""
-
-    experiment: str
     files: dict[str, Rendered]
-
-
-class Kubernetes(msgspec.Struct, forbid_unknown_fields=True):
-    """The files of `k8s/` by their names, and the job that the kustomization names."""
-
-    default: str
-    files: dict[str, Rendered]
-
-
-class Slurm(msgspec.Struct, forbid_unknown_fields=True):
-    """The files of `slurm/` by their names."""
-
-    files: dict[str, Rendered] = {}
+    default: str = ""
 
 
 class Listing(msgspec.Struct, forbid_unknown_fields=True):
     """Everything that is rendered."""
 
-    compose: Compose
-    kubernetes: Kubernetes
-    slurm: Slurm = msgspec.field(default_factory=Slurm)
+    compose: Group
+    kubernetes: Group
+    slurm: Group
 
 
 def read_listing(root: Path) -> Listing:
@@ -83,15 +64,16 @@ def read_listing(root: Path) -> Listing:
 
 def render(root: Path) -> dict[Path, str]:
     """Return every rendered file with its text."""
-    settings, bases, listing = settings_of(root), read_lock(root), read_listing(root)
-    files = {}
-    for name, file in listing.compose.files.items():
-        files[f"compose/{name}.yml"] = _compose(name, file, listing.compose.experiment, bases, settings)
-    for folder in FOLDERS.values():
-        files[f"{folder}/kustomization.yaml"] = _kustomization(folder, listing.kubernetes.default, settings)
-    for name, file in listing.kubernetes.files.items():
-        run = _run(root, file)
-        files |= {f"{folder}/{name}.yaml": _kubernetes(name, run, file, kind) for kind, folder in FOLDERS.items()}
+    bases, listing = read_lock(root), read_listing(root)
+    compose, kubernetes = listing.compose, listing.kubernetes
+    files = {
+        f"compose/{name}.yml": _compose(name, file, compose.default, bases) for name, file in compose.files.items()
+    }
+    for kind, folder in FOLDERS.items():
+        files[f"{folder}/kustomization.yaml"] = _kustomization(folder, kubernetes.default)
+        for name, file in kubernetes.files.items():
+            path = f"{folder}/{name}.yaml"
+            files[path] = _kubernetes(name, _run(root, file), file, kind, path)
     for name, file in listing.slurm.files.items():
         run = _run(root, file)
         header = f"{file.what} {run.cell}.\n{_BATCH_HEADER.format(name=name)}"
@@ -112,9 +94,8 @@ def write(root: Path) -> list[Path]:
     return list(changed)
 
 
-def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str], settings: Settings) -> str:
+def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str]) -> str:
     layout = Layout.parse(file.layout)
-    data = "data" if settings.image else "data:ro"  # only the kit's own programs are known to fetch nothing
     services = {}
     for node, ids in enumerate(device_ids(layout, 1)):
         place = "" if layout.nodes == 1 else f" --node {node} --master node0"
@@ -124,19 +105,16 @@ def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str], 
             gpus = len(ids) if layout.nodes == 1 else ids
         services[f"node{node}"] = service(
             node,
-            image=default_image(settings.image, file.device),
+            image=default_image("", file.device),
             command=f"runner node ${{EXPERIMENT:-{experiment}}} {words}",
             environment={},
-            binds={f"{WORKSPACE}/results": "../results", f"{WORKSPACE}/{data}": "../data"},
+            binds={f"{WORKSPACE}/results": "../results", f"{WORKSPACE}/data:ro": "../data"},
             gpus=gpus,
             nodes=layout.nodes,
-            build=build(file.device, bases, settings.dockerfile),
+            build=build(file.device, bases),
         )
-    short = re.sub(r"[^a-z0-9-]+", "-", settings.image.rpartition("/")[2]).strip("-") or "kit"
-    document: dict[str, Any] = {"name": f"{short}-{name}", "services": services}
-    how = (_HEADER_ELSEWHERE if settings.image else _HEADER).format(name=name, experiment=experiment)
-    header = f"{file.what} Layout {layout}.\n{how}"
-    return to_yaml(document, header)
+    header = f"{file.what} Layout {layout}.\n{_HEADER.format(name=name, experiment=experiment)}"
+    return to_yaml({"name": f"kit-{name}", "services": services}, header)
 
 
 def _run(root: Path, file: Rendered) -> Run:
@@ -145,23 +123,20 @@ def _run(root: Path, file: Rendered) -> Run:
     return make_plan(experiment, Selection(device=file.device, layouts=(file.layout,), repeat=1)).runs[0]
 
 
-def _kubernetes(name: str, run: Run, file: Rendered, kind: str) -> str:
+def _kubernetes(name: str, run: Run, file: Rendered, kind: str, path: str) -> str:
     documents = KINDS[kind](run, name, PodOptions())
-    about = "docs/containers.md of the kit" if run.experiment.settings.image else "k8s/README.md"
-    path = f"{FOLDERS[kind]}/{name}.yaml"
-    header = f"{file.what} {run.cell}.\n{_JOB_HEADER.format(path=path, about=about)}"
+    header = f"{file.what} {run.cell}.\n{_JOB_HEADER.format(path=path)}"
     return "---\n".join(to_yaml(document, "" if number else header) for number, document in enumerate(documents))
 
 
-def _kustomization(folder: str, default: str, settings: Settings) -> str:
-    """Name the image and the namespace in one place; the default job stands for those that are chosen instead."""
-    image = settings.image or KIT
+def _kustomization(folder: str, default: str) -> str:
+    """Name the image and the namespace in one place; whoever chooses other jobs replaces the default one."""
     document: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": "default",
         "resources": [f"{default}.yaml"],
-        "images": [{"name": image, "newName": image}],
+        "images": [{"name": KIT, "newName": KIT}],
     }
     if folder == FOLDERS["trainjob"]:  # by default a TrainJob comes before the TrainingRuntime that it needs
         document["sortOptions"] = {"order": "fifo"}
@@ -172,7 +147,7 @@ _JOB_HEADER = """
 kubectl apply -f {path}
 runner collect {path}
 
-Rendered by `runner render`; {about} says how to bring the image to the cluster."""
+Rendered by `runner render`; k8s/README.md says how to bring the image to the cluster."""
 _BATCH_HEADER = """
 sbatch --partition=... --time=01:00:00 slurm/{name}.sbatch
 runner collect slurm/{name}.sbatch
@@ -189,9 +164,3 @@ _HEADER = """
 EXPERIMENT={experiment} ARGS="--epochs 1" docker compose -f compose/{name}.yml up
 
 Rendered by `runner render`; README.md here says what can be set."""
-_HEADER_ELSEWHERE = """
-mkdir -p results data
-EXPERIMENT={experiment} ARGS="" docker compose -f compose/{name}.yml up --build
-runner summarize results/
-
-Rendered by `runner render`; docs/containers.md of the kit says what can be set."""

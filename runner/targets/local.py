@@ -58,19 +58,14 @@ class Local(Target[LaunchSpec]):
     def preflight(self, spec: LaunchSpec) -> None:
         """Look for torchrun and, on cuda, for enough GPUs."""
         if importlib.util.find_spec("torch") is None:
-            raise RequestError(
-                f"torch is not installed for {sys.executable}: pip install 'distributed-experiment-kit[torch]'"
-            )
+            raise RequestError(f"{sys.executable} has no torch: pip install 'distributed-experiment-kit[torch]'")
         if spec.device == "cuda":
             needed = sum(len(node.env["CUDA_VISIBLE_DEVICES"].split(",")) for node in spec.nodes)
-            seen = len(gpus())
-            if needed > seen:
-                raise RequestError(
-                    f"the layout needs {needed} GPUs, this machine shows {seen}: choose a smaller one, or --device cpu"
-                )
+            if needed > (seen := len(gpus())):
+                raise RequestError(f"the layout needs {needed} GPUs, this machine shows {seen}: try --device cpu")
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
-        """Choose a port; the agents are started when the lines are asked for, so that a stop finds them."""
+        """Choose a port; reading the lines starts the agents, so that a stop finds them."""
         held = held_port()
         port = {"PET_MASTER_PORT": str(held.getsockname()[1])}
         nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(spec.nodes)}
@@ -82,7 +77,7 @@ class Local(Target[LaunchSpec]):
 
 
 class LocalHandle(WorkersHandle):
-    """The agents of some nodes of a run, all of them here; their processes carry the mark in their environment."""
+    """The agents of some nodes of a run, all on this machine; their environment has the run's mark."""
 
     nodes: Sequence[_Agent]
 
@@ -95,7 +90,7 @@ class LocalHandle(WorkersHandle):
         self._others: set[int] | None = None
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Look at the processes with the run's mark; each belongs to the node of its environment."""
+        """Look at the processes with the run's mark, once for all nodes."""
         words = node_view.command_here(self._mark, abort=abort)
         try:
             done = subprocess.run(words, capture_output=True, timeout=node_view.SECONDS, check=False)
@@ -105,7 +100,7 @@ class LocalHandle(WorkersHandle):
         return [seen.of_node(node.number, "its torchrun has ended") for node in self.nodes]
 
     def stop(self) -> None:
-        """Ask the agents to end, which end their workers; kill whatever is still there after the grace."""
+        """Ask the agents to end, which end their workers; kill what is left after the grace."""
         for agent in self.nodes:
             agent.terminate()
         deadline = clock.monotonic() + GRACE_SECONDS
@@ -180,7 +175,7 @@ class _Agent(FollowedNode):
 
 
 def _found_first(env: dict[str, str]) -> dict[str, str]:
-    """Let a program find the modules of its project before those of the caller's PYTHONPATH, and be watched."""
+    """Let a program find our hooks and its project's modules before those of the caller's PYTHONPATH."""
     places = [str(HOOKS), env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
     return {**env, "PYTHONPATH": ":".join(filter(None, places))}
 

@@ -2,10 +2,10 @@
 
     python -c <this file> [--abort] [MARK]
 
-It runs as it is on this machine, in a container and in a pod, prints one line of JSON, and ends after `_SECONDS`
-whatever happens. It looks at the processes whose environment has torchrun's variables and, if MARK is given, the run's
-mark (`children.MARK`); it changes nothing. With `--abort` every rank that cannot be asked for its stack is ended by
-SIGABRT, upon which Python writes the stack to its stderr (PYTHONFAULTHANDLER): for a run that is ended anyway.
+It runs here, in a container or in a pod, prints one line of JSON, and ends after `_SECONDS` whatever happens.
+It looks at the processes whose environment has torchrun's variables and, if MARK is given, the run's mark
+(`children.MARK`); it changes nothing. With `--abort`, for a run that is ended anyway, it ends every rank that cannot be
+asked for its stack by SIGABRT, upon which Python writes the stack to stderr (PYTHONFAULTHANDLER).
 
 Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's format (Python/traceback.c).
 """
@@ -37,6 +37,8 @@ _LOOK_SECONDS = 0.3
 _MOST_FRAMES = 60
 _STACKS = "/memfd:kit-stacks "
 _SIGNAL = signal.SIGRTMIN + 9
+_SILENT = "TtZ"
+"""States of proc(5) in which a process answers nobody."""
 _STATES = {1: "connected", 2: "connecting", 10: "listening"}
 _FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
 OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "/hooks/sitecustomize.py", "<")
@@ -55,25 +57,23 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
     numbers = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
     processes = [process for process in map(_process, numbers) if process]
     found = [process for process in processes if _is_of(process["environment"], mark)]
-    ranks = _ranks(found)
-    workers = {rank["pid"] for rank in ranks}
-    agents = [process for process in found if _is_agent(process, found, workers)]
+    ranks, sockets = _ranks(found), _sockets()
+    agents = [process for process in found if _is_agent(process)]
     launchers = {agent["pid"] for agent in agents}
     titled = [process for process in processes if process["parent"] in launchers and process not in found]
-    sockets = _sockets()
-    before = {rank["pid"]: rank["cpu_seconds"] for rank in ranks}
     began = time.monotonic()
     for rank in ranks:
-        rank["retries"] = _retries(rank, _own(rank["pid"], sockets))
+        rank["own"] = _own(rank["pid"], sockets)
+        rank["retries"] = _retries(rank)
     _write_stacks(ranks)
     time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - began)))
     seconds = time.monotonic() - began
     for rank in ranks:
         later = _process(rank["pid"])
-        rank["busy"] = round((later["cpu_seconds"] - before[rank["pid"]]) / seconds, 2) if later else 0.0
+        rank["busy"] = round((later["cpu_seconds"] - rank["cpu_seconds"]) / seconds, 2) if later else 0.0
     described = [_rank(rank, sockets) for rank in ranks]
     if abort:
-        _abort([rank for rank in ranks if not rank["stack"] and rank["state"] not in "TtZ"])
+        _abort([rank for rank in ranks if not rank["stack"] and rank["state"] not in _SILENT])
     return {
         "host": socket.gethostname(),
         "agents": [_agent(agent, sockets) for agent in agents],
@@ -120,90 +120,71 @@ def _ranks(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [ranks[rank] for rank in sorted(ranks, key=int)]
 
 
-def _is_agent(process: dict[str, Any], found: list[dict[str, Any]], workers: set[int]) -> bool:
-    """Whether it is a launcher: Python with torchrun, not the init that holds it; and no descendant of a rank."""
+def _is_agent(process: dict[str, Any]) -> bool:
+    """Whether it is a launcher: Python with torchrun, not the init that holds it, and not started by a rank."""
     first, *rest = process["command"]
     is_torchrun = "python" in first and any(word.endswith(("torchrun", "torch.distributed.run")) for word in rest[:4])
-    parents = {other["pid"]: other["parent"] for other in found}
-    above = process["pid"]
-    while above in parents:
-        if above in workers:
-            return False
-        above = parents[above]
-    return is_torchrun
+    return is_torchrun and "LOCAL_RANK" not in process["environment"]
 
 
 def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
-    environment = agent["environment"]
-    port = environment.get("PET_MASTER_PORT", "")
-    words = dict(zip(agent["command"], agent["command"][1:]))  # noqa: B905 - an old Python has no strict
+    environment, command, state = agent["environment"], agent["command"], agent["state"]
+    master, port = environment.get("PET_MASTER_ADDR", ""), environment.get("PET_MASTER_PORT", "")
+    nodes = command[command.index("--nnodes") + 1] if "--nnodes" in command[:-1] else environment.get("PET_NNODES")
     own = _own(agent["pid"], sockets)
     listening = any(entry[0] == "listening" and entry[1].endswith(f":{port}") for entry in own)
     connected = any(entry[0] == "connected" and entry[2].endswith(f":{port}") for entry in own)
-    master = environment.get("PET_MASTER_ADDR", "")
-    state = agent["state"]
-    told = {
-        "node": environment.get("PET_NODE_RANK"),
-        "nodes": words.get("--nnodes") or environment.get("PET_NNODES"),
-        "master": master,
-        "port": port,
+    may_try = not listening and not connected and state not in _SILENT and port.isdigit()
+    return {
+        "pid": agent["pid"],
+        "state": state,
+        "told": {"node": environment.get("PET_NODE_RANK"), "nodes": nodes, "master": master, "port": port},
+        "listening": listening,
+        "connected": connected,
+        **(_attempt(master, int(port)) if may_try else {}),
     }
-    described = {"pid": agent["pid"], "state": state, "cpu_seconds": agent["cpu_seconds"], "told": told}
-    described.update(listening=listening, connected=connected)
-    if not listening and not connected and state not in "TtZ" and port.isdigit():
-        described.update(_attempt(master, int(port)))
-    return described
 
 
 def _attempt(master: str, port: int) -> dict[str, Any]:
-    """Try what the launcher tries: find node 0 by its name, and connect to its port."""
-    found, words = _resolved(master, port)
-    if not found:
-        return {"addresses": [], "trouble": "name", "words": words}
-    addresses = sorted({str(entry[4][0]) for entry in found})
-    trouble, words = "", ""
-    for family, kind, protocol, _, address in found[:4]:
-        with contextlib.closing(socket.socket(family, kind, protocol)) as probe:
-            probe.settimeout(_CONNECT_SECONDS / min(4, len(found)))
-            code = probe.connect_ex(address)
-            if not code:
-                return {"addresses": addresses, "trouble": "", "words": ""}
-            trouble, words = _TROUBLES.get(code, "unreachable"), os.strerror(code)
-    return {"addresses": addresses, "trouble": trouble, "words": words}
+    """Try what the launcher tries: find node 0 by its name, and connect to its port.
 
+    It is tried in a thread, because the system waits half a minute for a name server.
+    """
+    seen = {"addresses": [], "trouble": "name", "words": f"no name server answers within {_CONNECT_SECONDS:.0f} s"}
 
-def _resolved(master: str, port: int) -> tuple[list[Any], str]:
-    """Resolve a name, or say why that is not possible; the system itself waits half a minute for a name server."""
-    found: list[Any] = []
-    words = [f"no name server answers within {_CONNECT_SECONDS:.0f} s"]
-
-    def resolve() -> None:
+    def attempt() -> None:
         try:
-            found.extend(socket.getaddrinfo(master, port, type=socket.SOCK_STREAM))
+            found = socket.getaddrinfo(master, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            words.append(getattr(error, "strerror", None) or str(error))
+            seen["words"] = getattr(error, "strerror", None) or str(error)
+            return
+        seen.update(addresses=sorted({str(entry[4][0]) for entry in found}), trouble="silence", words="")
+        for family, kind, protocol, _, address in found[:4]:
+            with contextlib.closing(socket.socket(family, kind, protocol)) as probe:
+                probe.settimeout(_CONNECT_SECONDS / min(4, len(found)))
+                code = probe.connect_ex(address)
+                if not code:
+                    seen.update(trouble="", words="")
+                    return
+                seen.update(trouble=_TROUBLES.get(code, "unreachable"), words=os.strerror(code))
 
-    thread = threading.Thread(target=resolve, daemon=True)
+    thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
     thread.join(_CONNECT_SECONDS)
-    return list(found), words[-1]
+    if seen["trouble"] != "name":  # the name resolves: the attempts have a time-out of their own
+        thread.join(_CONNECT_SECONDS)
+    return dict(seen)
 
 
 def _rank(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     environment = rank["environment"]
-    own = _own(rank["pid"], sockets)
     return {
+        **{name: rank[name] for name in ("pid", "state", "busy", "stack", "retries")},
         "rank": int(environment["RANK"]),
         "node": environment.get("GROUP_RANK"),
-        "world_size": environment.get("WORLD_SIZE"),
-        "pid": rank["pid"],
-        "state": rank["state"],
-        "busy": rank["busy"],
-        "stack": rank["stack"],
-        "listening": sorted({entry[1] for entry in own if entry[0] == "listening"})[:20],
-        "connecting": sorted({entry[2] for entry in own if entry[0] == "connecting"})[:20],
-        "retries": rank["retries"],
+        "listening": sorted({entry[1] for entry in rank["own"] if entry[0] == "listening"})[:20],
+        "connecting": sorted({entry[2] for entry in rank["own"] if entry[0] == "connecting"})[:20],
         **_astray(rank, sockets),
     }
 
@@ -248,43 +229,35 @@ def _open_files(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _write_stacks(ranks: list[dict[str, Any]]) -> None:
-    """Ask every rank that answers for its stack, all at once."""
-    threads = [threading.Thread(target=_ask, args=(rank,), daemon=True) for rank in ranks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(_STACK_SECONDS + 1)
-
-
-def _ask(rank: dict[str, Any]) -> None:
-    rank["stack"] = []
-    pid = rank["pid"]
-    # The file to which a process writes its stacks, if it answers (trainkit/stacks.py)
-    path = next((path for path, link in _open_files(pid) if link.startswith(_STACKS)), None)
-    if path is None or rank["state"] in "TtZ" or rank["retries"] or not _handles(pid):
-        return
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        before = file.seek(0, 2)
-        os.kill(pid, _SIGNAL)
-        end, size = time.monotonic() + _STACK_SECONDS, before
-        while time.monotonic() < end:
-            time.sleep(0.05)
-            now = file.seek(0, 2)
-            if before < now == size:
-                break
-            size = now
-        file.seek(before)
+    """Ask every rank that can answer for its stack, all at once, and read what they write (trainkit/stacks.py)."""
+    asked = []
+    for rank in ranks:
+        rank["stack"], pid = [], rank["pid"]
+        path = next((path for path, link in _open_files(pid) if link.startswith(_STACKS)), None)
+        if path and rank["state"] not in _SILENT and not rank["retries"] and _handles(pid):
+            with contextlib.suppress(OSError):
+                file = open(path, "rb")  # noqa: SIM115 - closed with this process
+                asked.append((rank, file, file.seek(0, 2)))
+                os.kill(pid, _SIGNAL)
+    end, sizes = time.monotonic() + _STACK_SECONDS, [0]
+    while asked and time.monotonic() < end:
+        time.sleep(0.05)
+        before, sizes = sizes, [file.seek(0, 2) for _, file, _ in asked]
+        if sizes == before and all(size > start for size, (*_, start) in zip(sizes, asked)):  # noqa: B905
+            break
+    for rank, file, start in asked:
+        file.seek(start)
         rank["stack"] = main_thread(file.read(1_000_000).decode("utf-8", "replace"))
 
 
-def _retries(rank: dict[str, Any], own: list[tuple[str, str, str]]) -> bool:
+def _retries(rank: dict[str, Any]) -> bool:
     """Whether a rank may be looking for the store of the group again and again: a signal would end it then.
 
     torch takes an interrupted sleep or poll for Ctrl-C (c10d/socket.cpp). Python sleeps until a point of time, and goes
     on sleeping.
     """
     port = f":{rank['environment'].get('MASTER_PORT')}"
-    if rank["state"] != "S" or any(entry[0] == "connected" and entry[2].endswith(port) for entry in own):
+    if rank["state"] != "S" or any(entry[0] == "connected" and entry[2].endswith(port) for entry in rank["own"]):
         return False
     places = {"wchan": "0", "syscall": ""}
     for name in places:
@@ -307,7 +280,7 @@ def main_thread(text: str) -> list[list[Any]]:
     """Return the main thread's frames, the innermost first, each as file, line and function.
 
     Its outermost frame is a module; those of other threads are the threading module's. If it only waits for a thread,
-    and one thread alone runs code that is no library's, the frames of that one come first.
+    and a single thread runs code of the program, the frames of that one come first.
     """
     threads: list[list[list[Any]]] = []
     for line in text.splitlines():
@@ -332,7 +305,7 @@ def _is_own(frame: list[Any]) -> bool:
 
 
 def _astray(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
-    """Say whom a rank looks for as it joins the process group, if its script, or a file of its stack, sets that."""
+    """Return what a rank's script, or a file of its stack, sets over torchrun's variables to join the group."""
     told, sets = dict(rank["environment"]), {}
     scripts = [os.path.join(f"/proc/{rank['pid']}/cwd", word) for word in rank["command"][1:4] if word.endswith(".py")]
     joins = rank["retries"] or any(frame[2] == "init_process_group" for frame in rank["stack"])
@@ -352,7 +325,7 @@ def _astray(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
 
 
 def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Yield each constant that code gives to such a variable, but where it asks for that variable first."""
+    """Yield each constant that code assigns to such a variable, unless it asks for one of them first."""
     if isinstance(tree, ast.If) and any(name in ast.dump(tree.test) for name in _TOLD):
         return
     if isinstance(tree, ast.Assign) and isinstance(tree.value, ast.Constant):

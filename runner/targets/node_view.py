@@ -1,4 +1,4 @@
-"""What `look.py` sees of one node, decoded: it comes out of a container, so its types and sizes are checked."""
+"""What `look.py` sees of one node, decoded: it comes out of containers and hosts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from runner.core.text import one_line
 from runner.targets import look
 
 SECONDS = 12.0
-"""How long a look may take, with the start of whatever carries it."""
+"""Time limit of a look, with the start of whatever carries it."""
 LARGEST = 4_000_000
 _FIRST_PYTHON = 'p=$(command -v python3 || command -v python) || exit 127; exec "$p" -I -c "$0" "$@"'
 _UNPACKED = "import base64, zlib; exec(zlib.decompress(base64.b64decode('{}')))"
-"""A pod gets its command in the address of a request, which should be short."""
+"""A pod gets its command in the URL of a request, which should be short."""
 
 
 class Told(msgspec.Struct):
-    """The world as a launcher was told of it, in its own words."""
+    """The world that a launcher was told of."""
 
     node: str | None = None
     nodes: str | None = None
@@ -38,7 +38,6 @@ class AgentView(msgspec.Struct):
 
     pid: int
     state: str
-    cpu_seconds: float
     told: Told
     listening: bool
     connected: bool
@@ -50,9 +49,8 @@ class AgentView(msgspec.Struct):
 class RankView(msgspec.Struct):
     """A rank's process: its state, the cores that it keeps busy, and its main thread's stack, the innermost first.
 
-    `retries` says that it may still be looking for the store of the group. `sets` are the lines that set over torchrun
-    what it needs to join it, as one of `size`; it looks for `address`, if that is set, where nothing listens if
-    `silent`.
+    `retries`: it may still be looking for the store of the group. `sets` are the lines that override torchrun's
+    variables for that, with a world of `size`; `address` is where it looks then; `silent`: nothing listens there.
     """
 
     rank: int
@@ -61,7 +59,6 @@ class RankView(msgspec.Struct):
     busy: float
     stack: list[tuple[str, int, str]]
     node: str | None = None
-    world_size: str | None = None
     listening: list[str] = []
     connecting: list[str] = []
     retries: bool = False
@@ -77,9 +74,9 @@ class NodeView:
 
     node: int
     seen: Seen | None = None
-    """What runs there; None if that is not known."""
+    """What runs there; None if not known."""
     idle: str | None = None
-    """Why nothing runs there, for example that its container is paused."""
+    """Why nothing runs there, for example a paused container."""
     trouble: str | None = None
     """Why it could not be looked at."""
 
@@ -87,7 +84,7 @@ class NodeView:
 class Seen(msgspec.Struct):
     """What runs on a node, or on this machine for all nodes that are here.
 
-    `nameless` counts workers of which nothing says which ranks they are: their titles have overwritten that.
+    `nameless` counts workers whose ranks are not known: their titles have overwritten their environment.
     """
 
     host: str
@@ -96,7 +93,7 @@ class Seen(msgspec.Struct):
     nameless: int = 0
 
     def of_node(self, node: int, idle: str | None = None) -> NodeView:
-        """Return the view of one of the nodes that are here; `idle` says what it means that nothing of it runs."""
+        """Return the view of one of the nodes that are here; `idle` is the reason if nothing of it runs."""
         agents = [agent for agent in self.agents if agent.told.node == str(node)]
         ranks = [rank for rank in self.ranks if rank.node == str(node)]
         return NodeView(node, Seen(self.host, agents, ranks, self.nameless), None if agents or ranks else idle)
@@ -112,21 +109,18 @@ def command_here(mark: str, *, abort: bool) -> list[str]:
 
 
 def command_inside(*, abort: bool) -> list[str]:
-    """Return the command that looks at the container that it is run in, with the first Python there."""
+    """Return the command that looks at the container that it runs in, with the first Python there."""
     packed = base64.b64encode(zlib.compress(script().encode(), 9)).decode("ascii")
     return ["sh", "-c", _FIRST_PYTHON, _UNPACKED.format(packed), *(["--abort"] if abort else [])]
 
 
 def read(output: bytes) -> Seen:
     """Read what the script printed, among whatever else an image prints; ValueError if it is not there."""
-    for line in reversed(output[-LARGEST:].split(b"\n")):
+    lines = output[-LARGEST:].strip().split(b"\n")
+    for line in reversed(lines):
         if line.startswith(look.MARK.encode()):
-            try:
-                return _decoder.decode(line[len(look.MARK) :])
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise ValueError(one_line(error)) from None
-    said = output.decode("utf-8", "replace").strip().splitlines()
-    raise ValueError(one_line(said[-1], 200) if said else "no answer")
+            return _decoder.decode(line[len(look.MARK) :])  # its errors are ValueErrors
+    raise ValueError(one_line(lines[-1].decode("utf-8", "replace"), 200) or "no answer")
 
 
 def view(node: int, output: bytes) -> NodeView:

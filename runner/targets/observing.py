@@ -1,4 +1,4 @@
-"""The observer of unedited scripts (trainkit/observer), and how it comes to where the processes of a run are."""
+"""Brings the observer of unedited scripts (trainkit/observer) to the processes of a run."""
 
 import shutil
 from pathlib import Path
@@ -11,16 +11,16 @@ HOOKS = Path(__file__).parent / "hooks"
 OBSERVER = Path(trainkit.__file__).parent / "observer"
 OBSERVE = "KIT_OBSERVE"
 COPY = "observer"
-"""Where it lies below the run's folder while the run lasts."""
+"""Its folder below the run's, while the run lasts."""
 
 
 def is_observed(run: Run) -> bool:
-    """Return whether to observe a run: the kit's own programs report themselves."""
+    """Whether to observe a run: the kit's own programs report by themselves."""
     return run.observed and bool(run.cell.program.files)
 
 
 def bring(folder: RunFolder) -> Path:
-    """Copy it to where every node and container sees it, whatever they see of this installation."""
+    """Copy it to where every node and container sees it."""
     copy = folder.path.resolve() / COPY
     for source in (HOOKS, OBSERVER):
         shutil.copytree(source, copy / source.name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -33,6 +33,6 @@ def take_away(folder: RunFolder) -> None:
 
 
 def variables(copy: str | Path, search: str) -> dict[str, str]:
-    """Return what lets Python find a copy, before the other places that it searches."""
+    """Return what lets Python find a copy before anything else."""
     path = ":".join(filter(None, [f"{copy}/{HOOKS.name}", search]))
     return {OBSERVE: f"{copy}/{OBSERVER.name}", "PYTHONPATH": path}

@@ -1,4 +1,4 @@
-"""A node of a layout in torchrun's words: the same command on every node, all else in its environment."""
+"""The nodes of a layout for torchrun: the same command on every node, the rest in its environment."""
 
 from itertools import count, islice
 
@@ -44,11 +44,10 @@ def node_command(cell: Cell) -> list[str]:
 def node_environment(cell: Cell, device: str) -> dict[str, str]:
     """Return the variables that are the same on every node.
 
-    Rendezvous is static, which keeps the order of the nodes, and the per-rank files are the only ones that several
-    processes cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr). From a program that cannot be given a device the
-    GPUs are hidden if it shall train without; Accelerate and Transformers form a group there only if they are told to.
-    A process that crashes, or is ended because it hangs, prints its stack (`PYTHONFAULTHANDLER`). `PYTHONPATH` is from
-    the folder that the program is started in.
+    Rendezvous is static, which keeps the order of the nodes. Each rank has files of its own, which other processes
+    cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr). GPUs are hidden from a program that takes no device and has
+    to train without; Accelerate and Transformers form a group there only if told to. A process that crashes or hangs
+    prints its stack (`PYTHONFAULTHANDLER`). `PYTHONPATH` is relative to the working folder.
     """
     hidden = WITHOUT_GPU if device == "cpu" and DEVICE not in cell.args else {}
     search = {"PYTHONPATH": ":".join(cell.program.search)} if cell.program.search else {}

@@ -1,8 +1,7 @@
-"""Cleans up after a run whose runner died without a chance to do it itself, for example by SIGKILL.
+"""Cleans up after a run whose runner was killed.
 
-A child process waits for the end of a pipe that only the runner holds. A runner that lives until the end of the run
-says that there is nothing to do. The process that waits has loaded nothing, which takes a tenth of the time and of the
-memory; only if it has to clean up, it loads the runner.
+A child process waits for the end of a pipe that only the runner holds; a runner that lives until the end of the run
+tells it that there is nothing to do. It loads the runner only to clean up: waiting takes a tenth of the memory.
 """
 
 import subprocess
@@ -27,7 +26,7 @@ from runner.records.folder import RunFolder
 _, _, target, folder, *words = sys.argv
 targets.load(target, words).cleanup(RunFolder(Path(folder)))
 """
-"""Python looks for modules in the folder that a command is called in, whose own `runner` or `queue` is another one."""
+"""Python would look for modules in the working folder, which may have its own `runner` or `queue`."""
 
 
 def watch(target: str, folder: Path, words: Sequence[str] = ()) -> subprocess.Popen[bytes]:

@@ -1,7 +1,7 @@
-"""Follows the files that torchrun gives to the stdout of its workers, while their launchers run.
+"""Follows the files of the workers' stdout while their launchers run.
 
-A process may print gigabytes without a newline. A line that is longer than `LONGEST_LINE` is cut in the live view, and
-counted; the raw files keep it whole.
+A process may print gigabytes without a newline. A line longer than `LONGEST_LINE` is cut in the live view, and counted;
+the raw files keep it whole.
 """
 
 import math
@@ -17,12 +17,12 @@ from trainkit import files
 
 POLL_SECONDS = 0.1
 QUIET_POLLS = 5
-"""The files are read every so many polls; the launchers are looked at in each."""
+"""Polls of the launchers between two reads of the files."""
 GRACE_SECONDS = 10.0
-"""What the other nodes get after one has failed, and what every process gets to end when it is told to."""
+"""Time for the other nodes after one has failed, and for a process to end when told to."""
 BLOCK_BYTES = 262_144
 LONGEST_LINE = 65_536
-"""Bytes of one line; an event line has at most 4 KB."""
+"""In bytes; an event line has at most 4 KB."""
 
 
 class Tail:
@@ -36,7 +36,7 @@ class Tail:
         self.lines = BoundedLines()
 
     def read(self, *, to_end: bool = False) -> Iterator[Line | None]:
-        """Yield the whole lines that are new, with None between blocks; with `to_end`, the unfinished last line too."""
+        """Yield new whole lines, with None between blocks; with `to_end`, the unfinished last line too."""
         if self._path is None:
             self._path = next(self._folder.glob(f"*/attempt_*/{self.local_rank}/stdout.log"), None)
         if self._path is None:
@@ -60,9 +60,9 @@ class Tail:
 
 
 class WorkersHandle(Handle):
-    """A run whose workers print into files of this machine; targets differ in how their nodes start and end.
+    """A run whose workers print into files of this machine; targets differ in how nodes start and end.
 
-    `processes` says how many each node has.
+    `processes` is the number of each node's workers.
     """
 
     def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int]) -> None:
@@ -106,7 +106,7 @@ class WorkersHandle(Handle):
         """Start all nodes; OSError if that fails."""
 
     def _end(self) -> None:
-        """End the nodes that still run, of which one has failed."""
+        """End the nodes that still run after one has failed."""
         self.stop()
 
     @abstractmethod
@@ -114,7 +114,7 @@ class WorkersHandle(Handle):
         """Remove what is left now that all nodes have ended."""
 
     def _said(self) -> Iterator[Note]:
-        """Yield what there is to say of the nodes; raise OSError if the output of one can no longer be kept."""
+        """Yield the nodes' notes; raise OSError if the output of one can no longer be kept."""
         for node in self.nodes:
             while node.notes:
                 yield Note(node.notes.popleft())
@@ -127,13 +127,13 @@ class BoundedLines:
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self.cut = 0
-        """How many lines were cut so far."""
+        """Lines cut so far."""
         self._longest = longest
         self._begun = b""
         self._is_cut = False
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the lines that this block completes; a bar of progress ends each by a return."""
+        """Return the lines that this block completes; progress bars end theirs by a carriage return."""
         *ends, begun = block.replace(b"\r", b"\n").split(b"\n")
         lines = []
         for end in ends:

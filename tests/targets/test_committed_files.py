@@ -52,21 +52,6 @@ def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: 
     assert mine.read_text() == "# mine\n"
 
 
-def test_the_settings_name_the_image_and_its_file(tmp_path: Path) -> None:
-    root = copy(tmp_path)
-    chosen = 'image = "registry.lab:5000/team/train"\ndockerfile = "runner.Dockerfile"'
-    settings = (root / "pyproject.toml").read_text()
-    (root / "pyproject.toml").write_text(settings.replace("[tool.runner]", f"[tool.runner]\n{chosen}"))
-    files = {str(path.relative_to(root)): text for path, text in render(root).items()}
-    document = yaml.safe_load(files["compose/2cpu.yml"])
-    node = document["services"]["node0"]
-    assert (document["name"], node["image"]) == ("train-2cpu", "${KIT_IMAGE:-registry.lab:5000/team/train:cpu}")
-    assert node["build"]["dockerfile"] == "runner.Dockerfile"
-    assert "registry.lab:5000/team/train:gpu" in files["k8s/mnist-multinode.yaml"]
-    assert "newName: registry.lab:5000/team/train\n" in files["k8s/kustomization.yaml"]
-    assert "distributed-experiment-kit:" not in "".join(files.values())
-
-
 def test_a_pinned_base_goes_wherever_it_is_named(tmp_path: Path) -> None:
     root = copy(tmp_path)
     locked = f"registry.lab:5000/torch/base:1@{DIGEST}"
@@ -94,7 +79,7 @@ def test_compose_gives_each_node_the_gpus_of_local_and_no_other_node_the_same(pr
         assert ",".join(devices["device_ids"]) == node.env["CUDA_VISIBLE_DEVICES"]
 
 
-FILES = "compose:\n  experiment: x\n  files: {%s}\nkubernetes: {default: y, files: {}}"
+FILES = "compose: {files: {%s}}\nkubernetes: {files: {}}\nslurm: {files: {}}"
 
 
 @pytest.mark.parametrize(
@@ -114,8 +99,8 @@ def test_a_broken_lock_is_refused_with_its_line(tmp_path: Path, text: str, why: 
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("compose: {files: {}}", "`$.compose`"),
-        (FILES % "a: {layout: 1y, device: cpu, what: w}", "`$.compose.files[...]`"),
+        ("compose: {files: {}}", "`kubernetes`"),
+        (FILES % "a: {layout: 1x1, device: gpu, what: w}", "`$.compose.files[...].device`"),
         (FILES % "a: {layout: 1x1, device: cpu, what: w, why: x}", "`why`"),
     ],
 )

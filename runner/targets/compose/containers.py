@@ -145,21 +145,22 @@ def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) ->
 
 @contextmanager
 def made(client: DockerClient, image: str, command: list[str], **options: Any) -> Iterator[Container]:
-    """Make a container to look at, and remove it in the end, also if a signal comes while the engine makes it."""
-    name, late_seconds = f"kit-look-{secrets.token_hex(8)}", LATE_SECONDS
+    """Make a container to look at, and remove it in the end."""
+    name = f"kit-look-{secrets.token_hex(8)}"
+    with removing(client, name):
+        yield client.containers.create(image, command, name=name, **options)
+
+
+@contextmanager
+def removing(client: DockerClient, name: str) -> Iterator[None]:
+    """Remove a container in the end, also if a signal came while the engine made it; docker's errors if it refuses."""
+    late_seconds = LATE_SECONDS
     try:
-        container = client.containers.create(image, command, name=name, **options)
+        yield
         late_seconds = 0.0
-        yield container
     finally:
-        remove_named(client, name, late_seconds)
-
-
-def remove_named(client: DockerClient, name: str, late_seconds: float) -> None:
-    """Remove a container that is there, or that the engine makes a little later; docker's errors if it refuses."""
-    now = clock.monotonic()
-    remove = partial(client.api.remove_container, name, force=True, v=True)
-    _remove(remove, now + _GONE_SECONDS, now + late_seconds)
+        now, remove = clock.monotonic(), partial(client.api.remove_container, name, force=True, v=True)
+        _remove(remove, now + _GONE_SECONDS, now + late_seconds)
 
 
 def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> None:

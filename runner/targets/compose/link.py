@@ -1,6 +1,6 @@
-"""A slow link between the nodes of a run: each container sends only so much a second.
+"""A slow link between the nodes of a run: a limit to what each container sends.
 
-A short-lived container in the network namespace of each node's makes the queue; only that one may change the network.
+A short-lived container in the network namespace of each node makes the queue; only that one may change the network.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _SLOWEST, _FASTEST = 64_000, 100 * 10**9
 _SECONDS = 30
 _FREEZES, _AGAIN_SECONDS = 20, 0.2
-"""How often a container is told to stand still: while it starts processes, the engine may give up freezing it."""
+"""Attempts to pause a container: while it starts processes, the engine may give up freezing it."""
 _AT_ONCE = 8
 _WAIT_SECONDS = 0.05
-"""How long a packet may wait in the queue before it is dropped."""
+"""How long a packet may wait before it is dropped."""
 _BUCKET_SECONDS = 0.0005
-"""What may leave at once after a pause, as a part of a second: a timer of the kernel fills the bucket again in less."""
+"""What may leave at once after a pause; a kernel timer fills the bucket again in less."""
 _SMALLEST_BURST = 65_536
-"""One packet before it is cut for the wire; the kernel drops what is larger than the bucket."""
+"""One packet before segmentation; the kernel drops what is larger than the bucket."""
 
 
 def parse_link(text: str) -> int:
-    """Read a rate as tc writes it, for example `100mbit`, in bits a second; RequestError for what is none."""
+    """Read a rate as tc writes it, for example `100mbit`, in bits a second; RequestError for anything else."""
     found = _RATE.fullmatch(text)
     bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
     if not _SLOWEST <= bits <= _FASTEST:
@@ -55,9 +55,9 @@ def words_of(bits_per_second: int) -> list[str]:
 
 
 def slow_down(client: DockerClient, project: str, containers: Iterable[Container], bits_per_second: int) -> None:
-    """Limit what the containers of a run send; they stand still meanwhile, so that nothing is measured before.
+    """Limit what the containers of a run send, paused meanwhile, so that nothing is measured before.
 
-    Raises OSError, in one line, for an engine or a kernel that does not let it.
+    Raises OSError, in one line, if the engine or the kernel refuses.
     """
     paused: list[Container] = []
     words = words_of(bits_per_second)
@@ -73,7 +73,7 @@ def slow_down(client: DockerClient, project: str, containers: Iterable[Container
 
 
 def pause(container: Container) -> None:
-    """Let a container stand still; OSError if the engine cannot."""
+    """Pause a container; OSError if the engine cannot."""
     for left in reversed(range(_FREEZES)):
         try:
             container.pause()

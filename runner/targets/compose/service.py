@@ -1,13 +1,11 @@
-"""One node of a layout as a service of a compose file; the files of `compose/` and the target share it.
+"""One node of a layout as a service of a compose file, for the files of `compose/` and the target.
 
-Sources: the Compose specification, and torchrun (it kills a worker that ignores SIGTERM after 30 s, so a container's
-grace is longer).
+torchrun kills a worker that ignores SIGTERM after 30 s, so a container's grace is longer.
 """
 
 from typing import Any
 
 from runner.core.network import variables_for
-from runner.definitions.settings import DOCKERFILE
 from runner.targets.observing import COPY, variables
 
 KIT = "distributed-experiment-kit"
@@ -50,9 +48,9 @@ def service(
 ) -> dict[str, Any]:
     """Describe one node, whose name, on the network too, is `node<number>`.
 
-    `binds` are folders of the host by their place in the container; a place that ends in `:ro` is read only. `gpus`
-    says how many it may use, or which. NCCL and data loaders pass data over /dev/shm, for which Docker's 64 MB are too
-    few. Of memory and cores (on average over 0.1 s) 0 is no limit.
+    `binds` are folders of the host by their place in the container, with `:ro` if read only; `gpus` is how many it may
+    use, or which. NCCL and data loaders pass data over /dev/shm, for which Docker's 64 MB are too few. For memory and
+    cores (on average over 0.1 s) 0 is no limit.
     """
     variables = {**environment, **(variables_for("eth0") if nodes > 1 else {})}
     described: dict[str, Any] = {
@@ -89,13 +87,12 @@ def observed(described: dict[str, Any], search: str) -> dict[str, Any]:
     return {**described, "environment": {**environment, **found_first}, "volumes": volumes}
 
 
-def build(device: str, bases: dict[str, str], dockerfile: str) -> dict[str, Any]:
+def build(device: str, bases: dict[str, str]) -> dict[str, Any]:
     """Describe how the image of a device is made from the project's folder and a base image."""
     base = BASES[device]
     args = {base: f"${{{base}:-{bases[base]}}}"}
     args |= {name: f"${{{name}:-}}" for name in ([REVISION, "TORCH_CPU"] if device == "cpu" else [REVISION])}
-    file = {} if dockerfile == DOCKERFILE else {"dockerfile": literal(dockerfile)}
-    return {"context": "..", **file, "target": STAGES[device], "args": args}
+    return {"context": "..", "target": STAGES[device], "args": args}
 
 
 def literal(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs in a container, on any Python 3.8 or later: limit what leaves this network namespace to so many bytes a second.
+"""Limit the bytes a second that leave this network namespace; runs in a container, on any Python 3.8 or later.
 
 The queue is a token bucket (tc-tbf(8)), made by a message of rtnetlink(7), because images seldom have `tc`.
 
@@ -30,9 +30,9 @@ def main() -> None:
 
 
 def shape(index: int, rate: int, burst: int, limit: int) -> None:
-    """Put a token bucket at the root of an interface; OSError in the kernel's words.
+    """Put a token bucket of a rate in bytes a second at the root of an interface; OSError in the kernel's words.
 
-    The rate is in bytes a second; `burst` bytes may leave at once, and of those that wait what exceeds `limit` is lost.
+    `burst` bytes may leave at once; at most `limit` bytes wait.
     """
     no_peak = struct.pack("=BBHhHI", 0, 0, 0, 0, 0, 0)
     spec = struct.pack("=BBHhHI", 0, _ETHERNET, 0, 0, 0, min(rate, 0xFFFFFFFF))

@@ -30,7 +30,7 @@ from runner.targets.compose.containers import (
     of_project,
     project_of,
     remove_all,
-    remove_named,
+    removing,
     stop_all,
 )
 from runner.targets.compose.link import parse_link, slow_down
@@ -151,27 +151,23 @@ class Compose(Target[ComposeSpec]):
         self, spec: ComposeSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]
     ) -> bytes:
         """Run Python in a container of the image, which is removed; it sees none of this machine's files."""
-        image = self.image(spec, say)
-        name = f"kit-once-{secrets.token_hex(8)}"
+        image, name = self.image(spec, say), f"kit-once-{secrets.token_hex(8)}"
         gpus = ["--gpus", "all"] if spec.device == "cuda" else []
-        command = ["docker", "run", "--rm", "-i", "--init", "--name", name, *gpus, "--shm-size", self.options.shm_size]
+        sizes = ["--shm-size", self.options.shm_size, "--memory", self.options.memory]
+        command = ["docker", "run", "--rm", "-i", "--init", "--name", name, *gpus, *sizes, image["id"], "python"]
         say(f"container of {image['name']}")
-        late_seconds = LATE_SECONDS
-        try:
-            done = subprocess.run(
-                [*command, "--memory", self.options.memory, image["id"], "python", *words],
-                input=given,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=seconds,
-                check=False,
-            )
-            late_seconds = 0.0
-        except subprocess.TimeoutExpired:
-            raise OSError(errno.ETIMEDOUT, f"no answer in {seconds:g} s") from None
-        finally:
-            with suppress(OSError):  # the engine's own too
-                remove_named(engine.reach(), name, late_seconds)
+        with removing(engine.reach(), name):
+            try:
+                done = subprocess.run(
+                    [*command, *words],
+                    input=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=seconds,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise OSError(errno.ETIMEDOUT, f"no answer in {seconds:g} s") from None
         return done.stdout
 
     def cleanup(self, folder: RunFolder) -> None:

@@ -7,7 +7,6 @@ for it meanwhile. So the steps of a job are signalled first, and what is left of
 import os
 import re
 import subprocess
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,8 @@ SECONDS = 30.0
 """Time limit of a command: slurmctld may be busy, and its clients notice only slowly that it is gone."""
 ASKED_SECONDS = 4.0
 """How long a job may take to end when it is asked to, before it is killed."""
+END_SECONDS = 30.0
+"""How long a killed job may stay in the queue."""
 _POLL_SECONDS = 2.0
 _STEP = 0
 """The job step that runs the processes: the first that the script starts."""
@@ -170,31 +171,30 @@ def ask(job: str) -> None:
         call(["scancel", "--ctld", "--signal=TERM", job])
 
 
-def kill(components: Sequence[str]) -> None:
-    """Send SIGKILL to the processes of a job, and cancel what is left; SlurmError if Slurm does not answer.
-
-    A job is given by the numbers of its components, its own first.
-    """
-    for number in components:
-        with suppress(SlurmError):  # it has none
-            call(["scancel", "--signal=KILL", f"{number}.{_STEP}"])
+def kill(jobs: list[str]) -> None:
+    """Send SIGKILL to the processes of a job's components, and cancel it; SlurmError if Slurm does not answer."""
+    for job in jobs:
+        with suppress(SlurmError):  # it has no step
+            call(["scancel", "--signal=KILL", f"{job}.{_STEP}"])
     try:
-        call(["scancel", components[0]])
+        call(["scancel", jobs[0]])
     except SlurmError as error:
         if not error.is_absence:
             raise
 
 
 def end_jobs(name: str) -> None:
-    """End the caller's jobs of a name: asked, then killed; OSError if they stay in the queue."""
+    """End the caller's jobs of a name: asked, then killed; OSError if they stay in the queue.
+
+    Each component of a heterogeneous job is a job of that name.
+    """
     jobs = find(name)
     for job in jobs:
         ask(job)
     jobs = _wait(name, jobs, ASKED_SECONDS)
     if jobs:
         kill(sorted(jobs, key=int))
-        jobs = _wait(name, jobs, 3 * ASKED_SECONDS)
-    if jobs:
+    if jobs := _wait(name, jobs, END_SECONDS):
         raise OSError(f"job {', '.join(jobs)} does not leave the queue: scancel {' '.join(jobs)}")
 
 

@@ -18,9 +18,6 @@ from runner.targets.slurm.script import FOLDER, PYTHON, job_name
 from runner.targets.slurm.watch import JobWatch
 from runner.targets.worker_logs import WorkersHandle
 
-END_SECONDS = 30.0
-"""How long a killed job may stay in the queue."""
-
 
 class SlurmHandle(WorkersHandle):
     """The job of one run; `text` is its script, with the run's id."""
@@ -46,18 +43,6 @@ class SlurmHandle(WorkersHandle):
 
     def stop(self) -> None:
         """Take the job out of the queue; safe to call again."""
-        has_ended = self._watch is not None and self._watch.has_ended  # by itself, or by Slurm
-        self._is_stopped = self._is_stopped or not has_ended
-        if self._is_submitted and self._watch is None:  # Ctrl-C meanwhile, or sbatch failed
-            with suppress(OSError):
-                self._take()
-        if self._is_submitted and self._watch is None:  # sbatch gave no answer: there may be a job
-            name = job_name("", "", self._folder.path.name)
-            try:
-                commands.end_jobs(name)
-            except OSError as error:
-                seen = shlex.join(["squeue", "--me", f"--name={name}"])
-                self.left = f"{error}: a job may be left behind; {seen} shows it, and scancel ends it"
         self._end()
         take_away(self._folder)
         if self._watch:
@@ -99,7 +84,7 @@ class SlurmHandle(WorkersHandle):
         if watch is None:
             return
         if any(node.failed for node in self.nodes):
-            until = clock.monotonic() + END_SECONDS
+            until = clock.monotonic() + commands.END_SECONDS
             while not watch.has_ended and clock.monotonic() < until:
                 yield None
                 self._require_first(watch)
@@ -121,21 +106,20 @@ class SlurmHandle(WorkersHandle):
             raise OSError(f"job {watch.job} will never start: {watch.hopeless}")
 
     def _end(self) -> None:
-        """Cancel the job; kill what does not end."""
-        watch = self._watch
-        if watch is None or watch.has_ended:
+        """End the job, also if its id is not known because Ctrl-C came in between or sbatch did not answer."""
+        if self._watch and self._watch.has_ended:  # by itself, or by Slurm
             return
-        self._is_stopped = True  # so Slurm's word for the end is about this, and not about the nodes that had ended
+        self._is_stopped = True  # Slurm's word for the end is then about this, and not about nodes that ended before
         for node in self.nodes:
             node.stopped = node.stopped or node.exit is None
+        if not self._is_submitted:
+            return
+        name = job_name("", "", self._folder.path.name)
+        with suppress(OSError):
+            if self._watch is None:
+                self._take()
         try:
-            commands.ask(watch.job)
-            if watch.wait_for_end(commands.ASKED_SECONDS):
-                return
-            commands.kill([watch.job, *(part.number for part in watch.components if part.number != watch.job)])
-            if watch.wait_for_end(END_SECONDS):
-                return
-            why = "it does not leave the queue"
+            commands.end_jobs(name)
         except OSError as error:
-            why = str(error)
-        self.left = f"job {watch.job}: {why}: left behind; scancel {watch.job}"
+            seen = shlex.join(["squeue", "--me", f"--name={name}"])
+            self.left = f"{error}: a job may be left behind; {seen} shows it, and scancel ends it"

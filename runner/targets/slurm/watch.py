@@ -1,4 +1,4 @@
-"""A job in the queue, looked at from a thread of its own, never more often than every two seconds."""
+"""A job in the queue, looked at from a thread every two seconds."""
 
 from collections import deque
 from threading import Event, Thread
@@ -63,13 +63,6 @@ class JobWatch(JobState):
         """Why it will never start; empty if it may."""
         waiting = [part.reason for part in self.components if part.state == "PENDING"]
         return next((reason for reason in waiting if reason in _HOPELESS), "")
-
-    def wait_for_end(self, seconds: float) -> bool:
-        """Wait until the job has left the queue, at most so long."""
-        until = clock.monotonic() + seconds
-        while not self.has_ended and clock.monotonic() < until:
-            clock.sleep(0.05)
-        return self.has_ended
 
     def close(self) -> None:
         """Look no further."""

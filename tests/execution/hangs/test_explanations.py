@@ -49,7 +49,7 @@ def heard(layout: Layout = TWO, *events: tuple[int, str, dict[str, Any]]) -> Hea
 def agent(node: int, state: str = "S", **fields: Any) -> NodeView:
     told = Told(str(node), fields.pop("nodes", "2"), fields.pop("master", "node0"), "29500")
     joined = {"listening": False, "connected": False, **fields}
-    return NodeView(node, Seen(f"node{node}", [AgentView(7, state, 1.0, told, **joined)], []))
+    return NodeView(node, Seen(f"node{node}", [AgentView(7, state, told, **joined)], []))
 
 
 def rank(number: int, stack: list[Any], *, state: str = "S", busy: float = 0.0, **fields: Any) -> NodeView:
