@@ -138,18 +138,18 @@ class _Agent(FollowedNode):
         return None if code is None else NodeExit(self.number, *exit_of(code), stopped=self.stopped)
 
     def start(self, folder: RunFolder, cwd: str, mark: str) -> int:
-        env = self._spec.env
-        places = {
-            "PET_LOG_DIR": str(folder.node(self.number).resolve()),
-            "KIT_ARTIFACTS": str((folder.path / "artifacts").resolve()),
-            "KIT_SEEN": str(folder.node(self.number).resolve()),
-            **({OBSERVE: str(OBSERVER)} if OBSERVE in env else {}),
-        }
+        env, place = self._spec.env, str(folder.node(self.number).resolve())
+        # Our hooks and the project's modules come before those of the caller.
+        search = filter(None, (str(HOOKS), env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")))
+        own = {"PYTHONPATH": ":".join(search), "PET_LOG_DIR": place, "KIT_SEEN": place}
+        own["KIT_ARTIFACTS"] = str((folder.path / "artifacts").resolve())
+        if OBSERVE in env:
+            own[OBSERVE] = str(OBSERVER)
         with folder.open_agent(self.number) as output:
             self._process = subprocess.Popen(
                 [*_TORCHRUN, *self._spec.argv[1:]],
                 cwd=cwd,
-                env={**clean_environment(), **_found_first(env), **marks(mark), **places},
+                env={**clean_environment(), **env, **marks(mark), **own},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -172,12 +172,6 @@ class _Agent(FollowedNode):
         if self._process and not self.ended:
             self._process.kill()
             self._process.wait()
-
-
-def _found_first(env: dict[str, str]) -> dict[str, str]:
-    """Let a program find our hooks and its project's modules before those of the caller's PYTHONPATH."""
-    places = [str(HOOKS), env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
-    return {**env, "PYTHONPATH": ":".join(filter(None, places))}
 
 
 def _visible(env: dict[str, str]) -> dict[str, str]:

@@ -46,19 +46,20 @@ def require_end(harness: Jobs, process: subprocess.Popen[str], run: Path, status
 
 
 @pytest.mark.xdist_group("slurm nodes that fail")
-def test_a_job_at_slurms_own_limit_of_time_has_timed_out(harness: Jobs) -> None:
-    process, run = harness.start("odd-slow", "--layout", "2x1", "--set", "seconds=180", "--with", "time=1")
+@pytest.mark.parametrize(
+    ("words", "status", "why"),
+    [
+        (["--with", "time=1"], "timed_out", r"^job \d+: Slurm ended it at its limit of time, 00:01:00"),
+        ([], "killed", "the job was cancelled, not by this runner"),
+    ],
+    ids=["limit", "scancel"],
+)
+def test_a_job_that_slurm_or_somebody_else_ends_says_so(harness: Jobs, words: list[str], status: str, why: str) -> None:
+    process, run = harness.start("odd-slow", "--layout", "2x1", "--set", "seconds=180", *words)
     until(harness.have_begun(run, 2), 60)
-    says = r"^job \d+: Slurm ended it at its limit of time, 00:01:00: ask for more with .*$"
-    require_end(harness, process, run, "timed_out", says)
-    harness.require_nothing_left(run)
-
-
-def test_a_job_that_somebody_else_cancels_is_killed_and_that_is_said(harness: Jobs) -> None:
-    process, run = harness.start("odd-slow", *LONG)
-    until(harness.have_begun(run, 2), 60)
-    slurm("scancel", job_of(run))
-    require_end(harness, process, run, "killed", "Slurm says that the job was cancelled, not by this runner")
+    if not words:
+        slurm("scancel", job_of(run))
+    require_end(harness, process, run, status, why)
     harness.require_nothing_left(run)
 
 

@@ -41,10 +41,10 @@ _LATE_SECONDS = 3.0
 class NodeFile(FollowedNode):
     """One node, which writes how its launcher ended into a file of the run's folder.
 
-    `job` returns the state of its job; None before it is submitted.
+    `job` returns the state of its job.
     """
 
-    def __init__(self, folder: RunFolder, number: int, job: Callable[[], JobState | None]) -> None:
+    def __init__(self, folder: RunFolder, number: int, job: Callable[[], JobState]) -> None:
         super().__init__(number)
         self._folder, self._job = folder, job
         self._path = folder.raw / f"node{number}-exit.json"
@@ -63,8 +63,7 @@ class NodeFile(FollowedNode):
         """Whether the launcher has ended, or the job with it."""
         if self.exit is not None:
             return True
-        job = self._job()
-        if job is None or not job.has_ended:
+        if not self._job().has_ended:
             return False
         self._missed = self._missed or clock.monotonic()
         return clock.monotonic() - self._missed > _LATE_SECONDS
@@ -81,10 +80,10 @@ class NodeFile(FollowedNode):
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes with the run's mark, by a step beside the one that runs."""
         job = self._job()
-        parts = job.components if job else []
+        parts = job.components
         try:
             places = [(group, name) for group, part in enumerate(parts) for name in commands.hostnames(part.nodes)]
-            if job is None or self.number >= len(places):
+            if self.number >= len(places):
                 return NodeView(self.number, trouble="Slurm names no such node of the job")
             group, name = places[self.number]
             chosen = [f"--jobid={job.job}", *([f"--het-group={group}"] if len(parts) > 1 else [])]
@@ -100,20 +99,13 @@ class NodeFile(FollowedNode):
         job, why = self._job(), ""
         if self.exit is not None:
             why = "its torchrun has ended"
-        elif job is None or not job.components:
+        elif not job.components:
             why = "its job is not submitted yet"
         elif job.has_ended:
             why = "its job has ended"
         elif job.pending:
             why = f"its job is {job.pending}"
         return NodeView(self.number, idle=why) if why else None
-
-
-def state_of(watch: JobState | None) -> str:
-    """Return the state of a job; of a heterogeneous one, that of the part that did not complete."""
-    says_less = {"CANCELLED": 1, "COMPLETED": 2}
-    states = [part.state for part in watch.components] if watch else []
-    return min(states, key=lambda state: says_less.get(state, 0), default="")
 
 
 def describe_refusal(watch: JobState) -> str:
@@ -126,7 +118,7 @@ def describe_end(watch: JobState) -> str:
     """Return in one line how Slurm ended a job; empty if its processes ended by themselves."""
     if refusal := describe_refusal(watch):
         return refusal
-    state = state_of(watch)
+    state = watch.state
     parts = [part for part in watch.components if part.state == state]
     if state == "TIMEOUT":
         limit = f"Slurm ended it at its limit of time, {parts[0].limit}"
@@ -144,7 +136,7 @@ def _describe_loss(watch: JobState, log: str | None) -> str:
     nodes = ",".join(part.nodes for part in watch.components if part.nodes)
     where = f"the log of slurmd on {nodes} says why" if nodes else "it had no node"
     done = "its script did not begin" if log is None else "this node did not report how torchrun ended"
-    return f"job {watch.job}: Slurm says {state_of(watch)}, but {done}: {where}"
+    return f"job {watch.job}: Slurm says {watch.state}, but {done}: {where}"
 
 
 def read_log(folder: RunFolder) -> str | None:
@@ -158,13 +150,13 @@ def starved(log: str) -> set[str]:
     return {name for pair in _STARVED.findall(log) for name in pair if name}
 
 
-def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, stopped: bool) -> list[NodeExit]:
+def ends(nodes: Sequence[NodeFile], watch: JobState, log: str | None, *, stopped: bool) -> list[NodeExit]:
     """Return how each node ended.
 
     `log` is the end of what the job's script and srun printed, None if the script did not begin; `stopped` means that
     the runner ended the job.
     """
-    state, said, without_memory = state_of(watch), describe_end(watch) if watch else "", starved(log or "")
+    state, said, without_memory = watch.state, describe_end(watch), starved(log or "")
     found = []
     for node in nodes:
         ended = replace(node.exit or NodeExit(node.number), stopped=node.stopped or (stopped and node.exit is None))
@@ -174,7 +166,7 @@ def ends(nodes: Sequence[NodeFile], watch: JobState | None, log: str | None, *, 
             if state in _STATES:
                 ended.code = ended.signal = None
             is_lost = ended.code is None and ended.signal is None and not said
-            if is_lost and watch and watch.has_ended:
+            if is_lost and watch.has_ended:
                 ended.why = _describe_loss(watch, log)
         ended.out_of_memory = ended.code != 0 and ended.place.get("machine") in without_memory
         found.append(ended)

@@ -15,7 +15,7 @@ from runner.targets.observing import bring, take_away, variables
 from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
 from runner.targets.slurm.script import FOLDER, PYTHON, job_name
-from runner.targets.slurm.watch import JobWatch
+from runner.targets.slurm.watch import JobState, JobWatch
 from runner.targets.worker_logs import WorkersHandle
 
 
@@ -25,7 +25,7 @@ class SlurmHandle(WorkersHandle):
     nodes: Sequence[NodeFile]
 
     def __init__(self, spec: LaunchSpec, text: str, folder: RunFolder, *, is_observed: bool = False) -> None:
-        nodes = [NodeFile(folder, node, lambda: self._watch) for node in range(len(spec.nodes))]
+        nodes = [NodeFile(folder, node, lambda: self._watch or JobState()) for node in range(len(spec.nodes))]
         super().__init__(folder, nodes, [node.processes for node in spec.nodes])
         self._spec, self._text, self._is_observed = spec, text, is_observed
         self._sbatch: subprocess.Popen[bytes] | None = None
@@ -39,7 +39,7 @@ class SlurmHandle(WorkersHandle):
         return self._watch.waited_seconds if self._watch else 0.0
 
     def _exits(self) -> list[NodeExit]:
-        return ends(self.nodes, self._watch, read_log(self._folder), stopped=self._is_stopped)
+        return ends(self.nodes, self._watch or JobState(), read_log(self._folder), stopped=self._is_stopped)
 
     def stop(self) -> None:
         """Take the job out of the queue; safe to call again."""

@@ -14,9 +14,9 @@ _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeu
 
 
 class JobState:
-    """What Slurm says of the job of an id."""
+    """What Slurm says of the job of an id; without one, it is not submitted yet."""
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, job: str = "") -> None:
         self.job = job
         self.components: list[Component] = []
         self.is_gone = False
@@ -26,6 +26,12 @@ class JobState:
     def has_ended(self) -> bool:
         """Whether the job has left the queue."""
         return self.is_gone or (bool(self.components) and all(part.has_ended for part in self.components))
+
+    @property
+    def state(self) -> str:
+        """Its state; of a heterogeneous job, that of the component that did not complete."""
+        says_less = {"CANCELLED": 1, "COMPLETED": 2}
+        return min((part.state for part in self.components), key=lambda state: says_less.get(state, 0), default="")
 
     @property
     def pending(self) -> str:
