@@ -19,7 +19,7 @@ TARGETS = {
 
 
 def find(name: str) -> type[Target[Any]]:
-    """Import the class of a target; RequestError for a name that is none."""
+    """Import the class of a target; RequestError for an unknown name."""
     if name not in TARGETS:
         raise RequestError(f"no target '{name}'{did_you_mean(name, TARGETS)}")
     module, _, attribute = TARGETS[name].partition(":")

@@ -65,6 +65,6 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
 
 
 def device_ids(layout: Layout, devices: int) -> list[list[str]]:
-    """Give each node GPUs of its own on a machine that all of them share; `devices` are the GPUs of each process."""
+    """Share the GPUs of one machine among the nodes; `devices` is the number of GPUs of each process."""
     ids = map(str, count())
     return [list(islice(ids, processes * devices)) for processes in layout.processes]

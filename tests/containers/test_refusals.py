@@ -54,9 +54,7 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
 
 def test_gpus_on_an_engine_without_a_driver_are_refused(project: Project, bare_engine: str) -> None:
     line = refused(project, "--device", "cuda", DOCKER_HOST=bare_engine)
-    assert line == (
-        "error: the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
-    )
+    assert "no driver for NVIDIA GPUs" in line
     left = subprocess.run(["docker", "-H", bare_engine, "images", "-q"], capture_output=True, check=True)
     assert left.stdout == b""
 
@@ -72,6 +70,4 @@ def test_a_named_image_that_holds_other_programs_is_refused(project: Project, tm
     text = "FROM scratch\nCOPY Dockerfile /workspace/experiments/mnist/ddp.py\n"
     with built(text, "programs", tmp_path) as name:
         line = refused(project, "--device", "cpu", KIT_IMAGE=name)
-    assert line == (
-        f"error: the image {name} holds other programs than this checkout: build it again, or leave KIT_IMAGE out"
-    )
+    assert line.startswith(f"error: the image {name} holds other programs than this checkout")

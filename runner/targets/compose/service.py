@@ -9,7 +9,7 @@ from runner.core.network import variables_for
 from runner.targets.observing import COPY, variables
 
 KIT = "distributed-experiment-kit"
-"""The image of a project whose settings name none."""
+"""The default image of a project."""
 STAGES = {"cpu": "cpu", "cuda": "gpu"}
 """The Dockerfile's target of each device, which is also the image's tag."""
 BASES = {"cpu": "CPU_BASE_IMAGE", "cuda": "BASE_IMAGE"}
@@ -46,7 +46,7 @@ def service(
     memory: str = "${KIT_MEMORY:-0}",
     cpus: float = 0,
 ) -> dict[str, Any]:
-    """Describe one node, whose name, on the network too, is `node<number>`.
+    """Describe one node; its name, also on the network, is `node<number>`.
 
     `binds` are folders of the host by their place in the container, with `:ro` if read only; `gpus` is how many it may
     use, or which. NCCL and data loaders pass data over /dev/shm, for which Docker's 64 MB are too few. For memory and

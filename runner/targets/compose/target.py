@@ -199,7 +199,7 @@ class ComposeHandle(WorkersHandle):
         self._finish()
 
     def _start(self) -> Iterator[None]:
-        """Let Compose make the containers of the exact image, whose files are the caller's, and follow each."""
+        """Let Compose make the containers of the exact image, writing files as the caller, and follow each."""
         own = (0, 0) if engine.is_rootless(self._client) else (os.getuid(), os.getgid())
         image = str((self._folder.launch().image or {})["id"])
         variables = {"KIT_UID": str(own[0]), "KIT_GID": str(own[1]), "KIT_IMAGE": image}
@@ -232,7 +232,7 @@ class ComposeHandle(WorkersHandle):
             node.attach(containers[f"node{node.number}"], output)
 
     def _text(self, image: str) -> str:
-        """Write the compose file; what observes a script is in no kept file, which can be started again without it."""
+        """Write the compose file; only this copy, not the kept one, observes a script."""
         spec = self._spec
         if is_observed(spec.run):
             bring(self._folder)

@@ -109,7 +109,7 @@ class NodeFile(FollowedNode):
 
 
 def describe_refusal(watch: JobState) -> str:
-    """Return why a job's script did not start the processes, by its exit code; empty if it is none of these."""
+    """Return why a job's script did not start the processes, by its exit code; empty if it has another one."""
     code = next((part.exit_code for part in watch.components if part.exit_code in _CODES), 0)
     return f"job {watch.job}: {_CODES[code]}" if code else ""
 

@@ -34,7 +34,7 @@ class ScriptOptions:
 
 
 def job_name(experiment: str, layout: str, run_id: str = "") -> str:
-    """Name a job: by its run, by whose id it is found, or by what it runs."""
+    """Name a job by its run, to find it again, or by what it runs."""
     return f"kit-{run_id}" if run_id else f"kit-{experiment}-{layout}"
 
 
