@@ -33,9 +33,9 @@ from runner.records.moment import read_moment
 from runner.records.schema import Launch, NodeExit, Outcome, Record
 from runner.targets.base import Target
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
+from runner.targets.kubernetes.handle import JobWatcher, selector
 from runner.targets.kubernetes.job import JOBS, RUN
 from runner.targets.kubernetes.target import KubernetesSpec
-from runner.targets.kubernetes.watcher import JobWatcher, selector
 from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, ends, read_log
 from runner.targets.slurm.script import cell_of

@@ -11,7 +11,7 @@ import msgspec
 from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.records import utilization
-from runner.records.checks import Doubts, check_figure
+from runner.records.doubts import Doubts, figure
 from runner.records.machine_facts import facts_here, machines_of
 from runner.records.moment import end_of, moment_of
 from runner.records.quality import figures_of
@@ -120,11 +120,14 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     models = sorted({fact["device_name"] for fact in facts if fact.get("device_name")})
     cores = facts_here(launch).get("cores") or first.get("machine_cores") or 0
     hardware = listed(models or [_device_from_outside(record)], " + ")
-    load = {figure: utilization.mean(record.load, names) for figure, names in utilization.FIGURES.items()}
+    load = {kind: utilization.mean(record.load, names) for kind, names in utilization.FIGURES.items()}
     doubts = Doubts()
-    accuracy, best_accuracy = (
-        check_figure(name, metrics.get(name), doubts) for name in ("final_accuracy", "best_accuracy")
-    )
+    accuracies: dict[str, float | None] = dict.fromkeys(("final_accuracy", "best_accuracy"))
+    for name in accuracies:
+        try:
+            accuracies[name] = figure(name, metrics.get(name))
+        except ValueError as error:
+            doubts.add(str(error))
     fields = {
         **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
@@ -144,8 +147,8 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
         "heterogeneous": len(models) > 1,
         "cores": cores,
-        "accuracy": accuracy,
-        "best_accuracy": best_accuracy,
+        "accuracy": accuracies["final_accuracy"],
+        "best_accuracy": accuracies["best_accuracy"],
         "eval_samples": record.facts.get("eval_samples") or 0,
         "trained_samples": _count(record, "trained_samples"),
         "steps": _count(record, "steps"),

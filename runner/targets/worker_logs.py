@@ -26,12 +26,13 @@ LONGEST_LINE = 65_536
 
 
 class Tail:
-    """The lines of one worker's file as they are written."""
+    """The lines of one worker's file as they are written; with a path, those of all of a node's workers."""
 
-    def __init__(self, folder: Path, node: int, local_rank: int) -> None:
+    def __init__(self, folder: Path, node: int, local_rank: int, path: Path | None = None) -> None:
         self.node, self.local_rank = node, local_rank
+        self.place = f"node {node}" if path else f"process {local_rank} of node {node}"
         self._folder = folder
-        self._path: Path | None = None
+        self._path = path
         self._offset = 0
         self.lines = BoundedLines()
 
@@ -62,16 +63,16 @@ class Tail:
 class WorkersHandle(Handle):
     """A run whose workers print into files of this machine; targets differ in how nodes start and end.
 
-    `processes` is the number of each node's workers.
+    `processes` says how many each node has; without it they print where their launcher does.
     """
 
-    def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int]) -> None:
+    def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int] = ()) -> None:
         self.nodes, self._folder = nodes, folder
         self._tails = [
             Tail(folder.node(node.number), node.number, local_rank)
-            for node, count in zip(nodes, processes, strict=True)
+            for node, count in zip(nodes, processes, strict=False)
             for local_rank in range(count)
-        ]
+        ] or [Tail(folder.raw, node.number, 0, folder.agent(node.number)) for node in nodes]
 
     def lines(self) -> Iterator[Line | Note | None]:
         """Start the nodes, follow the files of their workers until all have ended, and remove what was started."""
@@ -81,7 +82,7 @@ class WorkersHandle(Handle):
         for tail in self._tails:
             yield from tail.read(to_end=True)
             if tail.lines.cut:
-                yield Note(cut_note(f"process {tail.local_rank} of node {tail.node}", tail.lines.cut))
+                yield Note(cut_note(tail.place, tail.lines.cut))
         if self.left:
             yield Note(self.left)
 

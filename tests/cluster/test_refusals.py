@@ -42,16 +42,18 @@ def server() -> str:
     return kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [(None, "no kubeconfig: {path} does not exist")]
-    + [(text, "kubeconfig {path}") for text in ("", "a: [", "apiVersion: v1\nkind: Config\n")],
-)
-def test_no_kubeconfig_or_one_that_is_none(project: Project, tmp_path: Path, text: str | None, why: str) -> None:
+@pytest.mark.parametrize("text", [None, "", "a: [", "apiVersion: v1\nkind: Config\n"])
+def test_no_kubeconfig_or_one_that_is_none(project: Project, tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "config"
     if text is not None:
         path.write_text(text)
-    assert why.format(path=path) in refused(project, env={"KUBECONFIG": str(path)}).stderr
+    assert f"kubeconfig {path}: " in refused(project, env={"KUBECONFIG": str(path)}).stderr
+
+
+def test_no_cluster_answers(project: Project, tmp_path: Path) -> None:
+    said = refused(project, env=kubeconfig(tmp_path, "https://127.0.0.1:1")).stderr
+    assert "no cluster answers at https://127.0.0.1:1: " in said
+    assert "Connection refused" in said
 
 
 def test_a_cluster_that_does_not_know_who_asks(project: Project, tmp_path: Path) -> None:

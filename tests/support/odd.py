@@ -5,8 +5,15 @@ They import no torch unless the group of processes matters: that takes seconds i
 
 from dataclasses import dataclass
 
+from tests.execution.test_observed import SCRIPT
 from tests.support.projects import Project
 
+OBSERVED = "experiments/odd/observed.py"
+"""A script that knows nothing of the kit."""
+SAYS_ITS_PATH = """
+import os
+print("path", *[place for place in os.environ.get("PYTHONPATH", "").split(":") if "observer" not in place])
+"""
 PLAIN = '''
 """{summary}"""
 
@@ -174,6 +181,7 @@ def add_odd_programs(project: Project) -> None:
     for name, odd in ODD.items():
         project.program(f"odd.{name}", odd.text(name))
         define(project, name)
+    (project.root / OBSERVED).write_text(SAYS_ITS_PATH + SCRIPT)
 
 
 def define(project: Project, program: str, *, name: str = "", timeout_seconds: int = 600, **more: object) -> str:

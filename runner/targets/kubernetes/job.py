@@ -16,9 +16,17 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.definitions.plan import Cell, Run
-from runner.targets.kubernetes.pod_spec import TRAINER_CONTAINER, PodOptions, command_of, environment_of, pod_template
+from runner.targets.kubernetes.pod_spec import (
+    CONTAINER,
+    TRAINER_CONTAINER,
+    PodOptions,
+    command_of,
+    environment_of,
+    pod_template,
+)
 from runner.targets.torchrun import MASTER_PORT
 
+Object = dict[str, Any]
 LABEL = "distributed-experiment-kit"
 RUN = f"{LABEL}/run"
 """The annotation that says which cell of which experiment a job is."""
@@ -33,106 +41,80 @@ JOB_SUFFIX = "-node-0"
 """What JobSet adds to the name of a TrainJob for the Job that it makes."""
 COMES_TOO_SOON = "must be created before the TrainJob is created"
 """Words of Trainer's webhook about a TrainJob whose runtime it does not know, or not yet: it reads a cache."""
-_LONGEST_LABEL = 63
 _API = "trainer.kubeflow.org"
 _VERSION = f"{_API}/v1alpha1"
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
-def pytorchjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
+def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
     """Describe a job of the training-operator: a Master, which is node 0, and equal Workers.
 
     Raises RequestError for layouts that have a third shape of node.
     """
-    check_name(name)
-    cell, processes = run.cell, run.cell.layout.processes
-    if len(set(processes[1:])) > 1:
+    layout = run.cell.layout
+    if len(set(layout.processes[1:])) > 1:
         raise RequestError(
-            f"layout {cell.layout}: a PyTorchJob has two shapes of node, Master and Worker: use --with job=indexed"
+            f"layout {layout}: a PyTorchJob has two shapes of node, Master and Worker: use --with job=indexed"
         )
-    replicas = {"Master": _replica(run, 0, 1, options)}
-    if cell.layout.nodes > 1:
-        replicas["Worker"] = _replica(run, 1, cell.layout.nodes - 1, options)
+    replicas = {}
+    for role, node, count in (("Master", 0, 1), ("Worker", 1, layout.nodes - 1)):
+        if count:
+            command, processes = command_of(run.cell, layout.processes[node]), layout.processes[node]
+            template = pod_template(run, command, environment_of(run), processes, options)
+            replicas[role] = {"replicas": count, "restartPolicy": "Never", "template": template}
     # A pod that the operator deletes at the job's end takes its log and exit code with it. It takes a Worker for
     # running whose end it has not heard of when it hears of the Master's: no loss where a runner follows every log.
     cleaned = "None" if options.deadline_seconds is None else "Running"
-    job = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": metadata(run, name),
-        "spec": {
-            "nprocPerNode": str(processes[0]),
-            "runPolicy": {"cleanPodPolicy": cleaned, **deadline(options), "ttlSecondsAfterFinished": KEPT_SECONDS},
-            "pytorchReplicaSpecs": replicas,
-        },
-    }
-    return [job]
+    policy = {"cleanPodPolicy": cleaned, **_times(options)}
+    spec = {"nprocPerNode": str(layout.processes[0]), "runPolicy": policy, "pytorchReplicaSpecs": replicas}
+    return [_job("kubeflow.org/v1", "PyTorchJob", name, run, spec)]
 
 
-def indexed_job(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
+def indexed_job(run: Run, name: str, options: PodOptions) -> list[Object]:
     """Describe a headless Service, by which the pods find node 0, and a Job whose index is the node's number."""
-    check_name(name)
-    cell = run.cell
-    nodes = cell.layout.nodes
-    environment = environment_of(run) | {
-        "PET_NNODES": str(nodes),
-        "PET_MASTER_ADDR": f"{name}-0.{name}",
-        "PET_MASTER_PORT": str(MASTER_PORT),
-        "PYTHONUNBUFFERED": "1",
-    }
-    template = pod_template(run, command_by_index(cell), environment, max(cell.layout.processes), options)
-    pod = template["spec"]
+    nodes = run.cell.layout.nodes
+    told = {"PET_NNODES": str(nodes), "PET_MASTER_ADDR": f"{name}-0.{name}", "PET_MASTER_PORT": str(MASTER_PORT)}
+    described = _indexed(run, told, options)
+    pod = described["template"]["spec"]
     pod["containers"][0]["env"].append({"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
-    template["spec"] = {**pod, "restartPolicy": "Never", "subdomain": name}
+    pod["subdomain"] = name
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "labels": labels(name)},
+        "metadata": {"name": name, "labels": _labels(name)},
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": name}},
     }
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata(run, name),
-        "spec": {"completions": nodes, "parallelism": nodes, **_indexed(template, options)},
-    }
-    return [service, job]
+    return [service, _job("batch/v1", "Job", name, run, {"completions": nodes, "parallelism": nodes, **described})]
 
 
-def trainjob(run: Run, name: str, options: PodOptions) -> list[dict[str, Any]]:
+def trainjob(run: Run, name: str, options: PodOptions) -> list[Object]:
     """Describe a TrainingRuntime, which says what a node is, and a TrainJob, which says how many there are.
 
     The command stands in the runtime: a TrainJob's may have 128 words. Nothing is started again. The Job inside, not
     the JobSet, is removed a day after its end: Trainer would run a TrainJob that failed again without its JobSet.
     """
-    check_name(name, LONGEST_TRAINJOB)
-    cell, processes = run.cell, run.cell.layout.processes
-    environment = {**environment_of(run), "PYTHONUNBUFFERED": "1"}
-    template = pod_template(run, command_by_index(cell), environment, max(processes), options, TRAINER_CONTAINER)
-    template["spec"] = {**template["spec"], "restartPolicy": "Never"}
+    layout = run.cell.layout
     steps = {"labels": {f"{_API}/trainjob-ancestor-step": "trainer"}}
-    node = {"name": "node", "replicas": 1, "template": {"metadata": steps, "spec": _indexed(template, options)}}
+    described = {"metadata": steps, "spec": _indexed(run, {}, options, TRAINER_CONTAINER)}
+    jobs = [{"name": "node", "replicas": 1, "template": described}]
     runtime = {
         "apiVersion": _VERSION,
         "kind": "TrainingRuntime",
-        "metadata": {"name": name, "labels": {**labels(name), f"{_API}/framework": "torch"}},
-        "spec": {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": [node]}}},
+        "metadata": {"name": name, "labels": {**_labels(name), f"{_API}/framework": "torch"}},
+        "spec": {"mlPolicy": {"torch": {}}, "template": {"spec": {"replicatedJobs": jobs}}},
     }
     reference = {"apiGroup": _API, "kind": "TrainingRuntime", "name": name}
-    size = {"numNodes": cell.layout.nodes, "numProcPerNode": processes[0]}
-    trains = {
-        "apiVersion": _VERSION,
-        "kind": "TrainJob",
-        "metadata": metadata(run, name),
-        "spec": {"runtimeRef": reference, "trainer": size},
-    }
-    return [runtime, trains]
+    size = {"numNodes": layout.nodes, "numProcPerNode": layout.processes[0]}
+    return [runtime, _job(_VERSION, "TrainJob", name, run, {"runtimeRef": reference, "trainer": size})]
 
 
-def _indexed(template: dict[str, Any], options: PodOptions) -> dict[str, Any]:
+def _indexed(run: Run, told: dict[str, str], options: PodOptions, container: str = CONTAINER) -> Object:
     """Return what every Job with an index for each node says of its pods, none of which is started again."""
-    kept = {**deadline(options), "ttlSecondsAfterFinished": KEPT_SECONDS}
-    return {"completionMode": "Indexed", "backoffLimit": 0, **kept, "template": template}
+    environment = {**environment_of(run), **told, "PYTHONUNBUFFERED": "1"}
+    most = max(run.cell.layout.processes)
+    template = pod_template(run, command_by_index(run.cell), environment, most, options, container)
+    template["spec"]["restartPolicy"] = "Never"
+    return {"completionMode": "Indexed", "backoffLimit": 0, **_times(options), "template": template}
 
 
 def command_by_index(cell: Cell) -> list[str]:
@@ -147,9 +129,9 @@ def command_by_index(cell: Cell) -> list[str]:
     return ["sh", "-c", f"set -- {shares}; shift $JOB_COMPLETION_INDEX; exec {words}"]
 
 
-def pod_templates(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the templates of the pods that an object describes; a Service and a TrainJob describe none."""
-    spec = document["spec"]
+def pod_templates(document: Object) -> list[Object]:
+    """Return the templates of the pods that an object describes; only a job and a runtime describe any."""
+    spec = document.get("spec", {})
     if "pytorchReplicaSpecs" in spec:
         return [replica["template"] for replica in spec["pytorchReplicaSpecs"].values()]
     template = spec.get("template")
@@ -158,19 +140,8 @@ def pod_templates(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [template] if template else []
 
 
-def _replica(run: Run, node: int, replicas: int, options: PodOptions) -> dict[str, Any]:
-    processes = run.cell.layout.processes[node]
-    template = pod_template(run, command_of(run.cell, processes), environment_of(run), processes, options)
-    return {"replicas": replicas, "restartPolicy": "Never", "template": template}
-
-
-def labels(name: str) -> dict[str, str]:
-    """Return the labels of a job's own objects."""
-    return {"app.kubernetes.io/name": LABEL, "app.kubernetes.io/instance": name}
-
-
-def metadata(run: Run, name: str) -> dict[str, Any]:
-    """Return the metadata of a job, with the annotation that says what it runs."""
+def _job(version: str, kind: str, name: str, run: Run, spec: Object) -> Object:
+    """Describe a job, with the annotation that says what it runs."""
     cell = run.cell
     what = {
         "experiment": run.experiment.name,
@@ -180,20 +151,18 @@ def metadata(run: Run, name: str) -> dict[str, Any]:
         "axes": cell.axes,
         "args": cell.args,
     }
-    return {"name": name, "labels": labels(name), "annotations": {RUN: json.dumps(what)}}
+    metadata = {"name": name, "labels": _labels(name), "annotations": {RUN: json.dumps(what)}}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def deadline(options: PodOptions) -> dict[str, int]:
-    """Return the field that lets the cluster end a job which its runner does not."""
-    return {} if options.deadline_seconds is None else {"activeDeadlineSeconds": options.deadline_seconds}
+def _labels(name: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": LABEL, "app.kubernetes.io/instance": name}
 
 
-def check_name(name: str, longest: int = LONGEST_NAME) -> None:
-    """Raise RequestError for a name that leaves those of the job's pods no room."""
-    if len(name) > longest:
-        raise RequestError(
-            f"{name}: {len(name)} characters; {longest} of {_LONGEST_LABEL} leave a job's pods room: shorten it"
-        )
+def _times(options: PodOptions) -> dict[str, int]:
+    """Return when the cluster ends a job which its runner does not, and how long it is kept after its end."""
+    ends = {} if options.deadline_seconds is None else {"activeDeadlineSeconds": options.deadline_seconds}
+    return {**ends, "ttlSecondsAfterFinished": KEPT_SECONDS}
 
 
 KINDS = {"pytorchjob": pytorchjob, "trainjob": trainjob, "indexed": indexed_job}

@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from runner.core.errors import RequestError
 from runner.core.network import variables_for
 from runner.definitions.plan import Cell, Run
 from runner.targets.base import option
@@ -32,7 +31,6 @@ _OF_A_USER = {
     "fsGroup": USER,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 
 
 @dataclass(frozen=True)
@@ -59,15 +57,6 @@ class PodOptions(Options):
 
     deadline_seconds: int | None = None
     """When the cluster itself ends the job, if the runner that supervises it does not; None if no runner does."""
-
-    def check(self) -> None:
-        """Raise RequestError for a quantity that Kubernetes cannot read."""
-        for name in ("cpu", "memory", "shm_size"):
-            value = getattr(self, name)
-            if value and not _QUANTITY.fullmatch(value):
-                raise RequestError(
-                    f"--with {name}={value}: not a quantity of Kubernetes: write for example 500m, 2, 512Mi or 8Gi"
-                )
 
 
 def command_of(cell: Cell, processes: int) -> list[str]:

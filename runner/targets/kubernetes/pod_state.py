@@ -13,10 +13,11 @@ from runner.targets.kubernetes.pod_spec import CONTAINER, CONTAINERS
 
 _ROLES = {"master": 0, "worker": 1}
 _LONGEST = 500
-PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
+_PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
 """The image cannot be pulled; the kubelet tries again, and may succeed."""
 _HOPELESS = ("InvalidImageName", "ErrImageNeverPull")
 _REFUSED = re.compile(r"violates PodSecurity| is invalid: ")
+_STARTING = ("", "PodInitializing", "ContainerCreating")
 _INIT = {"init-pytorch": "waits for the name of node 0", "data": "prepares the data"}
 _LONGEST_REASON = 300
 _MAKERS = {"TrainJob": (("TrainJob", ""), ("JobSet", ""), ("Job", JOB_SUFFIX))}
@@ -26,84 +27,46 @@ _MAKERS = {"TrainJob": (("TrainJob", ""), ("JobSet", ""), ("Job", JOB_SUFFIX))}
 class PodState:
     """A pod as the API shows it; empty before there is one."""
 
-    def __init__(self, state: dict[str, Any]) -> None:
-        self.raw = state
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+        metadata = raw.get("metadata") or {}
+        self.name, self.uid = str(metadata.get("name")), str(metadata.get("uid"))
+        self.trains = container_of(raw)
+        """The container that trains."""
+        self.status: dict[str, Any] = raw.get("status") or {}
+        statuses = {container["name"]: container for container in self.status.get("containerStatuses") or []}
+        self.container: dict[str, Any] = statuses.get(self.trains, {})
+        state = self.container.get("state") or {}
+        self.is_running = "running" in state
+        self.terminated: dict[str, Any] = state.get("terminated") or {}
+        self.has_ended = bool(self.terminated) or self.status.get("phase") in ("Failed", "Succeeded")
+        """Whether nothing of it runs any more or ever will."""
+        self.finished = _moment(self.terminated.get("finishedAt"))
+        self.due = _moment(metadata.get("deletionTimestamp"))
+        """When it has to be gone, if somebody asked for its end, also if it had ended before."""
+        grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+        asked = self.due - grace if self.due else None
+        self.deleted = None if asked and self.finished and self.finished < asked else asked
+        """When somebody asked for the end of a pod that still ran, to the second."""
 
     def __bool__(self) -> bool:
         return bool(self.raw)
 
-    @property
-    def name(self) -> str:
-        """Its name in the cluster."""
-        return str(self.raw["metadata"]["name"])
-
-    @property
-    def uid(self) -> str:
-        """What distinguishes it from a later pod of the same name; empty before there is one."""
-        return str(self.raw["metadata"]["uid"]) if self.raw else ""
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """Its status; empty if it has none yet."""
-        return self.raw.get("status") or {}
-
-    @property
-    def container(self) -> dict[str, Any]:
-        """The status of the container that trains."""
-        name = container_of(self.raw)
-        return next((status for status in self.status.get("containerStatuses") or [] if status.get("name") == name), {})
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the container runs."""
-        return "running" in (self.container.get("state") or {})
-
-    @property
-    def terminated(self) -> dict[str, Any] | None:
-        """How the container ended, if it has."""
-        return (self.container.get("state") or {}).get("terminated")
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing of it runs any more or ever will."""
-        return self.terminated is not None or self.status.get("phase") in ("Failed", "Succeeded")
-
-    @property
-    def finished(self) -> datetime | None:
-        """When the container ended, to the second."""
-        return _moment((self.terminated or {}).get("finishedAt"))
-
-    @property
-    def is_deleted(self) -> bool:
-        """Whether somebody asked for its end, also if it had ended before."""
-        return bool((self.raw.get("metadata") or {}).get("deletionTimestamp"))
-
-    @property
-    def deleted(self) -> datetime | None:
-        """When somebody asked for the end of a pod that still ran, to the second."""
-        metadata = self.raw.get("metadata") or {}
-        due, finished = _moment(metadata.get("deletionTimestamp")), self.finished
-        if due is None:
-            return None
-        asked = due - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
-        return asked if finished is None or finished >= asked else None
-
     def exit(self, node: int, namespace: str, *, stopped: bool, is_gone: bool) -> NodeExit:
         """Translate the kubelet's words; a pod that is gone or never ran has neither a code nor a signal."""
-        ended = self.terminated or {}
-        code, name = exit_of(ended.get("exitCode"), SIGNALLED)
+        code, name = exit_of(self.terminated.get("exitCode"), SIGNALLED)
         return NodeExit(
             node,
             code,
             name,
             stopped=stopped,
-            out_of_memory=ended.get("reason") == "OOMKilled",
+            out_of_memory=self.terminated.get("reason") == "OOMKilled",
             removed=bool(self.deleted and not stopped),
-            why=self._why(ended, stopped=stopped, is_gone=is_gone),
-            place=self._place(ended, namespace),
+            why=self._why(stopped=stopped, is_gone=is_gone),
+            place=self._place(namespace) if self else {},
         )
 
-    def _why(self, ended: dict[str, Any], *, stopped: bool, is_gone: bool) -> str | None:
+    def _why(self, *, stopped: bool, is_gone: bool) -> str | None:
         """Return what else is known of a bad end."""
         words = [self.status.get("reason"), self.status.get("message")]  # for example of an eviction
         words += [
@@ -113,29 +76,26 @@ class PodState:
         ]
         if self.deleted and not stopped:
             words.append("its pod was deleted while it ran")
-        elif is_gone and not ended:
+        elif is_gone and not self.terminated:
             words.append("its pod is gone" if self else "it has no pod")
-        elif ended.get("reason") not in (None, "Completed", "Error", "OOMKilled"):
-            words += [ended.get("reason"), ended.get("message")]
+        elif self.terminated.get("reason") not in (None, "Completed", "Error", "OOMKilled"):
+            words += [self.terminated["reason"], self.terminated.get("message")]
         return ": ".join(one_line(word, _LONGEST) for word in words if word) or None
 
-    def _place(self, ended: dict[str, Any], namespace: str) -> dict[str, Any]:
+    def _place(self, namespace: str) -> dict[str, Any]:
         """Name the pod, its machine, its image and what it may use."""
-        if not self:
-            return {}
         spec = self.raw["spec"]
-        name = container_of(self.raw)
-        trains: dict[str, Any] = next((container for container in spec["containers"] if container["name"] == name), {})
+        container: dict[str, Any] = next((one for one in spec["containers"] if one["name"] == self.trains), {})
         facts = {
             "pod": self.name,
             "namespace": namespace,
             "machine": spec.get("nodeName"),
-            "image": trains.get("image"),
+            "image": container.get("image"),
             # of `registry/name@sha256:...`, or the image's id if it came from no registry
             "digest": str(self.container.get("imageID") or "").rpartition("@")[2],
-            "limits": (trains.get("resources") or {}).get("limits"),
-            "started": ended.get("startedAt"),
-            "finished": ended.get("finishedAt"),
+            "limits": (container.get("resources") or {}).get("limits"),
+            "started": self.terminated.get("startedAt"),
+            "finished": self.terminated.get("finishedAt"),
         }
         return {name: value for name, value in facts.items() if value}
 
@@ -145,13 +105,13 @@ def node_of(pod: dict[str, Any]) -> int:
     metadata = pod["metadata"]
     said = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
     role = str(said.get("training.kubeflow.org/replica-type", "")).lower()
-    word = str(said.get("training.kubeflow.org/replica-index" if role else "batch.kubernetes.io/job-completion-index"))
-    return int(word) + _ROLES.get(role, 0) if word.isdecimal() and len(word) < 10 else -1  # 32 bits
+    word = said.get("training.kubeflow.org/replica-index" if role else "batch.kubernetes.io/job-completion-index", "-1")
+    return int(word) + _ROLES.get(role, 0)
 
 
 def container_of(pod: dict[str, Any]) -> str:
     """Return the name of the container that trains."""
-    names = [container.get("name") for container in (pod.get("spec") or {}).get("containers") or []]
+    names = [container["name"] for container in (pod.get("spec") or {}).get("containers") or []]
     return next((name for name in CONTAINERS if name in names), CONTAINER)
 
 
@@ -167,24 +127,21 @@ class Reason(NamedTuple):
     is_hopeless: bool = False
 
 
-def reason_of_pod(pod: dict[str, Any]) -> Reason | None:
+def reason_of_pod(pod: PodState) -> Reason | None:
     """Return what keeps a pod from running; None if it runs, has ended, or was made a moment ago."""
-    status = pod.get("status") or {}
-    if status.get("phase") not in (None, "Pending"):
+    if pod.status.get("phase") not in (None, "Pending"):
         return None
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return _reason(str(condition.get("reason") or "Pending"), condition.get("message"))
-    for container in status.get("initContainerStatuses") or []:
-        state = container.get("state") or {}
-        if "running" in state:
-            name = container["name"]
+    for condition in pod.status.get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return _reason(condition.get("reason") or "Pending", condition.get("message"))
+    of_init = pod.status.get("initContainerStatuses") or []
+    for container in [*of_init, *(pod.status.get("containerStatuses") or [])]:
+        name, state = container["name"], container.get("state") or {}
+        if "running" in state and container in of_init:
             return Reason(name, _INIT.get(name, f"runs its init container {name}"))
-        if reason := _of_state(state):
-            return reason
-    for container in status.get("containerStatuses") or []:
-        if reason := _of_state(container.get("state") or {}):
-            return reason
+        held = state.get("waiting") or {}
+        if held.get("reason", "") not in _STARTING:
+            return _reason(held["reason"], held.get("message"))
     return None
 
 
@@ -194,7 +151,7 @@ def reason_of_job(cluster: Cluster, kind: str, name: str) -> Reason | None:
     for maker, suffix in _MAKERS.get(kind, ((kind, ""),)):
         selector = f"involvedObject.kind={maker},involvedObject.name={name}{suffix},type=Warning"
         try:
-            warnings += cluster.get(cluster.path("events"), fieldSelector=selector).get("items", [])
+            warnings += cluster.get(cluster.path("events"), fieldSelector=selector)["items"]
         except ClusterError:  # without the right to read events there is nothing to say
             return None
     if not warnings:
@@ -203,16 +160,9 @@ def reason_of_job(cluster: Cluster, kind: str, name: str) -> Reason | None:
     return _reason(str(latest.get("reason")), latest.get("message"))
 
 
-def _of_state(state: dict[str, Any]) -> Reason | None:
-    held = state.get("waiting") or {}
-    reason = str(held.get("reason") or "")
-    if reason in ("", "PodInitializing", "ContainerCreating"):
-        return None
-    return _reason(reason, held.get("message"))
-
-
-def _reason(reason: str, message: object) -> Reason:
+def _reason(reason: str, message: str | None) -> Reason:
     words = one_line(message or "").partition(" preemption: ")[0][:_LONGEST_REASON]
-    key = "pulling" if reason in PULLING else reason
     text = f"{reason}: {words}" if words else reason
-    return Reason(key, text, reason in _HOPELESS or bool(_REFUSED.search(words)))
+    return Reason(
+        "pulling" if reason in _PULLING else reason, text, reason in _HOPELESS or bool(_REFUSED.search(words))
+    )

@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import quote
 
 from runner.core.errors import RequestError
-from runner.core.text import one_line
 from runner.targets.kubernetes.client import PATHS, PLURALS, PODS, Cluster, ClusterError
 from runner.targets.kubernetes.job import COMES_TOO_SOON, pod_templates
 
@@ -34,7 +33,7 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
                 f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
             )
         # The init container that the operator adds to Workers breaks the restricted standard.
-        has_workers = any("Worker" in document["spec"].get("pytorchReplicaSpecs", {}) for document in documents)
+        has_workers = "Worker" in documents[-1]["spec"].get("pytorchReplicaSpecs", {})
         if has_workers and enforces_restricted(cluster):
             raise RequestError(
                 f"namespace {cluster.namespace} enforces the restricted Pod Security Standard, which the operator's "
@@ -46,19 +45,81 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
             except ClusterError as error:  # a TrainJob is refused last of all for its runtime, which is not there yet
                 if COMES_TOO_SOON not in str(error):
                     raise
-            _check_pods(cluster, document)
+            for template in pod_templates(document):
+                _check_pod(cluster, template["spec"])
     except ClusterError as error:
-        hint = {_UNAUTHORIZED: "the cluster does not know who you are: log in again: "}.get(error.status, "")
-        where = "" if error.status == 0 else f"namespace {cluster.namespace} of {cluster.host}: "
-        raise RequestError(one_line(f"{where}{hint}{error}")) from None
+        hint = "the cluster does not know who you are: log in again: " if error.status == _UNAUTHORIZED else ""
+        where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
+        raise RequestError(f"{where}{hint}{error}") from None
 
 
 def check_namespace(cluster: Cluster) -> None:
     """Raise RequestError if the cluster has no such namespace, ClusterError if it does not answer."""
     cluster.get("/version")
     name = cluster.namespace
-    absent = f"no namespace {name} in {cluster.host}: kubectl create namespace {name}"
-    _require(cluster, _namespace_path(cluster), absent)
+    _require(
+        cluster, _namespace_path(cluster), f"no namespace {name} in {cluster.host}: kubectl create namespace {name}"
+    )
+
+
+def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
+    """Raise RequestError if the cluster does not know a kind of a run's objects, or of what is made of them."""
+    for kind in (*kinds, *_BEHIND.get(kinds[-1], ())):
+        try:
+            known = [resource["kind"] for resource in cluster.get(PATHS[kind])["resources"]]
+        except ClusterError as error:
+            if not error.is_absence:
+                raise
+            known = []
+        if kind not in known:
+            raise RequestError(
+                f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
+            )
+
+
+def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
+    """Return the rights that a run needs and the user lacks; the last of the kinds of its objects is the job."""
+    groups = {PLURALS[kind]: PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "" for kind in kinds}
+    needed = [("create", plural) for plural in groups]
+    needed += [("delete", plural) for plural in groups if plural != PLURALS["ConfigMap"]]  # the job takes it along
+    needed += [("get", PLURALS[kinds[-1]]), ("list", PODS), ("watch", PODS), ("get", f"{PODS}/log")]
+    lacking = []
+    for verb, what in needed:
+        resource, _, part = what.partition("/")
+        wanted = {"verb": verb, "group": groups.get(resource, ""), "resource": resource, "subresource": part}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"namespace": cluster.namespace, **wanted}},
+        }
+        if not cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)["status"]["allowed"]:
+            lacking.append(f"{verb} {what}")
+    return lacking
+
+
+def enforces_restricted(cluster: Cluster) -> bool:
+    """Return whether the namespace enforces the restricted Pod Security Standard, as far as the user may see it."""
+    try:
+        labels = cluster.get(_namespace_path(cluster))["metadata"].get("labels") or {}
+    except ClusterError:
+        return False
+    return bool(labels.get("pod-security.kubernetes.io/enforce") == "restricted")
+
+
+def _check_pod(cluster: Cluster, spec: dict[str, Any]) -> None:
+    """Let the cluster check a pod itself, if the user may ask; the check of a job does not cover it."""
+    for volume in spec["volumes"]:
+        if name := volume.get("persistentVolumeClaim", {}).get("claimName"):
+            absent = f"no volume claim {name} in namespace {cluster.namespace}: kubectl get persistentvolumeclaims"
+            _require(cluster, cluster.path("persistentvolumeclaims", quote(name, safe="")), absent)
+    metadata = {"generateName": "kit-", "namespace": cluster.namespace}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"restartPolicy": "Never", **spec}}
+    try:
+        cluster.post(cluster.path(PODS), pod, dryRun="All")
+    except ClusterError as error:
+        # The job's controller makes the pods, so the user need not be allowed to; and a quota may have room later.
+        if not any(words in str(error) for words in ("cannot create resource", "exceeded quota")):
+            raise
 
 
 def _require(cluster: Cluster, path: str, absent: str) -> None:
@@ -74,68 +135,3 @@ def _require(cluster: Cluster, path: str, absent: str) -> None:
 
 def _namespace_path(cluster: Cluster) -> str:
     return f"/api/v1/namespaces/{quote(cluster.namespace, safe='')}"
-
-
-def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
-    """Raise RequestError if the cluster does not know a kind of a run's objects, or of what is made of them."""
-    for kind in (*kinds, *_BEHIND.get(kinds[-1], ())):
-        try:
-            known = [resource.get("kind") for resource in cluster.get(PATHS[kind]).get("resources", [])]
-        except ClusterError as error:
-            if not error.is_absence:
-                raise
-            known = []
-        if kind not in known:
-            raise RequestError(
-                f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
-            )
-
-
-def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
-    """Return the rights that a run needs and the user lacks; the last of the kinds of its objects is the job."""
-    needed = [(verb, *_group(kind)) for kind in kinds for verb in ("create", "delete")]
-    needed += [("get", *_group(kinds[-1]))]
-    needed += [("list", "", "pods", ""), ("watch", "", "pods", ""), ("get", "", "pods", "log")]
-    lacking = []
-    for verb, group, resource, part in needed:
-        wanted = {"verb": verb, "group": group, "resource": resource, "subresource": part}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"namespace": cluster.namespace, **wanted}},
-        }
-        found = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-        if not found["status"]["allowed"]:
-            lacking.append(f"{verb} {resource}{'/' * bool(part)}{part}")
-    return lacking
-
-
-def _group(kind: str) -> tuple[str, str, str]:
-    return (PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "", PLURALS[kind], "")
-
-
-def _check_pods(cluster: Cluster, document: dict[str, Any]) -> None:
-    """Let the cluster check the pods themselves, if the user may ask; the check of a job does not cover them."""
-    for template in pod_templates(document):
-        spec = {"restartPolicy": "Never", **template["spec"]}
-        metadata = {"generateName": "kit-", "namespace": cluster.namespace}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        for volume in spec["volumes"]:
-            if name := volume.get("persistentVolumeClaim", {}).get("claimName"):
-                absent = f"no volume claim {name} in namespace {cluster.namespace}: kubectl get persistentvolumeclaims"
-                _require(cluster, cluster.path("persistentvolumeclaims", quote(name, safe="")), absent)
-        try:
-            cluster.post(cluster.path(PODS), pod, dryRun="All")
-        except ClusterError as error:
-            # The job's controller makes the pods, so the user need not be allowed to; and a quota may have room later.
-            if not any(words in str(error) for words in ("cannot create resource", "exceeded quota")):
-                raise
-
-
-def enforces_restricted(cluster: Cluster) -> bool:
-    """Return whether the namespace enforces the restricted Pod Security Standard, as far as the user may see it."""
-    try:
-        labels = cluster.get(_namespace_path(cluster))["metadata"].get("labels") or {}
-    except ClusterError:
-        return False
-    return bool(labels.get("pod-security.kubernetes.io/enforce") == "restricted")

@@ -11,12 +11,20 @@ from runner.records.folder import RunFolder
 from runner.targets.base import BEYOND_SECONDS, LaunchSpec, Target
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
+from runner.targets.kubernetes.handle import JobHandle, end_remains
 from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, name_of, pod_templates
-from runner.targets.kubernetes.lifecycle import JobHandle, end_remains
 from runner.targets.kubernetes.pod_spec import Options, PodOptions
+from runner.targets.observing import HOOKS, OBSERVE, OBSERVER, is_observed
 from runner.targets.torchrun import node_specs
 
 _HEADER = """One run as it was started. Again: kubectl create -n {namespace} -f job.yaml"""
+_PLACE = "/kit-observer"
+"""Where a pod finds the observer."""
+_SEARCH = f'unset RANK; PYTHONPATH={_PLACE}/{HOOKS.name}${{PYTHONPATH:+:$PYTHONPATH}} exec "$@"'
+"""A shell adds to the PYTHONPATH of the image, which only the image knows.
+
+The training-operator gives RANK to torchrun too, which would be observed as if it were a process of the script.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,11 @@ class KubernetesSpec(LaunchSpec):
             document["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
         return documents
 
+    def started(self, run_id: str = "") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Build the objects as they are started, which may observe a script, and the ConfigMap that they need then."""
+        documents = self.documents(run_id)
+        return documents, [observe(documents)] if is_observed(self.run) else []
+
     def text(self, run_id: str = "") -> str:
         """Write the manifest."""
         header = _HEADER.format(namespace=self.pod_options.namespace or "default")
@@ -48,27 +61,28 @@ class Kubernetes(Target[KubernetesSpec]):
 
     name: ClassVar[str] = "kubernetes"
     summary: ClassVar[str] = "pods of the cluster that the kubeconfig names; one for each node of the layout"
+    observes: ClassVar[bool] = True
     Options: ClassVar[type] = Options
 
     def spec(self, run: Run) -> KubernetesSpec:
-        """Build the job of a run; RequestError for quantities and layouts that it cannot have."""
+        """Build the job of a run; RequestError for layouts that it cannot have."""
         deadline = round(run.experiment.timeout_seconds) + BEYOND_SECONDS
-        pod_options = PodOptions(**asdict(self.options), deadline_seconds=deadline)
-        pod_options.check()
+        options = asdict(self.options)
         spec = KubernetesSpec(
             node_specs(run.cell, "node0", run.device),
             str(run.experiment.root),
             run.device,
-            asdict(self.options),
+            options,
             run=run,
-            pod_options=pod_options,
+            pod_options=PodOptions(**options, deadline_seconds=deadline),
         )
         spec.documents()
         return spec
 
     def preflight(self, spec: KubernetesSpec) -> None:
         """Look for the cluster, the namespace, the kinds, the rights; let the cluster check every object."""
-        preflight.check(self._cluster(), spec.documents())
+        documents, brought = spec.started()
+        preflight.check(self._cluster(), [*brought, *documents])
 
     def image(self, spec: KubernetesSpec, say: Callable[[str], None]) -> dict[str, Any]:  # noqa: ARG002
         """Name the image; its digest is known when a pod has pulled it."""
@@ -77,7 +91,7 @@ class Kubernetes(Target[KubernetesSpec]):
 
     def start(self, spec: KubernetesSpec, folder: RunFolder) -> JobHandle:
         """Prepare the start; the job is created when its lines are asked for, so that a stop finds it."""
-        return JobHandle(self._cluster(), spec.documents(folder.path.name), folder, len(spec.nodes))
+        return JobHandle(self._cluster(), *spec.started(folder.path.name), folder, len(spec.nodes))
 
     def cleanup(self, folder: RunFolder) -> None:
         """Keep the rest of the logs and delete the objects of a run, whose names follow from its launch and folder."""
@@ -88,3 +102,20 @@ class Kubernetes(Target[KubernetesSpec]):
 
     def _cluster(self) -> Cluster:
         return Cluster(self.options.namespace, self.options.context)
+
+
+def observe(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """Let the pods of a run observe its script; return the ConfigMap that brings the files along."""
+    job = documents[-1]["metadata"]
+    paths = {f"{path.parent.name}.{path.name}": path for place in (HOOKS, OBSERVER) for path in place.glob("*.py")}
+    items = [{"key": key, "path": f"{path.parent.name}/{path.name}"} for key, path in paths.items()]
+    name = f"{job['name']}-observer"
+    for pod in (template["spec"] for document in documents for template in pod_templates(document)):
+        container = pod["containers"][0]
+        container["command"] = ["sh", "-c", _SEARCH, "sh", *container["command"]]
+        container["env"] += [{"name": OBSERVE, "value": f"{_PLACE}/{OBSERVER.name}"}]
+        container["volumeMounts"] = [*container["volumeMounts"], {"name": "observer", "mountPath": _PLACE}]
+        pod["volumes"] += [{"name": "observer", "configMap": {"name": name, "items": items}}]
+    metadata = {**job, "name": name}
+    data = {key: path.read_text("utf-8") for key, path in paths.items()}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

@@ -116,20 +116,6 @@ def test_sizes_are_asked_for_as_they_are_given() -> None:
         assert pod["volumes"][0]["emptyDir"]["sizeLimit"] == "2Gi"
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("memory", value) for value in ("8gb", "8 Gi", "-1")),
-        ("cpu", "lots"),
-        ("shm_size", "8GiB"),
-    ],
-)
-def test_a_quantity_that_kubernetes_does_not_read_is_refused_in_one_line(option: str, value: str) -> None:
-    with pytest.raises(RequestError, match=f"--with {option}={re.escape(value)}: .*8Gi") as refused:
-        spec(run(), **{option: value})
-    assert "\n" not in str(refused.value)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_kubernetes_would_take_for_a_variable_stays_as_it_is(kind: str) -> None:
     strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"
@@ -153,24 +139,38 @@ def test_a_job_s_name_is_a_dns_label_with_room_for_those_of_its_pods(experiment:
         assert name.endswith("-0123abcd")
 
 
-def test_a_name_that_is_too_long_is_refused_in_one_line() -> None:
-    for kind, render in KINDS.items():
-        with pytest.raises(RequestError, match=f"70 characters; {44 if kind == 'trainjob' else 50} of 63"):
-            render(run(), "x" * 70, PodOptions())
-
-
 def test_a_job_has_a_name_of_its_own_at_each_start() -> None:
-    run_id = "20261121T000000Z-kubernetes-0badcafe"
+    run_id, name = "20261121T000000Z-kubernetes-0badcafe", "mnist-1-2-0badcafe"
     for kind in KINDS:
         started = spec(run("1+2", "cpu"), namespace="lab", job=kind)
         documents = started.documents(run_id)
         assert list(yaml.safe_load_all(started.text())) == started.documents()
         assert list(yaml.safe_load_all(started.text(run_id))) == documents
         assert [document["kind"] for document in documents] == list(OBJECTS[kind])
-        assert {document["metadata"]["name"] for document in documents} == {"mnist-1-2-0badcafe"}
+        assert {document["metadata"]["name"] for document in documents} == {name}
         assert {document["metadata"]["annotations"][RUN_ID] for document in documents} == {run_id}
-    name = "mnist-1-2-0badcafe"
-    assert spec(run("1+2", "cpu"), job="trainjob").documents(run_id)[1]["spec"]["runtimeRef"]["name"] == name
-    service, job = spec(run("1+2", "cpu"), job="indexed").documents(run_id)
-    assert job["spec"]["template"]["spec"]["subdomain"] == name
-    assert service["spec"]["selector"] == {"job-name": name}
+        if kind == "trainjob":
+            assert documents[1]["spec"]["runtimeRef"]["name"] == name
+        if kind == "indexed":
+            assert documents[1]["spec"]["template"]["spec"]["subdomain"] == name
+            assert documents[0]["spec"]["selector"] == {"job-name": name}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_observes_a_script_is_brought_by_a_config_map_and_is_in_no_manifest(kind: str) -> None:
+    planned = replace(run("2x1", "cpu", "toy"), observed=True)
+    planned = replace(planned, cell=replace(planned.cell, program=replace(planned.cell.program, files=("train.py",))))
+    started = spec(planned, job=kind)
+    documents, (brought,) = started.started()
+    assert started.text() == spec(replace(planned, observed=False), job=kind).text()
+    for document in documents:
+        validate(document)
+    keys = set(brought["data"])
+    for plain, pod in zip(pods(started.documents()), pods(documents), strict=True):
+        ((container,), volume) = pod["containers"], pod["volumes"][-1]["configMap"]
+        assert container["command"][-len(plain["containers"][0]["command"]) :] == plain["containers"][0]["command"]
+        assert {item["key"] for item in volume["items"]} == keys
+        assert volume["name"] == brought["metadata"]["name"]
+        assert container["volumeMounts"][-1]["mountPath"] == "/kit-observer"
+    assert {"hooks.sitecustomize.py", "observer.__init__.py"} < keys
+    assert sum(map(len, brought["data"].values())) < 1_000_000

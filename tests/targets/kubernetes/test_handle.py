@@ -1,0 +1,142 @@
+"""A job while its objects are created, what its pods print, and what is said of leftovers."""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.records.folder import RunFolder, begin
+from runner.targets.base import Line, Note
+from runner.targets.kubernetes.client import Cluster, ClusterError
+from runner.targets.kubernetes.handle import JobHandle, JobWatcher
+from runner.targets.kubernetes.pods import UNREAD_SECONDS
+from runner.targets.worker_logs import cut_note
+from tests.support.held_clock import HeldClock
+from tests.support.records import Make
+from tests.targets.kubernetes.test_pods import pod, terminated
+
+pytestmark = pytest.mark.usefixtures("held_clock")
+TRAINER = [{"apiVersion": "v1", "kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, make: Make) -> RunFolder:
+    return begin(tmp_path, make.launch(target="kubernetes"), "{}", "")
+
+
+class Fake(Cluster):
+    """A cluster that creates what is asked for; its pods, if there are any, have ended, each with the same log.
+
+    Its webhook reads a cache, and so may learn late of a runtime that was just created.
+    """
+
+    def __init__(self, *pods: dict[str, Any], log: bytes | ClusterError = b"", refusals: int = 0) -> None:
+        self.namespace, self.pods, self.log, self.refusals = "default", list(pods), log, refusals
+        self.created: list[dict[str, Any]] = []
+        self.there: set[str] = set()
+
+    def post(self, path: str, body: dict[str, Any], **_: object) -> dict[str, Any]:
+        if body["kind"] == "TrainJob" and self.refusals:
+            self.refusals -= 1
+            raise ClusterError(403, "denied: specified trainingRuntime must be created before the TrainJob is created")
+        self.created.append(body)
+        self.there.add(f"{path}/{body['metadata']['name']}")
+        return {"metadata": {"name": body["metadata"]["name"], "uid": "7"}}
+
+    def delete(self, path: str, **_: object) -> None:
+        self.there.discard(path)
+
+    def get(self, path: str, **_: object) -> dict[str, Any]:
+        if path.endswith("/pods"):
+            return {"items": self.pods, "metadata": {"resourceVersion": "1"}}
+        raise ClusterError(404, "gone")
+
+    def watch(self, *_: object, **__: object) -> Iterator[dict[str, Any]]:
+        raise ClusterError(0, "not kept open")
+
+    def stream(self, _path: str, **query: object) -> Iterator[bytes]:
+        assert query["timestamps"] == "true"
+        if isinstance(self.log, ClusterError):
+            raise self.log
+        for start in range(0, len(self.log), 10_000):
+            yield self.log[start : start + 10_000]
+
+
+def test_a_trainjob_is_created_again_until_its_runtime_is_known_and_owns_what_it_brings(folder: RunFolder) -> None:
+    cluster = Fake(refusals=3)
+    brought = {"kind": "ConfigMap", "metadata": {"name": "job-observer"}}
+    handle = JobHandle(cluster, TRAINER, [brought], folder, nodes=0)
+    assert set(handle.lines()) <= {None}  # it may be created before anybody looks
+    assert [made["kind"] for made in cluster.created] == ["TrainingRuntime", "TrainJob", "ConfigMap"]
+    owner = {"apiVersion": "v1", "kind": "TrainJob", "name": "job", "uid": "7"}
+    assert cluster.created[-1]["metadata"]["ownerReferences"] == [owner]
+    assert cluster.there == {cluster.path("ConfigMap", "job-observer")}  # which the cluster deletes with its owner
+
+
+def test_a_trainjob_whose_runtime_stays_unknown_fails_in_one_line(folder: RunFolder) -> None:
+    cluster = Fake(refusals=1_000_000)
+    handle = JobHandle(cluster, TRAINER, [], folder, nodes=0)
+    with pytest.raises(ClusterError, match="must be created before"):
+        list(handle.lines())
+    handle.stop()
+    assert cluster.there == set()
+
+
+def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(folder: RunFolder) -> None:
+    class Refusing(Fake):
+        def delete(self, *_: object, **__: object) -> None:
+            raise ClusterError(403, "no")
+
+    said = [line for line in JobHandle(Refusing(), TRAINER, [], folder, nodes=0).lines() if line]
+    assert said == [Note("no: left behind; kubectl delete -n default trainjob,trainingruntime job")]
+
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def followed(folder: RunFolder, log: bytes | ClusterError, **status: str) -> tuple[JobWatcher, list[Line | Note]]:
+    """A job of one pod that has ended, and what was said of it."""
+    raw = pod({} if status else terminated(0, "Completed"), status, annotations={INDEX: "0"})
+    watcher = JobWatcher(Fake(raw, log=log), "Job", "job", folder, 1)
+    return watcher, [line for line in watcher.lines() if line]
+
+
+def test_the_log_of_a_pod_that_has_ended_on_a_machine_that_is_lost_is_not_asked_for_without_end(
+    folder: RunFolder, held_clock: HeldClock
+) -> None:
+    began = held_clock.monotonic()
+    lost = ClusterError(502, "dial tcp 10.0.0.7:10250: no route to host")
+    _, said = followed(folder, lost, phase="Failed", reason="NodeLost")
+    assert held_clock.monotonic() - began >= UNREAD_SECONDS
+    assert said == [Note(f"node 0: what its pod job-worker-0 printed last is lost: {lost}")]
+
+
+def test_a_pod_s_log_is_kept_in_full_and_looked_at_in_bounded_lines(folder: RunFolder) -> None:
+    stamp = b"2026-11-21T18:00:00.%dZ "
+    log = stamp % 1 + b"one\n" + stamp % 2 + b"x" * 300_000 + b"\n" + stamp % 3 + b"end"
+    watcher, said = followed(folder, log)
+    assert folder.agent(0).read_bytes() == b"one\n" + b"x" * 300_000 + b"\nend\n"
+    assert said == [*(Line(0, 0, text) for text in (b"one", b"x" * 65_536, b"end")), Note(cut_note("node 0", 1))]
+    assert [(end.code, end.why) for end in watcher.exits] == [(0, None)]
+
+
+def test_a_disk_that_is_full_ends_the_following(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = Path("/dev/full").open("wb")  # noqa: SIM115 - the thread closes it
+    monkeypatch.setattr(RunFolder, "open_agent", lambda *_: output)
+    with pytest.raises(OSError, match="No space left") as full:
+        followed(folder, b"2026-11-21T18:00:00.1Z one\n")
+    assert full.value.errno == errno.ENOSPC
+
+
+def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(folder: RunFolder) -> None:
+    deleted = terminated(1, finished="2026-11-21T18:00:12Z")
+    of_node_1 = {"annotations": {INDEX: "1"}, "deletionTimestamp": "2026-11-21T18:00:11Z"}
+    ended = [pod(terminated(0, "Completed"), annotations={INDEX: "0"}), pod(deleted, **of_node_1)]
+    watcher = JobWatcher(Fake(*ended), "Job", "job", folder, 2)
+    assert list(filter(None, watcher.lines())) == []
+    first, second = watcher.exits
+    assert watcher.exits == [first, second]
+    assert (first.stopped, second.stopped) == (False, True)
+    assert second.why == "it was ended because node 0 had ended"
