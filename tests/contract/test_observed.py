@@ -7,7 +7,7 @@ from tests.contract.targets import on
 from tests.support.odd import OBSERVED
 
 
-@on("compose", "slurm", "pytorchjob", "trainjob", "indexed")
+@on("compose", "slurm", "ssh", "pytorchjob", "trainjob", "indexed")
 def test_a_script_is_observed_and_left_alone_as_on_this_machine(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

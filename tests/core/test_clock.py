@@ -6,10 +6,10 @@ from pathlib import Path
 from runner.core import clock
 from runner.logs import pattern
 from runner.targets import look
-from runner.targets.ssh.session import _MODULES
+from runner.targets.ssh.session import MODULES
 
 RUNNER = Path(clock.__file__).parents[1]
-MAY_IMPORT_TIME = {Path(str(module.__file__)) for module in (clock, pattern, look, *_MODULES)}
+MAY_IMPORT_TIME = {Path(str(module.__file__)) for module in (clock, pattern, look, *MODULES)}
 """The clock, who counts processor time, and what runs without the package `runner`, on a host or in a container."""
 
 

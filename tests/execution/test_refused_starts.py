@@ -16,7 +16,7 @@ from runner.records.folder import begin
 from runner.records.schema import Record
 from runner.targets import watchdog
 from runner.targets.kubernetes.client import ClusterError
-from runner.targets.ssh.session import HostError
+from runner.targets.ssh.openssh import HostError
 from tests.support.records import Make
 
 NOBODY = guarded(cast(Observer, None))

@@ -145,18 +145,3 @@ def test_a_run_is_as_ever_whatever_configuration_shell_and_python_say(
         shutil.rmtree(own / "site")
     agent = on_hosts.results / "odd-slow" / record["launch"]["id"] / "raw" / "node1-agent.log"
     assert "a warning" in agent.read_text("utf-8")
-
-
-def test_sockets_are_kept_where_their_names_are_short_enough(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for length in (32, 33, 100):  # the longest that has room, and two that have none
-        runtime = Path("/tmp", f"kit-{'r' * (length - len('/tmp/kit-'))}")  # a short path of a known length
-        runtime.mkdir(mode=0o700)
-        try:
-            monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-            assert ASKED in refused(*ssh_hosts.WORDS, *NO_NETWORK)
-            for host in ssh_hosts.NAMES:
-                OpenSsh(ssh_hosts.CONFIG).forget(host)
-        finally:
-            shutil.rmtree(runtime)

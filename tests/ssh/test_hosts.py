@@ -1,4 +1,4 @@
-"""Names and files of hosts, before any of them is asked; and files that come from a host."""
+"""Names and files of hosts, before any of them is asked; and artifacts that come from several."""
 
 import shutil
 import subprocess
@@ -10,8 +10,8 @@ import pytest
 from runner import targets
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
-from runner.records.folder import begin
-from runner.records.node_files import NodeFiles, settle
+from runner.records.folder import RunFolder, begin
+from runner.targets.ssh.handle import settle
 from runner.targets.ssh.hosts import Host, chosen, of_file, of_words
 from runner.targets.ssh.openssh import OpenSsh
 from tests.support.records import Make
@@ -95,55 +95,23 @@ def test_ssh_never_asks_and_forwards_nothing() -> None:
         assert option in command
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("../run.json", "run.json", "logs/../../x", "logs/a/attempt_0/0/other.log", "artifacts/../run.json"),
-        *("artifacts/.hidden", "artifacts/@node1/x", "artifacts/a\nb", "artifacts/a/.git/config", "/etc/passwd"),
-        *("logs/a/attempt_0/../0/stdout.log", ""),
-    ],
-)
-def test_a_host_cannot_write_anywhere_but_where_a_node_writes(tmp_path: Path, make: Make, name: str) -> None:
-    folder = begin(tmp_path, make.launch(), "{}", "")
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ValueError, match="is no file of a run"):
-        NodeFiles(folder, 0).append(name, 0, b"x")
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_pieces_of_a_file_come_in_order_and_go_on_where_they_stopped(tmp_path: Path, make: Make) -> None:
-    folder = begin(tmp_path, make.launch(), "{}", "")
-    name = "logs/x_1/attempt_0/0/stdout.log"
-    first = NodeFiles(folder, 0)
-    first.begin()
-    first.append(name, 0, b"one")
-    first.append("artifacts/trace/a b (1) 目.json", 0, b"{}")
-    again = NodeFiles(folder, 0)
-    assert again.sizes() == {"agent.log": 0, name: 3}
-    again.append(name, 3, b" two")
-    assert (folder.node(0) / name.removeprefix("logs/")).read_bytes() == b"one two"
-    assert (folder.path / "artifacts" / "trace" / "a b (1) 目.json").read_bytes() == b"{}"
-    with pytest.raises(ValueError, match="was not to come"):
-        again.append(name, 3, b"again")
-
-
 def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make) -> None:
-    folder = begin(tmp_path, make.launch(), "{}", "")
-    sent = [
-        {"config.json": b"{}", "plot.png": b"zero", "both/x": b"0"},
-        {"config.json": b"{}", "plot.png": b"one", "trace/rank1.json": b"[]", "both": b"a file here"},
-        {"plot.png": b"two", "late/y": b"2"},
-    ]
-    for node in (2, 0, 1):  # they come in any order, and a part of them again
-        for name, data in sent[node].items():
-            NodeFiles(folder, node).append(f"artifacts/{name}", 0, data[:1])
-            NodeFiles(folder, node).append(f"artifacts/{name}", 0, data)
-    artifacts = folder.path / "artifacts"
+    artifacts = begin(tmp_path, make.launch(), "{}", "").path / "artifacts"
+    sent = {
+        "": {"config.json": b"{}", "plot.png": b"zero", "both/x": b"0"},
+        "@node1": {"config.json": b"{}", "plot.png": b"one", "trace/rank1.json": b"[]", "both": b"a file here"},
+        "@node2": {"plot.png": b"two", "late/y": b"2"},
+    }
+    for node, contents in sent.items():
+        for name, data in contents.items():
+            path = artifacts / node / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
     for _ in range(2):
-        settle(folder, 3)
+        settle(RunFolder(artifacts.parent), 3)
         kept = [path for path in artifacts.rglob("*") if path.is_file()]
         assert {str(path.relative_to(artifacts)): path.read_bytes() for path in kept} == {
-            **sent[0],
+            **sent[""],
             "trace/rank1.json": b"[]",
             "late/y": b"2",
             "@node1/plot.png": b"one",
@@ -151,6 +119,22 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
             "@node2/plot.png": b"two",
         }
     assert all(any(path.iterdir()) for path in artifacts.rglob("*") if path.is_dir())
+
+
+@pytest.mark.parametrize(("length", "has_room"), [(32, True), (33, False), (100, False)])
+def test_sockets_are_kept_where_their_names_are_short_enough(
+    monkeypatch: pytest.MonkeyPatch, length: int, has_room: bool
+) -> None:
+    runtime = tempfile.mkdtemp(prefix="r" * (length - len("/tmp/12345678")), dir="/tmp")
+    assert len(runtime) == length
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    try:
+        (option,) = (word for word in OpenSsh().command("h0", []) if word.startswith("ControlPath="))
+        folder = option.partition("=")[2].rpartition("/")[0]
+        assert folder.startswith(runtime) == has_room
+        assert len(f"{folder}/") + 8 + 40 + 17 <= 107  # unix(7); ssh's hash, and what it adds while it connects
+    finally:
+        shutil.rmtree(runtime)
 
 
 def test_nobody_else_can_enter_the_folder_of_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,39 +3,53 @@
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from runner.core.errors import RequestError
-from runner.targets.ssh.node import RemoteNode
-from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.session import BOOT, HostError, LostError, Session
+from runner.targets.ssh.handle import HostNode
+from runner.targets.ssh.openssh import HostError, LostError, OpenSsh
+from runner.targets.ssh.session import BOOT, Session
 from tests.support.patience import patient
 from tests.support.records import Make
 
+ERRORS = [HostError("host a: logs: Directory not empty"), LostError("host a: the connection was closed")]
 
-@pytest.mark.parametrize(
-    "error",
-    [HostError("host a: /cache/kit/runs/it/logs: Directory not empty"), LostError("host a: the connection was closed")],
-)
+
+@pytest.fixture
+def node(tmp_path: Path, make: Make) -> HostNode:
+    return HostNode(0, OpenSsh(), "python3", "a", make.run(tmp_path), "/cache/kit", None)
+
+
+@pytest.mark.parametrize("error", ERRORS)
 def test_a_run_that_has_ended_well_did_so_also_if_its_folder_stays_there(
-    tmp_path: Path, make: Make, error: HostError
+    node: HostNode, error: HostError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = make.run(tmp_path)
-    run = f"{folder.path.name}-node0"
-    session = Mock(spec=Session)
-    session.receive.return_value = {"answer": {"ended": {"code": 0, "why": ""}}}, b""
-    session.answer.side_effect = lambda frame: frame["answer"]
-    session.ask.side_effect = error
-    node = RemoteNode(0, OpenSsh(), "python3", "a", folder, "/cache/kit", None)
-    node.begin(session)
+    def ask(do: str, *_: object, **words: Any) -> dict[str, Any]:
+        assert words["run"].endswith("-node0")
+        if do == "remove":
+            raise error
+        return {"folder": "/cache/kit/runs/it", "lives": False, "size": 1, "ended": {"code": 0, "why": ""}}
+
+    monkeypatch.setattr(OpenSsh, "fetch", Mock())
+    node.begin(Mock(spec=Session, ask=ask))
     node.wait(patient(10))
-    session.send.assert_called_once_with("follow", offsets={}, folder="/cache/kit", run=run)
-    session.ask.assert_called_once_with("remove", folder="/cache/kit", run=run)
     assert (node.describe().code, node.describe().why, node.failed) == (0, None, False)
     assert node.has_answered
-    assert list(node.notes) == [f"{error}: left behind there; rm -r /cache/kit/runs/{run}"]
+    assert list(node.notes) == [f"{error}: left behind there; rm -r /cache/kit/runs/it"]
+
+
+def test_what_a_host_cannot_read_is_said_once_and_the_rest_is_kept(
+    node: HostNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = [{"folder": "/runs/it", "lives": left > 0, "size": left, "ended": {"code": 0}} for left in (2, 1, 0)]
+    monkeypatch.setattr(OpenSsh, "fetch", Mock(side_effect=HostError("host a: Permission denied")))
+    monkeypatch.setattr("runner.targets.ssh.handle._BEAT_SECONDS", 0)
+    node.begin(Mock(spec=Session, ask=Mock(side_effect=[*states, {}])))
+    node.wait(patient(10))
+    assert (node.describe().code, list(node.notes)) == (0, ["host a: Permission denied: left out"])
 
 
 def test_a_python_that_is_too_old_for_the_kits_script_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,19 +58,15 @@ def test_a_python_that_is_too_old_for_the_kits_script_says_so(tmp_path: Path, mo
     ssh.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(boot)}\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    says = "host a: /old/python is Python 3.6.8, 3.10 is the oldest that the kit runs on: name another Python with "
-    with pytest.raises(HostError, match=says):
+    with pytest.raises(HostError, match=r"Python 3\.6\.8, 3\.10 is the oldest"):
         Session(OpenSsh(), "a", "/old/python")
 
 
 def test_a_machine_that_can_make_no_connection_any_more_gives_its_node_up(
-    tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+    node: HostNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise RequestError("kit-ssh-0: it is not this user's alone")
-
-    monkeypatch.setattr("runner.targets.ssh.node.connect", refuse)
-    node = RemoteNode(0, OpenSsh(), "python3", "a", make.run(tmp_path), "/cache/kit", None)
+    refuse = Mock(side_effect=RequestError("kit-ssh-0: it is not this user's alone"))
+    monkeypatch.setattr("runner.targets.ssh.handle.connect", refuse)
     node.begin()
     node.wait(patient(10))
     assert (node.ended, node.describe().why) == (True, "kit-ssh-0: it is not this user's alone")

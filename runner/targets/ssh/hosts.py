@@ -1,19 +1,16 @@
 """The hosts of a run: names as ssh knows them, with the number of processes that each has room for."""
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.core.errors import RequestError
+from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import one_line, shown
-from trainkit.files import read_file
 
-LARGEST_FILE = 1_000_000
 _NAME = re.compile(r"(?:[A-Za-z0-9_][\w.+-]{0,63}@)?[A-Za-z0-9_][\w.:-]{0,254}", re.ASCII)
 """A host or an alias of ssh's configuration, with or without a user: nothing that ssh or a shell takes for more."""
-_SLOTS = re.compile(r"(?:slots=)?([0-9]{1,6})", re.ASCII)
+_SLOTS = re.compile(r"(?:slots=)?([1-9][0-9]{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,7 @@ class Host:
 
 def of_words(text: str) -> list[Host]:
     """Read `h0,user@h1`; RequestError for a name that can be none."""
-    return _unique(_named(f"--with hosts={one_line(text, 200)}", ((word, None) for word in text.split(","))))
+    return _checked([(f"--with hosts={one_line(text, 200)}", Host(word)) for word in text.split(",")])
 
 
 def of_file(path: Path) -> list[Host]:
@@ -34,26 +31,21 @@ def of_file(path: Path) -> list[Host]:
 
     Source: the host files of Open MPI and DeepSpeed. RequestError names the line that is wrong.
     """
-    place = f"--with hosts_file={one_line(path)}"
     try:
-        text = read_file(path, LARGEST_FILE).decode("utf-8")
-    except UnicodeDecodeError:
-        raise RequestError(f"{place}: it is no text") from None
+        lines = path.read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
-        raise RequestError(f"{place}: {getattr(error, 'strerror', None) or error}") from None
-    hosts: list[Host] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        here = f"{one_line(path)}:{number}"
+        raise RequestError(f"--with hosts_file={one_line(path)}: {reason_of(error)}") from None
+    hosts: list[tuple[str, Host]] = []
+    for number, line in enumerate(lines, 1):
+        here, words = f"{one_line(path)}:{number}", line.partition("#")[0].split()
         slots = _SLOTS.fullmatch(words[1]) if len(words) == 2 else None  # a name and its slots
-        if len(words) > 2 or (len(words) == 2 and not (slots and int(slots[1]))):
+        if len(words) > 2 or (len(words) == 2 and not slots):
             raise RequestError(f"{here}: {shown(line.strip())}: write a host and its slots, for example: h0 slots=4")
-        hosts += _named(here, [(words[0], int(slots[1]) if slots else None)])
+        if words:
+            hosts.append((here, Host(words[0], int(slots[1]) if slots else None)))
     if not hosts:
-        raise RequestError(f"{place}: it names no host")
-    return _unique(hosts)
+        raise RequestError(f"--with hosts_file={one_line(path)}: it names no host")
+    return _checked(hosts)
 
 
 def chosen(hosts: list[Host], layout: Layout) -> list[Host]:
@@ -72,18 +64,13 @@ def chosen(hosts: list[Host], layout: Layout) -> list[Host]:
     return hosts[: layout.nodes]
 
 
-def _named(place: str, pairs: Iterable[tuple[str, int | None]]) -> Iterator[Host]:
-    for name, slots in pairs:
-        if not _NAME.fullmatch(name):
-            raise RequestError(
-                f"{place}: {shown(name)} is no name of a host: letters, digits and . _ - : as ssh knows it"
-            )
-        yield Host(name, slots)
-
-
-def _unique(hosts: Iterable[Host]) -> list[Host]:
+def _checked(hosts: list[tuple[str, Host]]) -> list[Host]:
     known: dict[str, Host] = {}
-    for host in hosts:
+    for place, host in hosts:
+        if not _NAME.fullmatch(host.name):
+            raise RequestError(
+                f"{place}: {shown(host.name)} is no name of a host: letters, digits and . _ - : as ssh knows it"
+            )
         if host.name in known:
             raise RequestError(f"host {host.name} is named twice: a host is one node; give it more slots instead")
         known[host.name] = host

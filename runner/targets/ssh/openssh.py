@@ -1,7 +1,7 @@
-"""OpenSSH's own client: how it is called, and what its words mean.
+"""OpenSSH's own client, and rsync over it: how they are called, and what their words mean.
 
 One connection to a host is shared by all that goes there (ControlMaster, ssh_config(5)); its socket is in a folder of
-the user's own. BatchMode keeps ssh from asking for a password or a host key. Nothing of a run stands in its command.
+the user's own. BatchMode keeps ssh from asking for a password or a host key.
 """
 
 import errno
@@ -9,10 +9,11 @@ import hashlib
 import os
 import re
 import shlex
+import signal
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,6 +42,12 @@ _SOCKET_PATH = 41
 """Characters that the sockets' folder may have: 107 (unix(7)), less hashes of 40 and 8, and 17 that ssh adds."""
 _FORGET_SECONDS = 3.0
 _POLL_SECONDS = 0.05
+_RSYNC_POLL_SECONDS = 1.0
+_RSYNC_MARK = "KIT-RSYNC"
+_AFTER_MARK = f'"$@" | {{ while IFS= read -r line; do [ "$line" = {_RSYNC_MARK} ] && exec cat; done; }}'
+"""Leaves out what a login shell prints before rsync starts, which rsync would take for its protocol."""
+_VANISHED, _PARTIAL = 24, 23
+_LOCAL_TROUBLE = re.compile(r"^rsync: \[(?:receiver|generator)\] (.*) \((\d+)\)$", re.IGNORECASE | re.MULTILINE)
 _WAYS_OUT = (
     (
         r"Permission denied \((?P<how>[^)]*)\)",
@@ -68,6 +75,18 @@ _WAYS_OUT = (
 )
 
 
+class HostError(OSError):
+    """A host cannot do what is asked of it: what was seen, beginning with its name, and what mends it if known."""
+
+    def __init__(self, seen: str, *, mend: str = "") -> None:
+        super().__init__(f"{seen}: {mend}" if mend else seen)
+        self.seen, self.mend = seen, mend
+
+
+class LostError(HostError):
+    """The connection to a host cannot be made, or broke."""
+
+
 class OpenSsh:
     """The command ssh, with a configuration (`ssh -F`) or the user's own."""
 
@@ -75,22 +94,26 @@ class OpenSsh:
         self.config = config
 
     def command(self, host: str, words: list[str]) -> list[str]:
-        """Write the command that runs words on a host, each quoted for the shell there."""
+        """Return the command that runs words on a host, each quoted for the shell there."""
         return [*self._client(host), "-T", "--", host, shlex.join(words)]
 
     def output(self, host: str, words: list[str], given: bytes, seconds: float, most: int) -> bytes:
-        """Run words on a host, give them something to read, and return what is printed; OSError says why that fails.
+        """Run words on a host with an input, and return what they print; OSError says why that fails.
 
         It may take so many seconds, and print so many bytes at most.
         """
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
             stdin.write(given)
             stdin.seek(0)
-            command = self.command(host, words)
-            process = subprocess.Popen(
-                command, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
-            )
             until, size = clock.monotonic() + seconds, 0
+            process = subprocess.Popen(
+                self.command(host, words),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.STDOUT,
+                env=environment(),
+                start_new_session=True,
+            )
             try:
                 while process.poll() is None and clock.monotonic() < until and size <= most:
                     with suppress(subprocess.TimeoutExpired):
@@ -106,8 +129,32 @@ class OpenSsh:
                 )
             return os.pread(stdout.fileno(), most, 0)
 
+    def send(self, host: str, root: Path, names: Sequence[str], folder: str, meanwhile: Callable[[], object]) -> None:
+        """Bring files below a root into a folder of a host; those of the same size and time are there already."""
+        to = f"{_bracketed(host)}:{folder}/"
+        given = "\0".join(names).encode("utf-8", "surrogateescape")
+        code, said = self._rsync(host, ["-tLO", "--from0", "--files-from=-", f"{root}/", to], given, meanwhile)
+        if code == _PARTIAL or _LOCAL_TROUBLE.search(said):
+            raise HostError(f"host {host}: {one_line(said.splitlines()[0], 300)}")
+        if code:
+            raise lost(host, said)
+
+    def fetch(self, host: str, words: list[str], folder: str, to: Path, meanwhile: Callable[[], object]) -> None:
+        """Append to files below `to` what those of a host's folder have more, and bring new ones.
+
+        OSError if that fails here, LostError for a lost connection, HostError if the host cannot read some files.
+        """
+        place = f"{_bracketed(host)}:{folder}/"
+        code, said = self._rsync(host, ["--append", "--prune-empty-dirs", *words, place, f"{to}/"], b"", meanwhile)
+        if trouble := _LOCAL_TROUBLE.search(said):
+            raise OSError(int(trouble[2]), one_line(trouble[1], 300))
+        if code == _PARTIAL:
+            raise HostError(f"host {host}: {one_line(said.splitlines()[0], 300)}")
+        if code not in (0, _VANISHED):
+            raise lost(host, said)
+
     def is_shared(self, host: str) -> bool:
-        """Return whether there is a shared connection to a host, of which nobody knows yet whether it still works."""
+        """Return whether there is a shared connection to a host; it may no longer work."""
         return any(self._sockets(host))
 
     def forget(self, host: str) -> None:
@@ -127,6 +174,33 @@ class OpenSsh:
             )
         for socket in self._sockets(host):
             socket.unlink(missing_ok=True)
+
+    def _rsync(self, host: str, words: list[str], given: bytes, meanwhile: Callable[[], object]) -> tuple[int, str]:
+        """Run rsync; `meanwhile` is called now and then while it runs, and ends it if it raises."""
+        shell = ["sh", "-c", _AFTER_MARK, "sh", *self._client(host), "-T"]
+        over = " ".join("'" + word.replace("'", "''") + "'" for word in shell)  # as rsync(1) reads it
+        start = f"echo; echo {_RSYNC_MARK}; rsync"
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as said:
+            stdin.write(given)
+            stdin.seek(0)
+            process = subprocess.Popen(
+                ["rsync", "-r", "--protect-args", "--timeout=30", "-e", over, f"--rsync-path={start}", *words],
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=environment(),
+                start_new_session=True,
+            )
+            try:
+                while process.poll() is None:
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(_RSYNC_POLL_SECONDS)
+                    meanwhile()
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            return process.returncode, os.pread(said.fileno(), 100_000, 0).decode("utf-8", "replace").strip()
 
     def _sockets(self, host: str) -> Iterator[Path]:
         return _folder().glob(f"{self._own(host)}*")
@@ -149,14 +223,20 @@ def environment() -> dict[str, str]:
     return {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
 
 
-def explain(host: str, said: str) -> tuple[str, str]:
-    """Return in one line what is wrong with a host, of what ssh printed; and the way out, if it is known."""
+def lost(host: str, said: str) -> LostError:
+    """Return what is wrong with the connection to a host, of what ssh printed; and the way out, if it is known."""
     lines = [line for line in said.splitlines() if line.strip()]
     for pattern, seen, way in _WAYS_OUT:
-        if re.search(pattern, said, re.IGNORECASE):
-            last = next((line for line in reversed(lines) if re.search(pattern, line, re.IGNORECASE)), "")
-            return f"host {host}: {seen}", f"{way.format(host=host)} ({one_line(last, 200)})"
-    return f"host {host}: {one_line(lines[-1], 300) if lines else 'the connection was closed'}", ""
+        for line in reversed(lines):
+            if re.search(pattern, line, re.IGNORECASE):
+                return LostError(f"host {host}: {seen}", mend=f"{way.format(host=host)} ({one_line(line, 200)})")
+    return LostError(f"host {host}: {one_line(lines[-1], 300) if lines else 'the connection was closed'}")
+
+
+def _bracketed(host: str) -> str:
+    """Write a host as rsync takes it, which reads a colon as the end of its name."""
+    user, at, name = host.rpartition("@")
+    return f"{user}{at}[{name}]" if ":" in name else host
 
 
 def _folder() -> Path:

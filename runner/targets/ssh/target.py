@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -22,10 +21,9 @@ from runner.records.folder import RunFolder
 from runner.records.schema import BETWEEN_NODES
 from runner.targets.base import LaunchSpec, Target, option
 from runner.targets.ssh import cargo, hosts, preflight
-from runner.targets.ssh.handle import SshHandle, end_remains
-from runner.targets.ssh.node import run_on_host
+from runner.targets.ssh.handle import SshHandle, end_remains, run_on_host
 from runner.targets.ssh.openssh import OpenSsh
-from runner.targets.ssh.verdicts import Facts, Need, Verdict
+from runner.targets.ssh.preflight import Facts, Need, Verdict
 from runner.targets.torchrun import node_specs
 
 _LARGEST_PORT = 65_535
@@ -60,7 +58,7 @@ class SshSpec(LaunchSpec):
     def text(self, run_id: str = "") -> str:
         """Return what is started where, as JSON."""
         nodes = [
-            {"host": host.name, **({"run": run_on_host(run_id, number, "")["run"]} if run_id else {}), **asdict(node)}
+            {"host": host.name, **({"run": run_on_host(run_id, number)} if run_id else {}), **asdict(node)}
             for number, (host, node) in enumerate(zip(self.hosts, self.nodes, strict=True))
         ]
         return to_json({"nodes": nodes, "cwd": self.cwd, "device": self.device, "options": self.options})
@@ -71,6 +69,7 @@ class Ssh(Target[SshSpec]):
 
     name: ClassVar[str] = "ssh"
     summary: ClassVar[str] = "hosts that you reach by SSH; one torchrun on each"
+    observes: ClassVar[bool] = True
     Options: ClassVar[type] = Options
 
     def __init__(self, options: Any = None) -> None:
@@ -101,12 +100,12 @@ class Ssh(Target[SshSpec]):
 
     def preflight(self, spec: SshSpec) -> None:
         """Look at all hosts: whether they can be reached, what they have, and whether they reach each other."""
-        if _key(spec) in self._facts:
+        if str(spec.run.cell.layout) in self._facts:
             return
         per_process = spec.run.cell.devices_per_process
         gpus = [node.processes * per_process for node in spec.nodes] if spec.device == "cuda" else []
         need = self._need(gpus, sum(part.size for part in self._cargo(spec) if part))
-        self._facts[_key(spec)] = preflight.check(self._ssh, spec.hosts, need)
+        self._facts[str(spec.run.cell.layout)] = preflight.check(self._ssh, spec.hosts, need)
 
     def examine(self, device: str) -> list[Verdict]:
         """Look at all hosts as `preflight` does, and return all that it finds; nothing is changed on them."""
@@ -117,7 +116,9 @@ class Ssh(Target[SshSpec]):
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
         """Prepare the start on hosts that were looked at; the lines make it, so that a stop finds what was started."""
-        return SshHandle(spec, folder, self._ssh, self._python, self._facts[_key(spec)], self._cargo(spec))
+        return SshHandle(
+            spec, spec.run, folder, self._ssh, self._python, self._facts[str(spec.run.cell.layout)], self._cargo(spec)
+        )
 
     def once(self, spec: SshSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:
         """Run Python once on the first host."""
@@ -141,10 +142,6 @@ class Ssh(Target[SshSpec]):
 
     def _cargo(self, spec: SshSpec) -> tuple[cargo.Cargo, cargo.Cargo | None]:
         return cargo.programs(spec.run), None if self.options.data else cargo.data(spec.run)
-
-
-def _key(spec: SshSpec) -> str:
-    return json.dumps([[host.name for host in spec.hosts], [node.processes for node in spec.nodes], spec.device])
 
 
 def _check(options: Options) -> None:

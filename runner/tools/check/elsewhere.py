@@ -70,8 +70,9 @@ def _archive(run: Run, request: dict[str, Any]) -> bytes:
 
 def _of_project(run: Run) -> Iterator[tuple[str, bytes]]:
     for place, brought in (("work", cargo.programs(run)), ("work/data", cargo.data(run))):
-        for name, path in brought.paths.items() if brought else ():
-            yield f"{place}/{name}", path.read_bytes()
+        for root, names in brought.roots.items() if brought else ():
+            for name in names:
+                yield f"{place}/{name}", (root / name).read_bytes()
 
 
 def _of_kit() -> Iterator[tuple[str, bytes]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
-from runner.targets.ssh.verdicts import Verdict
+from runner.targets.ssh.preflight import Verdict
 from runner.tools.doctor import cluster, engine, inside, slurm
 from runner.tools.doctor import peers as hosts
 from runner.tools.doctor.finding import OK, STATES, Finding, count_states, ok, wrong
