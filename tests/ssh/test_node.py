@@ -10,6 +10,7 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.targets.ssh.handle import HostNode
+from runner.targets.ssh.on_host import HELLO
 from runner.targets.ssh.openssh import HostError, LostError, OpenSsh
 from runner.targets.ssh.session import BOOT, Session
 from tests.support.patience import patient
@@ -52,13 +53,21 @@ def test_what_a_host_cannot_read_is_said_once_and_the_rest_is_kept(
     assert (node.describe().code, list(node.notes)) == (0, ["host a: Permission denied: left out"])
 
 
-def test_a_python_that_is_too_old_for_the_kits_script_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (f"import sys; sys.version_info = (3, 6, 8); {BOOT}", r"Python 3\.6\.8, 3\.10 is the oldest"),
+        (f"print('welcome'); print('{HELLO}[1, 2')", "no answer of the kit's script"),
+    ],
+)
+def test_a_python_that_does_not_run_the_kits_script_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, says: str
+) -> None:
     ssh = tmp_path / "ssh"
-    boot = f"import sys; sys.version_info = (3, 6, 8); {BOOT}"
-    ssh.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(boot)}\n")
+    ssh.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(code)}\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(HostError, match=r"Python 3\.6\.8, 3\.10 is the oldest"):
+    with pytest.raises(HostError, match=f"host a: .*{says}"):
         Session(OpenSsh(), "a", "/old/python")
 
 

@@ -114,7 +114,10 @@ class Session:
                 self._buffer = rest
                 if line.startswith(on_host.HELLO.encode()):
                     self._unread = 0
-                    return dict(json.loads(line[len(on_host.HELLO) :]))
+                    try:
+                        return dict(json.loads(line[len(on_host.HELLO) :]))
+                    except (ValueError, TypeError):
+                        raise HostError(f"host {self.host}: what it sends is no answer of the kit's script") from None
                 if line.strip():
                     self._said.append(line.decode("utf-8", "replace"))
                 continue
