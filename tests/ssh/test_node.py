@@ -42,15 +42,14 @@ def test_a_run_that_has_ended_well_did_so_also_if_its_folder_stays_there(
     assert list(node.notes) == [f"{error}: left behind there; rm -r /cache/kit/runs/it"]
 
 
-def test_what_a_host_cannot_read_is_said_once_and_the_rest_is_kept(
-    node: HostNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_host_cannot_read_in_the_end_stays_there(node: HostNode, monkeypatch: pytest.MonkeyPatch) -> None:
     states = [{"folder": "/runs/it", "lives": left > 0, "size": left, "ended": {"code": 0}} for left in (2, 1, 0)]
-    monkeypatch.setattr(OpenSsh, "fetch", Mock(side_effect=HostError("host a: Permission denied")))
+    unread = HostError("host a: Permission denied")
+    monkeypatch.setattr(OpenSsh, "fetch", Mock(side_effect=[HostError("host a: busy"), None, unread]))
     monkeypatch.setattr("runner.targets.ssh.handle._BEAT_SECONDS", 0)
-    node.begin(Mock(spec=Session, ask=Mock(side_effect=[*states, {}])))
+    node.begin(Mock(spec=Session, ask=Mock(side_effect=states)))
     node.wait(patient(10))
-    assert (node.describe().code, list(node.notes)) == (0, ["host a: Permission denied: left out"])
+    assert (node.describe().code, list(node.notes)) == (0, [f"{unread}: left behind there; rm -r /runs/it"])
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,9 @@ class HostNode(FollowedNode):
         self._stop, self._stop_asked = threading.Event(), 0.0
         self._lost_since: float | None = None
         self._first: Session | None = None
-        self._keeps, self._has_left_out = True, False
+        self._keeps = True
+        self._left_out: HostError | None = None
+        """What the host could not read when its files were last fetched."""
 
     def begin(self, session: Session | None = None) -> None:
         """Follow a run that was started on the host, at first through the session that has started it."""
@@ -156,7 +158,7 @@ class HostNode(FollowedNode):
             if not state["lives"]:
                 self.has_answered = True
                 if self._keeps and state["folder"]:
-                    self._remove(session, state["folder"])
+                    self._leave(session, state["folder"])
                 return state["ended"] or {}
             if told:
                 clock.sleep(POLL_SECONDS)
@@ -167,18 +169,19 @@ class HostNode(FollowedNode):
         return session.ask("beat", SILENT_SECONDS, stop=self.stopped, **self.words)
 
     def _fetch(self, session: Session, folder: str, words: list[str]) -> None:
+        self._left_out = None
         try:
             self._ssh.fetch(self.host, words, f"{folder}/kept", self._folder.path, lambda: self._beat(session))
         except LostError:
             raise
         except HostError as error:
-            if not self._has_left_out:
-                self.notes.append(f"{error}: left out")
-            self._has_left_out = True
+            self._left_out = error
 
-    def _remove(self, session: Session, folder: str) -> None:
-        """Remove the run's folder on the host; how the run ended is known, whatever becomes of its folder."""
+    def _leave(self, session: Session, folder: str) -> None:
+        """Remove the run's folder on the host, if all of it is here; how the run ended is known in any case."""
         try:
+            if self._left_out:
+                raise self._left_out
             session.ask("remove", **self.words)
         except HostError as error:
             self.notes.append(f"{error}: left behind there; rm -r {folder}")

@@ -1,7 +1,6 @@
 """What is looked at on every host before anything is started anywhere; a finding is one line with the host's name."""
 
 import ipaddress
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -197,8 +196,6 @@ class Examination:
 
 def check(ssh: OpenSsh, hosts: Sequence[Host], need: Need) -> list[Facts]:
     """Look at all hosts at once; RequestError names each one that is not fit, and what mends it."""
-    if not shutil.which("rsync"):
-        raise RequestError("there is no rsync here: install it, on the hosts too")
     found = Examination(ssh, hosts, need, before_start=True)
     found.run()
     first: dict[str, Verdict] = {}

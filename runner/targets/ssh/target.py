@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -135,6 +136,8 @@ class Ssh(Target[SshSpec]):
         own, torch = self.options, ""
         if self._config and not self._config.is_file():
             raise RequestError(f"--with config={own.config}: there is no such file")
+        if not shutil.which("rsync"):
+            raise RequestError("there is no rsync here: install it")
         if not own.python:
             with suppress(metadata.PackageNotFoundError):
                 torch = metadata.version("torch")
