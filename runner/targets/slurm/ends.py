@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from runner.core import clock
 from runner.records.folder import RunFolder
+from runner.records.raw_files import end_of
 from runner.records.schema import NodeExit, decode
 from runner.targets import node_view
 from runner.targets.base import FollowedNode
@@ -142,7 +143,7 @@ def _describe_loss(watch: JobState, log: str | None) -> str:
 def read_log(folder: RunFolder) -> str | None:
     """Return the end of what the job's script and srun printed; None if the script did not begin."""
     path = folder.raw / "job.log"
-    return folder.end_of(path, LARGEST_LOG) if path.exists() else None
+    return end_of(path, LARGEST_LOG) if path.exists() else None
 
 
 def starved(log: str) -> set[str]:
