@@ -6,6 +6,7 @@ import pytest
 
 from runner.core.errors import RequestError, RunError
 from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
 from runner.definitions.plan import make_plan
 from runner.execution import missing
 from runner.records.schema import NodeExit, Outcome, Record
@@ -37,7 +38,7 @@ def test_a_repeat_is_there_if_the_runner_has_completed_it_with_the_same_args(pro
         {"repeat": 4, "by_hand": True},
     ):
         make.run(project.results, **changes)
-    plan = make_plan(definition.load(path, project.root), device="cpu")
+    plan = make_plan(definition.load(path, project.root), Selection())
     left, there = missing.missing(plan, "local", project.results)
     assert [run.repeat for run in left.runs] == [2, 3, 4]
     assert list(there) == ["1x1"]

@@ -155,7 +155,7 @@ CHAIN = f"OSError: No space left on device\n\nDuring handling of the above excep
 
 
 def of_log(text: str) -> dict[str, Any]:
-    return sources.of_stream(io.BytesIO(text.encode()).read, sources.dialects_with([]), explained=explained)
+    return explained(*sources.of_stream(io.BytesIO(text.encode()).read, sources.dialects_with([]), {}))
 
 
 @pytest.mark.parametrize(
