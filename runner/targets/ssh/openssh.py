@@ -145,7 +145,8 @@ class OpenSsh:
         OSError if that fails here, LostError for a lost connection, HostError if the host cannot read some files.
         """
         place = f"{_bracketed(host)}:{folder}/"
-        code, said = self._rsync(host, ["--append", "--prune-empty-dirs", *words, place, f"{to}/"], b"", meanwhile)
+        words = ["--append", "--prune-empty-dirs", *words, place, "./"]
+        code, said = self._rsync(host, words, b"", meanwhile, to)  # there, as rsync would make a folder that is gone
         if trouble := _LOCAL_TROUBLE.search(said):
             raise OSError(int(trouble[2]), one_line(trouble[1], 300))
         if code == _PARTIAL:
@@ -175,7 +176,9 @@ class OpenSsh:
         for socket in self._sockets(host):
             socket.unlink(missing_ok=True)
 
-    def _rsync(self, host: str, words: list[str], given: bytes, meanwhile: Callable[[], object]) -> tuple[int, str]:
+    def _rsync(
+        self, host: str, words: list[str], given: bytes, meanwhile: Callable[[], object], here: Path | None = None
+    ) -> tuple[int, str]:
         """Run rsync; `meanwhile` is called now and then while it runs, and ends it if it raises."""
         shell = ["sh", "-c", _AFTER_MARK, "sh", *self._client(host), "-T"]
         over = " ".join("'" + word.replace("'", "''") + "'" for word in shell)  # as rsync(1) reads it
@@ -188,6 +191,7 @@ class OpenSsh:
                 stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
+                cwd=here,
                 env=environment(),
                 start_new_session=True,
             )
