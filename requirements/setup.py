@@ -66,7 +66,7 @@ def main(venv: Path, stage: str) -> None:
 
 def check_machine(torch: str, stage: str) -> None:
     """Refuse a machine that the lists are not made for; go on with another Python if this one lacks wheels."""
-    if torch not in LOCKS or stage not in STAGES:
+    if torch not in LOCKS or stage not in STAGES or (torch and stage == "mlflow"):  # which current-dev.lock lacks
         known = "TORCH=current is the newest PyTorch, without TORCH= it is 2.3.1"
         raise SetupError(f"no packages are locked for TORCH={torch} and {stage}: {known}")
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):

@@ -137,7 +137,7 @@ class _Watched(Life):
 
 def _jobs(path: Path) -> list[dict[str, Any]]:
     try:
-        # Words only: a date that is none is no concern.
+        # Read as strings: an invalid date does not matter here.
         documents = list(YAML(typ="base", pure=True).load_all(path.read_text("utf-8")))
     except (OSError, ValueError, YAMLError) as error:
         raise RequestError(f"{path}: {one_line(reason_of(error))}") from None
@@ -157,7 +157,7 @@ def _jobs(path: Path) -> list[dict[str, Any]]:
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:
     """Yield the folder and the record of every job of a batch script; a record that is there already is not changed.
 
-    Raises RequestError for a script that is none of the kit's, and if no job of it has ended.
+    Raises RequestError if the kit did not write the script, or if no job of it has ended.
     """
     try:
         text = path.read_text("utf-8")

@@ -13,7 +13,7 @@ BROKEN = (ValueError, TypeError, OSError, AttributeError, LookupError, Arithmeti
 
 
 class Contents(NamedTuple):
-    """The runs below a folder, and a note for each file that is none."""
+    """The runs below a folder, and a note for each file that could not be read."""
 
     runs: list[RunSummary]
     notes: list[str]

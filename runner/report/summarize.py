@@ -88,7 +88,7 @@ def blocks_of(results: Path, runs: list[RunSummary]) -> list[Block]:
 
 
 def _definition(folder: Path) -> dict[str, Any]:
-    """Read a record's definition for the table; one that is none says nothing."""
+    """Read a record's definition for the table; return {} if it is invalid."""
     try:
         definition = read_run(folder, folder).launch.definition
         msgspec.convert(definition, _Definition)

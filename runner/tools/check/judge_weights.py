@@ -13,7 +13,7 @@ _EXACT = 1e-4
 """Relative difference of gradients in single precision on a CPU that another order of summation does not reach."""
 _HALF = 3e-2
 _SHARE = 5e-4
-"""Difference of the shares of two ranks that is none."""
+"""Shares of two ranks that differ by less count as equal."""
 _RATE_STEPS = 4
 FEW_ELEMENTS = 8
 """What has no more may be a count or a loss."""
