@@ -1,5 +1,6 @@
 """`runner collect`."""
 
+import os
 import sys
 from json import dumps
 from pathlib import Path
@@ -9,10 +10,12 @@ import typer
 
 from runner.cli.lines import say, show, show_document
 from runner.cli.options import Metric, Results, With, options_of, project_root_or_here
-from runner.core.errors import RequestError, RunError
-from runner.logs import sources
-from runner.logs.metrics import read_words
-from runner.logs.summary import FIELDS
+from runner.core.errors import RequestError, RunError, reason_of
+from runner.core.text import one_line
+from runner.logs.dialect import dialects_with
+from runner.logs.metrics import compiled, read_words
+from runner.logs.reading import read_log, read_stream
+from runner.logs.summary import FIELDS, summary, unread
 from runner.records.cause import explained
 from runner.records.finalize import reparse
 from runner.records.folder import RunFolder
@@ -49,7 +52,7 @@ def collect(
     path = Path(source)
     is_file = not path.is_dir()
     is_manifest, is_batch = is_file and path.suffix in (".yaml", ".yml"), is_file and path.suffix == ".sbatch"
-    is_log = not (is_manifest or is_batch) and (source == "-" or sources.is_log(path))
+    is_log = not (is_manifest or is_batch) and (source == "-" or _is_log(path))
     if with_ and not is_manifest:
         raise RequestError(f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options")
     if (json or dialect or metric) and path.exists() and not is_log:
@@ -66,16 +69,39 @@ def collect(
 
 def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool) -> None:
     """Print what each log says, as a JSON object or for a person."""
-    known, metrics = sources.dialects_with(own), read_words(words)
-    if source == "-":
-        logs = iter([sources.of_stream(sys.stdin.buffer.read, known, metrics)])
-    else:
-        logs = sources.of_path(Path(source), known, metrics)
-    for log in (explained(*said) for said in logs):
+    known, metrics, path = dialects_with(own), read_words(words), Path(source)
+    for file in _below(path) if path.is_dir() else [path]:
+        name = str(file.relative_to(path)) if path.is_dir() else source
+        try:
+            new = compiled(metrics)
+            reading = read_stream(sys.stdin.buffer.read, known, new) if source == "-" else read_log(file, known, new)
+            log, tail = summary(name, reading), reading.tail
+        except OSError as error:
+            if not path.is_dir():
+                raise RequestError(f"{one_line(path)}: cannot be read: {one_line(reason_of(error))}") from None
+            log, tail = unread(name, f"not read: {reason_of(error)}"), []
+        log = explained(log, tail)
         if json:
             show_document(dumps(log, allow_nan=False) + "\n")
         else:
             _show_log(log)
+
+
+def _is_log(path: Path) -> bool:
+    """Return whether a path is read as the stdout of programs: a file, or a folder with files and of no run."""
+    if any((path / name).exists() for name in ("run.json", "raw", "request")):
+        return False
+    is_of_runs = any(next(path.glob(f"{above}/run.json"), None) for above in ("*", "*/*"))
+    return not is_of_runs and bool(_below(path)) if path.is_dir() else os.path.lexists(path)
+
+
+def _below(folder: Path) -> list[Path]:
+    """Return the files below a folder: no links, and nothing that is hidden."""
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] != "."]
+        found += [Path(place, name) for name in names if name[0] != "."]
+    return sorted(path for path in found if not path.is_symlink())
 
 
 def _show_log(log: dict[str, Any]) -> None:

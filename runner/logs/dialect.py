@@ -10,7 +10,7 @@ A mistake in one is reported with its file and line when it is loaded.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,8 +22,17 @@ from msgspec import Meta
 from runner.core import yaml_reader
 from runner.core.errors import did_you_mean
 from runner.logs import origin
-from runner.logs.fields import ABOVE_ONE, COUNTED, FIELDS, NEED_UNITS, UNITS, is_cut, value_of
-from runner.logs.pattern import LINE, PatternError, compile_pattern
+from runner.logs.pattern import (
+    COUNTED,
+    FIELDS,
+    LINE,
+    NEED_UNITS,
+    UNITS,
+    PatternError,
+    compile_pattern,
+    is_cut,
+    value_of,
+)
 
 FOLDER = Path(__file__).parent / "dialects"
 LAUNCHERS = "launchers"
@@ -33,7 +42,8 @@ MLPERF = "mlperf"
 """The name of MLPerf's own events, which have no YAML file."""
 NONE = "none"
 """No dialect: only what launchers say of the program is read."""
-LARGEST_BYTES = yaml_reader.LARGEST_BYTES
+_REPLACED = {"train_loss", "step", "steps", "done", "total", "throughput", "epoch", "epochs"}
+"""Fields of which the last value of a writer counts, in one epoch."""
 _COUNT, _DIGIT = re.compile(r"\{\d*,?\d*\}"), re.compile(r"\d")
 _PLACE = re.compile(r"\.(\w+)|\[(\d+)\]")
 _Text = Annotated[str, Meta(min_length=1, pattern=r"\S")]
@@ -45,7 +55,7 @@ class Line(msgspec.Struct):
     pattern: str
     example: _Text
     units: dict[str, str] = {}
-    says: Literal["completed", "failed", "trouble", "elided", "ignored"] | None = None
+    says: Literal["completed", "failed", "trouble", "ignored"] | None = None
     """What it says of the run. `trouble` is a failure unless the training goes on; what is `ignored` is none."""
     scope: str | None = None
     weak: bool = False
@@ -82,7 +92,7 @@ class Value(NamedTuple):
         return number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pattern:
     """One kind of line, compiled."""
 
@@ -94,35 +104,31 @@ class Pattern:
     after: re.Pattern[str] | None
     takes_any_digits: bool
     """Whether it matches all lines that differ in their digits alone, or none of them."""
+    is_replaced: bool
+    """Whether the values of its next line replace those of this one."""
 
-    def matches(self, text: str) -> list[re.Match[str]]:
-        """Return each match in a line, of which only the beginning is read."""
-        if text.count(self.literals[0], 0, LINE) > 1:
-            return list(self.regex.finditer(text[:LINE]))
-        found = self.regex.search(text[:LINE])
-        return [found] if found else []
+    def matches(self, text: str, above: bytes | None = None) -> Iterator[re.Match[str]]:
+        """Return each match in a line, of which only the beginning is read, if it may follow on the line above."""
+        if self.after and above is not None:
+            before = origin.split(above.decode("utf-8", "replace"))[1]
+            if not self.after.search(before[:LINE]):
+                return iter(())
+        return self.regex.finditer(text[:LINE])
 
-    def fits_after(self, above: str) -> bool:
-        """Return whether such a line may follow the last line of a text."""
-        if self.after is None:
-            return True
-        before = origin.split(above.rstrip("\n \r").rpartition("\n")[2])[1]
-        return bool(self.after.search(before[:LINE]))
-
-    def read(self, found: re.Match[str], line: int) -> tuple[dict[str, Value], bool]:
+    def read(self, match: re.Match[str], line: int) -> tuple[dict[str, Value], bool]:
         """Return the values of a match, and whether one was left out that is only the beginning of a number."""
         values: dict[str, Value] = {}
         has_cut = False
-        for name, text in found.groupdict().items():
+        for name, text in match.groupdict().items():
             if text is None:
                 continue
-            if name not in COUNTED and is_cut(found, name):
+            if name not in COUNTED and is_cut(match, name):
                 has_cut = True
                 continue
             unit = self.line.units.get(name)
-            is_guessed = unit == "share" or (unit == "fraction" and name not in ABOVE_ONE)
-            if (value := value_of(name, text, unit)) is not None:
-                unit = ("fraction" if value <= 1 else "percent") if is_guessed else unit
+            if (value := value_of(match, name, unit)) is not None:
+                is_guessed = unit == "fraction"
+                unit = "percent" if is_guessed and value > 1 else unit
                 values[name] = Value(value, line, unit, self.line.scope, self.line.weak, is_guessed)
         return values, has_cut
 
@@ -154,15 +160,20 @@ def built_in() -> tuple[Dialect, ...]:
     return tuple(load(path) for path in sorted(FOLDER.glob("*.yaml")))
 
 
+def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
+    """Return the dialects of the kit and those of some files, which replace the kit's of the same name."""
+    return tuple({dialect.name: dialect for dialect in (*built_in(), *map(load, paths))}.values())
+
+
 def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
     """Return dialects by name, or by their text if there is one, and what launchers say; MLPerf's events are in all."""
-    own = {dialect.name: dialect for dialect in built_in()}
+    known = {dialect.name: dialect for dialect in built_in()}
     named = (
-        _dialect(yaml_reader.parse(text, name)) if text else own[name]
+        _dialect(yaml_reader.parse(text, name)) if text else known[name]
         for name, text in texts.items()
-        if text or name in own
+        if text or name in known
     )
-    return (*named, own[LAUNCHERS])
+    return (*named, known[LAUNCHERS])
 
 
 def _dialect(document: yaml_reader.Document) -> Dialect:
@@ -180,21 +191,22 @@ def _dialect(document: yaml_reader.Document) -> Dialect:
         document.fail(message, *(name or int(number) for name, number in _PLACE.findall(path)))
     dialect = Dialect(file.name, file.about, file.best)
     for number, line in enumerate(file.lines):
-        dialect.patterns.append(_pattern(document, dialect, line, number))
+        try:
+            pattern = _pattern(dialect, line)
+        except PatternError as error:
+            document.fail(f"this pattern cannot be used: {error}", "lines", number, "pattern")
+        for message, *key in _mistakes(pattern):
+            document.fail(message, "lines", number, *key)
+        dialect.patterns.append(pattern)
     return dialect
 
 
-def _pattern(document: yaml_reader.Document, dialect: Dialect, line: Line, number: int) -> Pattern:
-    try:
-        regex, literals = compile_pattern(line.pattern)
-        after = compile_pattern(line.after)[0] if line.after is not None else None
-    except PatternError as error:
-        document.fail(f"this pattern cannot be used: {error}", "lines", number, "pattern")
+def _pattern(dialect: Dialect, line: Line) -> Pattern:
+    regex, literals = compile_pattern(line.pattern)
+    after = compile_pattern(line.after)[0] if line.after is not None else None
     any_digits = "(?P=" not in line.pattern and not _DIGIT.search(_COUNT.sub("", regex.pattern))
-    pattern = Pattern(dialect, line, regex, literals, after, any_digits)
-    for message, *key in _mistakes(pattern):
-        document.fail(message, "lines", number, *key)
-    return pattern
+    is_replaced = not (regex.groupindex.keys() - _REPLACED or line.says or after)
+    return Pattern(dialect, line, regex, literals, after, any_digits, is_replaced)
 
 
 def _mistakes(pattern: Pattern) -> Iterator[tuple[str, ...]]:
@@ -205,14 +217,12 @@ def _mistakes(pattern: Pattern) -> Iterator[tuple[str, ...]]:
     if not (fields or pattern.line.says):
         yield "it has no named field, as in (?P<epoch>{int}), nor 'says'", "pattern"
     for name, unit in units.items():
-        if name not in fields:
-            yield f"'{name}' is no field of the pattern", "units", name
-        if unit not in UNITS.get(name, ()):
-            yield f"{unit!r} is no unit of '{name}'{did_you_mean(unit, UNITS.get(name, ()))}", "units", name
+        if name not in fields or unit not in UNITS.get(name, (unit,)):
+            yield f"{unit!r} is no unit of a field '{name}' of the pattern", "units", name
     for name in sorted(NEED_UNITS & fields - units.keys()):
         yield f"'{name}' needs a unit: one of {', '.join(UNITS[name])}", "pattern"
-    found = pattern.matches(origin.split(pattern.line.example)[1])
-    if not found:
+    match = next(pattern.matches(origin.split(pattern.line.example)[1]), None)
+    if match is None:
         yield "the pattern does not match its example", "example"
-    elif lost := [name for name in found[0].groupdict() if found[0][name] and name not in pattern.read(found[0], 0)[0]]:
-        yield f"'{lost[0]}' of the example is no value", "example"
+    elif lost := {name for name, text in match.groupdict().items() if text} - pattern.read(match, 0)[0].keys():
+        yield f"'{min(lost)}' of the example is no value", "example"

@@ -4,26 +4,24 @@ import math
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runner.core.text import one_line
 from runner.logs import mlperf
 from runner.logs.dialect import MLPERF, Value
-from runner.logs.fields import METRICS
-from runner.logs.origin import Origin
+from runner.logs.origin import MOST_WRITERS, Origin, Who
+from runner.logs.pattern import METRICS
 
-MOST_EPOCHS = 100_000
+_MOST_EPOCHS = 100_000
 """Epochs that are kept; a higher number is one of samples."""
-MOST_WORDS = 1_000
-MOST_KEPT = 20
+_MOST_KEPT = 1_000
+"""Words of an end that are kept."""
+_MOST_SAID = 20
 """Different values that are kept for one fact."""
-MOST_WRITERS = 4_096
-TEXT = 200
 _LONGEST_TRACEBACK = 200
 """Lines of the traceback of an exception that Python ignores."""
 _OF_THE_RUN = ("world_size", "nnodes", "backend", "epochs", "speedup")
 _PLACES = ("done", "total", "step", "steps")
-_MOST_PERCENT = 100 + 1e-6
 _ABOVE = "an accuracy above 100%"
 _CLOSE = 2e-3
 _NUMBER = re.compile(r"\d[\d.,:]*")
@@ -40,7 +38,6 @@ _OF_ANOTHER = re.compile(
     r"|[Pp]hase|[Ss]tage)\b[^.]{0,60}[Tt]raining\b"
 )
 """What was done, or is still to be done, is not the training: `kept until training is complete`."""
-_Who = tuple[int, int, str]
 
 
 @dataclass
@@ -74,19 +71,18 @@ class Record:
             share = correct._replace(value=round(100 * correct.value / samples, 6), unit="percent", samples=samples)
             values.setdefault("accuracy", share)
         for name in ("accuracy", "best_accuracy"):
-            if name in values and values[name].value > _MOST_PERCENT:
+            if name in values and values[name].value > 100 + 1e-6:
                 del values[name]
                 self.wrong.append(_ABOVE)
-        if "epoch" in values and values["epoch"].value > MOST_EPOCHS:
+        if "epoch" in values and values["epoch"].value > _MOST_EPOCHS:
             del values["epoch"]
             self.wrong.append("a number above 100,000, which is none of an epoch but perhaps of samples")
         if "world_size" in values and _OF_A_PART.search(self.text):
             del values["world_size"]
-        if "nproc" in values and "world_size" not in values:
-            nodes = values["nnodes"].value if "nnodes" in values else 1
-            if "nnodes" in values or "--standalone" in self.text or not _OPEN_NODES.search(self.text):
-                world_size = values["nproc"]._replace(value=values["nproc"].value * nodes, weak=True)
-                values["world_size"] = world_size
+        if (nproc := values.get("nproc")) and "world_size" not in values:
+            nodes = values.get("nnodes")
+            if nodes or "--standalone" in self.text or not _OPEN_NODES.search(self.text):
+                values["world_size"] = nproc._replace(value=nproc.value * (nodes.value if nodes else 1), weak=True)
 
 
 class Progress(NamedTuple):
@@ -120,8 +116,8 @@ class Evaluations:
         self.is_mixed |= is_unlike or value.samples != last.samples
         self.count += 1
         self.last = value
-        known = [one for one in (self.lowest, self.highest, value) if math.isfinite(one.value)] or [value]
-        self.lowest, self.highest = (one(known, key=lambda value: value.comparable) for one in (min, max))
+        finite = [one for one in (self.lowest, self.highest, value) if math.isfinite(one.value)] or [value]
+        self.lowest, self.highest = (one(finite, key=lambda value: value.comparable) for one in (min, max))
 
 
 @dataclass
@@ -154,14 +150,14 @@ class Failure(NamedTuple):
     word: str
     line: int
     text: str
-    who: _Who
+    who: Who
 
 
 @dataclass
 class Facts:
     """All facts of one log."""
 
-    writers: dict[_Who, Writer] = field(default_factory=dict)
+    writers: dict[Who, Writer] = field(default_factory=dict)
     has_more_writers: bool = False
     said: dict[str, list[Value]] = field(default_factory=dict)
     """The different values that are said of the whole run."""
@@ -178,11 +174,9 @@ class Facts:
     evaluated: int = 0
     """The line of the last evaluation."""
     failure: Failure | None = None
-    ends: dict[tuple[_Who, str], End] = field(default_factory=dict)
-    repeated: set[tuple[_Who, str]] = field(default_factory=set)
+    ends: dict[tuple[Who, str], End] = field(default_factory=dict)
+    repeated: set[tuple[Who, str]] = field(default_factory=set)
     """Words that the training went on after: they are of an epoch."""
-    remarks: dict[str, int] = field(default_factory=dict)
-    """The last line that was ignored or elided."""
     restart: int = 0
     """The line in which a second training begins."""
     left_out: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -202,19 +196,18 @@ class Facts:
         values, origin = record.values, record.origin
         self.dialects[record.dialect] = self.dialects.get(record.dialect, 0) + record.lines
         for why in record.wrong:
-            self.left_out.setdefault(why, (record.line, one_line(record.text, TEXT)))
-        rank, *name = origin.writer
-        who: Any = (values["rank"].value if "rank" in values else rank, *name)
+            self.left_out.setdefault(why, (record.line, one_line(record.text, 200)))
+        who = origin.writer
+        if "rank" in values:
+            who = values["rank"].value, *who[1:]
         if who not in self.writers and len(self.writers) == MOST_WRITERS:
             self.has_more_writers = True
             return
         writer = self.writers.setdefault(who, Writer())
         if origin.is_number and values.keys().isdisjoint(("epoch", "step", "done")):
             self._has_bare_numbers |= not values.keys().isdisjoint(("train_loss", *METRICS))
-        self._add_facts(values)
-        if "epoch" in values:
-            self._add_epoch(values["epoch"], declares="epochs" in values)
-        self._add_summary(record, writer)
+        self._take_facts(values)
+        self._take_summary(record, writer)
         if record.trains:
             self._train(record, who, writer)
         self._evaluate(record, writer)
@@ -225,28 +218,24 @@ class Facts:
     def add_event(self, event: mlperf.Event, record: Record) -> None:
         """Take in an MLPerf event."""
         key, value, epoch = event.key, event.value, mlperf.number(event.metadata.get("epoch_num"))
-        self.benchmark = self.benchmark or event.benchmark
-        new: dict[str, Value] = {}
+        new: Value | None = None
         if key in ("run_start", "run_stop"):
             self.epoch = None if key == "run_start" else self.epoch
-            if len(self.runs.setdefault(key, [])) == MOST_WRITERS:
-                self.runs[key].pop()
-            self.runs[key].append((record.line, event))
-        elif key in ("submission_benchmark", "benchmark") and isinstance(value, str):
+            self.runs.setdefault(key, [])[MOST_WRITERS:] = [(record.line, event)]
+        elif key == "submission_benchmark" and isinstance(value, str):
             self.benchmark = value
         elif key in ("number_of_ranks", "number_of_nodes"):
             count = mlperf.number(value) or 0
-            if count >= 1:
-                new["world_size" if key == "number_of_ranks" else "nnodes"] = Value(int(count), record.line)
+            key = "world_size" if key == "number_of_ranks" else "nnodes"
+            new = Value(int(count), record.line) if count >= 1 else None
         elif key in ("epoch_start", "train_epoch"):
             epoch = mlperf.number(value) if epoch is None else epoch
-            if epoch is not None and float(epoch).is_integer():
-                new["epoch"] = Value(int(epoch), record.line)
+            key, is_whole = "epoch", epoch is not None and float(epoch).is_integer()
+            new = Value(int(epoch or 0), record.line) if is_whole else None
         elif key == mlperf.EVALUATION:
             result, scope = mlperf.evaluation(value)
-            if result is not None:
-                new[key] = Value(result, record.line, scope=scope, epoch=epoch)
-        record.values = {name: value._replace(weak=True) for name, value in new.items()}
+            new = None if result is None else Value(result, record.line, scope=scope, epoch=epoch)
+        record.values = {key: new._replace(weak=True)} if new else {}
         self.add(record)
 
     def settle(self) -> None:
@@ -284,39 +273,37 @@ class Facts:
 
     def wall(self) -> End | None:
         """Return the words with the duration of the run: not those that are said again and again."""
-        walls = [
-            (end.wall.weak, key[0], -end.line, end)
+        walls = {
+            (end.wall.weak, key[0], -end.line): end
             for key, end in self.ends.items()
             if end.wall and key not in self.repeated
-        ]
-        return min(walls)[-1] if walls else None
+        }
+        return walls[min(walls)] if walls else None
 
-    def _add_facts(self, values: dict[str, Value]) -> None:
-        if "ranks_listed" in values:  # a table of ranks: its last line counts
+    def _take_facts(self, values: dict[str, Value]) -> None:
+        if ranks := values.get("ranks_listed"):  # a table of ranks: its last line counts
             self.said.pop("world_size", None)
-            values["world_size"] = values["ranks_listed"]._replace(value=values["ranks_listed"].value + 1)
+            values["world_size"] = ranks._replace(value=ranks.value + 1)
         for name in values.keys() & set(_OF_THE_RUN):
             known, value = self.said.setdefault(name, []), values[name]
-            if len(known) < MOST_KEPT and not any(one.value == value.value and one.weak == value.weak for one in known):
-                known.append(value)
+            if (value.value, value.weak) not in {(one.value, one.weak) for one in known}:
+                known[_MOST_SAID:] = [value]
+        if not (epoch := values.get("epoch")):
+            return
+        if "epochs" in values or "epochs" not in self.said or epoch.value + 1 != self.epoch:
+            self.epoch = epoch.value  # else it is the same epoch, by a number that counts from 0
+            self.epochs[epoch.weak].setdefault(epoch.value, epoch.line)
 
-    def _add_epoch(self, epoch: Value, *, declares: bool) -> None:
-        if not declares and "epochs" in self.said and epoch.value + 1 == self.epoch:
-            return  # the same epoch, by a number that counts from 0
-        self.epoch = epoch.value
-        self.epochs[epoch.weak].setdefault(epoch.value, epoch.line)
-
-    def _add_summary(self, record: Record, writer: Writer) -> None:
+    def _take_summary(self, record: Record, writer: Writer) -> None:
         """Take what is stated for the whole run; another summary of it is of a second training."""
-        values = record.values
-        new, old = values.get("run_loss"), writer.run_loss
+        new, old = record.values.get("run_loss"), writer.run_loss
         if new and old and not (new.weak or old.weak or math.isclose(new.value, old.value, rel_tol=_CLOSE)):
             self.restart = self.restart or record.line
         if new and (old is None or old.weak or not new.weak):
             writer.run_loss = new
-        writer.throughput = values.get("throughput", writer.throughput)
+        writer.throughput = record.values.get("throughput", writer.throughput)
 
-    def _train(self, record: Record, who: _Who, writer: Writer) -> None:
+    def _train(self, record: Record, who: Who, writer: Writer) -> None:
         values, before, loss = record.values, self.progress, record.values.get("train_loss")
         epoch = values["epoch"].value if "epoch" in values else self.epoch
         now = Progress(record.line, epoch, *(values[name].value if name in values else None for name in _PLACES))
@@ -327,17 +314,16 @@ class Facts:
             elif loss and epoch is None:
                 self.restart = self.restart or record.line
             return
-        self._take_place(now, writer)
-        self._go_on(who)
+        self._go_on(now, who, writer)
         if loss:
-            if last := writer.train_loss:
+            if last_loss := writer.train_loss:
                 self.is_repeated = True
-                self.has_steps |= now.total is None and last.line != loss.line and last.epoch == epoch
+                self.has_steps |= now.total is None and last_loss.line != loss.line and last_loss.epoch == epoch
             writer.train_loss = loss._replace(epoch=epoch)
         if record.origin.time and not self.times:
             self.times = [(record.line, record.origin.time)]
 
-    def _take_place(self, now: Progress, writer: Writer) -> None:
+    def _go_on(self, now: Progress, who: Who, writer: Writer) -> None:
         """Take where the training is; a second one begins where it goes back to its first epoch or step."""
         place, before = now.step if now.epoch is None else now.epoch, self.progress
         if place is not None:
@@ -348,12 +334,9 @@ class Facts:
         if before and before.done is not None and now.done is not None and before.epoch != now.epoch:
             self.widest = max(self.widest or 0, before.done)
         self.progress = now
-
-    def _go_on(self, who: _Who) -> None:
-        """Take what a writer has said of its end for words of an epoch."""
-        for key in [key for key in self.ends if key[0] == who]:
+        for key in [key for key in self.ends if key[0] == who]:  # its words of an end were of an epoch
             del self.ends[key]
-            if len(self.repeated) < MOST_WORDS:
+            if len(self.repeated) < _MOST_KEPT:
                 self.repeated.add(key)
 
     def _evaluate(self, record: Record, writer: Writer) -> None:
@@ -366,15 +349,13 @@ class Facts:
             value = values[metric]
             value = value if value.epoch is not None else value._replace(epoch=self.epoch)
             new = Evaluations(value, value, value, record.best == "stated")
-            found = writer.evaluations.setdefault((value.weak, metric), new)
-            found.add(value)
-            self.is_repeated |= found.count > 1
+            known = writer.evaluations.setdefault((value.weak, metric), new)
+            known.add(value)
+            self.is_repeated |= known.count > 1
 
-    def _end(self, record: Record, who: _Who, writer: Writer) -> None:
+    def _end(self, record: Record, who: Who, writer: Writer) -> None:
         """Take in what a line says about the end."""
         says = record.says if self.progress or self.evaluated else record.says - record.weak
-        for word in says & {"ignored", "elided"}:
-            self.remarks[word] = record.line
         if "ignored" in says:
             writer.ignored = record.line
             return
@@ -382,10 +363,12 @@ class Facts:
             if record.line - writer.ignored <= _LONGEST_TRACEBACK:
                 says = says - {"trouble"}
             writer.ignored = 0
-        for word in says & {"trouble", "failed"}:
-            self.failure = Failure(word, record.line, one_line(record.text, TEXT), who)
         completed = "completed" in says and not _OF_ANOTHER.search(record.text)
         wall = record.values.get("wall")
-        if (completed or wall) and len(self.ends) < MOST_WORDS:
-            text = one_line(record.text, TEXT)
+        if not (says or wall):
+            return
+        text = one_line(record.text, 200)
+        for word in says & {"trouble", "failed"}:
+            self.failure = Failure(word, record.line, text, who)
+        if (completed or wall) and len(self.ends) < _MOST_KEPT:
             self.ends[who, _NUMBER.sub("0", text)] = End(record.line, text, completed, wall)

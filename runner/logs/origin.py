@@ -4,6 +4,9 @@ import re
 from datetime import datetime, timezone
 from typing import NamedTuple
 
+MOST_WRITERS = 4_096
+Who = tuple[int, int, str]
+"""A key that sorts writers: lower ranks and masters first, whoever has no name before all."""
 _INDENT = " \t"
 _MOST = 6
 """Prefixes of one line, for example a container's, torchrun's and a logger's."""
@@ -71,8 +74,8 @@ class Origin(NamedTuple):
     """Whether the rank is a bare number, `[3]` or `3:`, which may count anything else."""
 
     @property
-    def writer(self) -> tuple[int, int, str]:
-        """Return a key that sorts writers: lower ranks and masters first, whoever has no name before all."""
+    def writer(self) -> Who:
+        """Return who prints."""
         return (self.rank or 0, bool(self.name) and "master" not in self.name, self.name)
 
 
@@ -87,24 +90,24 @@ def split(line: str) -> tuple[Origin, str]:
     rank, names, time, is_number = None, [], None, False
     left = dict(_COMPILED)
     for _ in range(_MOST):
-        matches = ((kind, found) for kind, pattern in left.items() if (found := pattern.match(line, at)))
-        kind, found = next(matches, ("", None))
-        if found is None or at >= _LONGEST:
+        matches = ((kind, match) for kind, pattern in left.items() if (match := pattern.match(line, at)))
+        kind, match = next(matches, ("", None))
+        if match is None or at >= _LONGEST:
             break
-        said = {name.rstrip("2"): text for name, text in found.groupdict().items() if text}
+        said = {name.rstrip("2"): text for name, text in match.groupdict().items() if text}
         if rank is None and "rank" in said:
             rank, is_number = int(said["rank"]), kind == "number"
         names += [said["name"]] if "name" in said else []
         if kind != "time" or time:  # a logger's time may follow on that of `docker compose logs --timestamps`
             del left[kind]
-        time = time or time_of(said.get("time"), said.get("zone"))
-        at = found.end()
+        time = time or _time_of(said.get("time"), said.get("zone"))
+        at = match.end()
     if at == begin:
         return NOBODY, line[at:]
     return Origin(rank, "/".join(names), time, is_number), line[at:].lstrip(_INDENT)
 
 
-def time_of(text: str | None, zone: str | None) -> datetime | None:
+def _time_of(text: str | None, zone: str | None) -> datetime | None:
     """Read a time stamp; without a zone it is taken for UTC, which is enough for the time between two of them."""
     if not text:
         return None

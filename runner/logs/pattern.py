@@ -1,8 +1,9 @@
-"""Regular expressions of dialects and metrics, and the fixed text that every match of one holds.
+"""Regular expressions of dialects and metrics: the fixed text that each match holds, and the values of its groups.
 
-Python's parser of expressions tells the fixed text that every match holds: lines without it are never tried.
+Lines without the fixed text are never tried; Python's parser of expressions tells it.
 """
 
+import math
 import re
 from typing import Any
 
@@ -13,11 +14,29 @@ except ImportError:  # Python 3.10
     import sre_constants as _code
     import sre_parse as _sre
 
-LONGEST = 500
-"""Letters of a pattern."""
 LINE = 4_096
 """Letters of a line that patterns see."""
-SHORTHANDS = {
+METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_loss", "wer")
+"""What an evaluation measures; of several the first one is a log's result."""
+LOWER_IS_BETTER = {"perplexity", "val_loss", "wer"}
+_MAY_DIVERGE = {"train_loss", "val_loss", "perplexity"}
+_COUNTS = ("epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc")
+_WHOLE = (*_COUNTS, "rank", "ranks_listed")
+COUNTED = {"epoch", *_WHOLE, "backend"}
+"""Fields that are no measured numbers."""
+_MEASURED = ("train_loss", "run_loss", *METRICS, "best_accuracy", "wall", "throughput", "speedup")
+FIELDS = ("epoch", *_WHOLE, *_MEASURED, "backend")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
+UNITS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("accuracy", "best_accuracy", "f1", "map", "dice"), ("fraction", "percent")),
+    "wall": (*_SECONDS, "clock"),
+    "throughput": _RATES,
+}
+"""The units of fields that have to be of one of several; those of the others are free text."""
+NEED_UNITS = {"accuracy", "best_accuracy", "wall", "throughput"}
+"""Fields that say nothing without a unit."""
+_SHORTHANDS = {
     "{number}": r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30}|nan|NaN|NAN|[iI]nf(?:inity)?|INF)(?:[eE][-+]?\d{1,4})?",
     "{int}": r"\d{1,3}(?:,\d\d\d){1,5}|\d{1,18}",
     "{clock}": r"(?:\d{1,4} days?, )?\d{1,4}:\d\d:\d\d(?:\.\d{1,9})?|"
@@ -30,9 +49,11 @@ _PADDED = re.compile(
 """A number of a pattern, with the blanks before it: ` {number}`, ` ?{number}`, `:{number}`, but not `v{number}`."""
 _PADDING = 16
 """Blanks that may stand before a number, with which programs fill a column: `Epoch:  1`."""
-_SETS_FLAGS = "it sets flags; write both letters, as in [Ll]oss"
 _FLAGS = re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII
-_REPEATS = (_code.MAX_REPEAT, _code.MIN_REPEAT)
+_CUT = re.compile(r"[.,]?\d|[eE][-+]?\d")
+_THOUSANDS = re.compile(r"[ '\u2019\u00a0\u202f]\d{3}(?!\d)")
+_CLOCK = re.compile(r"(?:(\d{1,4}) days?, )?(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
+_WORDS = re.compile(r"(?:(\d{1,5}) ?(?:h|小时) ?)?(?:(\d{1,5}) ?(?:m|min|分钟?) ?)?(\d{1,9}(?:\.\d{1,9})?) ?(?:s|秒)?")
 
 
 class PatternError(ValueError):
@@ -41,50 +62,76 @@ class PatternError(ValueError):
 
 def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """Compile a pattern; return it with the texts that each of its matches holds, the longest one first."""
-    if len(text) > LONGEST:
-        raise PatternError(f"it has {len(text):,} letters, more than {LONGEST}")
     text = _PADDED.sub(_with_padding, text)
-    for word, meaning in SHORTHANDS.items():
+    for word, meaning in _SHORTHANDS.items():
         text = text.replace(word, f"(?:{meaning})")
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternError(f"it is broken: {error}") from None
-    if pattern.flags & _FLAGS:
-        raise PatternError(_SETS_FLAGS)
-    found = {literal for literal in _literals(_sre.parse(text)) if len(literal) >= (least if literal.isascii() else 1)}
-    if not found:
-        raise PatternError(f"every match has to contain the same {least} or more letters, for example loss")
-    return pattern, tuple(sorted(found, key=lambda literal: (-len(literal), literal)))
+    literals = {one for one in _literals(_sre.parse(text)) if len(one) >= (least if one.isascii() else 1)}
+    if pattern.flags & _FLAGS or not literals:
+        raise PatternError(f"every match has to contain the same {least} or more letters, and no flags are set")
+    return pattern, tuple(sorted(literals, key=lambda literal: (-len(literal), literal)))
 
 
-def _with_padding(found: re.Match[str]) -> str:
+def is_cut(match: re.Match[str], group: str | int) -> bool:
+    """Return whether a group holds only the beginning of a number: 0 of 0,4193, 1 of 1e-05 or of `1 234.5`."""
+    digits, end = match[group].lstrip("+-"), match.end(group)
+    is_short = digits.isdigit() and len(digits) <= 3
+    return bool(_CUT.match(match.string, end) or (is_short and _THOUSANDS.match(match.string, end)))
+
+
+def value_of(match: re.Match[str], field: str, unit: str | None) -> Any:
+    """Read a field of a match; None if it is no value. Only a loss may be infinite or no number."""
+    text = match[field]
+    if field == "backend" or unit == "clock":
+        return text.lower() if field == "backend" else _seconds(text)
+    try:
+        number: float = (int if field in _WHOLE else float)(text.replace(",", ""))
+    except ValueError:
+        return None
+    if isinstance(number, int) or not math.isfinite(number):
+        return number if field in _WHOLE or field in _MAY_DIVERGE else None
+    if field == "wall" and unit != "s":
+        return round(number * _SECONDS[unit or "s"], 9)
+    return int(number) if field == "epoch" and "." not in text and number.is_integer() else number
+
+
+def _seconds(text: str) -> float | None:
+    if match := _CLOCK.fullmatch(text.strip()):
+        days, hours, minutes, rest = match.groups()
+    elif match := _WORDS.fullmatch(text.strip()):
+        days, (hours, minutes, rest) = 0, match.groups()
+    else:
+        return None
+    return round(((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + float(rest), 9)
+
+
+def _with_padding(match: re.Match[str]) -> str:
     """Return a number of a pattern that takes as many blanks before it as a column may have."""
-    blank, times = found["blank"], found["times"]
-    least = found["least"] or (1 if blank and not times else 0)
-    return f"{blank or ' '}{{{least},{max(_PADDING, int(found['most'] or 0))}}}{found['number']}"
+    blank = match["blank"]
+    least = match["least"] or (1 if blank and not match["times"] else 0)
+    return f"{blank or ' '}{{{least},{max(_PADDING, int(match['most'] or 0))}}}{match['number']}"
 
 
 def _literals(items: Any) -> list[str]:
     """Return the texts that each match holds."""
-    found: list[str] = []
+    texts: list[str] = []
     run = ""
     for kind, value in items:
+        inner: list[str] = []
         if kind is _code.LITERAL:
             run += chr(value)
             continue
-        inner: list[str] = []
+        if kind is _code.AT:
+            continue
         if kind is _code.SUBPATTERN:
             if value[1] | value[2]:
-                raise PatternError(_SETS_FLAGS)
-            if all(part[0] is _code.LITERAL for part in value[3]):
-                run += "".join(chr(part[1]) for part in value[3])
-                continue
+                raise PatternError("it sets flags; write both letters, as in [Ll]oss")
             inner = _literals(value[3])
-        elif kind in _REPEATS and value[0] > 0:
+        elif kind in (_code.MAX_REPEAT, _code.MIN_REPEAT) and value[0] > 0:
             inner = _literals(value[2])
-        elif kind is _code.AT:
-            continue
-        found += [run, *inner]
+        texts += [run, *inner]
         run = ""
-    return [*found, run]
+    return [*texts, run]

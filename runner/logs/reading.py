@@ -1,33 +1,30 @@
-"""A log -> its facts: the way from bytes to values.
+"""A log -> its facts: one loop over lines.
 
-Every pattern has texts that stand in each of its matches. A few short fragments cover the texts of all patterns, so
-that a block is searched once for each fragment, and most lines of a log are never looked at.
+Every pattern has texts that stand in each of its matches, so that most lines are only searched for a few fragments.
+What patterns may match a line is kept for all lines that differ in their digits alone. Of lines that only replace each
+other's values, such as the states of a progress bar, the first and the last are read.
 """
 
-import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from operator import itemgetter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from runner.logs import mlperf, origin
 from runner.logs.dialect import PLAIN, Dialect, Pattern, built_in
 from runner.logs.facts import Facts, Record
-from runner.logs.lines import LONGEST, Block, Lines, text_of
+from runner.logs.lines import LONGEST, Block, Lines
 from runner.logs.metrics import Metric
-from runner.logs.pattern import LINE
 from trainkit import files
 
 _MASK = bytes.maketrans(b"123456789", b"0" * 9)
-"""Makes one line of all that differ in their digits alone."""
-_COMMON = (b"poch", b"loss", b"ccura", b"acc", b"Loss", b"raining", b"rror: ", mlperf.MARK)
+_MARK = mlperf.MARK.encode()
+_COMMON = (b"poch", b"loss", b"ccura", b"acc", b"Loss", b"raining", b"rror: ", b"tep", b"orld", b"ime", b"erf", b"alid")
 """Fragments that many texts have."""
-_LONGEST_FRAGMENT = 40
 _MOST_KNOWN = 20_000
 _LONGEST_KNOWN = 1_000
-_REPLACED = {"train_loss", "step", "steps", "done", "total", "throughput", "epoch", "epochs"}
-"""Fields of which the last value of a writer counts, in one epoch."""
+_Match = tuple[Pattern, re.Match[str]]
 
 
 @dataclass
@@ -47,16 +44,24 @@ class Reading:
 class _Kind(NamedTuple):
     """What lines that differ in their digits alone have in common."""
 
-    readers: tuple[Pattern | Metric, ...] = ()
-    fixed: tuple[slice, ...] = ()
-    """Where lines have to be the same that can only replace each other's values: their prefix and epoch."""
-    place: slice | None = None
-    """How far the training is, which must not go back."""
-    unless: tuple[Pattern, ...] = ()
-    """Patterns whose match in a line keeps it from being left out."""
-    pattern: int = 0
-    """Which pattern reads the values that are replaced."""
-    is_event: bool = False
+    patterns: tuple[Pattern, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    begin: int = 0
+    """The length of their prefix."""
+
+
+_EVENTS = _Kind()
+"""Events of MLPerf."""
+
+
+class _Line(NamedTuple):
+    """A line that something may read."""
+
+    number: int
+    text: str
+    kind: _Kind
+    above: bytes
+    """The last line before it that is not blank."""
 
 
 def read_log(
@@ -64,24 +69,19 @@ def read_log(
     dialects: Iterable[Dialect] | None = None,
     metrics: Mapping[str, Metric] | None = None,
 ) -> Reading:
-    """Read a regular file as far as it goes now; OSError if it is none, or a link."""
+    """Read a regular file; OSError if it is none, or a link."""
     with files.open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        reading = read_stream(file.read, dialects, size, metrics)
-        if os.fstat(file.fileno()).st_size > size:
-            reading.notes.append(f"the file grew while it was read; its first {size:,} bytes were")
-    return reading
+        return read_stream(file.read, dialects, metrics)
 
 
 def read_stream(
     read: Callable[[int], bytes],
     dialects: Iterable[Dialect] | None = None,
-    most: int | None = None,
     metrics: Mapping[str, Metric] | None = None,
 ) -> Reading:
-    """Read a log in blocks: what a function returns, to its end or as many bytes at most."""
+    """Read a log in blocks: what a function returns, to its end."""
     reader = _Reader(built_in() if dialects is None else tuple(dialects), metrics or {})
-    lines, tail = Lines(read, most), b""
+    lines, tail = Lines(read), b""
     for block in lines.blocks():
         tail = (tail + block.data)[-LONGEST:]
         reader.read(block)
@@ -91,35 +91,34 @@ def read_stream(
         notes.append("it is empty")
     elif not (facts.dialects or lines.is_unreadable):
         notes.append("no line of it is in a known dialect; `docs/dialects.md` shows them and how to add one")
-    if cut := reader.cut + lines.cut:
-        notes.append(f"{cut} lines are too long: only the beginning of each was looked at")
+    if lines.cut:
+        notes.append(f"{lines.cut} lines are too long: only the beginning of each was looked at")
     if lines.bytes and not (lines.ends_with_newline or lines.is_unreadable):
         notes.append("the last line has no newline: it may be torn")
     count = lines.line - (lines.ends_with_newline or not lines.bytes)
-    last = list(enumerate(text_of(tail).split("\n"), lines.line - tail.count(b"\n")))
+    last = list(enumerate(tail.decode("utf-8", "replace").split("\n"), lines.line - tail.count(b"\n")))
     return Reading(facts, lines.bytes, count, notes, last, metrics or {})
 
 
 class _Reader:
-    """Reads the lines that patterns may match."""
+    """Finds the lines that patterns match, and adds what they say to the facts."""
 
     def __init__(self, dialects: tuple[Dialect, ...], metrics: Mapping[str, Metric]) -> None:
-        self.cut = 0
-        """How many lines were read only at their beginning."""
         self._facts = Facts()
         self._plain: Facts | None = Facts() if any(dialect.name == PLAIN for dialect in dialects) else None
         """What dialects and `plain` have read, until a dialect reads a line of the training."""
-        patterns = [pattern for dialect in dialects for pattern in dialect.patterns]
-        self._fragments: dict[bytes, list[tuple[bytes, Pattern | Metric]]] = {fragment: [] for fragment in _COMMON}
-        readers: list[Pattern | Metric] = [*patterns, *metrics.values()]
-        for reader in sorted(readers, key=lambda reader: len(reader.literals[0])):
-            texts = [text.encode() for text in reader.literals]
-            known = (fragment for fragment in self._fragments for text in texts if fragment in text)
-            fragment = next(known, texts[0][:_LONGEST_FRAGMENT].strip() or texts[0])  # blanks take longer to search for
-            self._fragments.setdefault(fragment, []).append((texts[0].translate(_MASK), reader))
-        self._known: dict[bytes, _Kind] = {}
-        """What may match lines that differ in their digits alone."""
+        self._fragments: dict[bytes, list[tuple[bytes, Pattern | Metric]]] = {}
+        readers: list[Pattern | Metric] = [pattern for dialect in dialects for pattern in dialect.patterns]
+        for reader in [*readers, *metrics.values()]:
+            texts = [text.encode().translate(_MASK) for text in reader.literals]
+            common = (part for part in _COMMON if any(part in text for text in texts))
+            self._fragments.setdefault(next(common, texts[0]), []).append((texts[0], reader))
+        self._present: list[tuple[bytes, list[tuple[bytes, Pattern | Metric]]]] = []
+        """The fragments that stand in a block."""
+        self._known: dict[bytes, _Kind | None] = {}
         self._above = b""
+        self._bar = 0, b""
+        """The line of a progress bar, and the prefix that stands once before all of its states."""
 
     def finished(self) -> Facts:
         """Return the facts, after the last block."""
@@ -128,145 +127,125 @@ class _Reader:
         return facts
 
     def read(self, block: Block) -> None:
-        """Read the lines of a block, which are counted as in the file."""
-        data = block.data
-        # A carriage return ends a line here, of the same length.
-        text = data.replace(b"\r\n", b" \n").replace(b"\r", b"\n") if b"\r" in data else data
-        number, counted = block.line, 0
-        hits = _hits(text, self._fragments)
-        for start, kind, lines in self._needed(text, hits):
-            line = text[start : hits[start]]
-            number += data.count(b"\n", counted, start)
-            counted = start
-            self.cut += len(line) > LONGEST
-            who, rest = origin.split(text_of(line[:LONGEST]))
-            if kind.is_event:
-                self._read_events(Record(number, rest, who))
-            above = (self._above + text[max(0, start - LINE) : start])[-LINE:]
-            for record in self._records(kind.readers, Record(number, rest, who, lines=lines), above):
-                self._add(record)
-        self._above = text[-LINE:]
-
-    def _needed(self, text: bytes, hits: dict[int, int]) -> Iterator[tuple[int, _Kind, int]]:
-        """Yield where lines begin, and how many each stands for: of lines that only replace values first and last."""
+        """Read the lines of a block."""
         places: dict[tuple[object, ...], int] = {}
-        held: dict[tuple[object, ...], tuple[int, _Kind, int]] = {}
-        for start in sorted(hits):
-            line = text[start : hits[start]]
-            kind = self._kind(line)
-            if not (kind.readers or kind.is_event):
+        held: dict[tuple[object, ...], tuple[_Line, list[_Match], int]] = {}
+        """The last line of each kind that replaces others, and how many it stands for."""
+        masked = block.data.translate(_MASK)
+        self._present = [(fragment, readers) for fragment, readers in self._fragments.items() if fragment in masked]
+        for line in self._lines(block):
+            text = line.text[line.kind.begin :]
+            found = [(one, match) for one in line.kind.patterns for match in one.matches(text, line.above)]
+            if not (found or line.kind.metrics or line.kind is _EVENTS):
                 continue
-            key = (kind.pattern, *[line[part] for part in kind.fixed]) if kind.fixed else ()
-            if key and any(pattern.matches(text_of(line[kind.fixed[0].stop :])) for pattern in kind.unless):
-                key = ()
-            place = int(line[kind.place]) if key and kind.place else 0
-            if key in places and place >= places[key]:
+            key, place = _replaced(line, found) if len(found) == 1 else ((), 0)
+            if key and place >= places.get(key, place + 1):
                 places[key] = place
-                held[key] = start, kind, held[key][2] + 1 if key in held else 1
+                held[key] = line, found, held.pop(key)[2] + 1 if key in held else 1
                 continue
-            yield from sorted(held.values(), key=itemgetter(0))
-            yield start, kind, 1
+            for one in held.values():
+                self._take(*one)
             held.clear()
-            if key:
-                places[key] = place
-            else:
-                places.clear()
-        yield from sorted(held.values(), key=itemgetter(0))
+            self._take(line, found, 1)
+            places = places | {key: place} if key else {}
+        for one in held.values():
+            self._take(*one)
 
-    def _kind(self, line: bytes) -> _Kind:
-        if mlperf.MARK in line:
-            return _Kind(is_event=mlperf.is_of_use(line))
+    def _lines(self, block: Block) -> Iterator[_Line]:
+        """Yield the lines that something may read. A carriage return ends a line as well, but is not counted."""
+        for number, whole in enumerate(block.data.split(b"\n"), block.line):
+            lines = [whole]
+            if b"\r" in whole or number == self._bar[0]:
+                lines = [state for state in whole.split(b"\r") if state]
+                if len(lines) > 1 and number != self._bar[0]:
+                    text = lines[0].decode("utf-8", "replace")
+                    self._bar = number, text[: len(text) - len(origin.split(text)[1])].encode()
+                    lines[0] = lines[0][len(self._bar[1]) :]
+                if number == self._bar[0]:
+                    lines = [self._bar[1] + state for state in lines]
+            for line in lines:
+                if kind := self._kind(line):
+                    yield _Line(number, line.decode("utf-8", "replace"), kind, self._above)
+                if line and not line.isspace():
+                    self._above = line
+
+    def _kind(self, line: bytes) -> _Kind | None:
+        if _MARK in line:
+            return _EVENTS if mlperf.is_of_use(line) else None
         masked = line.translate(_MASK)
-        if (known := self._known.get(masked)) is not None:
-            return known
-        text = origin.split(text_of(line[:LONGEST]))[1]
-        readers = tuple(
+        if masked in self._known:
+            return self._known[masked]
+        readers = [
             reader
-            for fragment, pairs in self._fragments.items()
-            if pairs and fragment.translate(_MASK) in masked
+            for fragment, pairs in self._present
+            if fragment in masked
             for literal, reader in pairs
-            if literal in masked and (isinstance(reader, Metric) or not reader.takes_any_digits or reader.matches(text))
-        )
-        kind = _Kind(readers) if not line.isascii() else _kind_of(readers, len(line), text)
+            if literal in masked
+        ]
+        kind = None
+        if readers:
+            text = line.decode("utf-8", "replace")
+            rest = origin.split(text)[1]
+            patterns = tuple(
+                one
+                for one in readers
+                if isinstance(one, Pattern)
+                and (self._plain or one.dialect.name != PLAIN)
+                and not (one.takes_any_digits and next(one.matches(rest), None) is None)
+            )
+            metrics = tuple(one for one in readers if isinstance(one, Metric))
+            kind = _Kind(patterns, metrics, len(text) - len(rest)) if patterns or metrics else None
         if len(line) <= _LONGEST_KNOWN:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
             self._known[masked] = kind
         return kind
 
-    def _read_events(self, record: Record) -> None:
-        for event in mlperf.events(record.text):
-            self._facts.add_event(event, replace(record, values={}))
-            self._plain = None
-
-    def _records(self, readers: tuple[Pattern | Metric, ...], line: Record, above: bytes) -> Iterable[Record]:
-        """Return what each dialect reads in a line; what `plain` reads counts where no other dialect reads it."""
+    def _take(self, line: _Line, found: list[_Match], count: int) -> None:
+        """Add what each dialect reads in a line; what `plain` reads counts where no other dialect reads it."""
+        who, text = origin.split(line.text)
+        if line.kind is _EVENTS:
+            for event in mlperf.events(text):
+                self._facts.add_event(event, Record(line.number, text, who))
+                self._plain = None
+        for metric in line.kind.metrics:
+            metric.add(text, line.number, who.writer)
         records: dict[str, Record] = {}
-        for reader in readers:
-            if isinstance(reader, Metric):
-                reader.add(line.text, line.line, line.origin.writer)
-                continue
-            name, said = reader.dialect.name, reader.line
-            if (self._plain is None and name == PLAIN) or not reader.fits_after(text_of(above)):
-                continue
-            for match in reader.matches(line.text):
-                values, has_cut = reader.read(match, line.line)
-                new = Record(line.line, line.text, line.origin, name, reader.dialect.best, line.lines)
-                record = records.setdefault(name, new)
-                if any(key in record.values and record.values[key].value != values[key].value for key in values):
-                    self._add(record)  # two lines in one
-                    record = records[name] = new
-                record.values |= values
-                record.wrong += ["a number of it was read only up to its comma, point or blank"] * has_cut
-                if said.says:
-                    record.says.add(said.says)
-                    record.weak |= {said.says} if said.weak else set()
+        for pattern, match in found:
+            name = pattern.dialect.name
+            values, has_cut = pattern.read(match, line.number)
+            new = Record(line.number, text, who, name, pattern.dialect.best, count)
+            record = records.setdefault(name, new)
+            if any(key in record.values and record.values[key].value != values[key].value for key in values):
+                self._add(record)  # two lines in one
+                record = records[name] = new
+            record.values |= values
+            record.wrong += ["a number of it was read only up to its comma, point or blank"] * has_cut
+            if says := pattern.line.says:
+                record.says.add(says)
+                record.weak |= {says} if pattern.line.weak else set()
         if len(records) > 1:
             records.pop(PLAIN, None)
-        return records.values()
+        for record in records.values():
+            self._add(record)
 
     def _add(self, record: Record) -> None:
         record.finish()
-        if record.dialect != PLAIN and (record.trains or "run_loss" in record.values):
+        if self._plain and record.dialect != PLAIN and (record.trains or "run_loss" in record.values):
             self._plain = None
+            self._known.clear()
         if self._plain:
             self._plain.add(record)
         if record.dialect != PLAIN:
             self._facts.add(record)
 
 
-def _kind_of(readers: tuple[Pattern | Metric, ...], length: int, text: str) -> _Kind:
-    """Return what has to be the same in lines whose values only replace each other; else nothing but their readers."""
-    unless = tuple(one for one in readers if isinstance(one, Pattern) and not one.takes_any_digits)
-    rest = [one for one in readers if one not in unless]
-    if len(rest) != 1 or not isinstance(rest[0], Pattern):
-        return _Kind(readers)
-    pattern = rest[0]
-    found = pattern.matches(text)
-    names = pattern.regex.groupindex.keys()
-    if len(found) != 1 or names - _REPLACED or pattern.line.says or pattern.after:
-        return _Kind(readers)
-    begin = length - len(text)
-    places = {name: slice(*(begin + at for at in found[0].span(name))) for name in names if found[0][name]}
-    place = places.get("done") or places.get("step")
-    if place and not text[place.start - begin : place.stop - begin].isdigit():
-        return _Kind(readers)
-    fixed = [slice(begin), *(places[name] for name in ("epoch", "epochs", "total") if name in places)]
-    return _Kind(readers, tuple(fixed), place, unless, id(pattern))
-
-
-def _hits(text: bytes, fragments: Iterable[bytes]) -> dict[int, int]:
-    """Return, by where a line with a fragment begins, where it ends."""
-    find, rfind, size = text.find, text.rfind, len(text)
-    hits: dict[int, int] = {}
-    for fragment in fragments:
-        at = find(fragment)
-        end = 0
-        while at >= 0:
-            start = rfind(b"\n", end, at) + 1 or end
-            end = hits.get(start, -1)
-            if end < 0:
-                end = find(b"\n", at)
-                end = hits[start] = size if end < 0 else end
-            at = find(fragment, end)
-    return hits
+def _replaced(line: _Line, found: list[_Match]) -> tuple[tuple[object, ...], int]:
+    """Return what is the same in lines that replace each other's values, and their place; nothing for other lines."""
+    pattern, match = found[0]
+    said = match.groupdict()
+    place = (said.get("done") or said.get("step") or "0").replace(",", "")
+    if line.kind.metrics or not (pattern.is_replaced and place.isdecimal()):
+        return (), 0
+    prefix = line.text[: line.kind.begin]
+    return (pattern, prefix, said.get("epoch"), said.get("epochs"), said.get("total")), int(place)

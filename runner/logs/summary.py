@@ -2,13 +2,14 @@
 
 import math
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from runner.core.text import one_line
 from runner.logs import mlperf
 from runner.logs.dialect import Value
-from runner.logs.facts import MOST_WRITERS, Facts
-from runner.logs.fields import LOWER_IS_BETTER, METRICS
+from runner.logs.facts import Facts
+from runner.logs.origin import MOST_WRITERS
+from runner.logs.pattern import LOWER_IS_BETTER, METRICS
 from runner.logs.reading import Reading
 
 _OF_THE_RUN = {"world_size": "world_size", "nnodes": "nnodes", "backend": "backend", "epochs_declared": "epochs"}
@@ -28,17 +29,8 @@ _SMELLS = re.compile(
     r"|[Ff]ault\b|[Oo]ut of memory|OOM|exit(?:ed)?(?: with)? (?:code|status)[: ]{1,8}-?[1-9]"
 )
 """What a failure may look like of which no dialect knows the words."""
-
-
-_Tail = list[tuple[int, str]]
-
-
-class Status(NamedTuple):
-    """A status, None if the log does not say; the line that shows it; and notes."""
-
-    status: str | None
-    line: int | None = None
-    notes: tuple[str, ...] = ()
+_Status = tuple[str | None, int | None, list[str]]
+"""A status, None if the log does not say; the line that shows it; and notes."""
 
 
 def unread(name: str, why: str) -> dict[str, Any]:
@@ -49,9 +41,9 @@ def unread(name: str, why: str) -> dict[str, Any]:
 def summary(name: str, reading: Reading) -> dict[str, Any]:
     """Return the object of a log."""
     facts = reading.facts
-    status = _status(facts, reading.tail)
-    shown: dict[str, Any] = {"log": one_line(name), **dict.fromkeys(FIELDS), "status": status.status}
-    lines: dict[str, Any] = {"status": status.line} if status.line else {}
+    status, line, notes = _status(facts, reading.tail)
+    shown: dict[str, Any] = {"log": one_line(name), **dict.fromkeys(FIELDS), "status": status}
+    lines: dict[str, Any] = {"status": line} if line else {}
     for field, name in _OF_THE_RUN.items():
         if value := facts.declared_epochs() if name == "epochs" else facts.fact(name):
             shown[field], lines[field] = value.value, value.line
@@ -59,34 +51,29 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
     if seen := facts.epochs[is_mlperf] or facts.epochs[not is_mlperf]:
         shown["epochs_seen"] = sorted(seen)
         lines["epochs_seen"] = [seen[epoch] for epoch in sorted(seen)]
-    shown["last_train_loss"] = _value(facts.lowest("train_loss") or facts.lowest("run_loss"))
+    if loss := facts.lowest("train_loss") or facts.lowest("run_loss"):
+        shown["last_train_loss"] = _shown(loss, scope=loss.scope)
     shown["final_eval"], shown["best_eval"] = _evaluations(facts, is_mlperf=is_mlperf)
     if (end := facts.wall()) and end.wall:
         kind = f"stated: {end.wall.scope}" if end.wall.scope else "stated"
         shown["wall_time_s"] = {"value": end.wall.value, "kind": kind, "text": end.text, "line": end.line}
     shown["timestamps_span_s"] = _span(facts)
     for field, value in (("throughput", facts.lowest("throughput")), ("speedup", facts.fact("speedup"))):
-        shown[field] = _value(value, with_unit=True)
+        shown[field] = value and _shown(value, unit=value.unit, scope=value.scope)
     shown["lines"] = lines | {field: shown[field]["line"] for field in _MEASURED if shown[field]}
     shown["dialects"] = dict(sorted(facts.dialects.items()))
-    shown["notes"] = [*reading.notes, *status.notes, *_notes(facts, shown)]
+    shown["notes"] = [*reading.notes, *notes, *_notes(facts, shown)]
     if reading.metrics:
         is_one = not facts.restart
         shown["metrics"] = {name: metric.summary() if is_one else None for name, metric in reading.metrics.items()}
     return shown | {"bytes": reading.bytes, "line_count": reading.lines}
 
 
-def _value(value: Value | None, *, with_unit: bool = False) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    found = {"value": value.value, **({"unit": value.unit} if with_unit else {}), "scope": value.scope}
-    return _finite(found | {"line": value.line})
-
-
-def _finite(found: dict[str, Any]) -> dict[str, Any]:
+def _shown(value: Value, **more: Any) -> dict[str, Any]:
     """Return a value that JSON can carry."""
-    is_finite = math.isfinite(found["value"])
-    return found if is_finite else found | {"value": None, "scope": f"printed as {found['value']}"}
+    if not math.isfinite(value.value):
+        return {"value": None, **more, "scope": f"printed as {value.value}", "line": value.line}
+    return {"value": value.value, **more, "line": value.line}
 
 
 def _evaluations(facts: Facts, *, is_mlperf: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
@@ -115,8 +102,7 @@ def _evaluations(facts: Facts, *, is_mlperf: bool) -> tuple[dict[str, Any] | Non
 def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
     samples = {"samples": value.samples} if value.samples else {}
     unit = mlperf.unit_of(metric, value.value) if value.unit is None else value.unit
-    found = {"metric": metric, "value": value.value, "unit": unit, "scope": scope, **samples, "line": value.line}
-    return _finite(found)
+    return {"metric": metric, **_shown(value, unit=unit, scope=scope, **samples)}
 
 
 def _span(facts: Facts) -> dict[str, Any] | None:
@@ -155,10 +141,6 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
     notes += [f"line {line}: left out: {why}: {text}" for why, (line, text) in facts.left_out.items()]
     if facts.has_more_writers:
         notes.append(f"more than {MOST_WRITERS:,} ranks and containers print here: the others are left out")
-    if line := facts.remarks.get("ignored"):
-        notes.append(f"line {line}: an exception that Python ignored")
-    if line := facts.remarks.get("elided"):
-        notes.append(f"line {line} shows that somebody left lines out")
     if facts.dialects and not (facts.progress or facts.evaluated or facts.runs or facts.lowest("throughput")):
         notes.append("no line of a training was read; `docs/dialects.md` shows the known ones and how to add one")
     if (epochs := shown["epochs_seen"]) and epochs[0] > 1:
@@ -166,64 +148,58 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _status(facts: Facts, tail: _Tail) -> Status:
+def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
     """Judge whether a run completed or failed, as far as its log says so."""
     if stops := facts.runs.get("run_stop"):
-        starts = facts.runs.get("run_start", [])
-        if starts and starts[-1][0] > stops[-1][0]:
-            return Status(None, starts[-1][0], ("another run_start has no run_stop",))
+        stop, start = stops[-1][0], facts.runs.get("run_start", [(0, None)])[-1][0]
+        if start > stop:
+            return None, start, ["another run_start has no run_stop"]
         said = [event.metadata.get("status") for _, event in stops]
         if bad := [word for word in said if word not in (None, "success")]:
-            return Status("failed", stops[-1][0], (f"run_stop says {one_line(repr(bad[0]), 60)}",))
-        return Status("completed", stops[-1][0], () if "success" in said else ("run_stop has no status",))
-    ends = {} if _is_short(facts) else facts.ends
+            return "failed", stop, [f"run_stop says {one_line(repr(bad[0]), 60)}"]
+        return "completed", stop, [] if "success" in said else ["run_stop has no status"]
+    is_short, is_reached = _end_of_epochs(facts)
+    ends = {} if is_short else facts.ends
     words = [(end.line, key[0]) for key, end in ends.items() if end.completed and key not in facts.repeated]
     completed, who = max(words, default=(0, None))
     trained = facts.progress.line if facts.progress else 0
-    failure, notes = facts.failure, tuple[str, ...]()
+    failure, notes = facts.failure, list[str]()
     if failure:
         is_last = failure.line >= max(trained, facts.evaluated, completed) and _ends_with(tail, failure.line)
-        notes = (f"line {failure.line} says: {failure.text}" + ("" if is_last else "; the run went on"),)
+        notes = [f"line {failure.line} says: {failure.text}" + ("" if is_last else "; the run went on")]
         if is_last:
-            return Status(None if completed and failure.word == "trouble" else "failed", failure.line, notes)
+            return None if completed and failure.word == "trouble" else "failed", failure.line, notes
     is_sure = completed and (not failure or failure.who == who) and not facts.has_more_writers
-    if not is_sure and not failure and not completed and _reached(facts):
+    if is_reached and not (is_sure or failure or completed):
         is_sure, completed = True, max(facts.evaluated, trained)
     if is_sure and not any(_SMELLS.search(text) for number, text in tail if number > completed):
-        return Status("completed", completed, notes)
-    return Status(None, None, notes)
+        return "completed", completed, notes
+    return None, None, notes
 
 
-def _is_short(facts: Facts) -> bool:
-    """Return whether a declared number of epochs or steps was not reached."""
+def _end_of_epochs(facts: Facts) -> tuple[bool, bool]:
+    """Return whether a declared number of epochs or steps was not reached, and whether the last of them ended."""
     progress, declared, seen = facts.progress, facts.declared_epochs(), facts.seen()
-    if progress and progress.epoch is None and progress.steps is not None and (progress.step or 0) < progress.steps:
-        return True
-    return bool(declared and seen and max(seen) < declared.value - (min(seen) == 0))
-
-
-def _reached(facts: Facts) -> bool:
-    """Return whether the log shows the declared number of epochs or steps, and that the last of them ended."""
-    progress, declared, seen = facts.progress, facts.declared_epochs(), facts.seen()
-    if progress is None or facts.restart:
-        return False
+    is_short = bool(declared and seen and max(seen) < declared.value - (min(seen) == 0))
+    if progress is None or (progress.epoch is None and progress.steps is None):
+        return is_short, False
     if progress.epoch is None:
-        return progress.step is not None and progress.steps is not None and progress.step >= progress.steps
-    if declared is None or not seen or progress.epoch != max(seen) or _is_short(facts):
-        return False
+        is_cut = (progress.step or 0) < (progress.steps or 0)
+        return is_short or is_cut, not (is_cut or facts.restart or progress.step is None)
+    if facts.restart or declared is None or not seen or progress.epoch != max(seen) or is_short:
+        return is_short, False
     if max(seen) < declared.value and declared.line in seen.values():
-        return False  # of epochs that begin with 0, the last one of `Epoch 3/4` may be 3 or 4
+        return False, False  # of epochs that begin with 0, the last one of `Epoch 3/4` may be 3 or 4
     is_last = facts.evaluated < progress.line
     if progress.done is None or not progress.total:
-        return not (facts.has_steps or (is_last and facts.evaluated))
+        return False, not (facts.has_steps or (is_last and facts.evaluated))
     widest = progress.total if facts.widest is None else facts.widest
-    return progress.done >= widest and not (is_last and (facts.evaluated or progress.done < progress.total))
+    return False, progress.done >= widest and not (is_last and (facts.evaluated or progress.done < progress.total))
 
 
-def _ends_with(tail: _Tail, line: int) -> bool:
+def _ends_with(tail: list[tuple[int, str]], line: int) -> bool:
     """Return whether nothing follows on a failure but its own lines and those of launchers and the shell."""
-    lines = tail
-    after = [text for number, text in lines if number > line]
-    if line < lines[0][0] or any(text.startswith("real\t") for text in after):
+    after = [text for number, text in tail if number > line]
+    if line < tail[0][0] or any(text.startswith("real\t") for text in after):
         return False
     return sum(not (_OF_A_FAILURE.search(text) or _SMELLS.search(text)) for text in after) <= _MOST_AFTER

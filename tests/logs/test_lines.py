@@ -50,9 +50,3 @@ def test_what_the_observer_writes_within_a_line_tears_it_no_more_and_lines_keep_
     text = b"".join(block.data for block in found)
     assert text == b"first\n" + b"\n" * 8 + b"accuracy: 0.9001\nlast\n"
     assert all(block.line == 1 + text[: text.index(block.data)].count(b"\n") for block in found if block.data.strip())
-
-
-@pytest.mark.parametrize("size", [5, 14, 1_000])
-def test_each_state_of_a_progress_bar_has_the_prefix_of_its_line_and_no_backspace(size: int) -> None:
-    _, found = blocks(b"[rank1]: 10%|\b\b\r20%|\r30%|\nplain\r40%|\n", size)
-    assert b"".join(block.data for block in found) == (b"[rank1]: 10%|\r[rank1]: 20%|\r[rank1]: 30%|\nplain\r40%|\n")

@@ -43,7 +43,7 @@ def test_what_python_alone_takes_for_a_number_is_none() -> None:
 
 
 def test_a_name_that_is_given_twice_is_refused() -> None:
-    with pytest.raises(RequestError, match="--metric cost.*twice"):
+    with pytest.raises(RequestError, match="--metric cost.*once"):
         read_words(["cost=cost=(.)", "cost=price=(.)"])
 
 

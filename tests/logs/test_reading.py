@@ -100,6 +100,14 @@ def test_two_lines_in_one_are_both_read() -> None:
     assert value(found, "last_train_loss") == 0.5
 
 
+def test_each_state_of_a_progress_bar_is_a_line_with_the_prefix_of_its_first() -> None:
+    bar = "Epoch 1/2: {0}%|##| {0}/100 [00:05<00:00, 90.1it/s, loss=0.{0}]"
+    states = "\b\b\r".join(bar.format(n) for n in range(10, 101)) + "\n"
+    found = read("[rank1]: Epoch 1/2, Loss: 0.9\n[rank0]: " + states + "[rank1]: Epoch 1/2, Loss: 0.8\n")
+    assert found["last_train_loss"] == {"value": 0.1, "scope": "last state of the progress bar", "line": 2}
+    assert found["dialects"]["tqdm"] == 91
+
+
 def test_values_that_contradict_each_other_are_kept_and_none_is_chosen() -> None:
     found = read("local rank: 0, world size: 8\nlocal rank: 0, world size: 4\n")
     assert found["world_size"] is None

@@ -34,19 +34,19 @@ def test_a_folder_gives_one_object_for_each_file_and_a_note_for_what_cannot_be_r
     (logs / "deep").mkdir(parents=True)
     (logs / "deep" / "a.log").write_text(LOG, "utf-8")
     (logs / "b\x1b[31m\n.log").write_text(LOG, "utf-8")
+    (logs / ".hidden").mkdir()
+    (logs / ".hidden" / "a.log").write_text(LOG, "utf-8")
     (logs / "empty.log").touch()
     (logs / "outside").symlink_to("/etc")
     (logs / "link.log").symlink_to("/etc/passwd")
-    (logs / "loop").symlink_to("loop")
     os.mkfifo(logs / "fifo")
     lines = collect(logs, "--json").stdout.splitlines()
     found = {log["log"]: log for log in map(json.loads, lines)}
     notes = {name: "; ".join(log["notes"]) for name, log in found.items()}
-    assert len(found) == 7
     assert [name for name, log in found.items() if log["status"]] == ["b\\x1b[31m .log", "deep/a.log"]
-    assert "empty" in notes["empty.log"]
-    assert all("links are not followed" in notes[name] for name in ("link.log", "outside", "loop"))
-    assert "no regular file" in notes["fifo"]
+    assert "empty" in notes.pop("empty.log")
+    assert "no regular file" in notes.pop("fifo")
+    assert len(notes) == 2
     assert "\x1b" not in collect(logs).stdout
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from runner.logs import sources
+from runner.logs.reading import read_stream
+from runner.logs.summary import summary
 from runner.records.cause import explained, read, read_error_file
 from runner.records.doubts import nan_since
 from runner.records.folder import begin
@@ -155,7 +156,8 @@ CHAIN = f"OSError: No space left on device\n\nDuring handling of the above excep
 
 
 def of_log(text: str) -> dict[str, Any]:
-    return explained(*sources.of_stream(io.BytesIO(text.encode()).read, sources.dialects_with([]), {}))
+    reading = read_stream(io.BytesIO(text.encode()).read)
+    return explained(summary("-", reading), reading.tail)
 
 
 @pytest.mark.parametrize(
