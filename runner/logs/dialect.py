@@ -138,7 +138,6 @@ class Dialect:
     """How the lines of one kind of program are read."""
 
     name: str
-    about: str
     best: str
     """Whether the best evaluation is computed from all, or only taken where a line states it."""
     patterns: list[Pattern] = field(default_factory=list)
@@ -189,7 +188,7 @@ def _dialect(document: yaml_reader.Document) -> Dialect:
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at ")
         document.fail(message, *(name or int(number) for name, number in _PLACE.findall(path)))
-    dialect = Dialect(file.name, file.about, file.best)
+    dialect = Dialect(file.name, file.best)
     for number, line in enumerate(file.lines):
         try:
             pattern = _pattern(dialect, line)
@@ -212,10 +211,8 @@ def _pattern(dialect: Dialect, line: Line) -> Pattern:
 def _mistakes(pattern: Pattern) -> Iterator[tuple[str, ...]]:
     """Yield what is wrong with a pattern, and the key of its line that is to be changed."""
     units, fields = pattern.line.units, pattern.regex.groupindex.keys()
-    for name in fields - set(FIELDS):
-        yield f"unknown field '{name}'{did_you_mean(name, FIELDS)}", "pattern"
-    if not (fields or pattern.line.says):
-        yield "it has no named field, as in (?P<epoch>{int}), nor 'says'", "pattern"
+    for name in fields - FIELDS:
+        yield f"unknown field '{name}'{did_you_mean(name, sorted(FIELDS))}", "pattern"
     for name, unit in units.items():
         if name not in fields or unit not in UNITS.get(name, (unit,)):
             yield f"{unit!r} is no unit of a field '{name}' of the pattern", "units", name

@@ -136,21 +136,13 @@ class Writer:
 
 
 class End(NamedTuple):
-    """The last line with some words of an end, until the training goes on."""
+    """The last line with some words of an end: `completed`, `failed`, `trouble`, or only a duration."""
 
-    line: int
-    text: str
-    completed: bool
-    wall: Value | None
-
-
-class Failure(NamedTuple):
-    """The last line that says that the run, or a part of it, failed."""
-
-    word: str
     line: int
     text: str
     who: Who
+    word: str
+    wall: Value | None = None
 
 
 @dataclass
@@ -173,8 +165,9 @@ class Facts:
     """Whether a writer says more than one loss or evaluation."""
     evaluated: int = 0
     """The line of the last evaluation."""
-    failure: Failure | None = None
+    failure: End | None = None
     ends: dict[tuple[Who, str], End] = field(default_factory=dict)
+    """The words of each writer, until the training goes on."""
     repeated: set[tuple[Who, str]] = field(default_factory=set)
     """Words that the training went on after: they are of an epoch."""
     restart: int = 0
@@ -273,11 +266,8 @@ class Facts:
 
     def wall(self) -> End | None:
         """Return the words with the duration of the run: not those that are said again and again."""
-        walls = {
-            (end.wall.weak, key[0], -end.line): end
-            for key, end in self.ends.items()
-            if end.wall and key not in self.repeated
-        }
+        ends = (end for key, end in self.ends.items() if key not in self.repeated)
+        walls = {(end.wall.weak, end.who, -end.line): end for end in ends if end.wall}
         return walls[min(walls)] if walls else None
 
     def _take_facts(self, values: dict[str, Value]) -> None:
@@ -363,12 +353,12 @@ class Facts:
             if record.line - writer.ignored <= _LONGEST_TRACEBACK:
                 says = says - {"trouble"}
             writer.ignored = 0
-        completed = "completed" in says and not _OF_ANOTHER.search(record.text)
         wall = record.values.get("wall")
         if not (says or wall):
             return
         text = one_line(record.text, 200)
         for word in says & {"trouble", "failed"}:
-            self.failure = Failure(word, record.line, text, who)
-        if (completed or wall) and len(self.ends) < _MOST_KEPT:
-            self.ends[who, _NUMBER.sub("0", text)] = End(record.line, text, completed, wall)
+            self.failure = End(record.line, text, who, word)
+        word = "completed" if "completed" in says and not _OF_ANOTHER.search(record.text) else ""
+        if (word or wall) and len(self.ends) < _MOST_KEPT:
+            self.ends[who, _NUMBER.sub("0", text)] = End(record.line, text, who, word, wall)

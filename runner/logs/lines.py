@@ -54,7 +54,10 @@ class Lines:
         """Yield the blocks of the whole input; binary data ends it at once."""
         begun = b""
         skipping = False
-        while chunk := self._chunk():
+        while chunk := self._read(BLOCK):
+            chunk = self._text(chunk)
+            if self.is_unreadable:
+                return
             if skipping:
                 at = chunk.find(b"\n") + 1
                 if not at:
@@ -73,25 +76,20 @@ class Lines:
         if begun:
             yield self._block(begun)
 
-    def _chunk(self) -> bytes:
-        chunk = b"" if self.is_unreadable else self._read(BLOCK)
+    def _text(self, chunk: bytes) -> bytes:
         is_first = not self.bytes
         self.bytes += len(chunk)
         if is_first and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
-        elif is_first and chunk.startswith(codecs.BOM_UTF8):
-            chunk = chunk[len(codecs.BOM_UTF8) :] or b" "
         if self._decoder:
-            chunk = self._decoder.decode(chunk, final=not chunk).encode("utf-8", "replace")
+            chunk = self._decoder.decode(chunk).encode("utf-8", "replace")
         if is_first and _is_binary(chunk[:_BEGINNING]):
             self.is_unreadable = True
             self.notes["it is compressed, an archive or no text: not read; unpack it first"] = None
-            return b""
-        if b"\0" in chunk:
+        elif b"\0" in chunk:
             self.notes["NUL bytes were left out"] = None
-            chunk = chunk.replace(b"\0", b"") or b" "
-        if chunk:
-            self.ends_with_newline = chunk.endswith((b"\n", b"\r"))
+            chunk = chunk.replace(b"\0", b"")
+        self.ends_with_newline = chunk.endswith((b"\n", b"\r"))
         return chunk
 
     def _block(self, data: bytes) -> Block:

@@ -12,14 +12,12 @@ from runner.logs.origin import MOST_WRITERS, Who
 from runner.logs.pattern import LINE, PatternError, compile_pattern, is_cut
 
 NAME = "[a-z][a-z0-9_]{0,39}"
-BEST = ("max", "min")
 
 
 @dataclass(eq=False)
 class Metric:
     """One expression, and what its group held."""
 
-    name: str
     regex: re.Pattern[str]
     literals: tuple[str, ...]
     best: str | None = None
@@ -62,7 +60,7 @@ def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:
             raise RequestError(one_line(f"metric {name}: {said['pattern']}: {error}")) from None
         if regex.groups != 1:
             raise RequestError(f"metric {name}: exactly one group holds the number, as in loss: ({{number}})")
-        found[name] = Metric(name, regex, literals, said.get("best"))
+        found[name] = Metric(regex, literals, said.get("best"))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 MOST_WRITERS = 4_096
 Who = tuple[int, int, str]
 """A key that sorts writers: lower ranks and masters first, whoever has no name before all."""
-_INDENT = " \t"
+_INDENT = " \t\ufeff"
 _MOST = 6
 """Prefixes of one line, for example a container's, torchrun's and a logger's."""
 _LONGEST = 300

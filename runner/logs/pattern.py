@@ -20,12 +20,11 @@ METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_lo
 """What an evaluation measures; of several the first one is a log's result."""
 LOWER_IS_BETTER = {"perplexity", "val_loss", "wer"}
 _MAY_DIVERGE = {"train_loss", "val_loss", "perplexity"}
-_COUNTS = ("epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc")
-_WHOLE = (*_COUNTS, "rank", "ranks_listed")
+_WHOLE = {"epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc", "rank"}
+_WHOLE |= {"ranks_listed"}
 COUNTED = {"epoch", *_WHOLE, "backend"}
 """Fields that are no measured numbers."""
-_MEASURED = ("train_loss", "run_loss", *METRICS, "best_accuracy", "wall", "throughput", "speedup")
-FIELDS = ("epoch", *_WHOLE, *_MEASURED, "backend")
+FIELDS = COUNTED | {"train_loss", "run_loss", *METRICS, "best_accuracy", "wall", "throughput", "speedup"}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
 UNITS: dict[str, tuple[str, ...]] = {

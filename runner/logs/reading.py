@@ -44,13 +44,13 @@ class Reading:
 class _Kind(NamedTuple):
     """What lines that differ in their digits alone have in common."""
 
-    patterns: tuple[Pattern, ...] = ()
-    metrics: tuple[Metric, ...] = ()
-    begin: int = 0
+    patterns: list[Pattern]
+    metrics: list[Metric]
+    begin: int
     """The length of their prefix."""
 
 
-_EVENTS = _Kind()
+_EVENTS = _Kind([], [], 0)
 """Events of MLPerf."""
 
 
@@ -107,13 +107,14 @@ class _Reader:
         self._facts = Facts()
         self._plain: Facts | None = Facts() if any(dialect.name == PLAIN for dialect in dialects) else None
         """What dialects and `plain` have read, until a dialect reads a line of the training."""
-        self._fragments: dict[bytes, list[tuple[bytes, Pattern | Metric]]] = {}
-        readers: list[Pattern | Metric] = [pattern for dialect in dialects for pattern in dialect.patterns]
-        for reader in [*readers, *metrics.values()]:
-            texts = [text.encode().translate(_MASK) for text in reader.literals]
-            common = (part for part in _COMMON if any(part in text for text in texts))
-            self._fragments.setdefault(next(common, texts[0]), []).append((texts[0], reader))
-        self._present: list[tuple[bytes, list[tuple[bytes, Pattern | Metric]]]] = []
+        self._metrics = [(_masked(metric), metric) for metric in metrics.values()]
+        self._fragments: dict[bytes, list[tuple[bytes, Pattern]]] = {}
+        self._patterns = [pattern for dialect in dialects for pattern in dialect.patterns]
+        for pattern in self._patterns:
+            text = _masked(pattern)
+            fragment = next((part for part in _COMMON if part in text), text)
+            self._fragments.setdefault(fragment, []).append((text, pattern))
+        self._present: list[tuple[bytes, list[tuple[bytes, Pattern]]]] = []
         """The fragments that stand in a block."""
         self._known: dict[bytes, _Kind | None] = {}
         self._above = b""
@@ -175,26 +176,21 @@ class _Reader:
         masked = line.translate(_MASK)
         if masked in self._known:
             return self._known[masked]
-        readers = [
-            reader
+        patterns = {
+            pattern
             for fragment, pairs in self._present
             if fragment in masked
-            for literal, reader in pairs
-            if literal in masked
-        ]
+            for literal, pattern in pairs
+            if literal in masked and (self._plain or pattern.dialect.name != PLAIN)
+        }
+        metrics = [metric for literal, metric in self._metrics if literal in masked]
         kind = None
-        if readers:
+        if patterns or metrics:
             text = line.decode("utf-8", "replace")
             rest = origin.split(text)[1]
-            patterns = tuple(
-                one
-                for one in readers
-                if isinstance(one, Pattern)
-                and (self._plain or one.dialect.name != PLAIN)
-                and not (one.takes_any_digits and next(one.matches(rest), None) is None)
-            )
-            metrics = tuple(one for one in readers if isinstance(one, Metric))
-            kind = _Kind(patterns, metrics, len(text) - len(rest)) if patterns or metrics else None
+            matching = (one for one in patterns if not one.takes_any_digits or next(one.matches(rest), None))
+            ordered = sorted(matching, key=self._patterns.index)  # of two dialects the last one counts
+            kind = _Kind(ordered, metrics, len(text) - len(rest)) if ordered or metrics else None
         if len(line) <= _LONGEST_KNOWN:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
@@ -238,6 +234,10 @@ class _Reader:
             self._plain.add(record)
         if record.dialect != PLAIN:
             self._facts.add(record)
+
+
+def _masked(reader: Pattern | Metric) -> bytes:
+    return reader.literals[0].encode().translate(_MASK)
 
 
 def _replaced(line: _Line, found: list[_Match]) -> tuple[tuple[object, ...], int]:

@@ -160,7 +160,7 @@ def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
         return "completed", stop, [] if "success" in said else ["run_stop has no status"]
     is_short, is_reached = _end_of_epochs(facts)
     ends = {} if is_short else facts.ends
-    words = [(end.line, key[0]) for key, end in ends.items() if end.completed and key not in facts.repeated]
+    words = [(end.line, end.who) for key, end in ends.items() if end.word and key not in facts.repeated]
     completed, who = max(words, default=(0, None))
     trained = facts.progress.line if facts.progress else 0
     failure, notes = facts.failure, list[str]()

@@ -68,8 +68,8 @@ def test_a_dialect_of_ones_own_is_used_and_a_bad_one_is_refused(tmp_path: Path) 
     log.write_text("round 1 cost 0.5\nround 2 cost 0.25\n", "utf-8")
     found = json.loads(collect(log, "--json", "--dialect", mine).stdout)
     assert (found["epochs_seen"], found["last_train_loss"]["value"]) == ([1, 2], 0.25)
-    mine.write_text(mine.read_text("utf-8").replace("(?P<epoch>{int})", "(?P<epoch>{int}"), "utf-8")
-    assert f"{mine}:4: " in collect(log, "--dialect", mine, code=2).stderr
+    mine.write_text("name: mine\nabout: my program\n", "utf-8")
+    assert f"{mine}:" in collect(log, "--dialect", mine, code=2).stderr
 
 
 def test_a_run_and_a_folder_of_runs_are_no_logs(tmp_path: Path) -> None:

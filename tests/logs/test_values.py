@@ -14,12 +14,6 @@ def test_a_number_of_which_only_the_beginning_is_read_is_left_out_with_a_note(li
     assert "line 1: left out" in found["notes"][0]
 
 
-def test_one_time_stamp_is_no_span() -> None:
-    line = "2026-01-01 10:00:0{} Epoch {}/2, Loss: 0.5\n"
-    assert read(line.format(0, 1))["timestamps_span_s"] is None
-    assert read(line.format(0, 1) + line.format(7, 2))["timestamps_span_s"]["value"] == 7
-
-
 def test_a_comma_or_a_point_after_a_whole_number_hides_nothing() -> None:
     found = read("Epoch 1/1, Loss: 0.5, accuracy 3\n{'loss': 0.25,'epoch': 1.0}\nepoch: 2, loss: 0.125\n")
     assert (found["last_train_loss"]["value"], found["epochs_seen"]) == (0.125, [1, 2])
