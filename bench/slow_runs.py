@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from bench.timing import ROOT, tool
-from runner.records.finalize import reparse
 from runner.records.folder import RunFolder
+from runner.records.parse import reparse
 from runner.records.schema import Record
 from runner.report.bottlenecks import Cause, causes
 from runner.report.times import times_of

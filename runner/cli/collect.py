@@ -17,10 +17,10 @@ from runner.logs.metrics import compiled, read_words
 from runner.logs.reading import read_log, read_stream
 from runner.logs.summary import FIELDS, summary, unread
 from runner.records.cause import explained
-from runner.records.finalize import reparse
 from runner.records.folder import RunFolder
 from runner.records.hints import hints
 from runner.records.manifest import LATER, NAME
+from runner.records.parse import reparse
 from runner.records.schema import Record
 
 

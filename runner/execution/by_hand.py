@@ -27,9 +27,9 @@ from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.observer import Observer, guarded
 from runner.execution.signals import Interrupts
 from runner.execution.supervise import INTERRUPTED, Life, supervise
-from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder, begin, require_writable
-from runner.records.moment import read_moment
+from runner.records.parse import finalize_ended
+from runner.records.record_facts import read_moment
 from runner.records.schema import Launch, NodeExit, Outcome, Record
 from runner.targets.base import Target
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError

@@ -17,7 +17,7 @@ from runner.core.values import spell_non_finite
 from runner.definitions.plan import Plan, cell_name
 from runner.records.folder import RunFolder
 from runner.records.listing import run_folders
-from runner.records.machine_facts import facts_here, machines_of
+from runner.records.record_facts import facts_here, machines_of
 from runner.records.schema import Record
 
 There = dict[str, Record]

@@ -18,10 +18,9 @@ from pathlib import Path
 from runner import targets
 from runner.core.errors import KitError, RequestError, reason_of
 from runner.execution.disk import describe_error
-from runner.records.finalize import finalize_ended
 from runner.records.folder import RunFolder
 from runner.records.listing import run_folders
-from runner.records.parse import collect
+from runner.records.parse import collect, finalize_ended
 from runner.records.provenance import is_alive
 from runner.records.schema import FINISHED, Launch, Record
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from runner.core.text import listed
 from runner.core.values import LARGEST
-from runner.records.raw_files import RawFiles, end_of
+from runner.records.folder import RawFiles, end_of
 from runner.records.schema import Launch
 
 MOST_KEPT = 20

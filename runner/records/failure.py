@@ -12,7 +12,7 @@ from typing import NamedTuple
 from runner.core.text import escaped, listed, one_line
 from runner.records import cause, hints
 from runner.records.cause import VICTIM, Statement
-from runner.records.raw_files import RawFiles, end_of
+from runner.records.folder import RawFiles, end_of
 from runner.records.schema import Failure, NodeExit, Outcome, RankFacts, Stuck
 
 LINES_KEPT = 20

@@ -12,10 +12,10 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timezone
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,19 +27,76 @@ from runner.core.layout import Layout
 from runner.core.secrets import mask
 from runner.records import manifest
 from runner.records.listing import RECORD
-from runner.records.raw_files import RawFiles
 from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record, decode, read_launch, read_record
 from trainkit.files import write_file
 
-LARGEST_RAW = 8_000_000_000
-"""Bytes of a raw file; in a larger one no secret is masked, and nothing of it is read."""
-_UNFINISHED = ".*.json.*.tmp", ".*.masked.tmp"
 _BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """Errors of disks without locks."""
+_LASTING = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json|seen)|(agent)\.log|(exit)\.json)")
+_WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(stdout|stderr|error\.json)(?:\.log)?")
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
 """A name that stays in its folder: an id may come from a cluster."""
+
+
+class RawFiles:
+    """The files of `raw/`, listed in one walk: each process's output, each launcher's, and how each node ended.
+
+    A process's file has its lasting name once the run has ended; before that it is where torchrun put it.
+    """
+
+    def __init__(self, raw: Path, layout: Layout) -> None:
+        self.layout = layout
+        self.outputs: dict[tuple[int, str], Path] = {}
+        self.agents: dict[int, Path] = {}
+        self.exits: dict[int, Path] = {}
+        self.last_written = 0.0
+        for folder, folders, names in os.walk(raw):
+            folders.sort()  # the last attempt of a process counts
+            for path in (Path(folder, name) for name in names):
+                with suppress(FileNotFoundError):  # it has just gone
+                    status = path.lstat()
+                    if stat.S_ISREG(status.st_mode):
+                        self.last_written = max(self.last_written, status.st_mtime)
+                        self._sort(path.relative_to(raw).as_posix(), path)
+
+    def output(self, rank: int, stream: str) -> Path | None:
+        """Return the file of one process: `stdout`, `stderr`, `error.json` (torch) or `seen` (the hooks)."""
+        return self.outputs.get((rank, stream))
+
+    def printed(self) -> Iterator[tuple[int, Path]]:
+        """Yield each file with output of processes, with the first rank that it may belong to.
+
+        A pod has one log for its launcher and all processes: the launcher's file.
+        """
+        yield from ((rank, path) for (rank, stream), path in sorted(self.outputs.items()) if stream == "stdout")
+        yield from ((self.layout.first_rank(node), path) for node, path in sorted(self.agents.items()))
+
+    def _sort(self, name: str, path: Path) -> None:
+        layout = self.layout
+        if lasting := _LASTING.fullmatch(name):
+            node, rank, stream, agent, _ = lasting.groups()
+            if stream and int(rank) < layout.world_size:
+                self.outputs[int(rank), stream] = path
+            elif not stream and int(node) < layout.nodes:
+                (self.agents if agent else self.exits)[int(node)] = path
+        elif worker := _WORKER.fullmatch(name):
+            node, local_rank = int(worker[1]), int(worker[2])
+            if node < layout.nodes and local_rank < layout.processes[node]:
+                key = layout.first_rank(node) + local_rank, worker[3]
+                if not _LASTING.fullmatch(self.outputs.get(key, path).name):
+                    self.outputs[key] = path
+
+
+def end_of(path: Path | None, most: int) -> str:
+    """Read the last bytes of a file; empty for one that cannot be read."""
+    with suppress(OSError):
+        if path:
+            with path.open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - most))
+                return file.read(most).decode("utf-8", "replace")
+    return ""
 
 
 class RunFolder:
@@ -77,10 +134,6 @@ class RunFolder:
             if not kept.exists() or again.stat().st_size > kept.stat().st_size:
                 again.replace(kept)
             again.unlink(missing_ok=True)
-
-    def keep_recording(self, recording: Path) -> Path:
-        """Copy a recorded stdout to where rank 0's output goes."""
-        return shutil.copyfile(recording, self.raw / "node0-rank0.stdout")
 
     def raw_files(self, layout: Layout) -> RawFiles:
         """List the files in `raw/`."""
@@ -147,8 +200,8 @@ class RunFolder:
     def finished(self) -> Record | None:
         """Return the record of a run that has ended; None if there is none, or none that can be read."""
         with suppress(OSError, ValueError):
-            record = self.read()
-            return record if record.status in FINISHED else None
+            if (record := self.read()).status in FINISHED:
+                return record
         return None
 
     def launch(self) -> Launch:
@@ -218,9 +271,8 @@ class RunFolder:
 
     def remove_unfinished(self) -> None:
         """Remove files that a killed runner was about to write; each would have been renamed."""
-        for name in _UNFINISHED:
-            for path in chain(self.path.glob(name), self.path.glob(f"r*/{name}")):  # raw/ and request/
-                path.unlink(missing_ok=True)
+        for path in (*self.path.glob(".*.tmp"), *self.path.glob("r*/.*.tmp")):  # raw/ and request/
+            path.unlink(missing_ok=True)
 
     def write_request(self, launch: Launch, request: str, diff: str, file: str) -> None:
         """Write the launch, the request and the uncommitted changes."""
@@ -291,7 +343,7 @@ def _text(value: Record | Launch | Outcome) -> bytes:
 def _mask(path: Path) -> None:
     """Mask secrets in what was printed: the file is written again only if there are any."""
     with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size > LARGEST_RAW or all(mask(block) == block for block in _blocks(file)):
+        if all(mask(block) == block for block in _blocks(file)):
             return
         file.seek(0)
         masked = path.with_name(f".{path.name}.masked.tmp")

@@ -1,18 +1,26 @@
-"""Raw files -> Record: a pure function that can be repeated at any time."""
+"""A run's raw files -> its record: a pure function that can be repeated at any time."""
 
+from collections import defaultdict
+from datetime import datetime, timezone
+from pathlib import Path
+
+from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.logs.mlperf import OBSERVED
 from runner.records.doubts import Doubts, nan_since, not_trained
 from runner.records.events import read_events
 from runner.records.failure import first_failure
-from runner.records.folder import LARGEST_RAW, RunFolder
+from runner.records.folder import RawFiles, RunFolder
+from runner.records.listing import RECORD
 from runner.records.observed import take_observed
-from runner.records.raw_files import RawFiles
+from runner.records.provenance import is_alive
+from runner.records.record_facts import read_moment
 from runner.records.run_events import RunEvents
-from runner.records.schema import Launch, Outcome, Record
-from runner.records.stdout_figures import take_printed
-from runner.records.verdict import verdict
+from runner.records.schema import NO_OUTCOME, Launch, NodeExit, Outcome, Record
+from runner.records.stdout_figures import place_of, take_printed
+
+_MOST_SAID = 3
 
 
 def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Record:
@@ -40,7 +48,8 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         for doubt in not_trained(raw, launch):
             doubts.add(doubt)
     record.doubts = doubts.all()
-    record.status, record.reason = verdict(record, launch)
+    record.status, reason = _verdict(record, launch)
+    record.reason = one_line(reason) if reason else None
     return record
 
 
@@ -49,14 +58,11 @@ def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
 
     Of a program that is read by a dialect only the observer's lines count.
     """
-    taken = RunEvents(raw.layout, doubts)
+    taken = RunEvents(record, raw.layout, doubts)
     only_observed = bool(record.launch.dialects)
     malformed, first = 0, ""
     for rank, path in raw.printed():
         try:
-            if path.stat().st_size > LARGEST_RAW:
-                doubts.add(f"raw/{path.name}: left out: it has more than {LARGEST_RAW:,} bytes")
-                continue
             with path.open("rb") as file:
                 for events, broken in read_events(file):
                     for event in events:
@@ -69,5 +75,132 @@ def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
             doubts.add(f"raw/{path.name}: left out: {error.strerror or error}")
     if malformed:
         doubts.add(one_line(f"{malformed:,} malformed event lines, the first is {first}"))
-    taken.fill(record)
+    taken.finish()
     return malformed
+
+
+def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
+    """Return status and reason."""
+    outcome = record.outcome
+    if outcome is None:
+        return NO_OUTCOME
+    because, where = outcome.stopped_because, _where(outcome)
+    if because == "interrupted":
+        return because, f"stopped by Ctrl-C or a signal to the runner{where}"
+    if because == "timed_out":
+        limits = (ended.why for ended in outcome.exits if ended.stopped_because == because and ended.why)
+        own = f"not done after timeout_seconds: {launch.timeout_seconds:g}{where}"
+        return because, next(limits, own)  # a limit that is not the run's own comes first
+    if because == "hung":
+        patience = "" if launch.patience_seconds is None else f" (patience_seconds: {launch.patience_seconds:g})"
+        return "failed", f"no progress{patience}{where}"
+    if because:
+        return "failed", because
+    return _failed(record, outcome.exits) or _told(record, launch) or ("completed", None)
+
+
+def _where(outcome: Outcome) -> str:
+    """Return where silent ranks were when the run was ended, else the explanation of a cluster."""
+    if stuck := outcome.stuck:
+        why = f": {'; '.join(stuck.says[:_MOST_SAID])}" if stuck.says else ""
+        return f"; nothing was heard for {stuck.quiet_seconds:.0f} s{why}"
+    nodes: dict[str, list[int]] = defaultdict(list)
+    for ended in outcome.exits:
+        if ended.why:
+            nodes[ended.why].append(ended.node)
+    return "".join(f"; node {listed(numbers)}: {why}" for why, numbers in nodes.items())
+
+
+def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
+    """Return which node or rank failed first."""
+    failure = record.failure
+    gone = [ended for ended in exits if ended.code is None and ended.signal is None]
+    if gone and (not failure or failure.node in {ended.node for ended in gone}):
+        whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
+        return "killed", f"node {listed(ended.node for ended in gone)} left no exit code: {'; '.join(whys)}"
+    if failure is None:
+        return None
+    who = f"rank {failure.rank} (node {failure.node})" if failure.rank is not None else f"node {failure.node}"
+    how = "failed" if failure.exit_code is None else f"exited with {failure.exit_code}"
+    if failure.exit_code == 0:
+        how += " while others still ran"
+    if failure.signal:
+        starved = any(ended.out_of_memory for ended in exits)
+        how = f"was killed by {failure.signal}{': the container ran out of memory' * starved}"
+    return "failed", f"{who} {how}" + "".join(f": {end.why}" for end in exits if end.node == failure.node and end.why)
+
+
+def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
+    """Return what the events of the ranks say, or the log of a program that is read by a dialect."""
+    if launch.dialects:
+        told = record.printed.get("status")
+        if told and told["value"] == "failed":
+            return "failed", f"exit code 0, yet {place_of(told)} says that it failed"
+        return None
+    if silent := [facts.rank for facts in record.ranks if facts.status is None]:
+        why = f"exit code 0, yet no run_stop from rank {listed(silent)}"
+        if not any(facts.events_seen for facts in record.ranks):
+            why += "; a program that knows nothing of the kit is read by a dialect: name one in its definition"
+        return "incomplete", why
+    if aborted := [facts.rank for facts in record.ranks if facts.status != "success"]:
+        return "failed", f"rank {listed(aborted)} says that it was aborted"
+    missing, broken = record.events["expected"] - record.events["seen"], record.events["malformed"]
+    if missing or broken:
+        return "incomplete", f"{missing} of {record.events['expected']} events missing, {broken} malformed"
+    return None
+
+
+def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Record:
+    """Make and keep the record of a run that was started by hand and has ended.
+
+    `exits` are how its nodes ended, where somebody knows more of that than they have reported.
+    """
+    folder.name_outputs()  # the record says in which files it found what
+    launch = folder.launch()
+    layout = Layout.parse(launch.layout)
+    raw = folder.raw_files(layout)
+    reported, broken = folder.exits(raw)
+    by_node = {ended.node: ended for ended in exits or reported}
+    exits = [by_node.get(node) or NodeExit(node) for node in range(layout.nodes)]
+    began = read_moment(launch.started)
+    ended = datetime.fromtimestamp(max(raw.last_written, began.timestamp()), timezone.utc)
+    outcome = Outcome(
+        ended=ended.isoformat(timespec="milliseconds"),
+        wall_seconds=(ended - began).total_seconds(),
+        exits=exits,
+        stopped_because=next((node.stopped_because for node in exits if node.stopped_because), None),
+    )
+    record = collect(folder, launch, outcome)
+    record.doubts += broken
+    folder.keep_outcome(outcome)
+    folder.finish(record)
+    return record
+
+
+def reparse(path: Path) -> Record:
+    """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
+    try:
+        return _reparse(RunFolder(path))
+    except FileNotFoundError as error:
+        raise RequestError(f"{path}: no run's folder: there is no {error.filename}") from None
+    except (ValueError, OSError) as error:
+        place = f"{Path(error.filename).name}: " if isinstance(error, OSError) and error.filename else ""
+        raise RequestError(f"{path}: {place}{reason_of(error)}") from None
+
+
+def _reparse(folder: RunFolder) -> Record:
+    launch, outcome = folder.launch(), folder.outcome()
+    if not folder.raw.is_dir():
+        raise ValueError("its raw files are gone: there is nothing to parse")
+    if outcome is None and launch.by_hand:
+        if folder.is_held():
+            raise ValueError("it still runs")
+        return finalize_ended(folder)
+    if outcome is None and is_alive(launch.runner) is not False:
+        raise ValueError(f"its runner still lives, or is on another machine ({launch.runner.get('host')})")
+    record = collect(folder, launch, outcome)
+    if launch.by_hand:
+        record.doubts += folder.exits(folder.raw_files(Layout.parse(launch.layout)))[1]
+    folder.replace(record)
+    folder.reseal(RECORD, "run.json was written again by runner collect, from the raw files")
+    return record

@@ -1,4 +1,4 @@
-"""Events -> fields of a record, one event at a time: memory does not grow with their number."""
+"""Events -> fields of a record, one event at a time: apart from loads, memory does not grow with their number."""
 
 import math
 from collections import defaultdict
@@ -18,21 +18,17 @@ from runner.records.events import Event
 from runner.records.schema import Observed, RankFacts, Record
 from runner.records.utilization import NodeLoad
 
-CLOCK_TOLERANCE_MS = 1_000
+_CLOCK_MS = 1_000
 """Steps back of a clock up to this size are ignored."""
-CLOCK_SHARE = 0.01
+_CLOCK_SHARE = 0.01
 """Tolerated difference between the host's clock and a rank's own, relative: slewing is at most 0.05%."""
-PHASES = ("setup", "data", "init", "warmup", "train", "eval")
-MOST_BYTES = 16_000_000
-"""All kept fields as msgpack; as JSON they stay below `schema.LARGEST_RECORD`."""
-MOST_TIMES = 100_000
-"""Ranks times epochs for which the use of time is kept."""
-_LARGEST_EPOCH = 10**9
-_LARGEST_SEQ = 10**12
-_LONGEST_STATUS = 100
-_LONGEST_ERROR = 500
+_MOST_BYTES = 16_000_000
+"""All events whose fields are kept, as msgpack; as JSON the record stays below `schema.LARGEST_RECORD`."""
+_LARGEST = 10**12
+_PHASES = ("setup", "data", "init", "warmup", "train", "eval")
 _PLACE = ("rank", "seq", "node_rank")
 _FACTS = ("seed", "global_batch_size", "train_samples", "eval_samples", "dataset", "repeat_with", "parameters")
+_KEPT = {"run_start", "epoch_stop", "eval_accuracy", *_FACTS}
 TIME_USE = ("data_seconds", "compute_seconds", "communication_seconds", "straggler_seconds", "other_seconds")
 TIME_SHARES = ("slowest_share", "cpu_share", "throttled_share")
 _EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_rank", *TIME_USE, *TIME_SHARES)
@@ -43,48 +39,33 @@ class _Rank:
     """One rank, with the times of its events by the host's clock in ms, and its own measured seconds."""
 
     kept: RankFacts
-    starts: int = 0
-    stops: int = 0
     first_start: float = math.inf
     last_stop: float = -math.inf
     latest: float = -math.inf
     total_seconds: float | None = None
 
-    def clock_was_set(self) -> str:
-        """Describe how the host's clock differs from the rank's own from start to stop; empty if it does not."""
-        if not self.starts or not self.stops or self.total_seconds is None:
-            return ""
-        by_clock = (self.last_stop - self.first_start) / 1_000
-        if abs(by_clock - self.total_seconds) <= max(CLOCK_TOLERANCE_MS / 1_000, CLOCK_SHARE * self.total_seconds):
-            return ""
-        return f"its clock was set: {by_clock:g} s by it, {self.total_seconds:g} s measured"
-
 
 class RunEvents:
-    """Collects the events of a run."""
+    """Collects the events of a run, and fills in its record."""
 
-    def __init__(self, layout: Layout, doubts: Doubts) -> None:
-        self._layout, self._doubts = layout, doubts
+    def __init__(self, record: Record, layout: Layout, doubts: Doubts) -> None:
+        self._record, self._layout, self._doubts = record, layout, doubts
         self._ranks: dict[int, _Rank] = {}
-        self._facts: dict[str, Any] = {}
         self._metrics: dict[str, tuple[int, float]] = {}
         self._phases: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         self._epochs: dict[int, dict[str, Any]] = {}
         self._evaluations: list[tuple[float, dict[str, Any]]] = []
-        self._load: dict[int, NodeLoad] = defaultdict(lambda: NodeLoad(layout.nodes))
+        self._load: dict[int, NodeLoad] = defaultdict(NodeLoad)
         self._observed: dict[int, dict[int, Observed]] = defaultdict(dict)
-        self._room = MOST_BYTES
-        self._times = 0
+        self._room = _MOST_BYTES
         self._takers: dict[str, Callable[[_Rank, Event], None]] = {
             "run_start": self._start,
             "run_stop": self._stop,
             "tracked_stats": self._stats,
-            "epoch_start": lambda rank, event: self._load[rank.kept.node].mark(event),
             "epoch_stop": self._epoch,
             "eval_accuracy": self._evaluation,
-            "load": lambda rank, event: self._load[rank.kept.node].take(event),
             "link": self._link,
-            **dict.fromkeys((f"{phase}_stop" for phase in PHASES), self._phase),
+            **dict.fromkeys((f"{phase}_stop" for phase in _PHASES), self._phase),
             **dict.fromkeys(_FACTS, self._fact),
         }
 
@@ -92,7 +73,10 @@ class RunEvents:
         """Add one event; without a rank of its own it belongs to the rank whose file it is in."""
         try:
             if event.key == OBSERVED:
-                self._observe(event)
+                seen = msgspec.convert(event.metadata, Observed)
+                if seen.process not in self._observed[seen.rank]:
+                    self._make_room(event.metadata)
+                self._observed[seen.rank][seen.process] = seen  # the last line of a process counts
             else:
                 self._take(event, default_rank)
         except (ValueError, OverflowError, msgspec.MsgspecError) as error:
@@ -105,11 +89,13 @@ class RunEvents:
         rank = self._ranks.get(number)
         if rank is None:
             rank = self._ranks[number] = _Rank(RankFacts(rank=number, node=self._layout.node_of(number)))
-            self._load[rank.kept.node].mark(event)
-        if event.time_ms < rank.latest - CLOCK_TOLERANCE_MS:
+        if event.time_ms < rank.latest - _CLOCK_MS:
             self._doubts.add(f"rank {number}: its clock runs backwards")
         rank.latest = max(rank.latest, event.time_ms)
-        self._count(rank.kept, whole(event.metadata.get("seq"), 0, _LARGEST_SEQ))
+        self._count(rank.kept, whole(event.metadata.get("seq"), 0, _LARGEST))
+        self._load[rank.kept.node].take(event)
+        if event.key in _KEPT:
+            self._make_room([event.value, event.metadata])
         if taker := self._takers.get(event.key):
             taker(rank, event)
 
@@ -124,17 +110,24 @@ class RunEvents:
             rank.events_seen = rank.events_seen + 1 if expected else 1
             rank.events_expected = seq + 1
 
-    def fill(self, record: Record) -> None:
-        """Fill in a record; its ranks are those of the layout and any others that printed events."""
+    def _make_room(self, value: Any) -> None:
+        """Count what is to be kept; an error if the record is full, or for numbers beyond 64 bits."""
+        self._room -= len(msgspec.msgpack.encode(value))
+        if self._room < 0:
+            raise ValueError("more facts than a record holds; this one is left out")
+
+    def finish(self) -> None:
+        """Fill in the record; its ranks are those of the layout and any others that printed events."""
+        record = self._record
         trained = (rank for rank, seen in self._observed.items() if any(one.steps for one in seen.values()))
         for rank in sorted({*range(self._layout.world_size), *self._ranks, *trained}):
             events = self._ranks.get(rank)
             kept = events.kept if events else RankFacts(rank=rank, node=self._layout.node_of(rank))
-            kept.observed = None if events and events.starts else _of_trainer(self._observed.get(rank, {}))
+            if not events or events.first_start == math.inf:
+                kept.observed = _of_trainer(self._observed.get(rank, {}))
             record.ranks.append(kept)
-        record.facts = self._facts
         record.metrics = {name: value for name, (_, value) in self._metrics.items()} | self._total()
-        record.phases = {phase: max(self._phases[phase].values()) for phase in PHASES if phase in self._phases}
+        record.phases = {phase: max(self._phases[phase].values()) for phase in _PHASES if phase in self._phases}
         record.epochs = [self._epochs[number] for number in sorted(self._epochs)]
         record.evaluations = [fields for _, fields in sorted(self._evaluations, key=itemgetter(0))]
         record.load = [load for node in sorted(self._load) if (load := self._load[node].summary(node))]
@@ -144,55 +137,36 @@ class RunEvents:
 
         Elsewhere it is the slowest rank's own time.
         """
-        was_set = False
-        for rank in self._ranks.values():
-            if doubt := rank.clock_was_set():
-                was_set = True
-                self._doubts.add(f"rank {rank.kept.rank}: {doubt}")
-        started = [rank for rank in self._ranks.values() if rank.starts]
-        stopped = [rank for rank in self._ranks.values() if rank.stops]
-        own = [rank.total_seconds for rank in stopped if rank.total_seconds is not None]
-        if stopped and not was_set and len({str(rank.kept.facts.get("host")) for rank in started}) == 1:
+        started = [rank for rank in self._ranks.values() if rank.first_start < math.inf]
+        stopped = [rank for rank in self._ranks.values() if rank.last_stop > -math.inf]
+        one_clock = len({str(rank.kept.facts.get("host")) for rank in started}) == 1
+        for rank in started:
+            by_clock, own = (rank.last_stop - rank.first_start) / 1_000, rank.total_seconds
+            if own is not None and abs(by_clock - own) > max(_CLOCK_MS / 1_000, _CLOCK_SHARE * own):
+                one_clock = False
+                said = f"its clock was set: {by_clock:g} s by it, {own:g} s measured"
+                self._doubts.add(f"rank {rank.kept.rank}: {said}")
+        if stopped and one_clock:
             total = max(rank.last_stop for rank in stopped) - min(rank.first_start for rank in started)
             return {"total_seconds": total / 1000} if total >= 0 else {}
-        return {"total_seconds": max(own)} if own else {}
-
-    def _kept(self, value: Any) -> Any:
-        """Return a value that is to be kept; an error if the record is full, or for numbers beyond 64 bits."""
-        self._room -= len(msgspec.msgpack.encode(value))
-        if self._room < 0:
-            raise ValueError("more facts than a record holds; this one is left out")
-        return value
-
-    def _fields(self, event: Event) -> dict[str, Any]:
-        """Return an event's fields without rank, number and node."""
-        fields: dict[str, Any] = self._kept({key: event.metadata[key] for key in event.metadata if key not in _PLACE})
-        return fields
-
-    def _observe(self, event: Event) -> None:
-        """Add what the observer counted in one process; its last line counts."""
-        seen = msgspec.convert(event.metadata, Observed)
-        processes = self._observed[seen.rank]
-        processes[seen.process] = seen if seen.process in processes else self._kept(seen)
+        owns = [rank.total_seconds for rank in stopped if rank.total_seconds is not None]
+        return {"total_seconds": max(owns)} if owns else {}
 
     def _start(self, rank: _Rank, event: Event) -> None:
-        fields = self._fields(event)
-        rank.starts += 1
-        rank.first_start = min(rank.first_start, event.time_ms)
-        if rank.starts > 1:
+        if rank.first_start < math.inf:
             self._doubts.add(f"rank {rank.kept.rank}: more than one run_start")
         else:
-            rank.kept.facts = fields | rank.kept.facts
+            rank.kept.facts = _fields(event) | rank.kept.facts
+        rank.first_start = min(rank.first_start, event.time_ms)
 
     def _stop(self, rank: _Rank, event: Event) -> None:
         kept, fields = rank.kept, event.metadata
-        status, error = one_line(fields.get("status"), _LONGEST_STATUS), fields.get("error")
-        rank.stops += 1
-        if rank.stops > 1:
+        status, error = one_line(fields.get("status"), 100), fields.get("error")
+        if rank.last_stop > -math.inf:
             self._doubts.add(f"rank {kept.rank}: more than one run_stop: {kept.status}, then {status}")
-        if rank.starts and event.time_ms < rank.first_start:
+        if event.time_ms < rank.first_start < math.inf:
             self._doubts.add(f"rank {kept.rank}: it stopped before it started")
-        kept.status, kept.error = status, one_line(error, _LONGEST_ERROR) if error else None
+        kept.status, kept.error = status, one_line(error, 500) if error else None
         rank.last_stop = max(rank.last_stop, event.time_ms)
         if (seconds := figure("total_seconds", fields.get("total_seconds"))) is not None:
             rank.total_seconds = max(rank.total_seconds or 0.0, seconds)
@@ -210,12 +184,14 @@ class RunEvents:
         """
         for name, value in event.value.items() if isinstance(event.value, dict) else ():
             found = figure(name, value)
+            if found is None:
+                continue
             if name not in self._metrics:
-                self._kept(name)
+                self._make_room(name)
             first, before = self._metrics.get(name, (rank.kept.rank, -math.inf))
-            if found is not None and name.endswith(("_seconds", "_bytes")):
+            if name.endswith(("_seconds", "_bytes")):
                 self._metrics[name] = rank.kept.rank, max(before, found)
-            elif found is not None and rank.kept.rank <= first:
+            elif rank.kept.rank <= first:
                 self._metrics[name] = rank.kept.rank, found
 
     def _phase(self, rank: _Rank, event: Event) -> None:
@@ -225,35 +201,35 @@ class RunEvents:
 
     def _epoch(self, rank: _Rank, event: Event) -> None:
         """Fill one row per epoch: fields of rank 0, seconds of the slowest rank, samples and times of each rank."""
-        self._load[rank.kept.node].mark(event)
-        epoch = whole(event.metadata.get("epoch_num"), 0, _LARGEST_EPOCH)
+        fields, who = event.metadata, rank.kept.rank
+        epoch = whole(fields.get("epoch_num"), 0, _LARGEST)
         if epoch is None:
             return
-        fields = event.metadata
         seconds = figure("train_seconds", fields.get("train_seconds"))
         row = self._epochs.setdefault(epoch, {"epoch_num": epoch, "samples_by_rank": {}, "train_seconds": 0.0})
         row["train_seconds"] = max(row["train_seconds"], seconds or 0.0)
-        if rank.kept.rank == 0:
-            row.update({name: value for name, value in self._fields(event).items() if name not in _EPOCH})
-        row["samples_by_rank"][str(rank.kept.rank)] = self._kept(whole(fields.get("samples")))
+        if who == 0:
+            row.update({name: value for name, value in _fields(event).items() if name not in _EPOCH})
+        row["samples_by_rank"][str(who)] = whole(fields.get("samples"))
         times = {name: number(fields.get(name), 0.0) for name in (*TIME_USE, *TIME_SHARES)}
-        # All ranks report these.
-        if all(times[name] is not None for name in TIME_USE[1:]) and self._times < MOST_TIMES:
-            self._times += 1
+        if all(times[name] is not None for name in TIME_USE[1:]):  # all ranks report these
             times = {name: value for name, value in times.items() if value is not None}
-            row.setdefault("time_by_rank", {})[str(rank.kept.rank)] = times
+            row.setdefault("time_by_rank", {})[str(who)] = times
 
     def _evaluation(self, _: _Rank, event: Event) -> None:
-        row = {"accuracy": figure("accuracy", event.value), **self._fields(event)}
+        row = {"accuracy": figure("accuracy", event.value), **_fields(event)}
         self._evaluations.append((event.time_ms, row))
 
     def _fact(self, rank: _Rank, event: Event) -> None:
         """Keep facts about data and work, which rank 0 prints once."""
-        if rank.kept.rank:
-            return
-        self._facts["parameters_sha256" if event.key == "parameters" else event.key] = self._kept(event.value)
-        if event.key == "dataset":
-            self._facts |= self._fields(event)
+        if rank.kept.rank == 0:
+            self._record.facts["parameters_sha256" if event.key == "parameters" else event.key] = event.value
+            self._record.facts |= _fields(event) if event.key == "dataset" else {}
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    """Return an event's fields without rank, number and node."""
+    return {key: value for key, value in event.metadata.items() if key not in _PLACE}
 
 
 def _of_trainer(processes: dict[int, Observed]) -> Observed | None:

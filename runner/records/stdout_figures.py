@@ -16,8 +16,7 @@ from runner.logs.metrics import compiled
 from runner.logs.reading import read_log
 from runner.logs.summary import FIELDS, summary
 from runner.records.doubts import Doubts, figure
-from runner.records.folder import RunFolder
-from runner.records.raw_files import RawFiles
+from runner.records.folder import RawFiles, RunFolder
 from runner.records.schema import Record
 
 CLOCK = "the runner's clock, from the launch to the end"

@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from operator import itemgetter
 
 from runner.core.values import number
 from runner.records.events import Event
@@ -11,81 +10,58 @@ from runner.records.schema import Load
 
 MOST_POINTS = 300
 """Points kept of a node; those of a longer run are means of equal stretches. Every look is in the raw file."""
-MOST_LOOKS = 20_000
-"""Looks that are held of all nodes, five hours of one; of a longer run, neighbours are merged."""
-FEWEST_LOOKS = 10
 FIGURES = {
     "cpu_percent": "cpu_percent",
     "memory_bytes": "memory_bytes",
     "gpu_percent": r"gpu\d+_percent",
     "gpu_memory_bytes": r"gpu\d+_memory_bytes",
 }
-"""What tables and plots show of a load, and under which names nodes report it: of GPUs, each has a name of its own."""
+"""The figures of tables and plots, with the names under which nodes report them."""
 _MEASURED = re.compile(r"\w{1,60}_(percent|bytes|bytes_per_second)")
 
 
-class _Look(NamedTuple):
-    """One look or several neighbours: when the last was taken, and of each figure its sum, count and largest."""
-
-    time_ms: float
-    figures: dict[str, tuple[float, int, float]]
-
-
 class NodeLoad:
-    """The load of one node of a run, one of so many."""
+    """The load of one node of a run; all looks are held, a day of one node takes some 50 MB."""
 
-    def __init__(self, nodes: int = 1) -> None:
-        self.looks = 0
-        self._most = max(FEWEST_LOOKS, MOST_LOOKS // nodes)
-        self._held: list[_Look] = []
+    def __init__(self) -> None:
+        self._looks: list[tuple[float, dict[str, float]]] = []
         self._first = math.inf
         self._training = (math.inf, -math.inf)
 
-    def mark(self, event: Event) -> None:
-        """Note the time of an event: the run's first one, and begin and end of the training."""
+    def take(self, event: Event) -> None:
+        """Take one look, the begin and end of the training, and the time of the run's first event."""
         self._first = min(self._first, event.time_ms)
         began, ended = self._training
-        if event.key == "epoch_start":
+        if event.key == "load":
+            told = ((name, number(value)) for name, value in event.metadata.items() if _MEASURED.fullmatch(name))
+            self._looks.append((event.time_ms, {name: value for name, value in told if value is not None}))
+        elif event.key == "epoch_start":
             self._training = min(began, event.time_ms), ended
         elif event.key == "epoch_stop":
             self._training = began, max(ended, event.time_ms)
-
-    def take(self, event: Event) -> None:
-        """Add one look."""
-        figures: dict[str, tuple[float, int, float]] = {}
-        for name, told in event.metadata.items():
-            if (value := number(told)) is not None and _MEASURED.fullmatch(name):
-                figures[name] = (value, 1, value)
-        self.looks += 1
-        self._first = min(self._first, event.time_ms)
-        self._held.append(_Look(event.time_ms, figures))
-        if len(self._held) > self._most:
-            pairs = zip(self._held[::2], self._held[1::2], strict=False)
-            last = self._held[-1:] if len(self._held) % 2 else []
-            self._held = [*map(_merged, pairs), *last]
 
     def summary(self, node: int) -> Load | None:
         """Return the load of a node, if it has reported any.
 
         Points count their `seconds` from the node's first event. A run without epochs is taken whole.
         """
-        if not self._held:
+        looks = sorted(self._looks, key=itemgetter(0))
+        if not looks:
             return None
-        held = sorted(self._held, key=lambda look: look.time_ms)
         began, ended = self._training
         # A look reports on the second before it.
-        training = [look for look in held if began < look.time_ms <= ended + 1000] or held
-        during = _merged(training)
-        stretch = -(-len(held) // MOST_POINTS)
-        parts = [_merged(held[start : start + stretch]) for start in range(0, len(held), stretch)]
-        names = sorted({name for part in parts for name in part.figures})
-        points = {name: [_mean(part, name) for part in parts] for name in names}
+        training = [look for look in looks if began < look[0] <= ended + 1000] or looks
+        stretch = -(-len(looks) // MOST_POINTS)
+        parts = [looks[start : start + stretch] for start in range(0, len(looks), stretch)]
+        names = sorted({name for _, figures in looks for name in figures})
+        during = {name: values for name in names if (values := _values(training, name))}
+        points = {name: [_mean(_values(part, name)) for part in parts] for name in names}
         return Load(
             node=node,
-            looks=self.looks,
-            mean={name: mean for name in names if (mean := _mean(during, name)) is not None},
-            most={name: during.figures[name][2] for name in names if name in during.figures},
-            points={"seconds": [round((part.time_ms - self._first) / 1000, 1) for part in parts], **points},
+            looks=len(looks),
+            mean={name: found for name, values in during.items() if (found := _mean(values)) is not None},
+            most={name: max(values) for name, values in during.items()},
+            points={"seconds": [round((part[-1][0] - self._first) / 1000, 1) for part in parts], **points},
         )
 
 
@@ -95,17 +71,12 @@ def mean(nodes: list[Load], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _merged(looks: Sequence[_Look]) -> _Look:
-    figures: dict[str, tuple[float, int, float]] = {}
-    for look in looks:
-        for name, (total, count, most) in look.figures.items():
-            before = figures.get(name, (0.0, 0, -math.inf))
-            figures[name] = (before[0] + total, before[1] + count, max(before[2], most))
-    return _Look(looks[-1].time_ms, figures)
+def _values(looks: list[tuple[float, dict[str, float]]], name: str) -> list[float]:
+    return [figures[name] for _, figures in looks if name in figures]
 
 
-def _mean(look: _Look, name: str) -> float | None:
-    if name not in look.figures:
+def _mean(values: list[float]) -> float | None:
+    if not values:
         return None
-    total, count, _ = look.figures[name]
-    return round(total / count, 1 if total / count < 1000 else None)  # of bytes
+    found = sum(values) / len(values)
+    return round(found, 1 if found < 1000 else None)  # of bytes

@@ -13,7 +13,7 @@ from runner.core.layout import Layout
 from runner.core.values import by_value
 from runner.records.doubts import NO_TRAINING
 from runner.records.observed import SAMPLE_SECONDS
-from runner.records.quality import TRAINING_LOSS
+from runner.records.record_facts import TRAINING_LOSS
 from runner.report.machines import machine_decides, memory_differs
 from runner.report.rows import CellRuns, Row, scaling_of
 from runner.report.run_summary import RunSummary

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from runner.core.text import listed
-from runner.records.machine_facts import UNKNOWN
+from runner.records.record_facts import UNKNOWN
 from runner.report.rows import CellRuns
 from runner.report.run_summary import RunSummary
 

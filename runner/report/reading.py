@@ -29,12 +29,8 @@ def read_results(results: Path) -> Contents:
         try:
             record = read_run(results / path, results)
             if record.status == "running":
-                is_supervised = not record.launch.by_hand
-                try:
-                    record = fate_of(record, results / path)
-                except BROKEN as error:  # of one that was started by hand
-                    record.status, record.reason = "incomplete", f"started by hand and not collected: {why(error)}"
-                killed += is_supervised and record.status != "running"
+                record = fate_of(record, results / path)
+                killed += not record.launch.by_hand and record.status != "running"
             runs.append(summary_of(record, path))
         except BROKEN as error:
             broken.append(f"{results / path / RECORD}: left out: {why(error)}")
@@ -57,15 +53,14 @@ def why(error: Exception) -> str:
 
 
 def fate_of(record: Record, folder: Path) -> Record:
-    """Find out what became of a run whose record says `running`; nothing is written.
-
-    The record of a run that was started by hand is made in memory, until somebody collects it.
-    """
+    """Find out what became of a run whose record says `running`; nothing is written."""
     if record.launch.by_hand:
-        from runner.records.finalize import derive  # it loads what reads raw files
         from runner.records.folder import RunFolder
 
-        return derive(RunFolder(folder)) or record
+        if not RunFolder(folder).is_held():
+            make = f"make its record with: runner collect {shlex.quote(str(folder))}"
+            record.status, record.reason = "incomplete", f"started by hand; if all its nodes have ended, {make}"
+        return record
     from runner.records.provenance import is_alive  # psutil takes its time
 
     if is_alive(record.launch.runner) is False:

@@ -12,9 +12,7 @@ from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.records import utilization
 from runner.records.doubts import Doubts, figure
-from runner.records.machine_facts import facts_here, machines_of
-from runner.records.moment import end_of, moment_of
-from runner.records.quality import figures_of
+from runner.records.record_facts import end_of, facts_here, figures_of, machines_of, moment_of
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Count, Figure, Launch, Record
 from runner.report.bottlenecks import causes
 from runner.report.disturbance import disturbances, is_load_known

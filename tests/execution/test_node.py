@@ -39,7 +39,7 @@ def rows(project: Project) -> list[dict[str, object]]:
 
 
 @pytest.mark.slow
-def test_one_node_is_summarized_without_a_record_and_collected_when_somebody_asks(project: Project) -> None:
+def test_one_node_leaves_what_collect_makes_the_record_of(project: Project) -> None:
     project.define()
     process = by_hand(project, "--layout", "1x2", "--", "--epochs", "2", "--batch-size=16")
     code, stderr = ended(process)
@@ -47,11 +47,11 @@ def test_one_node_is_summarized_without_a_record_and_collected_when_somebody_ask
     assert "✓ 1x2" in stderr
     assert project.record()["status"] == "running"
     before = project.written()
-    (row,) = rows(project)
-    assert (row["n"], row["layout"]) == (1, "1x2")
+    assert rows(project)[0]["n"] == 0
+    assert "runner collect" in project.runner("summarize").stdout
     assert project.written() == before
-    assert "started by hand" in project.runner("summarize").stdout
     record = collected(project)
+    assert rows(project)[0]["n"] == 1
     assert record["status"] == "completed"
     assert record["launch"]["args"] == {"epochs": 2, "batch_size": 16}
     assert len(record["epochs"]) == 2
@@ -87,9 +87,9 @@ def test_unlike_nodes_agree_on_one_run_and_use_the_interface_that_reaches_the_ma
     node0 = by_hand(project, *words, "--node", "0")
     (code0, said0), (code1, said1) = ended(node0), ended(node1)
     assert (code0, code1) == (0, 0), said0 + said1
+    record = collected(project)
     (row,) = rows(project)
     assert (row["layout"], row["n"]) == ("1+2", 1)
-    record = collected(project)
     assert [rank.get("node", 0) for rank in record["ranks"]] == [0, 1, 1]
     if master and (route := route_to(master)):
         assert f"{route.interface} reaches {master} from {master}: {GLOO}={route.interface}" in said0

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.records import manifest
-from runner.records.finalize import reparse
 from runner.records.folder import RunFolder
+from runner.records.parse import reparse
 from tests.support.records import Make
 
 ODD = ["a b", "q\"'", "é目", "back\\slash", "new\nline", "re\rturn", "-n", "#hash", " lead", os.fsdecode(b"\xff\xfe")]

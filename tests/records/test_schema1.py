@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from runner.records.finalize import reparse
+from runner.records.parse import reparse
 from runner.report import formats
 from runner.report.summarize import summarize
 

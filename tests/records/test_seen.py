@@ -8,7 +8,7 @@ import pytest
 
 from runner.core.layout import Layout
 from runner.records.doubts import NO_TRAINING, not_trained
-from runner.records.raw_files import RawFiles
+from runner.records.folder import RawFiles
 from runner.targets import clean_environment, local
 from tests.support.records import make_launch
 

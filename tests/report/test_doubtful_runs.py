@@ -11,8 +11,8 @@ from runner.definitions import experiment
 from runner.definitions.choices import Selection
 from runner.definitions.plan import make_plan
 from runner.execution.launch import describe_launch
-from runner.records.finalize import reparse
 from runner.records.folder import begin
+from runner.records.parse import reparse
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
 from runner.report.summarize import summarize

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.records.quality import figures_of
+from runner.records.record_facts import figures_of
 from runner.report.notes import notes as notes_of
 from runner.report.two_sides import NOT_COMPARABLE, to_notes
 from tests.report.test_two_sides import verdict_of

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from runner.records.moment import moment_of
+from runner.records.record_facts import moment_of
 from runner.records.schema import Outcome, Record
 from runner.report.notes import notes
 from runner.report.order import MOST_WIDENED, NOT_KNOWN, widening

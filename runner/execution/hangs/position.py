@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from runner.core.layout import Layout
-from runner.records.folder import RunFolder
-from runner.records.raw_files import end_of
+from runner.records.folder import RunFolder, end_of
 from runner.targets.look import OF_LIBRARIES, main_thread
 from runner.targets.node_view import NodeView, RankView
 

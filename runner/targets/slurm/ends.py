@@ -7,8 +7,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from runner.core import clock
-from runner.records.folder import RunFolder
-from runner.records.raw_files import end_of
+from runner.records.folder import RunFolder, end_of
 from runner.records.schema import NodeExit, decode
 from runner.targets import node_view
 from runner.targets.base import FollowedNode

@@ -1,0 +1,127 @@
+"""What the record of a run says of its machines, its time, and what it has learned."""
+
+import math
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from runner.core.layout import Layout
+from runner.core.text import listed
+from runner.records.schema import Launch, Record
+
+UNKNOWN = "unknown"
+_ON_THE_RUNNERS_MACHINE = ("local", "compose")
+_CLOCK_SECONDS = 2.0
+TEST_LOSS, TRAINING_LOSS = "test loss", "training loss"
+
+Machine = tuple[str, str]
+"""Its id and its name, each empty if it is not known."""
+Figures = dict[str, list[float]]
+"""The first and the last value of each figure, the most telling figure first; a missing value is NaN."""
+
+
+class Machines(NamedTuple):
+    """The machines of a run.
+
+    `kind` has to be the same in all runs of a claim. `memory` is the smallest and the largest, in bytes; empty if one
+    is unknown. `each` lists each machine once; an unknown one has neither id nor name.
+    """
+
+    kind: dict[str, str]
+    memory: list[float]
+    each: list[Machine]
+
+
+def machines_of(record: Record) -> Machines:
+    """Combine the facts of all nodes with those of the runner, if it is on the same machine."""
+    launch = record.launch
+    nodes, here = _nodes(record), facts_here(launch)
+
+    def told(name: str) -> list[Any]:
+        found = [facts.get(name) for facts, _ in nodes]
+        return found if here.get(name) is None else [here[name], *(value for value in found if value is not None)]
+
+    # These cores are the cell's: what its axis names, or what Slurm and Kubernetes allot to so many processes.
+    allotted = any("job" in place or "limits" in place for _, place in nodes) and not launch.options.get("cpu")
+    cores = "" if allotted or "cpus" in launch.options else _kinds(told("cores"))
+    memory = told("memory_bytes")
+    each = set()
+    for facts, place in nodes:
+        # The host of a container is its own name, and no machine's.
+        host = facts.get("host") if launch.image is None else None
+        name = place.get("machine") or host or here.get("name")
+        each.add((facts.get("machine") or here.get("machine") or "", name or ""))
+    return Machines(
+        {"CPU": _kinds(told("cpu")), "usable cores": cores, "kernel": _kinds(told("kernel"))},
+        [min(memory), max(memory)] if memory and None not in memory else [],
+        sorted(each),
+    )
+
+
+def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the facts of each node's first rank, and its place; empty if unknown."""
+    said: dict[int, dict[str, Any]] = {}
+    for rank in record.ranks:
+        if rank.facts and rank.node not in said:
+            of_cpu = {"cpu": rank.facts.get("device_name")} if record.launch.device == "cpu" else {}
+            said[rank.node] = of_cpu | {name: value for name, value in rank.facts.items() if value is not None}
+    places = {ended.node: ended.place for ended in record.outcome.exits} if record.outcome else {}
+    found = [(said.get(node, {}), places.get(node, {})) for node in sorted({*said, *places})]
+    return found if len(found) >= Layout.parse(record.launch.layout).nodes else [*found, ({}, {})]
+
+
+def facts_here(launch: Launch) -> dict[str, Any]:
+    """Return the facts of the machine of the runner, if it is that of the run."""
+    return launch.host if launch.target in _ON_THE_RUNNERS_MACHINE else {}
+
+
+def _kinds(values: Iterable[object]) -> str:
+    return listed(sorted({UNKNOWN if value is None else str(value) for value in values}))
+
+
+def read_moment(text: str) -> datetime:
+    """Read a time of day; one without a zone is UTC. ValueError for what is none."""
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def moment_of(record: Record) -> float:
+    """Return when a run began, in seconds since 1970 UTC.
+
+    A job may wait in a queue after its launch, and the time of a launch is in whole seconds; so where the figures agree
+    it is its end less what its processes took.
+    """
+    launched, ended = read_moment(record.launch.started).timestamp(), end_of(record)
+    if ended is None or record.outcome is None:
+        return launched
+    wall = record.outcome.wall_seconds
+    took = min(record.metrics.get("total_seconds", wall), wall)
+    return max(launched, ended - took) if abs(launched + wall - ended) <= _CLOCK_SECONDS else launched
+
+
+def end_of(record: Record) -> float | None:
+    """Return when the processes of a run had ended, in seconds since 1970 UTC; None if its record does not say."""
+    return read_moment(record.outcome.ended).timestamp() if record.outcome else None
+
+
+def figures_of(record: Record) -> Figures:
+    """Return the figures of a run, besides its accuracy, that say what it has learned."""
+    metrics = record.metrics
+    told: dict[str, list[float | None]] = {TEST_LOSS: _losses(record.evaluations, metrics.get("final_eval_loss"))}
+    if evaluated := record.printed.get("final_eval"):  # of a program that knows nothing of the kit
+        metric, value = evaluated["value"]["metric"], evaluated["value"]["value"]
+        if metric == "perplexity":  # it is compared as the loss whose exponential it is
+            metric, value = TEST_LOSS, math.log(value) if value and value > 0 else None
+        name = TEST_LOSS if metric == "val_loss" else metric
+        if name not in (None, "accuracy") and not told.get(name):
+            told[name] = [value]
+    told[TRAINING_LOSS] = _losses(record.epochs, metrics.get("final_loss"))
+    return {
+        name: [math.nan if value is None else value for value in (values[0], values[-1])]
+        for name, values in told.items()
+        if values
+    }
+
+
+def _losses(rows: list[dict[str, Any]], last: float | None) -> list[float | None]:
+    return [*(row["loss"] for row in rows if "loss" in row), *([] if last is None else [last])]
