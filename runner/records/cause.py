@@ -9,16 +9,19 @@ the decorator `torch.distributed.elastic.multiprocessing.errors.record` leaves a
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from runner.core.text import one_line
 from runner.records import hints
+from runner.records.folder import end_of
 from runner.records.schema import decode
 
 _FOLLOWING = 12
 """Lines of an exception: its message may have several, and C++ adds frames."""
+_LARGEST_ERROR_FILE = 1_000_000
 _LAST = 5
 _LONGEST = 300
 _TRACEBACK = "Traceback (most recent call last):"
@@ -71,13 +74,13 @@ class _ErrorFile(msgspec.Struct):
     message: str | _Message
 
 
-def read_error_file(data: bytes) -> Statement:
+def read_error_file(path: Path | None) -> Statement:
     """Read what torch's ErrorHandler wrote (torch/distributed/elastic/multiprocessing/errors/error_handler.py).
 
     Return an empty statement for any other file: the program may have written it.
     """
     try:
-        message = decode(data, _ErrorFile).message
+        message = decode(end_of(path, _LARGEST_ERROR_FILE).encode(), _ErrorFile).message
     except ValueError:
         return Statement()
     return of_message(message if isinstance(message, str) else message.message)
@@ -107,8 +110,7 @@ def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any
     if not found:
         return log | {"hint": hints.find([text for text in texts if text.strip()][-_LAST:], texts, [])}
     line, rank, cause, lines = next((one for one in found if not VICTIM.search(one[2])), found[0])
-    last = [one[0] for one in found if one[1:3] == (rank, cause)][-1]
-    words = f"{rank}{one_line(cause, _LONGEST)} (line {line}{f', and again in line {last}' * (last > line)})"
+    words = f"{rank}{one_line(cause, _LONGEST)} (line {line})"
     launchers = f"line {log['lines'].get('status')} says: "
     notes = [words, *(note for note in log["notes"] if not note.startswith(launchers))]
     return log | {"hint": hints.find(lines, texts, []), "notes": notes}

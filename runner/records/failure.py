@@ -11,29 +11,26 @@ from typing import NamedTuple
 
 from runner.core.text import escaped, listed, one_line
 from runner.records import cause, hints
-from runner.records.cause import VICTIM, Statement
+from runner.records.cause import VICTIM
 from runner.records.folder import RawFiles, end_of
 from runner.records.schema import Failure, NodeExit, Outcome, RankFacts, Stuck
 
 LINES_KEPT = 20
-_MOST_RANKS = 1_000
 _LONGEST = 500
-_LONGEST_LAST = 200
 _TAIL_BYTES = 16_384
 _REPORT_BYTES = 4_000_000
-_LARGEST_ERROR_FILE = 1_000_000
-_FROM_OUTSIDE = ("interrupted", "timed_out")
 # These end a process before it can say why: its last lines are about something else.
 _SILENT = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _UNEXPLAINED = 5
 """Last lines that are searched for a hint where there is no exception."""
-_NO_MEMORY = "the container ran out of memory"
 # How torchrun begins to report a failed worker.
 _REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
+# A failed worker in a ChildFailedError of torch 2.3 to 2.11 (torch/distributed/elastic/multiprocessing/errors).
+_CHILD = re.compile(
+    r"^ *time *: (\S+).*\n(?: *host.*\n)? *rank *: (\d{1,9})\s?\(local_rank:.*\n *exitcode *: (-?\d{1,9})", re.MULTILINE
+)
 _NOT_FIRST = re.compile(rf"{VICTIM.pattern}|killed by signal|keyboardinterrupt|signalexception", re.IGNORECASE)
 _CLOSING = re.compile(r"Sending process (\d+) closing signal")
-_RANK = re.compile(r"(\d{1,9})\s?\(local_rank:")
-_CODE = re.compile(r"-?\d{1,9}")
 
 
 def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
@@ -47,7 +44,7 @@ def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]
         return None
     logs = _LastLines(raw)
     found = _first(logs, failed, ranks)
-    if not found.cause and outcome.stopped_because not in _FROM_OUTSIDE:
+    if not found.cause and outcome.stopped_because not in ("interrupted", "timed_out"):
         _explain(found, logs, outcome, ranks)
     return found
 
@@ -62,20 +59,20 @@ def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
 
 
 class _Child(NamedTuple):
-    """A failed worker as reported by torchrun: its rank, its exit code or minus its signal, and the time."""
+    """A failed worker as reported by torchrun: the time, its rank, and its exit code or minus its signal."""
 
+    time: str
     rank: int
     code: int
-    time: str
 
 
 def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -> Failure:
     """Return the first failure of the nodes that failed."""
+    layout = logs.raw.layout
     own = [node for node in failed if not node.stopped] or failed
     removed = next((node for node in failed if node.removed), None)
     launcher = removed or next((node for node in own if node.signal), own[0])
-    children = [] if removed else [child for node in failed[:_MOST_RANKS] for child in logs.children(node.node)]
-    children = sorted(children, key=lambda child: child.time)[:_MOST_RANKS]
+    children = [] if removed else sorted(child for node in failed for child in logs.children(node.node))
     words = {child.rank: logs.last_lines(child.rank) for child in children}
     aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
 
@@ -90,20 +87,17 @@ def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -
         first = next((child for child in children if child.code == first.code and words[child.rank]), first)
     if first is None or (launcher.signal and innocence(first)):
         return Failure(None, launcher.node, launcher.code, launcher.signal, logs.last_lines(None, launcher.node))
-    layout = logs.raw.layout
-    node = layout.node_of(first.rank)
+    node, lines = layout.node_of(first.rank), words[first.rank]
     if innocence(first):
         # torchrun may see a victim end first, and end the rank at fault before it has an exit code.
-        others = (rank for rank in range(layout.world_size)[:_MOST_RANKS] if rank not in words)
+        others = (rank for rank in range(layout.world_size) if rank not in words)
         if (rank := next(filter(logs.has_own_error, others), None)) is not None:
             return Failure(rank, layout.node_of(rank), last_lines=logs.last_lines(rank))
         if left := _left(logs, node, first.rank, words.keys()):
             return left
     if first.code < 0:
         names = {number.value: number.name for number in signal.Signals}
-        name = names.get(-first.code, f"signal {-first.code}")
-        return Failure(first.rank, node, None, name, words[first.rank])
-    lines = words[first.rank]
+        return Failure(first.rank, node, None, names.get(-first.code, f"signal {-first.code}"), lines)
     speaker = layout.first_rank(node)
     if first.code and not lines and speaker in aborted:
         # torchrun may end the rank that prints why for all before it has an exit code.
@@ -125,7 +119,7 @@ def _left(logs: "_LastLines", node: int, victim: int, failed: Collection[int]) -
     who, rank, lines = f"{count} of the ranks {listed(others)}", None, []
     if count == len(others):
         who, rank, lines = f"rank {listed(others)}", others[0], logs.last_lines(others[0])
-    last = f", last line: {one_line(lines[-1], _LONGEST_LAST)}" if lines else ""
+    last = f", last line: {one_line(lines[-1], 200)}" if lines else ""
     why = f"{who} had ended by itself (exit code 0{last}) while rank {victim} still ran"
     advice = "all ranks have to leave the loop together (broadcast the decision)"
     return Failure(rank, node, None if rank is None else 0, last_lines=lines, cause=f"{why}: {advice}")
@@ -136,24 +130,24 @@ def _explain(failure: Failure, logs: "_LastLines", outcome: Outcome, ranks: list
     # A launcher may name a rank of a node that reported no end.
     node = next((ended for ended in outcome.exits if ended.node == failure.node), NodeExit(failure.node))
     from_outside = [word for word in (outcome.stopped_because, node.why) if word]
-    memory = [_NO_MEMORY] if node.out_of_memory else []
-    is_silent = failure.signal in _SILENT
-    printed = logs.printed(failure.rank, failure.node)
-    # After a silent end these are the lines of the first rank of its node.
-    said = next(filter(any, printed), failure.last_lines)
-    statements = [] if is_silent else [cause.read(said)]
+    memory = ["the container ran out of memory"] if node.out_of_memory else []
+    printed, statements = [], []
     if failure.rank is not None:
-        event = next((facts.error for facts in ranks if facts.rank == failure.rank), None)
-        inside = cause.of_message((event or "").removeprefix("Refusal: "))
-        statements = [logs.error_file(failure.rank), inside, *statements]
+        file = logs.raw.output(failure.rank, "error.json")
+        event = next((facts.error for facts in ranks if facts.rank == failure.rank), None) or ""
+        statements = [cause.read_error_file(file), cause.of_message(event.removeprefix("Refusal: "))]
+    if failure.signal not in _SILENT:
+        printed = logs.printed(failure.rank, failure.node)
+        # After a silent end these are the lines of the first rank of its node.
+        statements.append(cause.read(next(filter(any, printed), failure.last_lines)))
     statements = [statement for statement in statements if statement.cause]
     causes = [*from_outside, *memory, *(statement.cause for statement in statements)]
     failure.cause = one_line(causes[0], _LONGEST) if causes else None
     said = [*from_outside, *(line for statement in statements for line in statement.lines)]
-    if not statements and not is_silent:
+    if not statements and failure.signal not in _SILENT:
         said += failure.last_lines[-_UNEXPLAINED:]
-    earlier = [] if is_silent else [line for lines in printed for line in lines]
-    failure.hint = hints.find(said, earlier, [failure.signal or "", *([hints.OUT_OF_MEMORY] if memory else [])])
+    ended = [failure.signal or "", *([hints.OUT_OF_MEMORY] if memory else [])]
+    failure.hint = hints.find(said, [line for lines in printed for line in lines], ended)
 
 
 class _LastLines:
@@ -167,26 +161,8 @@ class _LastLines:
         return end_of(self.raw.agents.get(node), _REPORT_BYTES)
 
     def children(self, node: int) -> list[_Child]:
-        """Read which workers a node's torchrun reports, as 2.3 to 2.11 print a ChildFailedError.
-
-        (torch/distributed/elastic/multiprocessing/errors: lines `time`, `host`, `rank`, `exitcode`, one below the
-        other.) Line by line, in time linear in the size of the log.
-        """
-        found: list[_Child] = []
-        fields: dict[str, str] = {}
-        for line in self.report(node).splitlines():
-            key, colon, value = line[:_LONGEST].partition(":")
-            key, value = key.strip(), value.strip()
-            if key == "time":
-                fields = {}
-            if colon:
-                fields[key] = value
-            if key == "exitcode" and {"time", "rank"} <= fields.keys():
-                rank, code = _RANK.match(fields["rank"]), _CODE.match(value)
-                if rank and code:
-                    found.append(_Child(int(rank[1]), int(code[0]), fields["time"].partition(" ")[0]))
-                fields = {}
-        return found
+        """Read which workers a node's torchrun reports."""
+        return [_Child(time, int(rank), int(code)) for time, rank, code in _CHILD.findall(self.report(node))]
 
     def last_lines(self, rank: int | None, node: int = 0) -> list[str]:
         """Return the last lines of a rank's stderr, or of its stdout if that is empty, printable and bounded."""
@@ -216,10 +192,6 @@ class _LastLines:
         if found := _REPORT.search(text):
             text = text[: text.rfind("\n", 0, found.start()) + 1]
         return [_lines(text)]
-
-    def error_file(self, rank: int) -> Statement:
-        """Read torch's error file of a rank."""
-        return cause.read_error_file(end_of(self.raw.output(rank, "error.json"), _LARGEST_ERROR_FILE).encode())
 
 
 def _lines(text: str) -> list[str]:
