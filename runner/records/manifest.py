@@ -17,9 +17,6 @@ from pathlib import Path
 NAME = "SHA256SUMS"
 AT_THE_END = "written at the end of the run"
 LATER = "made by runner collect, not at the end of the run: what was altered before is not found"
-MOST_BYTES = 32_000_000_000
-"""Bytes of all files that are hashed, the smallest first; a run may leave checkpoints, and its end should not wait."""
-TOO_LARGE = "too large to be hashed"
 _BLOCK = 1 << 20
 _FIRST = b"# manifest of a run, version 1; check it with: runner verify, or sha256sum -c " + NAME.encode()
 _LAST = b"# sha256 of the lines above: "
@@ -74,32 +71,21 @@ def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
 def make(folder: Path, said: Iterable[str] = (AT_THE_END,)) -> Manifest:
     """Hash every file of a folder; OSError if one cannot be read."""
     regular, left_out = listing(folder)
-    entries, total = {}, 0
-    for size, name in sorted(((folder / name).stat().st_size, name) for name in regular):
-        total += size
-        if total > MOST_BYTES:
-            left_out[name] = TOO_LARGE
-        else:
-            entries[name] = hash_file(folder / name)
-    return Manifest(entries, left_out, list(said))
+    return Manifest({name: hash_file(folder / name) for name in regular}, left_out, list(said))
 
 
 def altered(manifest: Manifest, folder: Path) -> list[str]:
     """Name each file of a folder that is not as its manifest says, one line for each; an empty list if it is whole."""
-    faults: dict[str, str] = {}
+    entries, left_out = manifest.entries, manifest.left_out
     try:
         regular, other = listing(folder)
-        for name in regular:
-            if name in manifest.entries:
-                if hash_file(folder / name) != manifest.entries[name]:
-                    faults[name] = "altered"
-            elif manifest.left_out.get(name) != TOO_LARGE:
-                faults[name] = "added: the run did not leave it"
+        hashes = {name: hash_file(folder / name) for name in regular if name in entries}
     except OSError as error:
         return [f"{error.filename or folder}: {error.strerror}"]
-    faults |= {name: f"it is {why}" for name, why in other.items() if manifest.left_out.get(name) != why}
-    lost = {*manifest.entries, *manifest.left_out} - {*regular, *other}
-    faults |= dict.fromkeys(lost, "removed")
+    faults = dict.fromkeys((name for name in regular if name not in entries), "added: the run did not leave it")
+    faults |= {name: "altered" for name, sha256 in hashes.items() if sha256 != entries[name]}
+    faults |= {name: f"it is {why}" for name, why in other.items() if left_out.get(name) != why}
+    faults |= dict.fromkeys({*entries, *left_out} - {*regular, *other}, "removed")
     return [f"{name}: {wrong}" for name, wrong in sorted(faults.items())]
 
 

@@ -5,12 +5,11 @@ stdout before its stderr.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
 from runner.core.errors import RequestError, reason_of
-from runner.core.layout import Layout
 from runner.logs.dialect import chosen
 from runner.logs.metrics import compiled
 from runner.logs.reading import read_log
@@ -19,8 +18,15 @@ from runner.records.doubts import Doubts, figure
 from runner.records.folder import RawFiles, RunFolder
 from runner.records.schema import Record
 
-CLOCK = "the runner's clock, from the launch to the end"
-MOST_NOTES = 20
+_CLOCK = "the runner's clock, from the launch to the end"
+_MOST_NOTES = 20
+_FIGURES: tuple[tuple[str, str, dict[str, int]], ...] = (
+    ("final_accuracy", "final_eval", {"percent": 100, "fraction": 1}),
+    ("best_accuracy", "best_eval", {"percent": 100, "fraction": 1}),
+    ("final_loss", "last_train_loss", {}),
+    ("samples_per_second", "throughput", {"samples/s": 1, "images/s": 1}),
+)
+"""The figures of a record, the fields of a log that they are from, and by what a value of each unit is divided."""
 _NAMES = {
     "loss": ("final_loss", 1),
     "accuracy": ("final_accuracy", 1),
@@ -28,62 +34,61 @@ _NAMES = {
     "seconds": ("stated_seconds", 1),
 }
 """The figures of a record that a metric stands for, and by what it is divided; any other is one of its own."""
-_RATES = ("samples/s", "images/s")
 
 
 def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> None:
     """Read the output of all processes, and fill in the record's figures with their places."""
-    found = _merged(_logs(record, folder, raw, doubts))
-    metrics = found.pop("metrics")
+    logs = list(_logs(record, folder, raw, doubts))
     if not record.launch.dialects:  # a program of the kit: its events say all else
-        _take_metrics(record, metrics, doubts)
+        _take_metrics(record, logs, doubts)
         return
-    record.printed = found
-    record.sources = {"wall_seconds": CLOCK} if "wall_seconds" in record.metrics else {}
-    for name, field, value in _figures(found):
-        _take_figure(record, name, value, place_of(found[field]), doubts)
-    _take_metrics(record, metrics, doubts)
+    found = record.printed = _merged(logs)
+    record.sources = {"wall_seconds": _CLOCK} if "wall_seconds" in record.metrics else {}
+    for name, field, units in _FIGURES:
+        value = found[field] and found[field]["value"]
+        per = value and (units.get(value["unit"]) if units else 1)
+        if per and value["value"] is not None and value.get("metric", "accuracy") == "accuracy":
+            _take_figure(record, name, value["value"] / per, place_of(found[field]), doubts)
+    _take_metrics(record, logs, doubts)
     if (accuracy := record.metrics.get("final_accuracy")) is not None:
         record.evaluations = [{"accuracy": accuracy}]
         told = found["final_eval"]  # the samples are the log's own, if the accuracy is
         if told and record.sources["final_accuracy"] == place_of(told) and (samples := told["value"].get("samples")):
             record.facts["eval_samples"] = samples
-    _take_epochs(record, found, doubts)
-    said, started = found["world_size"], Layout.parse(record.launch.layout).world_size
+    if seen := found["epochs_seen"]:
+        record.epochs = [{"epoch_num": epoch} for epoch in seen["value"]]
+    for doubt in _doubts_of(found, raw.layout.world_size):
+        doubts.add(doubt)
+
+
+def _doubts_of(found: dict[str, Any], started: int) -> Iterator[str]:
+    """Say why a log is not that of one whole training by so many processes."""
+    if seen := found["epochs_seen"]:
+        epochs, declared, place = seen["value"], found["epochs_declared"], place_of(seen)
+        if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # a program that prints every tenth epoch begins with 10
+            yield f"{place}: its epochs begin with {epochs[0]:g}: it went on from a checkpoint of an earlier run"
+        if declared and max(epochs) < declared["value"] - (0 in epochs):
+            yield f"{place}: its epochs end with {max(epochs):g} of {declared['value']}"
+    said = found["world_size"]
     if said and said["value"] != started:
-        doubts.add(f"{place_of(said)} says that {said['value']} processes trained, and {started} were started")
+        yield f"{place_of(said)} says that {said['value']} processes trained, and {started} were started"
 
 
-def _take_epochs(record: Record, found: dict[str, Any], doubts: Doubts) -> None:
-    """Take the epochs that a log shows, and doubt them if they are not those of one whole training."""
-    if not (seen := found["epochs_seen"]):
-        return
-    epochs, declared, place = seen["value"], found["epochs_declared"], place_of(seen)
-    record.epochs = [{"epoch_num": epoch} for epoch in epochs]
-    if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # a program that prints every tenth epoch begins with 10
-        doubts.add(f"{place}: its epochs begin with {epochs[0]:g}: it went on from a checkpoint of an earlier run")
-    if declared and max(epochs) < declared["value"] - (0 in epochs):
-        doubts.add(f"{place}: its epochs end with {max(epochs):g} of {declared['value']}")
-
-
-def _take_metrics(record: Record, found: dict[str, dict[str, Any]], doubts: Doubts) -> None:
-    """Fill in the figures of `--metric`; those measured by a program of the kit stay."""
+def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) -> None:
+    """Fill in the figures of `--metric` from the first log with each; those measured by a program of the kit stay."""
+    is_foreign = bool(record.launch.dialects)
     for given in record.launch.metrics:
         name, per = _NAMES.get(given, (given, 1))
-        said = found.get(given)
+        log, said = next(((log["log"], one) for log in logs if (one := log["metrics"].get(given))), ("", None))
         if said is None or said["value"] is None:
-            why = (
-                "no line matches, or a log has two trainings"
-                if said is None
-                else f"{said['log']}:{said['line']}: it is no number"
-            )
-            doubts.add(f"metric {given}: {why}")
-            record.metrics.pop(name, None) if record.launch.dialects else None
+            where = f"{log}:{said['line']}: it is no number" if said else "no line matches, or a log has two trainings"
+            doubts.add(f"metric {given}: {where}")
+            record.metrics.pop(name, None) if is_foreign else None
             continue
         best = f"best_{name.removeprefix('final_')}"
         for figure_name, key, line in ((name, "value", "line"), (best, "best", "best_line")):
-            if key in said and (record.launch.dialects or figure_name not in record.metrics):
-                _take_figure(record, figure_name, said[key] / per, f"{said['log']}:{said[line]}", doubts)
+            if key in said and (is_foreign or figure_name not in record.metrics):
+                _take_figure(record, figure_name, said[key] / per, f"{log}:{said[line]}", doubts)
             elif key in said:
                 doubts.add(f"metric {given}: {figure_name} stays as the program's events say it")
 
@@ -100,30 +105,27 @@ def _take_figure(record: Record, name: str, value: float, place: str, doubts: Do
 
 
 def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> Iterator[dict[str, Any]]:
+    launch = record.launch
     try:
-        dialects = chosen(record.launch.dialects) if record.launch.dialects else ()
-        compiled(record.launch.metrics)
+        dialects = chosen(launch.dialects) if launch.dialects else ()
+        compiled(launch.metrics)
     except RequestError as error:  # of a record from an archive
         raise ValueError(f"its dialect cannot be read: {error}") from None
     errors = (raw.output(rank, "stderr") for rank in range(raw.layout.world_size))
     for path in filter(None, chain((path for _, path in raw.printed()), errors)):
         name = str(path.relative_to(folder.path))
         try:
-            yield summary(name, read_log(path, dialects, metrics=compiled(record.launch.metrics)))
+            yield {"metrics": {}} | summary(name, read_log(path, dialects, metrics=compiled(launch.metrics)))
         except (OSError, ValueError, RequestError) as error:
             doubts.add(f"{name}: left out: {reason_of(error)}")
 
 
-def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
     """Take each field from the first log that has it, the status from the first that failed, if one did."""
     found: dict[str, Any] = dict.fromkeys(FIELDS)
     dialects: Counter[str] = Counter()
     notes: dict[str, None] = {}
-    metrics: dict[str, dict[str, Any]] = {}
     for log in logs:
-        for name, said in log.get("metrics", {}).items():
-            if said:
-                metrics.setdefault(name, said | {"log": log["log"]})
         for field in FIELDS:
             kept, value = found[field], log[field]
             is_worse = field == "status" and value == "failed" and kept is not None and kept["value"] != "failed"
@@ -132,21 +134,7 @@ def _merged(logs: Iterable[dict[str, Any]]) -> dict[str, Any]:
         dialects.update(log["dialects"])
         if log["dialects"]:
             notes |= dict.fromkeys(f"{log['log']}: {note}" for note in log["notes"])
-    return {**found, "dialects": dict(dialects), "notes": list(notes)[:MOST_NOTES], "metrics": metrics}
-
-
-def _figures(found: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield each figure with its name in a record, the field of the log that it is from, and its value in SI units."""
-    for name, field in (("final_accuracy", "final_eval"), ("best_accuracy", "best_eval")):
-        value = found[field] and found[field]["value"]
-        if value and value["metric"] == "accuracy" and value["unit"] in ("percent", "fraction"):
-            yield name, field, value["value"] / 100 if value["unit"] == "percent" else value["value"]
-    loss = found["last_train_loss"]
-    if loss:
-        yield "final_loss", "last_train_loss", loss["value"]["value"]
-    throughput = found["throughput"] and found["throughput"]["value"]
-    if throughput and throughput["unit"] in _RATES:
-        yield "samples_per_second", "throughput", throughput["value"]
+    return {**found, "dialects": dict(dialects), "notes": list(notes)[:_MOST_NOTES]}
 
 
 def place_of(found: dict[str, Any]) -> str:

@@ -108,15 +108,3 @@ def test_collecting_again_lets_the_manifest_follow_and_hides_no_alteration(tmp_p
     reparse(folder.path)
     assert faults(folder) == ["artifacts/notes: added: the run did not leave it"]
     assert "run.json was written again by runner collect, from the raw files" in folder.kept_manifest().said
-
-
-def test_a_file_too_large_to_be_hashed_is_said_and_does_not_hold_up_the_end(tmp_path: Path, make: Make) -> None:
-    folder = make.run(tmp_path)
-    checkpoint = folder.path / "artifacts" / "checkpoint.pt"
-    with checkpoint.open("wb") as file:
-        file.truncate(manifest.MOST_BYTES + 1)
-    folder.seal()
-    assert folder.kept_manifest().left_out == {"artifacts/checkpoint.pt": manifest.TOO_LARGE}
-    assert faults(folder) == []
-    checkpoint.unlink()
-    assert faults(folder) == ["artifacts/checkpoint.pt: removed"]
