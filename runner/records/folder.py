@@ -153,7 +153,7 @@ class RunFolder:
     @contextmanager
     def _locked(self, how: int, seconds: float = 0.0) -> Iterator[None]:
         until = clock.monotonic() + seconds
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(self.path, os.O_RDONLY)
         try:
             while True:
                 try:

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import platform
-import shutil
 import socket
 import subprocess
 import sys
@@ -42,8 +41,8 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
     installed = Path(sys.prefix, ".kit-lock")  # requirements/setup.py says there from which list it installed
     names = [installed.read_text("utf-8"), *LOCKS] if installed.is_file() else LOCKS
     lock = next((root / name for name in names if (root / name).is_file()), None)
-    lock_sha256 = hashlib.sha256(lock.read_bytes()).hexdigest() if lock else None
     repository, diff = describe_repository(root)
+    lock_sha256 = manifest.hash_file(lock) if lock else None
     code = {"sources_sha256": hash_sources(sources), "lock_sha256": lock_sha256} | repository
     return code, diff.decode("utf-8", "surrogateescape")
 
@@ -135,8 +134,6 @@ def gpus() -> list[str]:
 
 @cache
 def _all_gpus() -> list[str]:
-    if shutil.which("nvidia-smi") is None:
-        return []
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False)

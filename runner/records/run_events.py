@@ -86,9 +86,7 @@ class RunEvents:
         number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
         if number is None:
             raise ValueError("left out: there can be no such rank")
-        rank = self._ranks.get(number)
-        if rank is None:
-            rank = self._ranks[number] = _Rank(RankFacts(rank=number, node=self._layout.node_of(number)))
+        rank = self._rank(number)
         if event.time_ms < rank.latest - _CLOCK_MS:
             self._doubts.add(f"rank {number}: its clock runs backwards")
         rank.latest = max(rank.latest, event.time_ms)
@@ -98,6 +96,11 @@ class RunEvents:
             self._make_room([event.value, event.metadata])
         if taker := self._takers.get(event.key):
             taker(rank, event)
+
+    def _rank(self, number: int) -> _Rank:
+        if number not in self._ranks:
+            self._ranks[number] = _Rank(RankFacts(rank=number, node=self._layout.node_of(number)))
+        return self._ranks[number]
 
     def _count(self, rank: RankFacts, seq: int | None) -> None:
         """Count an event: a rank numbers its events from 0 without a gap, and prints them in this order."""
@@ -120,12 +123,10 @@ class RunEvents:
         """Fill in the record; its ranks are those of the layout and any others that printed events."""
         record = self._record
         trained = (rank for rank, seen in self._observed.items() if any(one.steps for one in seen.values()))
-        for rank in sorted({*range(self._layout.world_size), *self._ranks, *trained}):
-            events = self._ranks.get(rank)
-            kept = events.kept if events else RankFacts(rank=rank, node=self._layout.node_of(rank))
-            if not events or events.first_start == math.inf:
-                kept.observed = _of_trainer(self._observed.get(rank, {}))
-            record.ranks.append(kept)
+        for rank in map(self._rank, sorted({*range(self._layout.world_size), *self._ranks, *trained})):
+            if rank.first_start == math.inf:  # of a program that prints no events
+                rank.kept.observed = _of_trainer([*self._observed[rank.kept.rank].values()])
+            record.ranks.append(rank.kept)
         record.metrics = {name: value for name, (_, value) in self._metrics.items()} | self._total()
         record.phases = {phase: max(self._phases[phase].values()) for phase in _PHASES if phase in self._phases}
         record.epochs = [self._epochs[number] for number in sorted(self._epochs)]
@@ -232,10 +233,10 @@ def _fields(event: Event) -> dict[str, Any]:
     return {key: value for key, value in event.metadata.items() if key not in _PLACE}
 
 
-def _of_trainer(processes: dict[int, Observed]) -> Observed | None:
+def _of_trainer(processes: list[Observed]) -> Observed | None:
     """Return what was observed in the process of a rank that trained; unknown if several did."""
-    trained = [seen for seen in processes.values() if seen.steps != 0]
+    trained = [seen for seen in processes if seen.steps != 0]
     if len(trained) > 1:
         why = f"{len(trained)} processes of this rank trained"
         return Observed(process=trained[0].process, rank=trained[0].rank, unknown={"all": why})
-    return next(iter(trained or processes.values()), None)
+    return next(iter(trained or processes), None)
