@@ -16,20 +16,7 @@ pytestmark = pytest.mark.slow
 
 SCHEMA1 = Path(__file__).parents[1] / "records" / "schema1" / "quickstart"
 QUICK: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
-WORDS = [
-    "\x1b[2J",
-    "\x9b1m",
-    "\u202e",
-    "\n1x8 3 yes",
-    "|",
-    "<b>",
-    "=1+1",
-    "\0",
-    "65536x1",
-    "nan",
-    "running",
-    "x" * 9_999,
-]
+WORDS = ["\x1b[2J", "\u202e", "\n1x8 3 yes", "|", "<b>", "=1+1", "\0", "65536x1", "nan", "running", "x" * 9_999]
 TEXTS = st.text(max_size=6) | st.sampled_from(WORDS)
 NUMBERS = st.sampled_from([0, -1, 10**21, 2**64, 10**400, 1e308, -1e308, 1e-308]) | st.floats() | st.integers()
 DEEP = st.integers(1, 400).map(lambda depth: json.loads("[" * depth + "]" * depth))
@@ -55,14 +42,13 @@ DEFINITION = {"skip": [{"why": "w", "variant": "b"}], "published": {"source": "s
 def changed(value: Any, data: st.DataObject) -> None:
     """Put a stranger's value somewhere into a JSON value: half of the time of the same kind, so that it is taken."""
     for key in data.draw(st.sampled_from(SUBTREES)):
-        if value[key]:
-            value = value[key]
+        value = value[key] or value
     while True:
         place = data.draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value))))
         old = value[place]
         if not isinstance(old, dict | list) or not old or data.draw(st.integers(0, 3)) == 0:
             kind = TEXTS if isinstance(old, str) else NUMBERS if isinstance(old, int | float) else VALUES
-            value[place] = data.draw(kind if data.draw(st.booleans()) else VALUES)
+            value[place] = data.draw(kind | VALUES)
             return
         value = old
 

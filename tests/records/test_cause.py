@@ -15,7 +15,7 @@ from runner.records.doubts import nan_since
 from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
-from tests.records.test_collect import CHILD_ERROR
+from tests.records.test_collect import CHILD_ERROR, HERE, failure, told
 from tests.support.records import Make
 
 TRACEBACK = """Traceback (most recent call last):
@@ -79,37 +79,30 @@ def test_torchs_error_file_is_read_and_any_other_says_nothing(tmp_path: Path, da
     assert read_error_file(tmp_path / "error.json").cause == cause
 
 
-def collected(place: Path, make: Make, *, stderr: str = "", error: bytes | None = None, event: str = "") -> Any:
-    """The record of a run, the only process of which exited with 1."""
-    folder = begin(place, make.launch(), "", "")
+def test_the_error_file_is_kept_and_is_the_cause(tmp_path: Path, make: Make) -> None:
+    folder = begin(tmp_path, make.launch(), "", "")
     worker = folder.node(0) / "none_x" / "attempt_0" / "0"
     worker.mkdir(parents=True)
-    worker.joinpath("stderr.log").write_text(stderr)
-    stop = {"time_ms": 2_000, "key": "run_stop", "metadata": {"rank": 0, "seq": 0, "status": "aborted", "error": event}}
-    worker.joinpath("stdout.log").write_text(f"\n:::MLLOG {json.dumps(stop)}\n" if event else "")
-    if error is not None:
-        worker.joinpath("error.json").write_bytes(error)
+    error = error_file("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+    (worker / "stderr.log").write_text("something else\n")
+    (worker / "error.json").write_bytes(error)
     folder.agent(0).write_text(CHILD_ERROR.format(first=0, rank=0, code=1, time=1))
     outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=[NodeExit(0, 1)])
+    while_it_ran = collect(folder, folder.launch(), outcome).failure
     folder.keep_outcome(outcome)
-    folder.finish(collect(folder, folder.launch(), outcome))
-    return folder
-
-
-def test_the_error_file_is_kept_and_is_the_cause(tmp_path: Path, make: Make) -> None:
-    error = error_file("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
-    folder = collected(tmp_path, make, error=error, stderr="something else\n", event="ValueError: later")
-    failure = folder.read().failure
-    assert failure.cause == "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-    assert (failure.hint, failure.last_lines) == ("cuda-out-of-memory", ["something else"])
+    found = collect(folder, folder.launch(), folder.outcome()).failure
+    assert found == while_it_ran
+    assert found
+    assert found.cause == "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    assert (found.hint, found.last_lines) == ("cuda-out-of-memory", ["something else"])
     assert (folder.raw / "node0-rank0.error.json").read_bytes() == error
     assert not folder.node(0).exists()
-    assert collect(folder, folder.launch(), folder.outcome()).failure == failure
 
 
 def test_without_an_error_file_the_last_event_says_why(tmp_path: Path, make: Make) -> None:
-    failure = collected(tmp_path, make, event="ModuleNotFoundError: No module named 'x'").read().failure
-    assert (failure.cause, failure.hint) == ("ModuleNotFoundError: No module named 'x'", "missing-module")
+    stop = told("run_stop", status="aborted", error="ModuleNotFoundError: No module named 'x'", rank=0, seq=0)
+    found = failure(tmp_path, make, [(0, 1, 1)], {}, HERE, stdout=stop)
+    assert (found.cause, found.hint) == ("ModuleNotFoundError: No module named 'x'", "missing-module")
 
 
 @pytest.mark.parametrize(

@@ -36,29 +36,26 @@ def test_a_run_that_has_ended_is_never_written_again(tmp_path: Path, make: Make)
     assert (folder.path / "run.json").read_bytes() == before
 
 
-def replace_for_ever(path: Path, data: bytes, begun: Event) -> None:
-    folder = RunFolder(path)
-    records = [read_record(data), msgspec.structs.replace(read_record(data), reason="x" * 100_000)]
-    folder.replace(records[1])
-    begun.set()
+def replace_for_ever(path: Path, records: list[Record], begun: Event) -> None:
     while True:
         for record in records:
-            folder.replace(record)
+            RunFolder(path).replace(record)
+            begun.set()
 
 
 def test_a_kill_in_the_middle_of_writing_leaves_one_of_the_two(tmp_path: Path, make: Make) -> None:
     folder = make.run(tmp_path)
-    data = (folder.path / "run.json").read_bytes()
+    records = [folder.read(), msgspec.structs.replace(folder.read(), reason="x" * 100_000)]
     context = multiprocessing.get_context("fork")
     for attempt in range(8):
         begun = context.Event()
-        writer = context.Process(target=replace_for_ever, args=(folder.path, data, begun))
+        writer = context.Process(target=replace_for_ever, args=(folder.path, records, begun))
         writer.start()
         begun.wait()
         time.sleep(attempt * 0.003)
         os.kill(writer.pid or 0, signal.SIGKILL)
         writer.join()
-        assert folder.read().reason in (None, "x" * 100_000)
+        assert folder.read() in records
 
 
 def test_what_is_wrong_with_a_record_is_said(tmp_path: Path, make: Make) -> None:
