@@ -72,7 +72,8 @@ def _first(logs: "_LastLines", failed: list[NodeExit], ranks: list[RankFacts]) -
     own = [node for node in failed if not node.stopped] or failed
     removed = next((node for node in failed if node.removed), None)
     launcher = removed or next((node for node in own if node.signal), own[0])
-    children = [] if removed else sorted(child for node in failed for child in logs.children(node.node))
+    reports = () if removed else (_CHILD.findall(logs.report(node.node)) for node in failed)
+    children = sorted(_Child(time, int(rank), int(code)) for report in reports for time, rank, code in report)
     words = {child.rank: logs.last_lines(child.rank) for child in children}
     aborted = {facts.rank for facts in ranks if facts.status not in (None, "success")}
 
@@ -159,10 +160,6 @@ class _LastLines:
     def report(self, node: int) -> str:
         """Return the end of a launcher's log."""
         return end_of(self.raw.agents.get(node), _REPORT_BYTES)
-
-    def children(self, node: int) -> list[_Child]:
-        """Read which workers a node's torchrun reports."""
-        return [_Child(time, int(rank), int(code)) for time, rank, code in _CHILD.findall(self.report(node))]
 
     def last_lines(self, rank: int | None, node: int = 0) -> list[str]:
         """Return the last lines of a rank's stderr, or of its stdout if that is empty, printable and bounded."""

@@ -47,6 +47,8 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     if outcome and not outcome.stopped_because and not record.failure:
         for doubt in not_trained(raw, launch):
             doubts.add(doubt)
+    for broken in folder.exits(raw)[1]:
+        doubts.add(broken)
     record.doubts = doubts.all()
     record.status, reason = _verdict(record, launch)
     record.reason = one_line(reason) if reason else None
@@ -159,8 +161,7 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
     launch = folder.launch()
     layout = Layout.parse(launch.layout)
     raw = folder.raw_files(layout)
-    reported, broken = folder.exits(raw)
-    by_node = {ended.node: ended for ended in exits or reported}
+    by_node = {ended.node: ended for ended in exits or folder.exits(raw)[0]}
     exits = [by_node.get(node) or NodeExit(node) for node in range(layout.nodes)]
     began = read_moment(launch.started)
     ended = datetime.fromtimestamp(max(raw.last_written, began.timestamp()), timezone.utc)
@@ -171,7 +172,6 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
         stopped_because=next((node.stopped_because for node in exits if node.stopped_because), None),
     )
     record = collect(folder, launch, outcome)
-    record.doubts += broken
     folder.keep_outcome(outcome)
     folder.finish(record)
     return record
@@ -199,8 +199,6 @@ def _reparse(folder: RunFolder) -> Record:
     if outcome is None and is_alive(launch.runner) is not False:
         raise ValueError(f"its runner still lives, or is on another machine ({launch.runner.get('host')})")
     record = collect(folder, launch, outcome)
-    if launch.by_hand:
-        record.doubts += folder.exits(folder.raw_files(Layout.parse(launch.layout)))[1]
     folder.replace(record)
     folder.reseal(RECORD, "run.json was written again by runner collect, from the raw files")
     return record

@@ -81,16 +81,13 @@ def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) ->
         name, per = _NAMES.get(given, (given, 1))
         log, said = next(((log["log"], one) for log in logs if (one := log["metrics"].get(given))), ("", None))
         if said is None or said["value"] is None:
-            where = f"{log}:{said['line']}: it is no number" if said else "no line matches, or a log has two trainings"
-            doubts.add(f"metric {given}: {where}")
+            doubts.add(f"metric {given}: no line has such a number, or a log has two trainings")
             record.metrics.pop(name, None) if is_foreign else None
             continue
         best = f"best_{name.removeprefix('final_')}"
         for figure_name, key, line in ((name, "value", "line"), (best, "best", "best_line")):
             if key in said and (is_foreign or figure_name not in record.metrics):
                 _take_figure(record, figure_name, said[key] / per, f"{log}:{said[line]}", doubts)
-            elif key in said:
-                doubts.add(f"metric {given}: {figure_name} stays as the program's events say it")
 
 
 def _take_figure(record: Record, name: str, value: float, place: str, doubts: Doubts) -> None:

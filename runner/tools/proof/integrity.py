@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from runner.core.errors import RequestError, reason_of
-from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.records import manifest
 from runner.records.folder import RunFolder
@@ -123,9 +122,6 @@ def _compared(folder: RunFolder, record: Record) -> Iterator[tuple[str, Any, Any
     now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
     launch = read_launch(msgspec.json.encode(record.launch))  # without what few readers of JSON can carry
     kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(launch)}
-    broken = folder.exits(folder.raw_files(Layout.parse(record.launch.layout)))[1]
-    for values in (kept, now):  # a run that was started by hand has these doubts when it is collected first
-        values["doubts"] = [doubt for doubt in values.get("doubts", []) if doubt not in broken]
     return _differences("", kept, now)
 
 
