@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +33,26 @@ def encoded(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-# Where a record holds what reaches the table; most of its other values are those of epochs and points.
-SUBTREES = [(), ("launch",), ("launch", "args"), ("launch", "axes"), ("launch", "definition"), ("metrics",), ("facts",)]
-SUBTREES += [("launch", "definition", "published", "rows", 0), ("ranks", 0, "facts"), ("epochs", 0), ("outcome",)]
 PUBLISHED = {"layout": "1x2", "variant": "a", "hardware": "2x A", "total_seconds": 1.0, "val_loss": [1.0], "note": "n"}
 DEFINITION = {"skip": [{"why": "w", "variant": "b"}], "published": {"source": "s", "rows": [PUBLISHED]}}
 
 
-def changed(value: Any, data: st.DataObject) -> None:
-    """Put a stranger's value somewhere into a JSON value: half of the time of the same kind, so that it is taken."""
-    for key in data.draw(st.sampled_from(SUBTREES)):
-        value = value[key] or value
-    while True:
-        place = data.draw(st.sampled_from(list(value) if isinstance(value, dict) else range(len(value))))
-        old = value[place]
-        if not isinstance(old, dict | list) or not old or data.draw(st.integers(0, 3)) == 0:
-            kind = TEXTS if isinstance(old, str) else NUMBERS if isinstance(old, int | float) else VALUES
-            value[place] = data.draw(kind | VALUES)
-            return
-        value = old
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every mapping and list in a JSON value, with each of its keys."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield value, key
+        yield from places(inner)
+
+
+def changed(record: dict[str, Any], data: st.DataObject) -> None:
+    """Put a stranger's value somewhere into a record: half of the time of the same kind, so that it is taken."""
+    found = [(record, name) for name in record]
+    found += [place for name in record if name != "load" for place in places(record[name])]  # a load is long
+    holder, key = data.draw(st.sampled_from(found))
+    old = holder[key]
+    kind = TEXTS if isinstance(old, str) else NUMBERS if isinstance(old, int | float) else VALUES
+    holder[key] = data.draw(kind | VALUES)
 
 
 def seen(results: Path) -> tuple[int, int]:
