@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from runner.logs.reading import read_stream
@@ -122,18 +121,18 @@ def test_a_loss_that_became_nan_is_a_doubt(exact: list[str], said: str | None) -
     assert nan_since(rows, []) == (said and f"nan-loss: the training loss is {said}")
 
 
-def test_a_run_that_could_not_be_followed_says_so_itself(tmp_path: Path, make: Make) -> None:
-    folder = begin(tmp_path, make.launch(), "", "")
-    folder.agent(0).write_text("what a launcher prints as it is stopped: Permission denied\n")
-    why = "raw/node0-agent.log: No space left on device"
-    exits = [NodeExit(0, 1, stopped=True)]
-    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=1.0, exits=exits, stopped_because=why)
-    found = collect(folder, folder.launch(), outcome).failure
-    assert found
-    assert (found.cause, found.hint) == (why, "disk-full")
-    interrupted = collect(folder, folder.launch(), msgspec.structs.replace(outcome, stopped_because="interrupted"))
-    assert interrupted.failure
-    assert (interrupted.failure.cause, interrupted.failure.hint) == (None, None)
+@pytest.mark.parametrize(
+    ("because", "cause", "hint"),
+    [
+        ("raw/node0-agent.log: No space left on device", "raw/node0-agent.log: No space left on device", "disk-full"),
+        ("interrupted", None, None),
+    ],
+)
+def test_a_run_that_could_not_be_followed_says_so_itself(
+    tmp_path: Path, make: Make, because: str, cause: str | None, hint: str | None
+) -> None:
+    found = failure(tmp_path, make, [], {}, [NodeExit(0, 1, stopped=True)], because=because)
+    assert (found.cause, found.hint) == (cause, hint)
 
 
 IN_LOG = 'Traceback (most recent call last):\n  File "train.py", line 31, in main\n    step()\n'

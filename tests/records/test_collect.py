@@ -29,41 +29,22 @@ def collected(place: Path, make: Make, stdout: dict[int, bytes], layout: str = "
     return make.run(place, stdout=stdout, layout=layout, outcome=seen).read()
 
 
-def test_a_complete_run(tmp_path: Path, make: Make) -> None:
-    record = make.run(tmp_path, 12.5, layout="2+1").read()
-    assert (record.status, record.reason, record.failure) == ("completed", None, None)
-    assert [(rank.rank, rank.node, rank.status, rank.events_seen) for rank in record.ranks] == [
-        (0, 0, "success", 9),
-        (1, 0, "success", 9),
-        (2, 1, "success", 9),
-    ]
-    assert record.facts["data_sha256"] == "e" * 64
-    assert record.evaluations[0] == {"accuracy": 0.9, "epoch_num": 1}
-
-
 def test_the_slowest_rank_s_times_are_the_run_s(tmp_path: Path, make: Make) -> None:
-    stdout = {}
-    for rank, seconds in enumerate([3.0, 5.0, 4.0]):
-        stdout[rank] = b"".join(
-            [
-                told("run_start", rank=rank, seq=0, host="h", time=1_000 + rank * 100),
-                told("init_stop", seconds=seconds, rank=rank, seq=1),
-                told("init_stop", seconds=1.0, rank=rank, seq=2),
-                told("epoch_stop", epoch_num=1, train_seconds=seconds, loss=rank, samples=rank, rank=rank, seq=3),
-                told("tracked_stats", {"train_seconds": seconds, "peak_bytes": rank, "loss": rank}, rank=rank, seq=4),
-                told(
-                    "run_stop", status="success", rank=rank, seq=5, total_seconds=8 - rank / 5, time=9_000 - rank * 100
-                ),
-            ]
-        )
-    record = collected(tmp_path, make, stdout, "1x3")
-    assert record.metrics == {
-        "train_seconds": 5.0,
-        "peak_bytes": 2,
-        "loss": 0,
-        "total_seconds": 8.0,
-        "wall_seconds": 9.0,
-    }
+    def printed(rank: int, seconds: float) -> bytes:
+        stats = {"train_seconds": seconds, "peak_bytes": rank, "loss": rank}
+        events: list[tuple[str, Any, dict[str, Any]]] = [
+            ("run_start", None, {"host": "h", "time": 1_000 + rank * 100}),
+            ("init_stop", None, {"seconds": seconds}),
+            ("init_stop", None, {"seconds": 1.0}),
+            ("epoch_stop", None, {"epoch_num": 1, "train_seconds": seconds, "loss": rank, "samples": rank}),
+            ("tracked_stats", stats, {}),
+            ("run_stop", None, {"status": "success", "total_seconds": 8 - rank / 5, "time": 9_000 - rank * 100}),
+        ]
+        return b"".join(told(key, value, rank=rank, seq=seq, **more) for seq, (key, value, more) in enumerate(events))
+
+    record = collected(tmp_path, make, {rank: printed(rank, (3.0, 5.0, 4.0)[rank]) for rank in range(3)}, "1x3")
+    times = {"train_seconds": 5.0, "total_seconds": 8.0, "wall_seconds": 9.0}
+    assert record.metrics == {**times, "peak_bytes": 2, "loss": 0}
     assert record.phases == {"init": 6.0}
     (epoch,) = record.epochs
     assert (epoch["train_seconds"], epoch["loss"], epoch["samples_by_rank"]) == (5.0, 0, {"0": 0, "1": 1, "2": 2})
@@ -168,6 +149,7 @@ def failure(
     exits: list[NodeExit],
     left: int = 0,
     stdout: bytes = b"",
+    because: str | None = None,
 ) -> Any:
     """Children as (rank, exit code, second), as torchrun names them; of the others so many had left with code 0."""
     launch = make.launch(layout="1x3" if len(exits) == 1 else "2+1")
@@ -182,7 +164,8 @@ def failure(
         ended = range(len(layout.ranks_of(node)) - len(own) - left) if own else ()
         text += "".join(f"W1121 Sending process {pid} closing signal SIGTERM\n" for pid in ended)
         folder.agent(node).write_text(text or "the agent's own last words\n")
-    return collect(folder, launch, Outcome(ended=ENDED, wall_seconds=1.0, exits=exits)).failure
+    outcome = Outcome(ended=ENDED, wall_seconds=1.0, exits=exits, stopped_because=because)
+    return collect(folder, launch, outcome).failure
 
 
 HERE = [NodeExit(0, 1)]
