@@ -16,7 +16,7 @@ from runner.logs.mlperf import OBSERVED
 from runner.records.doubts import Doubts, figure
 from runner.records.events import Event
 from runner.records.schema import Observed, RankFacts, Record
-from runner.records.utilization import NodeLoad
+from runner.records.utilization import LOAD_KEYS, NodeLoad
 
 _CLOCK_MS = 1_000
 """Steps back of a clock up to this size are ignored."""
@@ -86,15 +86,16 @@ class RunEvents:
         number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
         if number is None:
             raise ValueError("left out: there can be no such rank")
-        rank = self._rank(number)
+        rank = self._ranks.get(number) or self._rank(number)
+        if event.key in LOAD_KEYS or rank.latest == -math.inf:
+            self._load[rank.kept.node].take(event)
         if event.time_ms < rank.latest - _CLOCK_MS:
             self._doubts.add(f"rank {number}: its clock runs backwards")
         rank.latest = max(rank.latest, event.time_ms)
         self._count(rank.kept, whole(event.metadata.get("seq"), 0, _LARGEST))
-        self._load[rank.kept.node].take(event)
-        if event.key in _KEPT:
-            self._make_room([event.value, event.metadata])
         if taker := self._takers.get(event.key):
+            if event.key in _KEPT:
+                self._make_room([event.value, event.metadata])
             taker(rank, event)
 
     def _rank(self, number: int) -> _Rank:

@@ -8,6 +8,7 @@ from runner.core.values import number
 from runner.records.events import Event
 from runner.records.schema import Load
 
+LOAD_KEYS = {"load", "epoch_start", "epoch_stop"}
 MOST_POINTS = 300
 """Points kept of a node; those of a longer run are means of equal stretches. Every look is in the raw file."""
 FIGURES = {
