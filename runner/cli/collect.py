@@ -57,14 +57,17 @@ def collect(
         raise RequestError(f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options")
     if (json or dialect or metric) and path.exists() and not is_log:
         raise RequestError(f"{path}: --json, --dialect and --metric are for the stdout of another program")
+    records: list[Record] = []
     if is_log:
         _collect_logs(source, dialect or [], metric or [], json=json)
     elif is_batch:
-        _collect_batch(path, results)
+        records = _collect_batch(path, results)
     elif is_manifest:
-        _collect_jobs(path, results, options_of("kubernetes", with_))
+        records = _collect_jobs(path, results, options_of("kubernetes", with_))
     else:
         _collect_run(path)
+    if any(record.status != "completed" for record in records):
+        raise typer.Exit(RunError.exit_code)
 
 
 def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool) -> None:
@@ -109,12 +112,11 @@ def _show_log(log: dict[str, Any]) -> None:
     show(f"{log['log']}: {log['status'] or 'the log does not say how it ended'}")
     for field in FIELDS[1:]:
         if log[field] is not None:
-            show(f"    {field}: {_words(log[field])}{_place(log['lines'].get(field))}")
+            place = log["lines"].get(field)
+            show(f"    {field}: {_words(log[field])}" + (f", line {_words(place)}" if place else ""))
     for name, said in log.get("metrics", {}).items():
-        best = f", best {said['best']:g}{_place(said['best_line'])}" if said and "best" in said else ""
-        show(f"    {name}: {said['value']}{_place(said['line'])}{best}" if said else f"    {name}: null")
-    if log["dialects"]:
-        show(f"    dialects: {', '.join(log['dialects'])}")
+        show(f"    {name}: {', '.join(f'{key} {value}' for key, value in said.items()) if said else 'null'}")
+    show(f"    dialects: {', '.join(log['dialects']) or 'none'}")
     for note in log["notes"]:
         show(f"    note: {note}")
     if hint := hints().get(log.get("hint") or ""):
@@ -123,18 +125,9 @@ def _show_log(log: dict[str, Any]) -> None:
 
 def _words(value: Any) -> str:
     if isinstance(value, list):
-        return str(value[0]) if len(value) == 1 else f"{len(value)} from {value[0]} to {value[-1]}"
-    if not isinstance(value, dict):
-        return str(value)
-    scope = value.get("scope") and f"({value['scope']})"
-    words = (value.get("metric"), value["value"], value.get("unit"), scope)
+        return f"{value[0]} to {value[-1]}" if len(value) > 1 else str(value[0])
+    words = value.values() if isinstance(value, dict) else [value]
     return " ".join(str(word) for word in words if word is not None)
-
-
-def _place(line: Any) -> str:
-    if isinstance(line, list):
-        return f", lines {line[0]} to {line[-1]}" if len(line) > 1 else f", line {line[0]}"
-    return f", line {line}" if line else ""
 
 
 def _collect_run(path: Path) -> None:
@@ -145,17 +138,17 @@ def _collect_run(path: Path) -> None:
     _show(path, record)
 
 
-def _collect_batch(path: Path, results: Path) -> None:
+def _collect_batch(path: Path, results: Path) -> list[Record]:
     from runner.execution.by_hand import collect_batch
 
-    records = []
+    found = []
     for folder, record in collect_batch(path, project_root_or_here(), results):
         _show(folder, record)
-        records.append(record)
-    _end(records)
+        found.append(record)
+    return found
 
 
-def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:
+def _collect_jobs(path: Path, results: Path, words: list[str]) -> list[Record]:
     from runner import targets
     from runner.cli.terminal import Screen
     from runner.execution import signals
@@ -163,13 +156,8 @@ def _collect_jobs(path: Path, results: Path, words: list[str]) -> None:
 
     target = targets.load("kubernetes", words)
     with signals.taken() as interrupts, Screen() as screen:
-        _end(collect_jobs(path, project_root_or_here(), results, target, screen, interrupts))
+        return collect_jobs(path, project_root_or_here(), results, target, screen, interrupts)
 
 
 def _show(folder: Path, record: Record) -> None:
     show(f"{folder}: {record.status}" + (f": {record.reason}" if record.reason else ""))
-
-
-def _end(records: list[Record]) -> None:
-    if any(record.status != "completed" for record in records):
-        raise typer.Exit(RunError.exit_code)

@@ -6,8 +6,7 @@ from typing import Annotated, Optional
 import typer
 
 from runner.cli import options
-from runner.cli.columns import show_rows
-from runner.cli.lines import say, show, show_document
+from runner.cli.lines import say, show, show_document, show_rows
 from runner.core.errors import RequestError
 from runner.execution import signals
 from runner.execution.versions import Choices, Kind, kind_of, run_in_turn, version_of
@@ -46,6 +45,7 @@ def compare(
     Two folders of results are compared as they are. Anything else is run first, A and B in turn. Exit code 0: no
     difference of the size asked for, or B is faster; 1: B is slower, or a run that was made failed; 4: undecided.
     """
+    given = {"only": only, "layout": layout, "change": change, "repeat": repeat, "no_observe": no_observe}
     if json and markdown:
         raise RequestError("--json and --markdown: choose one of them")
     share = _share(detect)
@@ -55,7 +55,7 @@ def compare(
     if with_files and Kind.COMMIT not in kinds:
         raise RequestError(f"--with-files {with_files[0]}: is for a commit, and neither side is one")
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
-        if on != "local" or any((only, layout, change, repeat, with_, no_observe)):
+        if on != "local" or with_ or any(given.values()):
             raise RequestError(f"{a}: results are compared as they are; options of runs are for versions that are run")
         labels, sides = (a, b), (_read(Path(a), experiment), _read(Path(b), experiment))
     elif Kind.RESULTS in kinds:
@@ -63,15 +63,7 @@ def compare(
             f"{a} is {kinds[0].value}, {b} is {kinds[1].value}: compare two folders of results, or two versions to run"
         )
     else:
-        chosen = options.select(
-            experiment,
-            only=only,
-            layout=layout,
-            change=change,
-            repeat=repeat or REPEATS,
-            device=device,
-            no_observe=no_observe,
-        )
+        chosen = options.select(experiment, device=device, **given | {"repeat": repeat or REPEATS})
         choices = Choices(on, options.options_of(on, with_), chosen)
         labels, sides = _run((a, b), kinds, choices, root, results, with_files or [])
         failed = any(run.status != "completed" for side in sides for run in side)
@@ -83,7 +75,7 @@ def compare(
 
 def _show(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code: int, form: str) -> None:
     """Print what was found as one JSON object, as a Markdown table, or for a person."""
-    from runner.report.markup import json
+    from runner.report.formats import json
 
     if form == "json":
         show_document(json({**to_plain(*labels, verdicts, detect), "exit_code": code}) + "\n")
@@ -110,8 +102,7 @@ def _share(text: str) -> float:
 
 def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
     """Read a side that was run before."""
-    from runner.report.reading import read_results
-    from runner.report.summarize import require_experiment
+    from runner.report.summarize import read_results, require_experiment
 
     runs, notes = read_results(folder)
     for note in notes:

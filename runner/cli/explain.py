@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from runner.cli.lines import show, show_document
 from runner.core.errors import RequestError, reason_of
 
 
@@ -18,7 +19,6 @@ def explain(
     For each rank and epoch the programs report how long they waited for data, computed, exchanged, and waited for the
     slowest. A rank or a link is named only where this leaves no doubt.
     """
-    from runner.cli.terminal import print_explanation
     from runner.records.folder import RunFolder
     from runner.report.bottlenecks import explain
 
@@ -29,4 +29,9 @@ def explain(
         why = f"{reason_of(error)}: name a run's folder, results/<experiment>/<run>"
         raise RequestError(f"{folder / 'run.json'}: {why}") from None
     lines, bars, legend = explain(record)
-    print_explanation(lines, bars, legend)
+    for text in lines:
+        show(text)
+    if bars:
+        width = max(len(name) for name, _, _ in bars)
+        rows = (f"{name.ljust(width)}  {bar}  {figures}".rstrip() for name, bar, figures in bars)
+        show_document("\n".join(["", *rows, legend, ""]))

@@ -1,7 +1,6 @@
 """What `runner` alone says below its help: the next sensible command in this folder."""
 
 import shlex
-from contextlib import suppress
 from pathlib import Path
 
 from runner.cli.commands import SCRIPT, module
@@ -9,7 +8,6 @@ from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions.settings import nearest
-from runner.report.reading import BROKEN, fate_of, read_run
 
 
 def next_step(here: Path) -> str:
@@ -20,12 +18,8 @@ def next_step(here: Path) -> str:
     except RequestError as error:
         return f"mend the settings: {error}"
     results = (project.root if project else here) / "results"
-    if newest := max(results.glob("*/*/run.json"), key=lambda path: path.parent.name, default=None):
+    if next(results.glob("*/*/run.json"), None):
         place = "results/" if results.parent == here else one_line(shlex.quote(str(results)))
-        with suppress(*BROKEN):
-            record = read_run(newest.parent, newest.parent)
-            if record.status == "running" and fate_of(record, newest.parent).status != "running":
-                return f"runner recover {place}    finishes the newest run, whose runner was killed"
         return f"runner summarize {place}    makes the table of the records"
     if not experiments:
         return str(module(SCRIPT).command_of(here))

@@ -2,12 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
 from runner.cli.lines import say
-from runner.core.errors import RequestError, did_you_mean
+from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
@@ -75,44 +75,30 @@ NoObserve = Annotated[bool, typer.Option("--no-observe", help="Leave a script al
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the records.")]
 
 
-def select(
-    experiment: str | None = None,
-    *,
-    arguments: list[str] | None = None,
-    only: list[str] | None = None,
-    layout: list[str] | None = None,
-    change: list[str] | None = None,
-    repeat: int | None = None,
-    device: str = "auto",
-    scaling: str | None = None,
-    metric: list[str] | None = None,
-    no_observe: bool = False,
-) -> Selection:
-    """Read the words of a command line about an experiment."""
-    if scaling not in (None, *SCALINGS):
+def select(experiment: str | None = None, **words: Any) -> Selection:
+    """Read the words of a command line about an experiment, by the names of the options; others are ignored."""
+    if (scaling := words.get("scaling")) not in (None, *SCALINGS):
         raise RequestError(f"--scaling {scaling}: there is {' and '.join(SCALINGS)}")
     return Selection(
         experiment or "",
-        arguments or (),
-        device_of(device),
-        layout or (),
-        only or (),
-        change or (),
-        repeat,
+        words.get("arguments") or (),
+        device_of(words["device"]),
+        words.get("layout") or (),
+        words.get("only") or (),
+        words.get("change") or (),
+        words.get("repeat"),
         scaling,
-        {name: said["pattern"] for name, said in read_words(metric or []).items()},
-        not no_observe,
+        {name: said["pattern"] for name, said in read_words(words.get("metric") or []).items()},
+        not words.get("no_observe"),
     )
 
 
 def experiment_of(name: str) -> Experiment:
     """Load an experiment."""
     if nearest(here()) is None and not name.endswith((".yaml", ".yml")):
-        script = f"{name.removesuffix('.py')}.py"
-        meant = did_you_mean(script, sorted(path.name for path in here().glob("*.py")))
         raise RequestError(
             f"no experiment '{one_line(name)}', for this folder is in no project: runner run train.py runs a script"
-            f" without one, runner init makes it one{meant}"
+            " without one, runner init makes it one"
         )
     root = project_root()
     return definition.load(definition.find(name, root), root)

@@ -4,8 +4,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.columns import show_rows
-from runner.cli.lines import say, show, show_document
+from runner.cli.lines import say, show, show_document, show_rows
 from runner.cli.options import (
     NAME,
     Change,
@@ -42,8 +41,7 @@ def plan(
     if experiment is None:
         _list()
         return
-    chosen = select(experiment, only=only, layout=layout, change=change, repeat=repeat, device=device)
-    made = make_plan(experiment_of(experiment), chosen)
+    made = make_plan(experiment_of(experiment), select(**locals()))
     first = made.runs[0]
     rows: list[tuple[str, ...]] = []
     for cell in made.cells:

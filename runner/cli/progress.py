@@ -36,7 +36,7 @@ class Progress:
         self._earlier_seconds = earlier_seconds
         self._began = self._epoch_began = self._first_epoch = clock.monotonic()
         self._phase = "starting"
-        self._lines = self._epoch = self._epochs = 0
+        self._epoch = self._epochs = 0
         self._share = 0.0
         self._loss: float | None = None
         self._rate: float | None = None
@@ -72,7 +72,6 @@ class Progress:
     def take_printed(self, line: bytes) -> bool:
         """Take in a line that is no event; return whether it is shown, as it is until there are events."""
         text = one_line(line[: 4 * _LONGEST].decode("utf-8", "replace"), _LONGEST)
-        self._lines += 1
         if self._epoch or not text:
             return False
         self._phase = text
@@ -86,9 +85,8 @@ class Progress:
     def line(self) -> str:
         """Write the state in one line."""
         words = [self._phase if self._epoch == 0 else f"epoch {self._epoch}/{self._epochs or '?'}"]
-        if self._epoch == 0 and self._lines:
-            rate = self._lines / max(self.elapsed, 1.0)
-            words += [f"{self._lines:,} line{'s' * (self._lines > 1)}, {rate:,.1f}/s", _clock(self.elapsed)]
+        if self._epoch == 0:
+            words.append(_clock(self.elapsed))
         if self._loss is not None:
             words.append(f"loss {self._loss:.4f}")
         if self._rate:

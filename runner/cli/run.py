@@ -15,7 +15,6 @@ from runner.cli.lines import say, show_document
 from runner.core.errors import RequestError, RunError
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Plan, make_plan
-from runner.records.schema import Record
 
 _WHAT = "A name that `runner plan` lists, a .yaml file, or a training script: train.py, whose args come after `--`."
 
@@ -54,20 +53,9 @@ def run(
 
     Every cell, every repeat, interleaved; each run has a folder of its own below the results folder.
     """
+    chosen = options.select(**locals())
     from runner import targets
 
-    chosen = options.select(
-        experiment,
-        arguments=arguments,
-        only=only,
-        layout=layout,
-        change=change,
-        repeat=repeat,
-        device=device,
-        scaling=scaling,
-        metric=metric,
-        no_observe=no_observe,
-    )
     words = options.options_of(on, with_)
     target = targets.load(on, words)
     without_definition = options.is_script(experiment)
@@ -106,8 +94,8 @@ def run(
             screen.note(note)
         records = execute(made, target, words, results, screen, interrupts, there)
         done = sum(record.status == "completed" for record in records)
-        said = f"{done} of {len(made.runs)} runs completed{_where_the_time_went(records)}"
-        screen.note(f"{said}; next: runner summarize {shlex.quote(str(results))}")
+        then = f"next: runner summarize {shlex.quote(str(results))}"
+        screen.note(f"{done} of {len(made.runs)} runs completed; {then}")
     if done < len(records):
         raise typer.Exit(RunError.exit_code)
 
@@ -124,16 +112,3 @@ def _notes(plan: Plan, *, is_observed: bool) -> Iterator[str]:
     if not is_counted and not experiment.scaling and len({cell.layout for cell in plan.cells}) > 1:
         yield SAY_SCALING
     yield from (f"left out: {name}: {why}" for name, why in plan.skipped)
-
-
-def _where_the_time_went(records: list[Record]) -> str:
-    """Return how long the completed runs trained, and took for all else; nothing if a program does not say it."""
-    training, whole = 0.0, 0.0
-    for record in records:
-        if record.status != "completed" or record.outcome is None:
-            continue
-        trained = record.metrics.get("train_seconds")
-        if trained is None or trained > record.outcome.wall_seconds:
-            return ""
-        training, whole = training + trained, whole + record.outcome.wall_seconds
-    return f" (training {training:.0f} s, all else {whole - training:.0f} s)" if whole else ""

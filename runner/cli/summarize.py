@@ -9,8 +9,6 @@ import typer
 
 from runner.cli.lines import say, show_document
 from runner.core.errors import RequestError
-from runner.report.rows import Block
-from runner.report.table import to_table
 
 
 def summarize(
@@ -28,35 +26,28 @@ def summarize(
     Time, speed-up and efficiency with their intervals, accuracy, what may be claimed, and the published figures.
     """
     from runner.report.formats import FORMS, document
-    from runner.report.reading import read_results
-    from runner.report.summarize import compared
+    from runner.report.summarize import summarize as read
 
     gc.disable()  # no record is dropped before the end, and looking for dropped ones takes a fifth of the time
     form = format_ or ("table" if sys.stdout.isatty() else "markdown")
     if form not in FORMS:
         raise RequestError(f"--format {form}: there is {', '.join(FORMS)}")
     if results.is_file():
-        blocks, notes = _of_kit(results, experiment)
+        from runner.records.archive import opened
+
+        with opened(results) as kit:
+            blocks, notes = read(kit.results, experiment)
+            altered = [f"{results}: not as it was packed: {fault}" for fault in kit.faults]
+            notes = altered + [kit.within(note) for note in notes]
     else:
-        contents = read_results(results)
-        blocks, notes = compared(results, contents, experiment)
+        blocks, notes = read(results, experiment)
     for note in notes:
         say(f"note: {note}")
     if form != "table":
         show_document(document(form, blocks))
         return
     from runner.cli.terminal import print_table
+    from runner.report.table import to_table
 
     for table in map(to_table, blocks):
         print_table(table)
-
-
-def _of_kit(path: Path, experiment: str | None) -> tuple[list[Block], list[str]]:
-    """Read the records of an archive; a note names each file of it that was altered."""
-    from runner.records.archive import opened
-    from runner.report.summarize import summarize as read
-
-    with opened(path) as kit:
-        blocks, notes = read(kit.results, experiment)
-        altered = [f"{path}: not as it was packed: {fault}" for fault in kit.faults]
-        return blocks, altered + [kit.within(note) for note in notes]

@@ -21,10 +21,9 @@ from runner.definitions.plan import Run
 from runner.records.events import Event
 from runner.records.hints import hints
 from runner.records.observed import SAMPLE_SECONDS
-from runner.records.schema import Failure, Record
-from runner.report.cells import decimals
-from runner.report.fit import fit
-from runner.report.table import Grid, Table
+from runner.records.schema import Failure, Record, StuckRank
+from runner.report.columns import decimals
+from runner.report.table import Grid, Table, fit
 
 _PLAIN_SECONDS = 10.0
 _LONGEST = 500
@@ -136,23 +135,25 @@ def _failure_card(record: Record) -> Iterator[str]:
     stuck = record.outcome.stuck if record.outcome else None
     if failure is None or not (record.status in ("failed", "killed") or (stuck and record.status == "timed_out")):
         return
-    if not stuck or failure.rank is not None:
-        yield _TITLE.format("first", _who(record, failure))
-    if failure.cause:
-        yield _TITLE.format("cause", one_line(failure.cause, _LONGEST))
-    for rank in stuck.ranks if stuck else ():
-        if rank.rank == failure.rank:
-            what = one_line(rank.event, _LONGEST) if rank.event else "a line that is no event"
-            quiet = rank.quiet_seconds
-            said = "it has reported nothing" if quiet is None else f"its last one was {what}, {quiet:.0f} s before"
-            yield _TITLE.format("event", said)
-    if hint := hints().get(failure.hint or ""):
-        yield _TITLE.format("hint", f"{hint.name}: {hint.means}")
-        yield _TITLE.format("", hint.do)
+    hint = hints().get(failure.hint or "")
+    shown = {
+        "first": "" if stuck and failure.rank is None else _who(record, failure),
+        "cause": failure.cause or "",
+        "event": next((_last_of(rank) for rank in (stuck.ranks if stuck else ()) if rank.rank == failure.rank), ""),
+        "hint": f"{hint.name}: {hint.means}" if hint else "",
+        "": hint.do if hint else "",
+    }
+    yield from (_TITLE.format(name, one_line(words, _LONGEST)) for name, words in shown.items() if words)
     if failure.last_lines:
         lines = f"last    {len(failure.last_lines)} lines:"
         yield f"  {'stack   the innermost line first:' if stuck else lines}"
     yield from (f"    {escaped(printed, _LONGEST)}" for printed in failure.last_lines)
+
+
+def _last_of(rank: StuckRank) -> str:
+    if rank.quiet_seconds is None:
+        return "it has reported nothing"
+    return f"its last one was {rank.event or 'a line that is no event'}, {rank.quiet_seconds:.0f} s before"
 
 
 def _who(record: Record, failure: Failure) -> str:
@@ -249,20 +250,3 @@ def _result(record: Record) -> str:
     if (rate := figures.get("samples_per_second")) is not None:
         words.append(f"{'its own figure ' * by_sample}{rate:,.0f} samples/s")
     return "  ".join(words)
-
-
-_COLOURS = {"d": "blue", "#": "green", "-": "magenta", "x": "bold", ".": "red"}
-
-
-def print_explanation(lines: list[str], bars: list[tuple[str, str, str]], legend: str) -> None:
-    """Print lines, folded between words on a terminal, and rows of a name, a bar of coloured letters, and figures."""
-    console = _console()
-    for text in [*lines, *([""] if bars else [])]:
-        console.print(line(text), soft_wrap=not console.is_terminal)
-    width = max((len(name) for name, _, _ in bars), default=0)
-    for name, bar, figures in bars:
-        coloured = [(letter, _COLOURS.get(letter, "")) for letter in bar]
-        row = Text.assemble(f"{line(name).ljust(width)}  ", *coloured, f"  {line(figures)}".rstrip())
-        console.print(row, soft_wrap=True)
-    if bars:
-        console.print(line(legend), soft_wrap=True)

@@ -16,8 +16,15 @@ from dataclasses import dataclass
 
 from runner.core.text import listed
 from runner.records.schema import Record
-from runner.report.disturbance import disturbances, disturbances_of_nodes
-from runner.report.times import COMPUTE, DATA, RankTimes, Times, times_of
+from runner.report.times import (
+    COMPUTE,
+    DATA,
+    RankTimes,
+    Times,
+    disturbances,
+    disturbances_of_nodes,
+    times_of,
+)
 
 LEAST_LOST = 0.10
 """Part of the training that the others wait, from which on a rank is named."""
@@ -32,8 +39,6 @@ LEAST_EXCHANGE = 0.20
 """Part of the training that exchanges take, from which on links are looked at."""
 SLOW_LINK = 500e6 / 8
 """Bytes per second; within a machine gigabytes are usual, and the slowest network of any cluster carries 1 Gbit/s."""
-SLOW_BESIDE_OTHERS = 0.25
-FEWEST_LINKS = 3
 KINDS = {
     "loader": (
         "its loader",
@@ -74,8 +79,8 @@ MOST_BARS = 32
 WIDTH = 40
 """Of a bar, so that its figures stand beside it on a terminal of 80 columns."""
 NOT_TOLD = (
-    "the record does not say where the time went: its epochs have to be timed by the trainkit of today"
-    " (docs/comparing.md); run it again"
+    "the record does not say where the time went: its program has to report epochs that the trainkit has timed"
+    " (docs/comparing.md)"
 )
 
 
@@ -216,19 +221,10 @@ def _link(times: Times) -> Cause | None:
     ranks = {rank.rank: rank for rank in times.ranks}
     slow = [link for link in times.links if link.bytes_per_second < SLOW_LINK]
     if not slow:
-        between = [link for link in times.links if ranks[link.source].node != ranks[link.target].node]
-        if len(between) < FEWEST_LINKS:
-            return None
-        usual = statistics.median(link.bytes_per_second for link in between)
-        slow = [link for link in between if link.bytes_per_second < SLOW_BESIDE_OTHERS * usual]
-        if not slow:
-            return None
+        return None
     slowest = min(slow, key=lambda link: link.bytes_per_second)
     alike = {link.source for link in slow if link.bytes_per_second <= 2 * slowest.bytes_per_second}
     figures = f"{_speed(slowest.bytes_per_second)} from rank {slowest.source} to rank {slowest.target}"
-    back = [link for link in times.links if link.source == slowest.target and link.target == slowest.source]
-    if len(alike) == 1 and back:
-        figures += f", {_speed(back[0].bytes_per_second)} back"
     return Cause([ranks[rank] for rank in sorted(alike)], "link", figures, share)
 
 
@@ -257,14 +253,10 @@ def _why_unknown(record: Record) -> str:
     """Return why nothing is known of the time, and what shows more."""
     if unobserved := record.facts.get("unobserved"):
         return f"nothing says where the time went: {unobserved}"
-    if record.epochs:
-        return NOT_TOLD
-    if record.status == "running":
-        return "the run has no record yet: wait for its end, or make the record of one that has ended: runner collect"
-    if record.status == "completed":
-        return "the record holds no epochs, so nothing says where the time went: its program has to report epochs"
-    why = f": {record.reason}" if record.reason else ""
-    return f"no epoch ended, so nothing says where the time went; the run is {record.status}{why}"
+    if record.status != "completed" and not record.epochs:
+        why = f": {record.reason}" if record.reason else ""
+        return f"no epoch ended, so nothing says where the time went; the run is {record.status}{why}"
+    return NOT_TOLD
 
 
 def _where(times: Times, record: Record) -> str:

@@ -3,18 +3,26 @@
 A faster run that learns less is no faster run. Accuracies are compared by the choice of the test samples. Without one
 it is the last evaluation's figure, or else the training loss: the means of two cells may differ by 2%, by 0.1% of what
 the loss was at first, or by what the spread of the repeats explains, up to 10%.
+
+A machine is known by the id that its kernel drew at its start, which all containers on it share, or else by its name.
+Times of two cells are compared where at least two thirds of the runs are on machines that both cells used alike, or
+where no machine has two runs of a cell: then what machines do is in the spread of both. A cell of more nodes than the
+other uses further machines, which count for neither.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from statistics import fmean, variance
+from typing import Any
 
 from runner.core.layout import Layout
+from runner.core.text import listed
 from runner.core.values import by_value
 from runner.records.doubts import NO_TRAINING
 from runner.records.observed import SAMPLE_SECONDS
 from runner.records.record_facts import TRAINING_LOSS
-from runner.report.machines import machine_decides, memory_differs
+from runner.records.record_facts import UNKNOWN as UNKNOWN_FACT
 from runner.report.rows import CellRuns, Row, scaling_of
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, SIGNIFICANT, Difference, accuracies_agree
@@ -33,9 +41,16 @@ OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds
 PADDED_SHARE = 0.02
 SPREAD_SHARE = 0.1
 """However far repeats spread, they do not make losses equal that differ by more."""
+MOST_APART = 0.01
+"""By how much the memory of equal machines may differ: firmware and kernel keep some MB of it for themselves."""
+ENOUGH_SHARED = 2 / 3
+"""With fewer runs on the same machines, ten repeats on each side would show what the machines do as a difference."""
+_LONGEST_ID = 8
+_MOST_NAMED = 3
+_GB = 1e9
 
 
-def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = None) -> str | None:
+def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
     """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may."""
     run = cell.first
     if not cell.complete:
@@ -45,7 +60,11 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None = 
     if base and base.first is run:
         return "the baseline"
     if base is None or not base.complete:
-        return "heterogeneous devices have no baseline" if run.heterogeneous else _no_baseline(run, elsewhere)
+        return (
+            "heterogeneous devices have no baseline"
+            if run.heterogeneous
+            else "no complete run of its baseline to compare with"
+        )
     fewest = min(len(cell.complete), len(base.complete))
     runs = [*cell.complete, *base.complete]
     return (
@@ -81,13 +100,6 @@ def not_shown(row: Row) -> str | None:
     return f"p = {p:.2g} among all rows (Holm)" if p >= SIGNIFICANT else None
 
 
-def _no_baseline(run: RunSummary, elsewhere: CellRuns | None) -> str:
-    """Return what keeps a cell without a baseline from one that there is."""
-    if elsewhere and (differ := settings_differ([run, elsewhere.first])):
-        return f"no run of its baseline like it: {'; '.join(differ)}"
-    return "no complete run of its baseline to compare with"
-
-
 def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
     """Look for a run on which nothing may rest, complete or not: the notes name each doubt."""
     for side in (cell, base):
@@ -120,23 +132,22 @@ def disturbed(runs: Iterable[RunSummary]) -> str | None:
 def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str | None:
     """Look for anything but the layout and the axes that differs between two of the runs: name it, and both values."""
     ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
-    found: list[str | None] = [what for name, what in same_differs(runs) if name not in ignored]
+    found = two_of_each([run.same for run in runs], ignored)
     # The arguments of one program alone are compared between its own runs.
     for program in dict.fromkeys(run.program for run in runs) if "args" not in may_differ else ():
-        own = [run.own_args for run in runs if run.program == program]
-        names = dict.fromkeys(name for args in own for name in args)
-        found += [two_values(name, [str(by_value(args.get(name, "none"))) for args in own]) for name in names]
+        found += two_of_each([_words(run.own_args) for run in runs if run.program == program])
     return "; ".join(filter(None, [*found, memory_differs(runs)])) or None
 
 
-def same_differs(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
-    """Return the name of each value of `RunSummary.same` that differs between runs, and two of its values."""
-    first = runs[0].same
-    if all(run.same == first for run in runs):
-        return []
-    names = dict.fromkeys(name for run in runs for name in run.same)
-    values = ((name, [run.same.get(name, "") for run in runs]) for name in names)
-    return [(name, what) for name, told in values if (what := two_values(name, told))]
+def two_of_each(each: list[dict[str, str]], may_differ: Collection[str] = ()) -> list[str]:
+    """Return the name of each field that differs between some mappings, and two of its values."""
+    names = dict.fromkeys(name for values in each for name in values if name not in may_differ)
+    found = (two_values(name, [values.get(name, "none") for values in each]) for name in names)
+    return [what for what in found if what]
+
+
+def _words(args: dict[str, Any]) -> dict[str, str]:
+    return {name: str(by_value(value)) for name, value in args.items()}
 
 
 def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
@@ -153,14 +164,10 @@ def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
 
 def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
     """Return what differs in where runs were made and what they were told to do, each with two values."""
-    names = ("target", "hardware", "scaling", "measure")
-    fields = {name: [str(getattr(run, name) or "not known") for run in runs] for name in names}
-    if "program" not in may_differ:
-        fields["program"] = [run.program for run in runs]
-    if "args" not in may_differ:
-        for arg in dict.fromkeys(arg for run in runs for arg in run.args):
-            fields[arg] = [str(by_value(run.args.get(arg, "none"))) for run in runs]
-    return [found for name, values in fields.items() if (found := two_values(name, values))]
+    names = ("target", "hardware", "scaling", "measure", "program")
+    settings = [{name: str(getattr(run, name) or "not known") for name in names} for run in runs]
+    args = [{} if "args" in may_differ else _words(run.args) for run in runs]
+    return two_of_each(settings, may_differ) + two_of_each(args)
 
 
 def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
@@ -234,35 +241,32 @@ def _apart(*values: str) -> list[str]:
 
 
 def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Return how two cells differ in what they have learned; None if they do not, or if no run says anything of it."""
-    has_accuracy = any(run.accuracy is not None for run in (*cell.complete, *base.complete))
-    return (_accuracy_differs if has_accuracy else _figures_differ)(cell, base)
+    """Return how two cells differ in their accuracies, else in the most telling figure of what they have learned.
+
+    A figure that some runs lack may be any there. None if they do not differ, or if no run says anything of it.
+    """
+    runs = [*cell.complete, *base.complete]
+    name = next((name for run in runs for name in run.learned if name != TRAINING_LOSS), TRAINING_LOSS)
+    if has_accuracy := any(run.accuracy is not None for run in runs):
+        name = "accuracy"
+    lacking = [run for run in runs if (run.accuracy is None if has_accuracy else name not in run.learned)]
+    if len(lacking) == len(runs):
+        return None
+    if lacking:
+        return f"{name} differs: none in {len(lacking)} of {len(runs)} runs, the first of {lacking[0].layout}"
+    return _accuracy_differs(cell, base) if has_accuracy else _figures_differ(name, cell, base)
 
 
 def _accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
     """Return how the accuracies of two cells differ by more than the choice of test samples explains."""
-    for side in (cell, base):
-        lacking = sum(run.accuracy is None for run in side.complete)
-        if 0 < lacking < len(side.complete):
-            return f"accuracy differs: none in {lacking} of {len(side.complete)} runs of {side.first.layout}"
-    ours, theirs = cell.mean("accuracy"), base.mean("accuracy")
-    if ours is None or theirs is None:
-        words = ("none" if mean is None else f"{mean:.2%}" for mean in (ours, theirs))
-        return f"accuracy differs: {' against '.join(words)}"
+    ours, theirs = (fmean(run.accuracy or 0.0 for run in side.complete) for side in (cell, base))
     samples = cell.complete[0].eval_samples  # of all runs, because others are other work; 0 where no run says it
     agree = accuracies_agree(ours, theirs, samples) if samples else abs(ours - theirs) <= AGREEING_SHARE
     return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
 
 
-def _figures_differ(cell: CellRuns, base: CellRuns) -> str | None:
-    """Compare the most telling figure of all runs; one that some of them lack may be any there."""
+def _figures_differ(name: str, cell: CellRuns, base: CellRuns) -> str | None:
     runs = [*cell.complete, *base.complete]
-    name = next((name for run in runs for name in run.learned if name != TRAINING_LOSS), TRAINING_LOSS)
-    lacking = [run for run in runs if name not in run.learned]
-    if len(lacking) == len(runs):
-        return None
-    if lacking:
-        return f"{name} differs: none in {len(lacking)} of {len(runs)} runs, the first of {lacking[0].layout}"
     ours, theirs = ([run.learned[name][1] for run in side.complete] for side in (cell, base))
     means = [fmean(ours), fmean(theirs)]
     values = f"{name} differs: {' against '.join(f'{mean:.4g}' for mean in means)}"
@@ -274,3 +278,59 @@ def _figures_differ(cell: CellRuns, base: CellRuns) -> str | None:
     spread = Difference(apart, samples).half_width() or 0.0
     most = max(LOSS_SHARE * smaller, FIRST_SHARE * fmean(first or [0.0]), min(spread, SPREAD_SHARE * smaller))
     return None if apart <= most else f"{values}, by more than {most:.2g}"
+
+
+def memory_differs(runs: Sequence[RunSummary]) -> str | None:
+    """Name two amounts of memory that no two equal machines have."""
+    known = [run.memory for run in runs if run.memory]
+    if known and len(known) < len(runs):
+        return f"memory differs: {UNKNOWN_FACT} and {known[0][0] / _GB:.1f} GB"
+    least, most = min((run[0] for run in known), default=0.0), max((run[1] for run in known), default=0.0)
+    apart = least < most * (1 - MOST_APART)
+    return f"memory differs: {least / _GB:.1f} GB and {most / _GB:.1f} GB" if apart else None
+
+
+def machine_decides(a: CellRuns, b: CellRuns, names: tuple[str, str]) -> str | None:
+    """Return why a difference between two cells may be one between their machines; None if it can be told apart."""
+    used = _used(a.complete, b.complete)
+    for name, runs in zip(names, used, strict=True):
+        if any("" in machines or not machines for machines in runs):
+            return f"not known on which machine {name} ran"
+    # Or every run was made on machines of its own.
+    if _shared(*used) or all(sum(map(len, runs)) == len(set().union(*runs)) for runs in used):
+        return None
+    ran = (f"{name} on {_named(side.complete)}" for name, side in zip(names, (a, b), strict=True))
+    return f"the machine may make the difference: {', '.join(ran)}"
+
+
+def count_machines(runs: Sequence[RunSummary]) -> int:
+    """Count the known machines on which runs were made."""
+    return len({machine for machines in _used(runs)[0] for machine in machines} - {""})
+
+
+def _shared(a: list[set[str]], b: list[set[str]]) -> bool:
+    """Return whether enough of the work of both sides was done on the same machines, as far as their sizes allow."""
+    shares, sizes = (_shares(a), _shares(b)), sorted(fmean(map(len, side)) for side in (a, b))
+    common = sum(min(shares[0][machine], shares[1][machine]) for machine in shares[0])
+    return common >= ENOUGH_SHARED * sizes[0] / sizes[1] - 1e-9
+
+
+def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
+    """Return which part of a side's work each machine did."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for machines in runs:
+        for machine in machines:
+            found[machine] += 1 / (len(machines) * len(runs))
+    return found
+
+
+def _used(*sides: Sequence[RunSummary]) -> list[list[set[str]]]:
+    """Return the machines of each run; one of which only the name is known is the one that has it with an id."""
+    ids = {name: id_ for side in sides for run in side for id_, name in run.machines if id_ and name}
+    return [[{id_ or ids.get(name, name) for id_, name in run.machines} for run in side] for side in sides]
+
+
+def _named(runs: Iterable[RunSummary]) -> str:
+    found = dict.fromkeys(machine for run in runs for machine in run.machines)
+    words = [f"{name} ({id_[:_LONGEST_ID]})" if id_ and name else name or id_[:_LONGEST_ID] for id_, name in found]
+    return listed(words, most=_MOST_NAMED)

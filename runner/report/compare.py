@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,7 +11,7 @@ from runner.core.layout import Layout
 from runner.core.values import by_value
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.report.claims import OF_TRAINING, incomparable, not_shown, refusal
-from runner.report.order import Series, in_order, in_turn
+from runner.report.order import Series, in_order
 from runner.report.rows import Block, CellRuns, Row, cell_runs, timed_alike
 from runner.report.run_summary import UNKNOWN_HARDWARE, RunSummary
 from runner.report.statistics import Estimate, holm, welch
@@ -51,12 +50,7 @@ def compare(
                 groups[others[0]][cell] += of_cell
     blocks = [[cell_runs(own) for own in cells.values()] for _, cells in sorted(groups.items())]
 
-    @cache
-    def everywhere() -> dict[tuple[str, bytes], CellRuns]:
-        complete = [cell for cells in reversed(blocks) for cell in reversed(cells) if cell.complete]
-        return {_place(cell.first, {}): cell for cell in complete}
-
-    return [_block(cells, definition_of, everywhere) for cells in blocks]
+    return [_block(cells, definition_of) for cells in blocks]
 
 
 def block_key(run: RunSummary) -> BlockKey:
@@ -66,37 +60,25 @@ def block_key(run: RunSummary) -> BlockKey:
     return BlockKey(*place, run.scaling or "", run.measure, key_of(run.args), program, run.side or ())
 
 
-def _block(
-    cells: list[CellRuns],
-    definition_of: Callable[[RunSummary], dict[str, Any]],
-    everywhere: Callable[[], dict[tuple[str, bytes], CellRuns]],
-) -> Block:
-    """Compare the cells of a block; the complete cells of all blocks say why one has no baseline in its own."""
+def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]]) -> Block:
+    """Compare the cells of a block."""
     newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
     # The one-process row with the same axes, or the cell that the definition declares.
     changes = {"layout": "1x1", **(definition.get("baseline") or {})}
     by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
     series = Series(run for cell in cells for run in cell.runs)
-    rows = []
-    for cell in sorted(cells, key=_order):
-        base = by_cell.get(_cell_key(cell.first, changes))
-        other = None if base and base.complete else everywhere().get(_place(cell.first, changes))
-        rows.append(over_baseline(cell, base, series, definition, other))
+    rows = [
+        over_baseline(cell, by_cell.get(_cell_key(cell.first, changes)), series, definition)
+        for cell in sorted(cells, key=_order)
+    ]
     return Block(tuple(with_claims(rows)), definition)
 
 
-def _place(run: RunSummary, changes: dict[str, Any]) -> tuple[str, bytes]:
-    """Return the folder and the experiment of a run, and its cell with some other axes."""
-    return f"{run.path.rpartition('/')[0]} {run.experiment}", _cell_key(run, changes)
-
-
-def over_baseline(
-    cell: CellRuns, base: CellRuns | None, series: Series, definition: dict[str, Any], elsewhere: CellRuns | None = None
-) -> Row:
+def over_baseline(cell: CellRuns, base: CellRuns | None, series: Series, definition: dict[str, Any]) -> Row:
     """Compare a cell with its baseline, which may be itself; it may be claimed unless more than its figures forbids it.
 
-    `series` are all runs that were made with them, `elsewhere` is the baseline's cell of runs made in another way.
+    `series` are all runs that were made with them.
     """
     difference, why, speedup = None, None, None
     if base and base.seconds and cell.seconds and not incomparable(cell, base):
@@ -104,7 +86,7 @@ def over_baseline(
             speedup = Estimate(1.0)
         else:
             by_spread = welch(_per_work(base, base), _per_work(cell, base))
-            difference, why = in_order(by_spread, base, cell, series, in_turn(cell, base, definition))
+            difference, why = in_order(by_spread, base, cell, series)
             speedup = difference.estimate()
     published = (definition.get("published") or {}).get("rows", [])
     place = {**cell.first.axes, "layout": cell.first.layout}
@@ -112,7 +94,7 @@ def over_baseline(
         **vars(cell),
         baseline=base,
         speedup=speedup,
-        claimed=refusal(cell, base, elsewhere) or why or True,
+        claimed=refusal(cell, base) or why or True,
         published=tuple(line for line in published if all(line.get(axis, at) == at for axis, at in place.items())),
         difference=difference,
     )

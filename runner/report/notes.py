@@ -5,8 +5,7 @@ from typing import Any
 
 from runner.core.layout import Layout
 from runner.records.checked import Check
-from runner.report.claims import KIND_UNKNOWN, taken_for_granted
-from runner.report.machines import count_machines
+from runner.report.claims import KIND_UNKNOWN, count_machines, taken_for_granted
 from runner.report.rows import Block, Row, copies_note
 from runner.report.statistics import MOST, POWER, SIGNIFICANT, more_for_width, repeats_to_find
 
@@ -48,7 +47,11 @@ def notes(block: Block) -> list[str]:
     if block.first.side:
         comparison, name, label = block.first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
-    found += [*_sources(block), *_bytes_moved(block), *_load(block)]
+    found += _sources(block)
+    if block.axes:  # ways of exchanging are compared
+        moved = ((row.first.cell, row.mean("bytes_moved")) for row in block.rows)
+        found += _each("bytes that a step moves between devices", [(cell, f"{by:,.0f}") for cell, by in moved if by])
+    found += _load(block)
     found += _each("what limits", [(row.first.cell, row.limit) for row in block.rows if row.limit])
     return [*found, *_skipped(block), *_published(block)]
 
@@ -76,8 +79,8 @@ def _of_row(row: Row) -> list[str]:
         last = slowed[-1]
         of_runs = f" in {len(slowed)} of {len(row.runs)} runs" if len(row.runs) > 1 else ""
         found.append(f"{name}: slowed{of_runs} by {'; '.join(last.slowed)} (runner explain {last.path})")
-    if paced := [run for run in row.runs if run.repeat_with]:
-        found.append(f"{name}: followed the clock; {paced[-1].repeat_with} repeats {paced[-1].path} bit for bit")
+    if any(run.followed_clock for run in row.runs):
+        found.append(f"{name}: followed the clock, so another run computes other numbers")
     if by_hand := sum(run.by_hand for run in row.runs):
         found.append(f"{name}: started by hand, so no runner supervised it: {by_hand} of {len(row.runs)} runs")
     if row.first.device == "cpu" and 0 < row.first.cores < row.first.processes:
@@ -95,14 +98,13 @@ def _checked(block: Block) -> list[str]:
             continue
         what = "whether it is the same training could not be seen"
         if check.verdict == "same":
-            what = "; not compared: ".join(["same training", *filter(None, [", ".join(check.not_checked)])])
+            what = "same training" + "; not compared: " * bool(check.not_checked) + ", ".join(check.not_checked)
         elif check.verdict == "differs":
             what = f"another training than one process: {'; '.join(check.mistakes)}"
-        if check.sources_sha256 not in row.first.same["code"].split():
-            what = f"{what}, but with other code than that of these runs"
         own = {**row.first.args, **row.first.axes}
-        if others := [f"{key}={value}" for key, value in check.args.items() if key in own and own[key] != value]:
-            what = f"{what}; it was checked with {' '.join(others)}"
+        same_args = all(own.get(key, value) == value for key, value in check.args.items())
+        if check.sources_sha256 not in row.first.same["code"].split() or not same_args:
+            what = f"{what}, but with other code or arguments than those of these runs"
         found.append(f"{row.first.cell}: checked: {what}")
     return found
 
@@ -152,26 +154,16 @@ def _sources(block: Block) -> list[str]:
     """Return where the figures of a program are from that knows nothing of the kit, and what it does not count."""
     told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
     found = []
-    for figure in (block.first.measure, "final_accuracy"):
-        places = [(sources[figure], cell) for cell, sources in told if figure in sources]
-        if len(places) == len(told) and len({place for place, _ in places}) == 1:
-            found.append(f"{figure} from {places[0][0]}")
+    for name in (block.first.measure, "final_accuracy"):
+        places = {cell: sources[name] for cell, sources in told if name in sources}
+        if len(places) == len(told) and len(set(places.values())) == 1:
+            found.append(f"{name} from {places.popitem()[1]}")
         elif places:
-            found.append(f"{figure} from {', '.join(dict.fromkeys(f'{place} ({cell})' for place, cell in places))}")
+            found.append(f"{name} from {', '.join(f'{place} ({cell})' for cell, place in places.items())}")
     if told and not all(run.trained_samples for row in block.rows for run in row.complete):
         declared = f": {block.first.scaling} scaling is what the definition declares" if block.first.scaling else ""
         found.append(f"the program's output does not count its work{declared}")
     return found
-
-
-def _bytes_moved(block: Block) -> list[str]:
-    """Return what a step moves where rows are compared that move it in different ways."""
-    moved = [(row.first, row.mean("bytes_moved")) for row in block.rows]
-    in_ways = len({(run.layout, amount) for run, amount in moved}) > len({run.layout for run, _ in moved})
-    if not (in_ways or "program" in block.first.axes) or not any(amount for _, amount in moved):
-        return []
-    what = "bytes that a step moves between devices (each run's events say how they were counted)"
-    return _each(what, [(run.cell, f"{amount:,.0f}") for run, amount in moved if amount is not None])
 
 
 def _load(block: Block) -> list[str]:

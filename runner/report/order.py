@@ -6,22 +6,20 @@ of the runs shows, unless these were made in turn. By how much follows from thei
 """
 
 import math
-import shlex
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
 from statistics import fmean, variance
-from typing import Any
 
 from runner.report.rows import CellRuns
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import FEWEST, Difference, vary
+from runner.report.statistics import Difference, vary
 
 MOST_WIDENED = 2.5
 """A difference that its order makes less sure by more is not shown; all of one side before the other gives 2.9."""
 NO_SPREAD = "the repeats of a side do not vary: what printed the times has rounded them"
 """Why nothing is said of times that are all the same: how far off they are, no repeat shows."""
+NOT_IN_TURN = "not made in turn, as one runner run of both cells or runner compare of two versions makes them"
 NOT_KNOWN = "not known whether the runs were made in turn: a record lacks its start"
 _CORRELATION = 0.5
 """Between the noise of a run and that of the next one, as of an autoregressive process of the first order."""
@@ -31,7 +29,6 @@ _HARMLESS = 1.25
 """Standard errors that a steady drift may put between the sides: simulated, these give no more false claims."""
 _FAR = 20
 """Runs that are further apart have nothing in common: 0.5^20 is a millionth."""
-_SHOWN = 4
 
 
 class Series:
@@ -57,24 +54,24 @@ class Series:
 
 
 def in_order(
-    difference: Difference, a: CellRuns, b: CellRuns, series: Series, way_out: str, *, paired: bool = False
+    difference: Difference, a: CellRuns, b: CellRuns, series: Series, *, paired: bool = False
 ) -> tuple[Difference, str | None]:
     """Return a difference as sure as the order of its runs lets it be, and why nothing is shown by it, if that is so.
 
-    `series` are all runs that were made with them: what lies between two runs makes them less alike. `way_out` is the
-    command that makes such runs in turn; `paired` are runs that are compared in pairs, by their repeats.
+    `series` are all runs that were made with them: what lies between two runs makes them less alike.
+    `paired` are runs that are compared in pairs, by their repeats.
     """
     times = [[run.seconds for run in side.complete if run.seconds] for side in (a, b)]
     if difference.error is None or not all(map(vary, times)):
         return difference, NO_SPREAD
     if any(run.began is None for side in (a, b) for run in side.complete):
-        return difference, f"{NOT_KNOWN}; {way_out}"
+        return difference, NOT_KNOWN
     if why := series.shared([*a.complete, *b.complete]):
-        return difference, f"{why}; {way_out}"
+        return difference, why
     runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
     widened = widening(*([series.place(run) for run in side] for side in runs), paired=paired)
     if widened > MOST_WIDENED:
-        return replace(difference, widened=widened), f"{_not_in_turn(a, b, series)}; {way_out}"
+        return replace(difference, widened=widened), NOT_IN_TURN
     return replace(difference, widened=widened), None
 
 
@@ -146,25 +143,3 @@ def _alike(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
 
 def _correlation(place: float, other: float) -> float:
     return float(_CORRELATION ** max(1.0, abs(place - other)))
-
-
-def _not_in_turn(a: CellRuns, b: CellRuns, series: Series) -> str:
-    """Return in which order the runs of two sides were made."""
-    runs = sorted((series.place(run), index) for index, side in enumerate((a, b)) for run in side.complete)
-    names = ("A", "B") if a.first.cell == b.first.cell else (a.first.cell, b.first.cell)
-    stretches = [f"{len(list(own))} x {names[side]}" for side, own in groupby(side for _, side in runs)]
-    more = ", ..." if len(stretches) > _SHOWN else ""
-    return f"not made in turn: {', '.join(stretches[:_SHOWN])}{more}"
-
-
-def in_turn(cell: CellRuns, base: CellRuns, definition: dict[str, Any]) -> str:
-    """Return the command that makes the runs of a cell and of its baseline in turn, as a way out."""
-    run, sides, declared = cell.first, (base.first, cell.first), definition.get("args") or {}
-    words = [f"--on {run.target}"] if run.target != "local" else []
-    words += [f"--layout {layout}" for layout in dict.fromkeys(side.layout for side in sides)]
-    for axis, value in dict.fromkeys((axis, str(value)) for side in sides for axis, value in side.axes.items()):
-        words.append(f"{'--with' if axis in run.option_axes else '--only'} {shlex.quote(f'{axis}={value}')}")
-    changed = {arg: value for arg, value in run.args.items() if arg in declared and declared[arg] != value}
-    words += [f"--set {shlex.quote(f'{arg}={value}')}" for arg, value in changed.items()]
-    repeats = max(FEWEST, len(cell.complete), len(base.complete))
-    return f"shown by: runner run {shlex.quote(run.experiment)} {' '.join(words)} --repeat {repeats}"

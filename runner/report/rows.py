@@ -10,7 +10,6 @@ import msgspec
 
 from runner.core.layout import Layout
 from runner.records.observed import SAMPLE_SECONDS
-from runner.report.cells import processes
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import Difference, Estimate, karp_flatt, typical
 
@@ -156,16 +155,13 @@ class Block:
 def cell_runs(runs: list[RunSummary]) -> CellRuns:
     """Sort the runs of one cell by their start, each once; a copy of a record is no repeat.
 
-    Of its copies the complete one counts, else the last attempt; of equal ones that in its experiment's folder.
+    Of its copies the complete one counts, else the last attempt.
     """
     copies: dict[str, list[RunSummary]] = defaultdict(list)
     for run in sorted(runs, key=_age):
         copies[run.id or run.path].append(run)
 
-    def worth(run: RunSummary) -> tuple[bool, str, bool]:
-        return is_complete(run), run.started, run.path.split("/")[:-1][-1:] == [run.experiment]
-
-    ordered = sorted((max(own, key=worth) for own in copies.values()), key=_age)
+    ordered = sorted((max(own, key=lambda run: (is_complete(run), run.started)) for own in copies.values()), key=_age)
     complete = tuple(run for run in ordered if is_complete(run))
     seconds = typical([run.seconds for run in complete if run.seconds]) if complete else None
     counted = {id(run) for run in ordered}
@@ -213,3 +209,8 @@ def copies_note(copies: Collection[RunSummary]) -> str:
     count = len(copies)
     where = min(run.path for run in copies)
     return f"{count} {'copy of a run does' if count == 1 else 'copies of runs do'} not count, the first: {where}"
+
+
+def processes(number: int) -> str:
+    """Write a number of processes as a sentence does."""
+    return "one process" if number == 1 else f"{number} processes"

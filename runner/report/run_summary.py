@@ -4,25 +4,22 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.records import utilization
-from runner.records.doubts import Doubts, figure
 from runner.records.record_facts import end_of, facts_here, figures_of, machines_of, moment_of
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Count, Figure, Launch, Record
 from runner.report.bottlenecks import causes
-from runner.report.disturbance import disturbances, is_load_known
-from runner.report.times import times_of
+from runner.report.times import disturbances, is_load_known, times_of
 
 DATA_DIR = "data_dir"
 """Where the data lies differs between machines and says nothing of the work; its content is compared by its hash."""
 UNKNOWN_HARDWARE = "unknown"
 """The hardware of a run on other machines whose processes did not come so far as to name it."""
-_LONGEST_WORDS = 200
 _COMPARED = re.compile(r"(?:NCCL|GLOO|OMP|TORCH|PYTORCH)_\w{1,100}")
 _LEFT_OUT = re.compile(
     r"OMP_NUM_THREADS"  # the threads of a process are compared as torch counts them
@@ -31,6 +28,8 @@ _LEFT_OUT = re.compile(
     r"|.*_(?:\w*FILE|DIR|PATH|HOME)"  # places
     r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU"  # torchrun's own, which changes with its version; the image's
 )
+
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
@@ -74,8 +73,8 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     hardware: str
     heterogeneous: bool
     cores: Count
-    accuracy: Figure | None
-    best_accuracy: Figure | None
+    accuracy: _Share | None
+    best_accuracy: _Share | None
     eval_samples: Count
     trained_samples: Count
     steps: Count
@@ -97,7 +96,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
     side: tuple[str, str, str] | None = None
     sources: dict[str, str] = {}
     slowed: list[str] = []
-    repeat_with: str = ""
+    followed_clock: bool = False
     began: float | None = None
     ended: float | None = None
 
@@ -110,7 +109,7 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 def summary_of(record: Record, path: str = "") -> RunSummary:
     """Reduce a record to what the table needs; ValueError or another of `BROKEN` if a value has no such type."""
     launch, metrics, side = record.launch, record.metrics, record.launch.side
-    layout = Layout.parse(launch.layout)
+    layout, hint = Layout.parse(launch.layout), record.failure and record.failure.hint
     facts = [rank.facts for rank in record.ranks if rank.facts]
     first = facts[0] if facts else {}
     machines, times = machines_of(record), times_of(record)
@@ -119,21 +118,14 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     cores = facts_here(launch).get("cores") or first.get("machine_cores") or 0
     hardware = listed(models or [_device_from_outside(record)], " + ")
     load = {kind: utilization.mean(record.load, names) for kind, names in utilization.FIGURES.items()}
-    doubts = Doubts()
-    accuracies: dict[str, float | None] = dict.fromkeys(("final_accuracy", "best_accuracy"))
-    for name in accuracies:
-        try:
-            accuracies[name] = figure(name, metrics.get(name))
-        except ValueError as error:
-            doubts.add(str(error))
     fields = {
         **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
         # All copies of a record share it, and no other run has both: an id alone may be that of several runs.
         "id": f"{launch.id} {launch.started}",
         "status": record.status,
-        "reason": _reason(record),
-        "doubts": [*record.doubts, *doubts.all()],
+        "reason": f"{record.reason}; hint: {hint}" if hint and record.reason else record.reason,
+        "doubts": record.doubts,
         "layout": str(layout),
         "axes": launch.axes | option_axes,
         "option_axes": {name: launch.option_axes[name] for name in option_axes},
@@ -145,8 +137,8 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
         "heterogeneous": len(models) > 1,
         "cores": cores,
-        "accuracy": accuracies["final_accuracy"],
-        "best_accuracy": accuracies["best_accuracy"],
+        "accuracy": metrics.get("final_accuracy"),
+        "best_accuracy": metrics.get("best_accuracy"),
         "eval_samples": record.facts.get("eval_samples") or 0,
         "trained_samples": _count(record, "trained_samples"),
         "steps": _count(record, "steps"),
@@ -167,7 +159,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "side": (side.comparison, side.name, side.label) if side else None,
         "sources": record.sources,
         "slowed": [cause.sentence for cause in causes(times, record)] if times and record.status == "completed" else [],
-        "repeat_with": _repeat_with(record),
+        "followed_clock": "repeat_with" in record.facts,
         "began": moment_of(record),
         "ended": end_of(record),
     }
@@ -222,27 +214,6 @@ def speed_variables(facts: Iterable[dict[str, Any]]) -> dict[str, str]:
 @cache
 def _changes_speed(name: str) -> bool:
     return bool(_COMPARED.fullmatch(name) and not _LEFT_OUT.fullmatch(name))
-
-
-def _repeat_with(record: Record) -> str:
-    """Return what repeats a run that followed the clock: its arguments or a command; nothing for any other."""
-    if "repeat_with" not in record.facts:
-        return ""
-    if not (told := record.facts["repeat_with"]):
-        return "nothing known"
-    words = " ".join(f"--set {name}={value}" for name, value in told.items())
-    return words if len(words) <= _LONGEST_WORDS else "runner reproduce"
-
-
-def _reason(record: Record) -> str | None:
-    """Return why a run is not completed, and which well-known failure it is."""
-    name = record.failure.hint if record.failure else None
-    if not name or not record.reason:
-        return record.reason
-    from runner.records.hints import hints  # only for a failed run
-
-    hint = hints().get(name)
-    return f"{record.reason}; hint: {name}{f' ({hint.means})' if hint else ''}"
 
 
 def _args(launch: Launch) -> dict[str, dict[str, Any]]:

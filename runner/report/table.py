@@ -1,13 +1,20 @@
-"""Block -> Table: what is common above, one line a row, the published rows in a table of their own, notes below."""
+"""Block -> Table: what is common above, one line a row, the published rows in a table of their own, notes below.
 
-from dataclasses import dataclass, field
+`fit` makes a grid narrow enough for a terminal: what is long moves below it before anything is wrapped.
+"""
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from runner.core.text import listed
 from runner.records.observed import SAMPLE_SECONDS
-from runner.report.cells import seconds
-from runner.report.columns import lay_out, without_empty
+from runner.report.columns import CLAIMED, DISPENSABLE, SHORT, lay_out, only, seconds, without_empty
 from runner.report.notes import notes, published_time
 from runner.report.rows import Block
+
+_LONGEST_INLINE = len("the baseline")
 
 
 @dataclass(frozen=True)
@@ -97,3 +104,100 @@ def _published(block: Block) -> Grid:
         cells.append(f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} epochs" if losses else "")
         lines.append(cells)
     return Grid(f"published: {block.definition['published']['source']}", *without_empty(head, lines))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A grid as it is drawn: heads of several lines, notes, the columns left out, and those with one value."""
+
+    head: list[list[str]]
+    lines: list[list[str]]
+    gap: int = 3
+    footnotes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    equal: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The heads in one line each."""
+        return [" ".join(head) for head in self.head]
+
+
+def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
+    """Return the grid as it fits a terminal with the least changes; the most narrow form if none fits."""
+    form = _as_it_is(grid)
+    steps: list[Callable[[Fitted], Fitted]] = [
+        lambda form: replace(form, gap=2),
+        _with_folded_heads,
+        _without_prefix,
+        _with_footnotes,
+        _without_equal,
+        lambda form: replace(form, head=[[SHORT.get(line, line) for line in head] for head in form.head]),
+        *(partial(_without, name) for name in DISPENSABLE),
+    ]
+    for narrowed in steps:
+        if _width(form, width) <= columns:
+            break
+        form = narrowed(form)
+    return form
+
+
+def with_footnotes(grid: Grid) -> Fitted:
+    """Move the long reasons of a grid below it, and change nothing else."""
+    return _with_footnotes(_as_it_is(grid))
+
+
+def _as_it_is(grid: Grid) -> Fitted:
+    return Fitted([[name] for name in grid.head], grid.lines)
+
+
+def _width(form: Fitted, width: Callable[[str], int]) -> int:
+    columns = zip(*form.lines, strict=True) if form.lines else [()] * len(form.head)
+    widest = [max(map(width, [*head, *cells])) for head, cells in zip(form.head, columns, strict=True)]
+    return sum(widest) + form.gap * (len(widest) - 1)
+
+
+def _with_folded_heads(form: Fitted) -> Fitted:
+    """Break heads between words where their column is narrower."""
+    heads = []
+    for place, name in enumerate(form.names):
+        room = max((len(line[place]) for line in form.lines), default=1) or 1
+        words = textwrap.wrap(name.replace("_", "_ "), room, break_long_words=False, break_on_hyphens=False)
+        heads.append([word.replace("_ ", "_") for word in words or [""]])
+    return replace(form, head=heads)
+
+
+def _without_prefix(form: Fitted) -> Fitted:
+    """Move a prefix such as `mnist.`, which all programs share, into the head of their column."""
+    place = form.names.index("program") if "program" in form.names else 0
+    prefix = "".join(form.lines[0][place].partition(".")[:2]) if form.lines else ""
+    if not place or not prefix.endswith(".") or not all(line[place].startswith(prefix) for line in form.lines):
+        return form
+    lines = [[*line[:place], line[place].removeprefix(prefix), *line[place + 1 :]] for line in form.lines]
+    return replace(form, lines=lines, head=[*form.head[:place], [*form.head[place], prefix], *form.head[place + 1 :]])
+
+
+def _with_footnotes(form: Fitted) -> Fitted:
+    """Move long reasons below the table; equal ones are one footnote."""
+    if not form.head or form.names[-1] != CLAIMED:
+        return form
+    long = dict.fromkeys(line[-1] for line in form.lines if len(line[-1]) > _LONGEST_INLINE)
+    numbers = {reason: number for number, reason in enumerate(long, start=1)}
+    lines = [[*line[:-1], f"no ({numbers[line[-1]]})"] if line[-1] in numbers else line for line in form.lines]
+    return replace(form, lines=lines, footnotes=tuple(f"({number}) {reason}" for reason, number in numbers.items()))
+
+
+def _without_equal(form: Fitted) -> Fitted:
+    """Say once above what is the same in every row, but for the first column and the last."""
+    inner = range(1, len(form.head) - 1) if len(form.lines) > 1 else ()
+    equal = {place for place in inner if len({line[place] for line in form.lines}) == 1}
+    said = tuple(f"{form.names[place]} {form.lines[0][place]}" for place in sorted(equal))
+    head, lines = only([place for place in range(len(form.head)) if place not in equal], form.head, form.lines)
+    return replace(form, head=head, lines=lines, equal=said)
+
+
+def _without(name: str, form: Fitted) -> Fitted:
+    kept = [place for place, head in enumerate(form.names) if head not in (name, SHORT.get(name))]
+    head, lines = only(kept, form.head, form.lines)
+    left_out = form.left_out if len(kept) == len(form.head) else (*form.left_out, name)
+    return replace(form, head=head, lines=lines, left_out=left_out)

@@ -6,17 +6,14 @@ are compared within the pairs. Runs that were made at other times are compared a
 """
 
 import math
-import shlex
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.report import claims
-from runner.report.cells import estimate
+from runner.report.columns import estimate
 from runner.report.compare import key_of
-from runner.report.formats import pipes
-from runner.report.machines import machine_decides
-from runner.report.markup import markdown
+from runner.report.formats import markdown, pipes
 from runner.report.order import Series, in_order
 from runner.report.rows import CellRuns, cell_runs, copies_note, timed_alike
 from runner.report.run_summary import RunSummary
@@ -35,7 +32,6 @@ from runner.report.statistics import (
 )
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
-SAME_RUNS = "A and B are the same runs"
 VERSIONS = ("code", "lock file", "image", "torch", "NCCL", "Python")
 """What versions may differ in: it is what is compared."""
 CHOICES = (*VERSIONS, "program", "args", "threads per process")
@@ -46,17 +42,15 @@ CHOICES = (*VERSIONS, "program", "args", "threads per process")
 class Verdict:
     """What can be said of one cell: one of the four words above, and why, where the repeats do not decide.
 
-    A side without runs is None, and `on_both` says what became of runs that lie on both sides. `ratio` is the typical
-    time of B over that of A, `adjusted_p` its p-value after Holm's correction over all cells. It is `small` if the
-    whole interval is within the difference asked for, and `decided` if it is small, or B faster or slower. `proposed`
-    repeats of each side find that difference in nine of ten comparisons. `differs` is what is compared: each difference
-    between the sides with its two values.
+    A side without runs is None. `ratio` is the typical time of B over that of A, `adjusted_p` its p-value after Holm's
+    correction over all cells. It is `small` if the whole interval is within the difference asked for, and `decided` if
+    it is small, or B faster or slower. `proposed` repeats of each side find that difference in nine of ten comparisons.
+    `differs` is what is compared: each difference between the sides with its two values.
     """
 
     name: str
     a: CellRuns | None
     b: CellRuns | None
-    on_both: str = ""
     verdict: str = NOT_COMPARABLE
     why: str | None = None
     ratio: Estimate | None = None
@@ -114,8 +108,8 @@ def _difference(cell: Verdict, series: Series) -> Difference | str:
     """Return the logarithm of B's time over A's, or why a cell cannot be compared."""
     if not cell.a or not cell.b:
         return f"only in {'A' if cell.a else 'B'}"
-    if _common(cell.a, cell.b):
-        return SAME_RUNS
+    if common := {run.id for run in cell.a.runs if run.id} & {run.id for run in cell.b.runs}:
+        return f"{len(common)} {'run lies' if len(common) == 1 else 'runs lie'} on both sides"
     if why := _not_comparable(cell.a, cell.b, made=cell.in_pairs):
         return why
     b, a = (
@@ -125,9 +119,7 @@ def _difference(cell: Verdict, series: Series) -> Difference | str:
     difference = (paired if cell.in_pairs else welch)(b, a)
     if cell.repeats < FEWEST:
         return difference
-    words = f"--experiment {shlex.quote(cell.a.first.experiment)} --layout {cell.a.first.layout}"
-    way_out = f"in turn they are made by: runner compare COMMIT COMMIT {words} (docs/comparing.md)"
-    difference, refused = in_order(difference, cell.a, cell.b, series, way_out, paired=cell.in_pairs)
+    difference, refused = in_order(difference, cell.a, cell.b, series, paired=cell.in_pairs)
     return refused or difference
 
 
@@ -149,7 +141,7 @@ def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
     return (
         "; ".join(claims.settings_differ(runs, may_differ))
         or claims.differing(runs, may_differ)
-        or machine_decides(b, a, ("B", "A"))
+        or claims.machine_decides(b, a, ("B", "A"))
         or claims.total_work_differs(runs)
         or claims.learned_differs(b, a)
         or (None if made else claims.disturbed(runs))
@@ -175,56 +167,31 @@ def _verdict(cell: Verdict, difference: Difference, adjusted_p: float | None, de
         small=small,
         decided=shown or small,
         proposed=repeats_to_find(difference, effect, tests=tests),
-        differs=(*claims.settings_differ(runs), *(what for _, what in claims.same_differs(runs))),
+        differs=(*claims.settings_differ(runs), *claims.two_of_each([run.same for run in runs])),
     )
 
 
 def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Verdict]:
-    """Find for each cell of one side that of the other.
+    """Find for each cell of one side that of the other, whatever else differs if each side has one cell like it.
 
-    First those that agree in everything; then, of what is left, those with the same layout and axes, if each side has
-    one of them: what differs between the two is said later. One experiment is compared with one of another name.
+    One experiment is compared with one of another name.
     """
     one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
-    cells: dict[Any, list[dict[Any, list[RunSummary]]]] = defaultdict(lambda: [defaultdict(list), defaultdict(list)])
+    places: dict[Any, dict[Any, tuple[list[RunSummary], list[RunSummary]]]] = defaultdict(dict)
     for side, runs in enumerate((a, b)):
         for run in runs:
             place = ("" if one_each else run.experiment, run.processes, run.layout, key_of(run.axes))
             setting = (run.target, run.hardware, run.scaling, run.measure, run.program, key_of(run.args))
-            cells[place][side][setting].append(run)
+            places[place].setdefault(setting, ([], []))[side].append(run)
     found = []
-    for (experiment, *_), (ours, theirs) in sorted(cells.items(), key=lambda item: item[0]):
-        pairs = [(ours.pop(setting), theirs.pop(setting)) for setting in list(ours) if setting in theirs]
-        if len(ours) == len(theirs) == 1:
-            pairs.append((ours.popitem()[1], theirs.popitem()[1]))
-        pairs += [*((runs, []) for runs in ours.values()), *(([], runs) for runs in theirs.values())]
-        for of_a, of_b in pairs:
+    for (experiment, *_), cells in sorted(places.items(), key=lambda item: item[0]):
+        sides = list(cells.values())
+        if all(sum(bool(runs[side]) for runs in sides) == 1 for side in (0, 1)):
+            sides = [(max((ours for ours, _ in sides), key=len), max((theirs for _, theirs in sides), key=len))]
+        for of_a, of_b in sides:
             name = f"{experiment} {(of_a or of_b)[0].cell}".lstrip()
-            sides = (cell_runs(runs) if runs else None for runs in (of_a, of_b))
-            found.append(_apart(Verdict(name, next(sides), next(sides))))
+            found.append(Verdict(name, (of_a and cell_runs(of_a)) or None, (of_b and cell_runs(of_b)) or None))
     return found
-
-
-def _apart(cell: Verdict) -> Verdict:
-    """Leave a run that lies on both sides to the one that has no others; if both have, it belongs to neither."""
-    if not cell.a or not cell.b or not (common := _common(cell.a, cell.b)):
-        return cell
-    a, b = ([run for run in side.runs if run.id not in common] for side in (cell.a, cell.b))
-    if not a and not b:
-        return cell
-    owner = "neither" if a and b else "B alone" if a else "A alone"
-    words = f"{len(common)} {'run lies' if len(common) == 1 else 'runs lie'} on both sides: counted for {owner}"
-    return replace(cell, a=_only(cell.a, a), b=_only(cell.b, b), on_both=words)
-
-
-def _only(side: CellRuns, own: list[RunSummary]) -> CellRuns:
-    """Return a side with its own runs alone, if it has any."""
-    return replace(cell_runs(own), copies=side.copies) if own else side
-
-
-def _common(a: CellRuns, b: CellRuns) -> set[str]:
-    """Return which runs lie on both sides."""
-    return {run.id for run in a.runs if run.id} & {run.id for run in b.runs}
 
 
 def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
@@ -253,7 +220,6 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
     asked = f"{100 * detect:.3g}%"
     found = [f"{cell.name}: {cell.why}" for cell in verdicts if cell.why]
-    found += [f"{cell.name}: {cell.on_both}" for cell in verdicts if cell.on_both]
     for cell in verdicts:
         if cell.a and cell.b and cell.verdict != NOT_COMPARABLE:
             found += [f"{cell.name}: {what}" for what in claims.taken_for_granted([*cell.a.complete, *cell.b.complete])]

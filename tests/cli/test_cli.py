@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from runner.cli.commands import FURTHER, MAIN
 from runner.cli.next_step import next_step
 from tests.support.projects import RUNNER, Project, complete
-from tests.support.records import Make
 
 GOLDEN = Path(__file__).parent / "golden"
 SNAPSHOTS = {
@@ -43,9 +41,7 @@ def test_without_a_command_the_help_is_shown(project: Project) -> None:
         assert project.runner(command, "--help").code == 0
 
 
-def test_without_a_command_the_next_sensible_one_is_named(
-    project: Project, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_command_the_next_sensible_one_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def following() -> str:
         return next_step(project.root).partition("    ")[0]
 
@@ -65,12 +61,6 @@ def test_without_a_command_the_next_sensible_one_is_named(
     record.parent.mkdir(parents=True)
     record.touch()
     assert following() == "runner summarize results/"
-    record.unlink()
-    killed = make.run(project.root / "results", 1.0).path / "run.json"
-    kept = json.loads(killed.read_text())
-    kept["launch"]["runner"] |= {"host": socket.gethostname(), "pid_started": 0.0}
-    killed.write_text(json.dumps(kept | {"status": "running", "outcome": None}))
-    assert following() == "runner recover results/"
 
 
 def test_a_bad_definition_is_one_line_with_its_place_and_nothing_is_started_or_written(project: Project) -> None:

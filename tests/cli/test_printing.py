@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.cli.lines import line
-from runner.cli.terminal import Screen, print_explanation, print_findings, print_table
+from runner.cli.terminal import Screen, print_findings, print_table
 from runner.records.schema import Record
 from runner.report.table import Table
 from tests.support.launches import BEGINNING
@@ -79,7 +79,6 @@ def test_colours_are_left_out_if_that_is_asked_for(monkeypatch: pytest.MonkeyPat
             screen.note("done", "green")
         print_table(Table("t", ["layout", "claimed"], [["1x1", "yes"]]))
         print_findings([("warning", "torch", "here", "old", "newer")])
-        print_explanation([], [("rank 0", "d#-x.o", "1 s")], "")
         coloured = re.findall(r"\x1b\[(?:\d+;)*[34]\d[;m]", "".join(capfd.readouterr()))
         assert bool(coloured) == ("NO_COLOR" not in wanted)
         assert not re.search(r"\[(?:\d+;)*3[37]m", "".join(coloured)), "yellow and white are lost on a light background"

@@ -11,6 +11,8 @@ from runner.tools.pages.files import write_report
 from tests.support.records import Make
 from tests.tools.pages.conftest import make_scaling
 
+OTHER = "but with other code or arguments than those of these runs"
+
 
 @pytest.fixture
 def scaling(results: Path, make: Make) -> tuple[str, str, str]:
@@ -38,7 +40,7 @@ def test_the_newest_verdict_is_named_with_its_mistakes_and_whether_it_is_of_the_
     keep(results, name, 2, Check("same", code, program, not_checked=["clipping"]))
     assert said(results) == ["1x2: checked: same training; not compared: clipping"]
     keep(results, name, 2, Check("same", "of other code", program))
-    assert said(results) == ["1x2: checked: same training, but with other code than that of these runs"]
+    assert said(results) == [f"1x2: checked: same training, {OTHER}"]
     keep(results, name, 2, Check("same", code, "another.program"))
     assert said(results) == []
 
@@ -48,7 +50,7 @@ def test_arguments_that_were_others_in_the_check_are_named(results: Path, scalin
     args = summarize(results)[0][0].first.args
     key = next(iter(args))
     keep(results, name, 2, Check("same", code, program, {**args, key: 77, "unknown": 1}))
-    assert said(results) == [f"1x2: checked: same training; it was checked with {key}=77"]
+    assert said(results) == [f"1x2: checked: same training, {OTHER}"]
 
 
 def test_the_page_draws_how_far_the_gradients_are_off(

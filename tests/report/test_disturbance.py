@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from runner.records.schema import Load, RankFacts, Record
-from runner.report.disturbance import disturbances
 from runner.report.notes import notes
 from runner.report.summarize import summarize
+from runner.report.times import disturbances
 from tests.support.records import Make, make_launch
 
 QUIET = {"cpu_percent": 92.2, "own_cpu_percent": 88.0, "swapped_bytes_per_second": 0.0}

@@ -218,8 +218,8 @@ def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
 @pytest.mark.parametrize(
     ("status", "reason", "epochs", "said"),
     [
-        ("running", None, [], "the run has no record yet: .*runner collect"),
-        ("completed", None, [], "the record holds no epochs, "),
+        ("running", None, [], "no epoch ended, .*; the run is running$"),
+        ("completed", None, [], re.escape(NOT_TOLD)),
         ("completed", None, [{"epoch_num": 1}], re.escape(NOT_TOLD)),
         ("failed", "rank 1 exited", [], "no epoch ended, .*; the run is failed: rank 1 exited$"),
     ],

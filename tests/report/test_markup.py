@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.text import one_line
-from runner.report.markup import csv_cell, json, latex, markdown, markdown_line
+from runner.report.formats import csv_cell, json, latex, markdown, markdown_line
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\x1b\x9b\n|\\<>[]()`*&#=+-@\u202e\t"))
 

@@ -17,8 +17,7 @@ from runner.records.parse import collect, reparse
 from runner.records.provenance import describe_runner
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
-from runner.report.reading import read_results
-from runner.report.summarize import summarize
+from runner.report.summarize import read_results, summarize
 from tests.report.hostile import FORGED, HUGE, all_formats, by_hand, edited, state
 from tests.support.patience import patient, quick
 from tests.support.records import Make
@@ -275,7 +274,7 @@ def test_a_layout_of_65_536_nodes_is_collected_in_seconds(results: Path, make: M
 
 _LOADED = """
 import sys
-from runner.report import reading
+from runner.report import summarize as reading
 reading.summary_of = lambda *_: sys.exit(sum(name.split(".")[0] in ("runner", "trainkit") for name in sys.modules))
 sys.argv = ["runner", "summarize", sys.argv[1]]
 from runner.cli.app import app

@@ -63,10 +63,3 @@ def test_the_device_of_a_run_that_named_none_is_that_of_the_machine(
 def test_a_time_of_zero_or_less_is_none(seconds: float) -> None:
     record = Record(launch=make_launch(), status="completed", metrics={"train_seconds": seconds})
     assert summary_of(record).seconds is None
-
-
-def test_an_accuracy_above_one_is_none_and_a_doubt() -> None:
-    metrics = {"train_seconds": 1.0, "final_accuracy": 1.7, "best_accuracy": 0.9}
-    found = summary_of(Record(launch=make_launch(), status="completed", metrics=metrics))
-    assert (found.accuracy, found.best_accuracy) == (None, 0.9)
-    assert found.doubts == ["final_accuracy 1.7: no such figure can be measured"]

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.report.cells import decimals
+from runner.report.columns import decimals
 from runner.report.statistics import (
     Difference,
     Estimate,

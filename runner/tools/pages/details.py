@@ -20,8 +20,8 @@ from runner.records.events import Event, read_events
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD
 from runner.records.schema import LARGEST_RECORD, Load, Record, read_record
-from runner.report.reading import BROKEN
 from runner.report.run_summary import RunSummary
+from runner.report.summarize import BROKEN
 from trainkit import files
 
 MOST_BYTES = 64_000_000

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from runner import __version__
 from runner.core.text import one_line
-from runner.report.cells import page_seconds
+from runner.report.columns import page_seconds
 from runner.report.rows import Block
 from runner.report.statistics import CONFIDENCE
 from runner.tools.pages import style

@@ -14,9 +14,8 @@ from runner.core.text import one_line
 from runner.core.values import number
 from runner.records.listing import RECORD, list_runs
 from runner.records.schema import Record
-from runner.report.reading import BROKEN, fate_of, read_run, why
 from runner.report.run_summary import summary_of
-from runner.report.summarize import NO_RUNS, require_experiment
+from runner.report.summarize import BROKEN, NO_RUNS, fate_of, read_run, require_experiment, why
 
 LONGEST_NAME = 200
 _NOT_IN_A_NAME = re.compile(r"^[. ]+|[^\w. -]")

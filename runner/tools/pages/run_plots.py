@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from runner.report.cells import page_seconds
 from runner.report.claims import disturbed, learned_differs
+from runner.report.columns import page_seconds
 from runner.report.rows import Row
 from runner.tools.pages import style
 from runner.tools.pages.details import Details

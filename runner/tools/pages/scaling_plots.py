@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.records.checked import Check
-from runner.report.cells import page_estimate, page_seconds, processes
-from runner.report.rows import Row
+from runner.report.columns import page_estimate, page_seconds
+from runner.report.rows import Row, processes
 from runner.report.statistics import CONFIDENCE, Estimate
 from runner.tools.pages import style
 from runner.tools.pages.lines import Lines, Point, choose_lines, first_of, not_drawn, on_one_scale, points_of

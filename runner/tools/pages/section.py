@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from runner.core.text import one_line
-from runner.report.cells import page_ratio
-from runner.report.columns import lay_out, without_empty
+from runner.report.columns import lay_out, page_ratio, without_empty
 from runner.report.rows import Row
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import CONFIDENCE

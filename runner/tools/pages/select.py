@@ -7,10 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 from runner.report.compare import BlockKey, block_key
-from runner.report.reading import read_results
 from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
-from runner.report.summarize import NO_RUNS, blocks_of, require_experiment
+from runner.report.summarize import NO_RUNS, blocks_of, read_results, require_experiment
 
 MOST_BLOCKS = 30
 MOST_RUNS = 3_000

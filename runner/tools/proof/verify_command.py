@@ -54,7 +54,7 @@ def finish(verdicts: list[Verdict], level: int, document: dict[str, Any] | None)
     if document is None:
         _show(verdicts, level)
     else:
-        from runner.report.markup import json
+        from runner.report.formats import json
 
         runs = [asdict(verdict) for verdict in verdicts]
         show_document(json({"level": level, "runs": runs, **document}) + "\n")
