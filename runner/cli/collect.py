@@ -17,9 +17,8 @@ from runner.logs.metrics import compiled, read_words
 from runner.logs.reading import read_log, read_stream
 from runner.logs.summary import FIELDS, summary, unread
 from runner.records.cause import explained
-from runner.records.folder import RunFolder
 from runner.records.hints import hints
-from runner.records.manifest import LATER, NAME
+from runner.records.manifest import NAME
 from runner.records.parse import reparse
 from runner.records.schema import Record
 
@@ -53,10 +52,8 @@ def collect(
     is_file = not path.is_dir()
     is_manifest, is_batch = is_file and path.suffix in (".yaml", ".yml"), is_file and path.suffix == ".sbatch"
     is_log = not (is_manifest or is_batch) and (source == "-" or _is_log(path))
-    if with_ and not is_manifest:
-        raise RequestError(f"--with {with_[0]}: is for a file of k8s/; a run's folder and a log take no options")
-    if (json or dialect or metric) and path.exists() and not is_log:
-        raise RequestError(f"{path}: --json, --dialect and --metric are for the stdout of another program")
+    if (with_ and not is_manifest) or ((json or dialect or metric) and path.exists() and not is_log):
+        raise RequestError(f"{path}: --with is for a file of k8s/, --json, --dialect and --metric are for a log")
     records: list[Record] = []
     if is_log:
         _collect_logs(source, dialect or [], metric or [], json=json)
@@ -133,8 +130,8 @@ def _words(value: Any) -> str:
 def _collect_run(path: Path) -> None:
     had_manifest = (path / NAME).exists()
     record = reparse(path)
-    if not had_manifest and (path / NAME).exists() and LATER in RunFolder(path).kept_manifest().said:
-        say(f"note: {path}: it had no {NAME}: that of what is there now does not show what was altered before")
+    if not had_manifest and (path / NAME).exists():
+        say(f"note: {path}: its {NAME} is new, and does not show what was altered before")
     _show(path, record)
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Optional
 import typer
 
 from runner.cli import options
-from runner.cli.lines import say, show, show_document, show_rows
+from runner.cli.columns import show_rows
+from runner.cli.lines import say, show, show_document
 from runner.core.errors import RequestError
 from runner.execution import signals
 from runner.execution.versions import Choices, Kind, kind_of, run_in_turn, version_of

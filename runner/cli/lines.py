@@ -1,6 +1,5 @@
 """All printing: text from outside cannot move the cursor, change colours, or forge a line."""
 
-import sys
 from contextlib import suppress
 
 import typer
@@ -33,14 +32,3 @@ def show_document(text: str) -> None:
 def line(text: object) -> str:
     """Fold text into one line; the double spaces that stand between its parts stay."""
     return "  ".join(one_line(part) for part in str(text)[:LONGEST].split("  "))
-
-
-def show_rows(rows: list[tuple[str, ...]]) -> None:
-    """Print rows of words on stdout: in columns on a terminal, with a tab between them into a pipe."""
-    if sys.stdout.isatty():
-        from runner.cli.terminal import print_columns
-
-        print_columns(rows)
-        return
-    for row in rows:
-        show_document("\t".join(map(one_line, row)).rstrip() + "\n")

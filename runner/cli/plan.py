@@ -4,7 +4,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import say, show, show_document, show_rows
+from runner.cli.columns import show_rows
+from runner.cli.lines import say, show, show_document
 from runner.cli.options import (
     NAME,
     Change,

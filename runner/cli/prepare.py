@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import show_rows
+from runner.cli.columns import show_rows
 from runner.cli.options import project_root
 from runner.definitions import data as of_families
 

@@ -21,7 +21,7 @@ from runner.definitions.plan import Run
 from runner.records.events import Event
 from runner.records.hints import hints
 from runner.records.observed import SAMPLE_SECONDS
-from runner.records.schema import Failure, Record, StuckRank
+from runner.records.schema import Failure, Record
 from runner.report.columns import decimals
 from runner.report.table import Grid, Table, fit
 
@@ -88,9 +88,7 @@ class Screen:
 
     def stopping(self, why: str) -> None:
         """Print that a run is being ended, which may take some seconds."""
-        words = {"interrupted": "interrupted", "timed_out": "time is up", "hung": "no progress"}
-        what = words.get(why, "that did not work")
-        self.note(f"{what}: ending the processes and collecting what was printed ...", _WARNING)
+        self.note(f"{why.replace('_', ' ')}: ending the processes and collecting what was printed ...", _WARNING)
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
         """Print how a run ended; of a failed one also who failed first, why, and what to do."""
@@ -136,10 +134,11 @@ def _failure_card(record: Record) -> Iterator[str]:
     if failure is None or not (record.status in ("failed", "killed") or (stuck and record.status == "timed_out")):
         return
     hint = hints().get(failure.hint or "")
+    own = next((rank for rank in (stuck.ranks if stuck else ()) if rank.rank == failure.rank), None)
     shown = {
         "first": "" if stuck and failure.rank is None else _who(record, failure),
         "cause": failure.cause or "",
-        "event": next((_last_of(rank) for rank in (stuck.ranks if stuck else ()) if rank.rank == failure.rank), ""),
+        "event": f"its last one was {own.event}, {own.quiet_seconds or 0:.0f} s before" if own and own.event else "",
         "hint": f"{hint.name}: {hint.means}" if hint else "",
         "": hint.do if hint else "",
     }
@@ -148,12 +147,6 @@ def _failure_card(record: Record) -> Iterator[str]:
         lines = f"last    {len(failure.last_lines)} lines:"
         yield f"  {'stack   the innermost line first:' if stuck else lines}"
     yield from (f"    {escaped(printed, _LONGEST)}" for printed in failure.last_lines)
-
-
-def _last_of(rank: StuckRank) -> str:
-    if rank.quiet_seconds is None:
-        return "it has reported nothing"
-    return f"its last one was {rank.event or 'a line that is no event'}, {rank.quiet_seconds:.0f} s before"
 
 
 def _who(record: Record, failure: Failure) -> str:

@@ -82,7 +82,7 @@ BAD_REQUESTS = [
     ([*NODE, "--results", "experiments", "--node", "1"], "--node 1: layout 1x2 has the nodes"),
     (["run", "tiny", "--with", "memory=8Gi"], "--with memory=8Gi: target local has no option"),
     (["run", "tiny", "--on", "compose", "--with", "memry=1"], "--with memry=1: target compose has no option 'memry'"),
-    (["collect", "results", "--with", "namespace=n"], "--with namespace=n: is for a file of"),
+    (["collect", "results", "--with", "namespace=n"], "results: --with is for a file of"),
 ]
 
 

@@ -45,7 +45,7 @@ def test_a_run_that_overruns_its_time_in_silence_is_ended_and_says_where_its_ran
     assert re.search(quiet, record["reason"]), record["reason"]
     assert [rank["event"] for rank in record["outcome"]["stuck"]["ranks"]] == ["progress", "progress"]
     assert record["events"]["seen"] == 4
-    assert "time is up" in capsys.readouterr().err
+    assert "timed out: " in capsys.readouterr().err
     assert nothing_is_left_of(project.runs()[0])
 
 
