@@ -163,29 +163,38 @@ def test_over_a_declared_baseline_of_two_processes_the_efficiency_is_over_the_ra
     assert four.serial_fraction is None, "it is defined over one process"
 
 
-def test_weak_scaling_compares_samples_per_second() -> None:
-    weak: dict[str, Any] = {"scaling": "weak"}
-    found = row(base(**weak) + pair([10.0, 10.1, 9.9], trained_samples=2_000, global_batch_size=200, **weak))
-    assert found.claimed is True
-    assert value(found.speedup) == pytest.approx(2.0)
-    assert value(found.efficiency) == pytest.approx(1.0)
+STEADY = [10.0, 10.1, 9.9]
+WEAK: dict[str, Any] = {"scaling": "weak"}
+TWICE: dict[str, Any] = {"trained_samples": 2_000, "global_batch_size": 200}
+ODD = pair(STEADY[:2], **WEAK, **TWICE)
+UNCOUNTED: dict[str, Any] = {**WEAK, "trained_samples": 0, "global_batch_size": 0}
+EVALUATION: dict[str, Any] = {**WEAK, "measure": "eval_seconds", "global_batch_size": 8}
+APART = "no training of this layout: rank 1 of 2 joined no process group"
+WORK: dict[str, tuple[list[RunSummary], list[RunSummary], float | None, bool | str | None]] = {
+    "weak": (base(**WEAK), pair(STEADY, **WEAK, **TWICE), 2.0, True),
+    "weak, one run did more": (base(**WEAK), ODD + pair([9.9], **WEAK, **{**TWICE, "trained_samples": 4_000}), 2.52,
+                               "trained samples differs: 2,000 and 4,000"),
+    "weak, one run is not counted": (base(**WEAK), ODD + pair([9.9], **WEAK, **{**TWICE, "trained_samples": 0}), 2.0,
+                                     "trained samples differs: 2,000 and 0"),
+    "weak, one side is not counted": (base(**WEAK), pair(STEADY, **WEAK, **{**TWICE, "trained_samples": 0}), 2.0,
+                                      "trained samples differs: 0 and 1,000"),
+    "weak and not counted": (base(**UNCOUNTED), pair([12.5, 12.6, 12.4], **UNCOUNTED), 1.6,
+                             "weak scaling, and the work of each run is not counted"),
+    "counted": (base(scaling=None), pair(scaling=None), 10 / 6, True),
+    "counted, and twice as much": (base(scaling=None), pair(scaling=None, **TWICE), 20 / 6, True),
+    "not of training": (base(STEADY, **EVALUATION), pair(STEADY, **EVALUATION, trained_samples=2_000), 1.0, None),
+    "no group": (base(), pair(doubts=[APART]), None, APART),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("odd", "words"), [(0, "2,000 and 0"), (4_000, "2,000 and 4,000")])
-def test_weak_scaling_needs_the_same_count_of_samples_in_all_runs_of_a_cell(odd: int, words: str) -> None:
-    weak: dict[str, Any] = {"scaling": "weak"}
-    counts: dict[str, Any] = {"global_batch_size": 200, **weak}
-    runs = pair([10.0, 10.1], trained_samples=2_000, **counts) + pair([9.9], trained_samples=odd, **counts)
-    assert row(base(**weak) + runs).claimed == f"trained samples differs: {words}"
-    unknown = row(base(**weak) + pair(trained_samples=0, **counts))
-    assert unknown.claimed == "trained samples differs: 0 and 1,000"
-
-
-def test_weak_scaling_of_work_that_is_not_counted_has_the_efficiency_t1_over_tp() -> None:
-    weak: dict[str, Any] = {"scaling": "weak", "trained_samples": 0, "global_batch_size": 0}
-    found = row(base([10.0, 10.1, 9.9], **weak) + pair([12.5, 12.6, 12.4], **weak))
-    assert value(found.efficiency) == pytest.approx(0.8, rel=1e-3)
-    assert found.claimed == "weak scaling, and the work of each run is not counted"
+@pytest.mark.parametrize(("first", "second", "speedup", "claimed"), WORK.values(), ids=WORK)
+def test_the_speed_up_is_that_of_the_same_work(
+    first: list[RunSummary], second: list[RunSummary], speedup: float | None, claimed: bool | str | None
+) -> None:
+    found = row(first + second)
+    assert (found.speedup and found.speedup.value) == (speedup and pytest.approx(speedup, rel=0.01))
+    assert (found.efficiency and found.efficiency.value) == (speedup and pytest.approx(speedup / 2, rel=0.01))
+    assert claimed in (None, found.claimed)
 
 
 @pytest.mark.parametrize("measure", ["train_seconds", "eval_seconds"])
@@ -199,28 +208,8 @@ def test_without_a_known_kind_of_scaling_there_is_no_figure(measure: str) -> Non
     assert any("--scaling" in note for note in notes_of(made))
 
 
-def test_runs_that_trained_apart_make_no_figure() -> None:
-    apart = "no training of this layout: rank 1 of 2 joined no process group"
-    found = row(base() + pair(doubts=[apart]))
-    assert (found.speedup, found.claimed) == (None, apart)
-
-
-def test_counted_samples_say_the_kind_of_scaling() -> None:
-    strong: dict[str, Any] = {"scaling": None}
-    assert row(base(**strong) + pair(**strong)).claimed is True
-    weak: dict[str, Any] = {"scaling": None, "trained_samples": 2_000, "steps": 10, "global_batch_size": 200}
-    found = row(base(scaling=None) + pair(**weak))
-    assert (value(found.speedup), found.claimed) == (pytest.approx(2 * 10.0 / 6.0, rel=0.01), True)
-
-
 def test_a_slow_down_shows_no_serial_fraction() -> None:
     assert row(base() + pair([12.0, 12.1, 12.2])).serial_fraction is None
-
-
-def test_times_of_anything_but_training_are_not_scaled_with_the_work() -> None:
-    weak: dict[str, Any] = {"scaling": "weak", "measure": "eval_seconds", "global_batch_size": 8}
-    found = row(base([1.0, 1.01, 1.02], **weak) + pair([1.0, 1.01, 1.02], **weak, trained_samples=2_000))
-    assert value(found.speedup) == pytest.approx(1.0)
 
 
 def test_repeats_with_other_arguments_of_their_program_are_no_repeats() -> None:
@@ -230,10 +219,11 @@ def test_repeats_with_other_arguments_of_their_program_are_no_repeats() -> None:
     assert row(base(**overlap) + pair(**overlap)).claimed is True
 
 
-def test_every_run_that_is_not_complete_has_a_note() -> None:
-    runs = [*base([*ONE, None]), *pair(), run(None, "1x2", 2, status="timed_out", reason="not done after 5")]
+def test_every_run_that_is_not_complete_or_was_disturbed_has_a_note() -> None:
+    runs = [*base([*ONE, None]), *pair(disturbed=["others"])]
+    runs.append(run(None, "1x2", 2, status="timed_out", reason="not done after 5"))
     found = {note.partition(" (tiny/run")[0] for note in notes_of(block([*runs, run(None, status="running")]))}
-    assert {"1x2: timed out: not done after 5", "1x1: running: no reason known"} <= found
+    assert {"1x2: timed out: not done after 5", "1x1: running: no reason known", "1x2: disturbed: others"} <= found
     assert "1x1: completed without train_seconds" in found
 
 

@@ -1,15 +1,12 @@
 """What disturbed a run, by its record: others, throttling, swapping, and what is none of it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.records.schema import Load, RankFacts, Record
-from runner.report.notes import notes
-from runner.report.summarize import summarize
 from runner.report.times import disturbances
-from tests.support.records import Make, make_launch
+from tests.support.records import make_launch
 
 QUIET = {"cpu_percent": 92.2, "own_cpu_percent": 88.0, "swapped_bytes_per_second": 0.0}
 
@@ -73,13 +70,3 @@ def test_a_run_that_did_not_report_its_own_share_is_taken_to_be_quiet() -> None:
     assert disturbances(record({"cpu_percent": 100.0}, {**QUIET, "own_cpu_percent": 1.0})) == []
     assert disturbances(record({**QUIET, "own_cpu_percent": 1.0}, cores=None)) == []
     assert disturbances(record()) == []
-
-
-def test_a_disturbed_run_is_noted_below_its_row(results: Path, make: Make) -> None:
-    quiet, busy = (b'"cpu_percent": %d.0, "own_cpu_percent": %d.0' % shares for shares in ((50, 50), (98, 53)))
-    assert quiet in make.lines(0, 10.0)
-    disturbed = make.lines(0, 10.0).replace(quiet, busy)
-    make.run(results, stdout={0: disturbed})
-    (table,) = summarize(results)[0]
-    (said,) = [note for note in notes(table) if "disturbed" in note]
-    assert said.startswith("1x1: disturbed: other processes took 0.90 of 2 cores (tiny/")

@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.definitions import experiment
-from runner.definitions.choices import Selection
-from runner.definitions.plan import make_plan
-from runner.execution.launch import describe_launch
 from runner.records.folder import begin
 from runner.records.parse import reparse
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
 from runner.report.summarize import summarize
 from tests.report.hostile import FORGED, HUGE, all_formats
-from tests.support.projects import Project
 from tests.support.records import Make
 
 
@@ -68,18 +63,6 @@ def test_a_doubtful_run_is_noted_and_no_claim_rests_on_it(results: Path, make: M
         assert True not in [row["claimed"] for row in rows]
         assert reparse(bad.path).doubts == doubts
         shutil.rmtree(bad.path)
-
-
-def test_runs_with_lr_nan_and_lr_inf_are_rows_of_their_own(project: Project) -> None:
-    head = "name: tiny\nsummary: s\nprogram: toys.ok\nscaling: weak\n"
-    path = project.define(f"{head}matrix: {{layout: [1x1], lr: [.nan, .inf, -.inf, 0.1]}}\n")
-    for run in make_plan(experiment.load(path, project.root), Selection(repeat=1)).runs:
-        launch = describe_launch(run, "local", [], {"runner": {}, "host": {}, "code": {}})
-        folder = begin(project.results, launch, "", "")
-        assert json.loads((folder.path / "request" / "launch.json").read_bytes(), parse_constant=pytest.fail)
-        assert folder.read().launch == launch
-    rows, _ = all_formats(project.results)
-    assert {row["axes"]["lr"] for row in rows} == {"-inf", 0.1, "inf", "nan"}
 
 
 def test_what_stopped_a_run_is_its_reason_in_one_printable_line(results: Path, make: Make) -> None:

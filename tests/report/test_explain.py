@@ -15,7 +15,6 @@ from runner.report.bottlenecks import NOT_TOLD, causes, explain
 from runner.report.summarize import summarize
 from runner.report.times import times_of
 from tests.support.fixtures import Make
-from tests.support.patience import quick
 from tests.support.projects import Project
 from tests.support.records import make_launch
 
@@ -179,14 +178,6 @@ def test_of_many_ranks_the_named_ones_have_a_bar() -> None:
     _, bars, _ = explain(record(*ranks, machines="a" * 100))
     assert "rank 90" in [name for name, _, _ in bars]
     assert bars[-1][0] == "... and 68 more"
-
-
-@pytest.mark.slow
-def test_the_time_it_takes_grows_with_the_number_of_ranks_and_not_with_its_square() -> None:
-    ranks = 8_000
-    made = record(*[told(WAITING)] * (ranks // 2 + 1), *[told(SLOW_LOADER)] * (ranks // 2 - 1), machines="a" * ranks)
-    with quick(2.5):
-        assert [kind for _, kind in named(made)] == ["loader"]
 
 
 def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(

@@ -2,15 +2,11 @@
 
 import io
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.records.events import read_events
-from runner.records.folder import begin
-from runner.records.parse import collect
-from tests.support.records import Make
 
 
 class Endless(io.RawIOBase):
@@ -42,15 +38,3 @@ def test_a_line_of_hundreds_of_megabytes_is_dropped_and_said_in_bounded_memory(s
     broken = [(line.line, line.reason) for block in blocks for line in block.malformed]
     assert broken[-1][0] == 3
     assert len(broken) == (2 if start else 1)
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_number_of_events(results: Path, make: Make) -> None:
-    line = b':::MLLOG {"time_ms": 1, "key": "progress", "value": 5, "metadata": {"rank": 0}}\n'
-    folder = begin(results, make.launch(), "", "")
-    (folder.raw / "node0-rank0.stdout").write_bytes(line * 100_000 + b":::MLLOG {torn\n" * 100_000)
-    tracemalloc.start()
-    record = collect(folder, folder.launch(), None)
-    assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    tracemalloc.stop()
-    assert record.events == {"seen": 100_000, "expected": 0, "malformed": 100_000}

@@ -1,16 +1,16 @@
 """What runs have learned: losses that are equivalent, those that are not, and those that are not known."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.records.record_facts import figures_of
+from runner.records.schema import Record
 from runner.report.notes import notes as notes_of
-from runner.report.two_sides import NOT_COMPARABLE, to_notes
+from runner.report.two_sides import to_notes
 from tests.report.test_two_sides import verdict_of
-from tests.support.records import Make
+from tests.support.records import make_launch
 from tests.support.summaries import ONE, TWO, base, block, pair, row, run
 
 UNKNOWN = "what was learned is not known, for want of an accuracy and of a loss"
@@ -46,27 +46,21 @@ def test_losses_that_are_equivalent_are_claimed_and_others_are_named_with_the_ma
     assert claimed is not True or of_losses(theirs, ours, first) is True
 
 
-def test_two_versions_that_have_learned_unlike_much_are_not_comparable_in_either_way_of_making_them() -> None:
-    for side in ({"side": ("c", "A", "a")}, {}):
-        other = {"side": ("c", "B", "b")} if side else {}
-        a = [run(t, repeat=n, accuracy=None, learned={"test loss": [2.0, 0.5]}, **side) for n, t in enumerate(ONE)]
-        b = [run(t, repeat=n, accuracy=None, learned={"test loss": [2.0, 9.9]}, **other) for n, t in enumerate(TWO)]
-        found = verdict_of(a, b)
-        assert (found.verdict, found.why) == (NOT_COMPARABLE, "test loss differs: 9.9 against 0.5, by more than 0.01")
+BOTH = {"test loss": [2.0, 1.0], "training loss": [2.0, 1.0]}
 
 
-def test_the_last_evaluation_counts_before_the_training_loss() -> None:
-    both = {"test loss": [2.0, 1.0], "training loss": [2.0, 1.0]}
-    runs = base(accuracy=None, learned=both)
-    assert row(runs + pair(accuracy=None, learned={**both, "training loss": [2.0, 0.1]})).claimed is True
-    assert "test loss" in str(row(runs + pair(accuracy=None, learned={**both, "test loss": [2.0, 1.1]})).claimed)
-    lacking = row(runs + pair(accuracy=None, learned={"training loss": [2.0, 1.0]})).claimed
-    assert lacking == "test loss differs: none in 3 of 6 runs, the first of 1x2"
-
-
-def test_an_accuracy_counts_before_every_loss() -> None:
-    losses: dict[str, Any] = {"learned": {"test loss": [2.0, 1.0]}}
-    assert row(base(**losses) + pair(learned={"test loss": [2.0, 1.4]})).claimed is True
+@pytest.mark.parametrize(
+    ("accuracy", "learned", "claimed"),
+    [
+        (None, {**BOTH, "training loss": [2.0, 0.1]}, True),  # the last evaluation counts
+        (None, {**BOTH, "test loss": [2.0, 1.1]}, "test loss differs: 1.1 against 1, by more than 0.02"),
+        (None, {"training loss": [2.0, 1.0]}, "test loss differs: none in 3 of 6 runs, the first of 1x2"),
+        (0.95, {"test loss": [2.0, 1.4]}, True),  # an accuracy counts before every loss
+    ],
+)
+def test_the_most_telling_figure_counts(accuracy: float | None, learned: Any, claimed: bool | str) -> None:
+    runs = base(accuracy=accuracy, learned=BOTH) + pair(accuracy=accuracy, learned=learned)
+    assert row(runs).claimed == claimed
 
 
 def test_a_claim_on_runs_that_say_nothing_of_what_they_learned_says_so() -> None:
@@ -78,30 +72,28 @@ def test_a_claim_on_runs_that_say_nothing_of_what_they_learned_says_so() -> None
     assert f"1x1: {UNKNOWN}" in to_notes([verdict], 0.05)
 
 
-def test_the_figures_of_a_record_are_those_of_its_epochs_and_evaluations(make: Make, tmp_path: Path) -> None:
-    record = make.run(tmp_path).read()
-    record.metrics = {}
-    record.epochs = [{"epoch_num": 1, "loss": 2.0}, {"epoch_num": 2, "loss": 1.0}, {"epoch_num": 3}]
-    record.evaluations = [{"loss": 2.1}, {"loss": 1.1}]
-    assert figures_of(record) == {"test loss": [2.1, 1.1], "training loss": [2.0, 1.0]}
-    record.evaluations, record.metrics = [], {"final_loss": 0.9}
-    assert figures_of(record) == {"training loss": [2.0, 0.9]}
-    record.epochs, record.metrics = [{"epoch_num": 1, "loss": 2.0}, {"loss": None, "loss_hex": "nan"}], {}
-    assert math.isnan(figures_of(record)["training loss"][1])
-    record.epochs = []
-    assert figures_of(record) == {}
+TWO_LOSSES = [{"epoch_num": 1, "loss": 2.0}, {"epoch_num": 2, "loss": 1.0}, {"epoch_num": 3}]
 
 
-def test_what_a_program_of_no_kit_prints_of_its_evaluation_counts(make: Make, tmp_path: Path) -> None:
-    record = make.run(tmp_path).read()
-    record.evaluations = []
-    losses = [
-        ("val_loss", 1.5, "test loss", 1.5),
-        ("perplexity", math.e**2, "test loss", 2.0),
-        ("bleu", 27, "bleu", 27),
-    ]
-    for metric, value, name, shown in losses:
-        record.printed = {"final_eval": {"value": {"metric": metric, "value": value}, "log": "x", "line": 1}}
-        assert figures_of(record) == {name: pytest.approx([shown, shown])}
-    record.printed = {"final_eval": {"value": {"metric": "accuracy", "value": 0.9}, "log": "x", "line": 1}}
-    assert figures_of(record) == {}
+@pytest.mark.parametrize(
+    ("said", "figures"),
+    [
+        (
+            {"epochs": TWO_LOSSES, "evaluations": [{"loss": 2.1}, {"loss": 1.1}]},
+            {"test loss": [2.1, 1.1], "training loss": [2.0, 1.0]},
+        ),
+        ({"epochs": TWO_LOSSES, "metrics": {"final_loss": 0.9}}, {"training loss": [2.0, 0.9]}),
+        ({"epochs": [TWO_LOSSES[0], {"loss": None, "loss_hex": "nan"}]}, {"training loss": [2.0, math.nan]}),
+        ({"printed": {"metric": "val_loss", "value": 1.5}}, {"test loss": [1.5, 1.5]}),
+        ({"printed": {"metric": "perplexity", "value": math.e**2}}, {"test loss": [2.0, 2.0]}),
+        ({"printed": {"metric": "bleu", "value": 27}}, {"bleu": [27, 27]}),
+        ({"printed": {"metric": "accuracy", "value": 0.9}}, {}),
+        ({}, {}),
+    ],
+)
+def test_the_figures_of_a_record_are_those_of_its_epochs_its_evaluations_and_what_a_script_prints(
+    said: dict[str, Any], figures: dict[str, list[float]]
+) -> None:
+    printed = {"final_eval": {"value": said["printed"], "log": "x", "line": 1}} if "printed" in said else {}
+    record = Record(launch=make_launch(), status="completed", **{**said, "printed": printed})
+    assert figures_of(record) == {name: pytest.approx(ends, nan_ok=True) for name, ends in figures.items()}

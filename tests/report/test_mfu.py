@@ -25,6 +25,9 @@ def block(alone: dict[str, Any], two: dict[str, Any]) -> Block:
     return compare([run(10.0, **alone), run(6.0, "1x2", 2, **two)])[0]
 
 
+GPU = {"device": "cuda", "input_share": 0.6}  # named only if it had time left
+
+
 @pytest.mark.parametrize(
     ("alone", "two", "words"),
     [
@@ -37,6 +40,8 @@ def block(alone: dict[str, Any], two: dict[str, Any]) -> Block:
         ({"mfu": 0.6}, {"mfu": 0.4, "disturbed": ["other processes took 1.2 of 2 cores"]}, ["compute", None]),
         ({}, {"mfu": 0.4}, [None, None]),
         ({"mfu": 0.6, "input_share": 0.3}, {"mfu": 0.2, "input_share": 0.5}, ["input", "input"]),
+        ({**GPU, "load": {"gpu_percent": 97.0}}, {**GPU, "load": {"gpu_percent": 40.0}}, [None, "input"]),
+        (GPU, GPU, [None, None]),
     ],
 )
 def test_what_limits_follows_from_the_figures_or_is_not_said(
@@ -58,13 +63,6 @@ def test_communication_is_named_over_a_baseline_of_fewer_processes_and_the_note_
     ways = [run(6.0, "1x2", 2, mfu=0.6, axes={"way": "a"}), run(6.0, "1x2", 2, mfu=0.4, axes={"way": "b"})]
     (as_many,) = compare(ways, lambda _: {"baseline": {"layout": "1x2", "way": "a"}})
     assert [limit(row) for row in as_many.rows] == ["compute", None]
-
-
-def test_the_input_limits_a_gpu_only_if_that_had_time_left() -> None:
-    busy = {"device": "cuda", "mfu": 0.2, "input_share": 0.6, "load": {"gpu_percent": 97.0}}
-    assert limit(block({}, busy).rows[1]) is None
-    assert limit(block({}, {**busy, "load": {"gpu_percent": 40.0}}).rows[1]) == "input"
-    assert limit(block({}, {**busy, "load": {}}).rows[1]) is None
 
 
 def test_mfu_is_a_column_only_where_it_is_known_and_a_field_for_scripts(results: Path, make: Make) -> None:

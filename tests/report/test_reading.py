@@ -260,18 +260,6 @@ def test_the_agent_s_log_is_searched_in_linear_time_and_its_last_lines_are_print
     assert all(line.isprintable() for line in failure.last_lines)
 
 
-@pytest.mark.slow
-def test_a_layout_of_65_536_nodes_is_collected_in_seconds(results: Path, make: Make) -> None:
-    nodes = 65_536
-    folder = begin(results, make.launch(layout=f"{nodes}x1", by_hand=True), "", "")
-    (folder.raw / "node9-rank9.stdout").write_bytes(make.lines(9, 1.0))
-    with quick(10):
-        record = reparse(folder.path)
-    assert len(record.ranks) == nodes
-    assert len(record.reason) < 200
-    assert len(read_results(results).runs) == 1
-
-
 _LOADED = """
 import sys
 from runner.report import summarize as reading
