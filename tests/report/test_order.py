@@ -124,14 +124,17 @@ def made(order: str, **changes: Any) -> list[RunSummary]:
     return [msgspec.structs.replace(each, began=at, **changes) for each, at in zip(runs, moments, strict=True)]
 
 
-def test_runs_made_in_turn_are_claimed() -> None:
-    for order in ("ABBAAB", "AABBAABB", "AAABBBAAABBB", "AAABBBABBAAB"):
-        assert row(made(order)).claimed is True
-
-
-@pytest.mark.parametrize("order", ["AAABBB", "BBBBAAA", "AAAAABABBBBB"])
-def test_a_cell_after_the_other_is_refused(order: str) -> None:
-    assert row(made(order)).claimed == NOT_IN_TURN
+@pytest.mark.parametrize(
+    ("orders", "claimed"),
+    [
+        (("ABBAAB", "AABBAABB", "AAABBBAAABBB", "AAABBBABBAAB"), True),
+        (("AAABBB", "BBBBAAA", "AAAAABABBBBB"), NOT_IN_TURN),
+    ],
+)
+def test_runs_made_in_turn_are_claimed_and_a_cell_after_the_other_is_refused(
+    orders: tuple[str, ...], claimed: bool | str
+) -> None:
+    assert {row(made(order)).claimed for order in orders} == {claimed}
 
 
 def test_an_order_that_says_less_widens_the_interval_and_is_noted() -> None:
