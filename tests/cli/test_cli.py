@@ -6,12 +6,17 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.main import get_command
 
+from runner.cli.app import app
 from runner.cli.commands import FURTHER, MAIN
 from runner.cli.next_step import next_step
-from tests.support.projects import RUNNER, Project, complete
+from runner.targets import TARGETS
+from tests.support.projects import ROOT, RUNNER, Project, complete
 
 GOLDEN = Path(__file__).parent / "golden"
 SNAPSHOTS = {
@@ -179,3 +184,71 @@ def test_the_folder_from_which_it_is_called_may_be_gone(tmp_path: Path) -> None:
     gone.mkdir()
     done = complete(["/bin/sh", "-c", f"cd '{gone}' && rmdir '{gone}' && exec '{RUNNER}' plan"])
     assert (done.code, done.stderr) == (2, "error: the current folder is gone: go to the project's folder\n")
+
+
+def test_the_table_says_of_each_command_what_its_own_help_says() -> None:
+    group: Any = get_command(app)
+    for name, (_, summary) in (MAIN | FURTHER).items():
+        _, command, _ = group.resolve_command(typer.Context(group), [name])
+        assert command.get_short_help_str(80) == group.commands[name].get_short_help_str(80) == summary
+
+
+def test_every_command_of_a_tool_is_in_the_table() -> None:
+    files = (ROOT / "runner" / "tools").glob("*/*_command.py")
+    named = {entry for entry, _ in (MAIN | FURTHER).values()}
+    assert {f"tools.{file.parent.name}.{file.stem}" for file in files} == {
+        name for name in named if name.startswith("tools")
+    }
+
+
+def test_the_targets_and_their_options_are_listed(project: Project) -> None:
+    listed = project.runner("targets")
+    assert (listed.code, listed.stderr) == (0, "")
+    names = [line.partition("\t")[0] for line in listed.stdout.splitlines()]
+    assert names == [*TARGETS]
+    kubernetes = {
+        line.split("\t")[0]: line.split("\t") for line in project.runner("targets", "kubernetes").stdout.splitlines()
+    }
+    assert kubernetes["name"] == ["name", "type", "default", "what it is"]
+    assert kubernetes["job"][1:3] == ["pytorchjob|trainjob|indexed", "pytorchjob"]
+    assert kubernetes["namespace"][1:3] == ["text", "-"]
+    assert project.runner("targets", "local").stdout == "target local has no options\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("runner re", "report reproduce recover render"),
+        ("runner plan t", "tiny"),
+        ("runner run tiny --on k", "kubernetes"),
+    ],
+)
+def test_shells_complete_commands_experiments_and_targets(project: Project, words: str, found: str) -> None:
+    env = {"_RUNNER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    assert project.runner(env=env).stdout.split() == found.split()
+
+
+ECHO = """
+import os
+import sys
+
+print(sys.argv[1:], os.getcwd())
+print("on stderr", file=sys.stderr)
+sys.exit(int(sys.argv[-1]) if sys.argv[-1].isdigit() else 0)
+"""
+
+
+def test_all_words_and_the_exit_code_are_the_family_s_own(project: Project) -> None:
+    project.program("toys.prepare", ECHO)
+    words = ["--from", "a b", "--help", "--", "-h", "x"]
+    done = project.runner("prepare", "toys", *words)
+    assert (done.code, done.stderr) == (0, "on stderr\n")
+    assert done.stdout == f"{words} {project.root}\n"
+    assert project.runner("prepare", "toys", "7").code == 7
+
+
+def test_without_words_it_lists_what_can_be_prepared(project: Project) -> None:
+    project.program("toys.prepare", ECHO)
+    listed = project.runner("prepare")
+    assert listed.snapshot == "exit 0\n--- stdout\ntoys\trunner prepare toys --help\n--- stderr\n"
+    assert "Usage: runner prepare" in project.runner("prepare", "--help").stdout

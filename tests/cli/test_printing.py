@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.cli.lines import line
-from runner.cli.terminal import Screen, print_findings, print_table
+from runner.cli.terminal import Screen
 from runner.records.schema import Record
-from runner.report.table import Table
 from tests.support.launches import BEGINNING
 from tests.support.projects import Project, make_project
 from tests.support.records import make_launch
@@ -68,20 +67,6 @@ def test_no_output_holds_a_control_character(evil: Project, words: list[str]) ->
 def test_no_terminal_gets_an_escape_sequence_from_outside(evil: Project, words: list[str]) -> None:
     _, shown = evil.on_a_terminal(*words)
     assert not RAW.search(shown), shown.encode("unicode_escape")
-
-
-def test_colours_are_left_out_if_that_is_asked_for(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    for wanted in ({"FORCE_COLOR": "1"}, {"FORCE_COLOR": "1", "NO_COLOR": "1"}):
-        for name, value in wanted.items():
-            monkeypatch.setenv(name, value)
-        with Screen() as screen:
-            screen.stopping("interrupted")
-            screen.note("done", "green")
-        print_table(Table("t", ["layout", "claimed"], [["1x1", "yes"]]))
-        print_findings([("warning", "torch", "here", "old", "newer")])
-        coloured = re.findall(r"\x1b\[(?:\d+;)*[34]\d[;m]", "".join(capfd.readouterr()))
-        assert bool(coloured) == ("NO_COLOR" not in wanted)
-        assert not re.search(r"\[(?:\d+;)*3[37]m", "".join(coloured)), "yellow and white are lost on a light background"
 
 
 @pytest.mark.parametrize(
