@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from runner.core.errors import RequestError, did_you_mean
+from runner.core.errors import RequestError, did_you_mean, reason_of
 from runner.core.values import LARGEST
 from runner.records import checked
 from runner.records.listing import RECORD, list_runs
@@ -123,7 +123,7 @@ def read_results(results: Path) -> Contents:
                 killed += not record.launch.by_hand and record.status != "running"
             runs.append(summary_of(record, path))
         except BROKEN as error:
-            broken.append(f"{results / path / RECORD}: left out: {why(error)}")
+            broken.append(f"{results / path / RECORD}: left out: {reason_of(error)}")
     notes += broken
     if killed:
         ended = "the runner of 1 run was" if killed == 1 else f"the runners of {killed} runs were"
@@ -135,11 +135,6 @@ def read_results(results: Path) -> Contents:
 def read_run(folder: Path, below: Path) -> Record:
     """Read the record of a run; no part of its path below a folder may be a link. ValueError, OSError: it is broken."""
     return read_record(read_file(folder / RECORD, LARGEST_RECORD, below=below))
-
-
-def why(error: Exception) -> str:
-    """Return in one line why a record cannot be read."""
-    return str(getattr(error, "strerror", None) or error) or type(error).__name__
 
 
 def fate_of(record: Record, folder: Path) -> Record:

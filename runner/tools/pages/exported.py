@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from runner.core.errors import reason_of
 from runner.core.text import one_line
 from runner.core.values import number
 from runner.records.listing import RECORD, list_runs
 from runner.records.schema import Record
 from runner.report.run_summary import summary_of
-from runner.report.summarize import BROKEN, NO_RUNS, fate_of, read_run, require_experiment, why
+from runner.report.summarize import BROKEN, NO_RUNS, fate_of, read_run, require_experiment
 
 LONGEST_NAME = 200
 _NOT_IN_A_NAME = re.compile(r"^[. ]+|[^\w. -]")
@@ -62,7 +63,7 @@ def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> It
             if experiment in (None, record.launch.experiment):
                 yield exported(record)
         except BROKEN as error:
-            notes.append(one_line(f"{results / path / RECORD}: left out: {why(error)}"))
+            notes.append(one_line(f"{results / path / RECORD}: left out: {reason_of(error)}"))
     if experiment is not None:
         require_experiment(results, experiment, known)
     elif not known:
