@@ -14,6 +14,7 @@ from runner.cli.terminal import print_table
 from runner.report import formats as report
 from runner.report.rows import Block
 from runner.report.summarize import summarize
+from runner.report.table import Grid
 from tests.support.records import Make
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -95,40 +96,40 @@ def test_rows_for_scripts_have_the_promised_fields_and_null_for_what_is_not_ther
     assert tuple(next(csv.reader([report.document("csv", [])]))) == tuple(row)
 
 
-MEASURES = [
-    ("total_seconds", {}, "total seconds", "170.24"),
-    ("train_seconds", {}, "train seconds", "150"),
-    ("round_trip_seconds", {}, "total seconds", "170.24"),
-    ("round_trip_seconds", {"round_trip_seconds": 2.84e-4}, "round trip seconds", "0.000284"),
-]
+A100 = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150}
+UNLIKE = (
+    {"layout": "1x1", "hardware": "A", "total_seconds": 2},
+    {"layout": "1x1", "hardware": "B", "accuracy": 0.5},
+    {"layout": "1x2", "hardware": "A", "train_seconds": 1.5, "best_accuracy": 0.6},
+)
 
 
-@pytest.mark.parametrize(("measure", "times", "head", "shown"), MEASURES)
-def test_a_published_row_shows_the_time_that_is_compared_or_another_and_the_head_names_it(
-    tmp_path: Path, make: Make, measure: str, times: dict[str, float], head: str, shown: str
+@pytest.mark.parametrize(
+    ("measure", "rows", "head", "shown"),
+    [
+        ("total_seconds", [A100], "total seconds", ["170.24"]),
+        ("train_seconds", [A100], "train seconds", ["150"]),
+        ("round_trip_seconds", [A100], "total seconds", ["170.24"]),
+        ("round_trip_seconds", [{**A100, "round_trip_seconds": 2.84e-4}], "round trip seconds", ["0.000284"]),
+        ("train_seconds", UNLIKE, "seconds", ["2 total", "", "1.5 train"]),
+        ("train_seconds", UNLIKE, "accuracy", ["", "50.00%", "60.00% best"]),
+    ],
+)
+def test_a_published_row_shows_the_time_that_is_compared_or_another_and_says_which(
+    tmp_path: Path, make: Make, measure: str, rows: list[dict[str, Any]], head: str, shown: list[str]
 ) -> None:
-    row = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150, **times}
-    assert published(tmp_path, make, measure, row)[0][head] == shown
-
-
-def test_published_rows_with_unlike_times_name_each(tmp_path: Path, make: Make) -> None:
-    rows = {"layout": "1x1", "hardware": "A", "total_seconds": 2}, {"layout": "1x1", "hardware": "B", "accuracy": 0.5}
-    third = {"layout": "1x2", "hardware": "A", "train_seconds": 1.5, "best_accuracy": 0.6}
-    found = published(tmp_path, make, "train_seconds", *rows, third)
-    assert [row["seconds"] for row in found] == ["2 total", "", "1.5 train"]
-    assert [row["accuracy"] for row in found] == ["", "50.00%", "60.00% best"]
+    found = published(tmp_path, make, measure, *rows)
+    assert [line[found.head.index(head)] for line in found.lines] == shown
 
 
 def test_what_is_said_of_a_published_row_is_a_note(tmp_path: Path, make: Make) -> None:
-    row = {"layout": "1x2", "hardware": "2x A100", "total_seconds": 100, "note": "odd", "where": "there"}
-    published(tmp_path, make, "train_seconds", row)
+    published(tmp_path, make, "train_seconds", {**A100, "note": "odd", "where": "there"})
     ((block,), _) = summarize(tmp_path)
-    assert "published: 1x2, 2x A100, 100 s: there; odd" in report.to_table(block).notes
+    assert "published: 1x1, 1x A100, 150 s: there; odd" in report.to_table(block).notes
 
 
-def published(results: Path, make: Make, measure: str, *rows: dict[str, Any]) -> list[dict[str, str]]:
-    """The published rows as they stand below a run that is compared by a measure, by the heads of their columns."""
+def published(results: Path, make: Make, measure: str, *rows: dict[str, Any]) -> Grid:
+    """The published rows as they stand below a run that is compared by a measure."""
     make.run(results, measure=measure, definition={"published": {"source": "s", "rows": list(rows)}})
     ((block,), _) = summarize(results)
-    grid = report.to_table(block).published
-    return [dict(zip(grid.head, line, strict=True)) for line in grid.lines]
+    return report.to_table(block).published

@@ -9,7 +9,6 @@ from runner.report.bottlenecks import explain
 from runner.report.compare import compare
 from runner.report.formats import document
 from runner.report.notes import notes
-from runner.report.rows import Row
 from runner.report.run_summary import RunSummary
 from tests.support.records import make_launch
 from tests.support.summaries import block, run
@@ -26,58 +25,36 @@ def made(layout: str, seconds: float | None, **changes: Any) -> list[RunSummary]
     ]
 
 
-def second(**changes: Any) -> Row:
-    """The row of two processes that need half the time for a sample."""
-    seconds = changes.pop("seconds", 0.5e-3)
-    return block(made("1x1", 1e-3) + made("1x2", seconds, **changes)).rows[1]
-
-
-def test_the_same_batch_of_a_step_is_strong_scaling() -> None:
-    row = second()
-    assert (row.scaling, row.claimed) == ("strong", True)
-    assert row.speedup is not None
-    assert row.speedup.value == pytest.approx(2, rel=0.05)
-    assert row.rate is not None
-    assert row.rate.value == pytest.approx(2_000, rel=0.05)
-    assert row.rate.low is not None
-    assert row.rate.low < row.rate.value
-
-
-def test_the_same_batch_of_a_process_is_weak_scaling() -> None:
-    row = second(global_batch_size=128, steps=50)
-    assert (row.scaling, row.claimed) == ("weak", True)
+HANDED_OUT: dict[str, Any] = {"samples_of_each_process": 640, "global_batch_size": 128, "trained_samples": 12_800}
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "scaling", "claimed"),
     [
-        ({"trained_samples": 3_000, "seconds": 2e-3}, "trained samples differs"),
-        ({"global_batch_size": 96}, "batch per process differs: 48 and 64"),
-        ({"global_batch_size": 0}, "could not be counted"),
+        ({}, "strong", True),
+        ({"global_batch_size": 128, "steps": 50}, "weak", True),
+        ({"trained_samples": 6_416, "steps": 101}, "strong", True),  # they pad the last batch
+        ({"trained_samples": 3_000, "seconds": 2e-3}, "strong", "trained samples differs"),
+        ({"global_batch_size": 96}, None, "batch per process differs: 48 and 64"),
+        ({"global_batch_size": 0}, None, "could not be counted"),
+        ({"scaling": "strong", "global_batch_size": 128}, "strong", "global batch differs"),
+        (HANDED_OUT, "weak", "all 640 samples"),
+        ({**HANDED_OUT, "samples_of_each_process": 320}, "weak", True),  # parts of it, made by hand
     ],
 )
-def test_a_speed_up_is_shown_and_not_claimed_where_other_work_was_done(changes: dict[str, Any], says: str) -> None:
-    row = second(**changes)
-    assert says in str(row.claimed)
+def test_the_batches_say_the_kind_of_scaling_and_other_work_is_not_claimed(
+    changes: dict[str, Any], scaling: str | None, claimed: bool | str
+) -> None:
+    seconds = changes.pop("seconds", 0.5e-3)
+    alone = {"samples_of_each_process": 640, "scaling": changes.get("scaling")}
+    row = block(made("1x1", 1e-3, **alone) + made("1x2", seconds, **changes)).rows[1]
+    assert row.scaling == scaling
+    assert str(claimed) in str(row.claimed)
     assert row.speedup is not None
-    assert (row.speedup.value > 1) == (row.first.seconds < 1e-3)  # type: ignore[operator]
-
-
-def test_processes_that_each_went_over_as_many_samples_as_one_alone_share_nothing_out() -> None:
-    runs = made("1x1", 1e-3, samples_of_each_process=640)
-    more = {"samples_of_each_process": 640, "global_batch_size": 128, "trained_samples": 12_800}
-    assert "all 640 samples" in str(block(runs + made("1x2", 5e-4, **more)).rows[1].claimed)
-    more["samples_of_each_process"] = 320  # parts of it, made by hand
-    assert "all 640 samples" not in str(block(runs + made("1x2", 5e-4, **more)).rows[1].claimed)
-
-
-def test_a_few_samples_that_pad_the_last_batch_are_the_same_work() -> None:
-    assert second(trained_samples=6_416, steps=101).claimed is True
-
-
-def test_a_declared_kind_that_the_batches_deny_is_no_claim() -> None:
-    runs = made("1x1", 1e-3, scaling="strong") + made("1x2", 5e-4, scaling="strong", global_batch_size=128)
-    assert "global batch differs" in str(block(runs).rows[1].claimed)
+    assert row.speedup.value == pytest.approx(1e-3 / seconds, rel=0.05)
+    assert row.rate is not None
+    assert row.rate.value == pytest.approx(1 / seconds, rel=0.05)
+    assert (row.rate.low or 0) < row.rate.value
 
 
 def test_a_cell_whose_samples_were_never_counted_is_compared_by_the_clock() -> None:
