@@ -103,17 +103,14 @@ def _share(text: str) -> float:
 
 def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
     """Read a side that was run before."""
-    from runner.report.summarize import read_results, require_experiment
+    from runner.report.summarize import runs_of
 
-    runs, notes = read_results(folder)
+    runs, notes = runs_of(folder, experiment)
     for note in notes:
         say(f"note: {note}")
-    if experiment is not None:
-        require_experiment(folder, experiment, {run.experiment for run in runs})
-    found = [run for run in runs if experiment in (None, run.experiment)]
-    if not found:
+    if not runs:
         raise RequestError(f"{folder}: no runs in it; name results/ or the folder of an experiment in it")
-    return found
+    return runs
 
 
 def _run(

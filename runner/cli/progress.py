@@ -63,8 +63,6 @@ class Progress:
             self._loss = self._loss if fields.loss is None else fields.loss
             if fields.train_seconds:
                 self._rate = (fields.trained_samples or 0) / fields.train_seconds
-        elif event.key in ("init_start", "data_start", "setup_start", "warmup_start") and self._epoch == 0:
-            self._phase = event.key.removesuffix("_start").replace("init", "rendezvous")
         else:
             return False
         return True

@@ -70,13 +70,19 @@ def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block]
 
     The second part is a note for each file that was left out. RequestError if there is none of the experiment.
     """
+    runs, notes = runs_of(results, experiment)
+    if not runs:
+        notes = [*notes, f"{results}: {NO_RUNS}"]
+    return blocks_of(results, runs), notes
+
+
+def runs_of(results: Path, experiment: str | None) -> Contents:
+    """Read the runs of one experiment, or all; RequestError if there is none of the experiment."""
     runs, notes = read_results(results)
     if experiment is not None:
         require_experiment(results, experiment, {run.experiment for run in runs})
         runs = [run for run in runs if run.experiment == experiment]
-    elif not runs:
-        notes = [*notes, f"{results}: {NO_RUNS}"]
-    return blocks_of(results, runs), notes
+    return Contents(runs, notes)
 
 
 def require_experiment(results: Path, experiment: str, known: Iterable[str]) -> None:
