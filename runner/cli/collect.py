@@ -123,8 +123,9 @@ def _show_log(log: dict[str, Any]) -> None:
 def _words(value: Any) -> str:
     if isinstance(value, list):
         return f"{value[0]} to {value[-1]}" if len(value) > 1 else str(value[0])
-    words = value.values() if isinstance(value, dict) else [value]
-    return " ".join(str(word) for word in words if word is not None)
+    if not isinstance(value, dict):
+        return str(value)
+    return " ".join(str(word) for name, word in value.items() if word is not None and name != "line")
 
 
 def _collect_run(path: Path) -> None:
