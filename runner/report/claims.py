@@ -60,11 +60,8 @@ def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
     if base and base.first is run:
         return "the baseline"
     if base is None or not base.complete:
-        return (
-            "heterogeneous devices have no baseline"
-            if run.heterogeneous
-            else "no complete run of its baseline to compare with"
-        )
+        unlike = "heterogeneous devices have no baseline"
+        return unlike if run.heterogeneous else "no complete run of its baseline to compare with"
     fewest = min(len(cell.complete), len(base.complete))
     runs = [*cell.complete, *base.complete]
     return (
