@@ -6,7 +6,7 @@ from pathlib import Path
 from runner.core import clock
 from runner.logs import pattern
 from runner.targets import look
-from runner.targets.ssh.session import MODULES
+from runner.targets.ssh.openssh import MODULES
 
 RUNNER = Path(clock.__file__).parents[1]
 MAY_IMPORT_TIME = {Path(str(module.__file__)) for module in (clock, pattern, look, *MODULES)}

@@ -1,8 +1,6 @@
 """Names and files of hosts, before any of them is asked; and artifacts that come from several."""
 
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,74 +9,46 @@ from runner import targets
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.records.folder import RunFolder, begin
+from runner.targets.ssh import openssh
 from runner.targets.ssh.handle import settle
-from runner.targets.ssh.hosts import Host, chosen, of_file, of_words
-from runner.targets.ssh.openssh import OpenSsh
+from runner.targets.ssh.openssh import HostError, OpenSsh
+from runner.targets.ssh.target import chosen, read_hosts
 from tests.support.records import Make
 
 HOSTILE = ["-oProxyCommand=touch x", "user@-oProxyCommand=x", "h0;reboot", "h0 h1", "$(reboot)", "`reboot`", "h0\nh1"]
-HOSTILE += ["h0'", "../h0", "\x1b[31mh0", "", "h" * 400]
+HOSTILE += ["h0'", "../h0", "\x1b[31mh0"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_that_ssh_or_a_shell_takes_for_more_is_refused(name: str) -> None:
-    with pytest.raises(RequestError, match="is no name of a host") as error:
-        of_words(f"{name},h1")
+    with pytest.raises(RequestError, match="is no host") as error:
+        read_hosts(["h9", name], "hosts")
+    assert str(error.value).startswith("hosts:2:")
     assert str(error.value).isprintable()
 
 
-@pytest.mark.parametrize("name", ["h0", "user@h0", "10.0.0.1", "fe80::1", "gpu-01.lab.example", "a.user+x@h_0"])
-def test_a_name_that_ssh_knows_is_taken(name: str) -> None:
-    assert of_words(name) == [Host(name)]
-
-
-def test_a_file_of_hosts_has_slots_and_comments(tmp_path: Path) -> None:
-    file = tmp_path / "hosts"
-    file.write_text("# our machines\nh0 slots=4\n\nuser@h1 2 # small\nh2\n")
-    assert of_file(file) == [Host("h0", 4), Host("user@h1", 2), Host("h2")]
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("h0\nh1 slots=x\n", "hosts:2: 'h1 slots=x': write a host and its slots"),
-        ("-oProxyCommand=x\n", "hosts:1: '-oProxyCommand=x' is no name of a host"),
-        ("h0\nh0\n", "host h0 is named twice"),
-    ],
-)
-def test_a_file_of_hosts_with_an_error_names_the_line(tmp_path: Path, text: str, says: str) -> None:
-    file = tmp_path / "hosts"
-    file.write_text(text)
-    with pytest.raises(RequestError) as error:
-        of_file(file)
-    assert says in str(error.value)
+def test_a_host_may_have_a_user_slots_and_a_comment() -> None:
+    lines = ["# ours", "h0 slots=4", "", "a.user+x@h_1 2 # small", "10.0.0.1", "gpu-01.lab.example"]
+    assert read_hosts(lines, "") == {"h0": 4, "a.user+x@h_1": 2, "10.0.0.1": None, "gpu-01.lab.example": None}
+    for lines in (["h0", "h1 slots=x"], ["h0", "h0"], [""]):
+        with pytest.raises(RequestError, match="hosts"):
+            read_hosts(lines, "hosts")
 
 
 def test_unlike_hosts_take_unlike_layouts() -> None:
-    hosts = [Host("h0", 2), Host("h1", 3)]
-    assert chosen(hosts, Layout.parse("2+3")) == hosts
-    assert chosen(hosts, Layout.parse("1x2")) == hosts[:1]
-    with pytest.raises(RequestError, match=r"host h0: layout 3\+2 wants 3 processes on it \(node 0\), it has 2 slots"):
+    hosts: dict[str, int | None] = {"h0": 2, "h1": 3}
+    assert chosen(hosts, Layout.parse("2+3")) == ["h0", "h1"]
+    assert chosen(hosts, Layout.parse("1x2")) == ["h0"]
+    with pytest.raises(RequestError, match=r"host h0: .* 3 processes .* 2 slots"):
         chosen(hosts, Layout.parse("3+2"))
-    with pytest.raises(RequestError, match="layout 3x1 needs 3 hosts, 2 hosts are given"):
+    with pytest.raises(RequestError, match="needs 3 hosts, 2 given"):
         chosen(hosts, Layout.parse("3x1"))
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ([], "needs --with hosts=h0,h1 or hosts_file=FILE"),
-        (["hosts=h0", "hosts_file=x"], "takes hosts or hosts_file, not both"),
-        (["hosts=h0", "python=bin/python"], "write the whole path"),
-        (["hosts=h0", "network=ten"], "write an address and a length"),
-        (["hosts=h0", "python=/opt/a!b/python"], "not every login shell takes"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(words: list[str], says: str) -> None:
-    with pytest.raises(RequestError) as refused:
-        targets.load("ssh", words).examine("cpu")
-    assert says in str(refused.value)
-    assert str(refused.value).isprintable()
+@pytest.mark.parametrize("words", [[], ["hosts=h0", "hosts_file=x"], ["hosts_file=/nowhere"]])
+def test_hosts_are_named_in_one_way(words: list[str]) -> None:
+    with pytest.raises(RequestError, match="hosts_file="):
+        targets.load("ssh", words)
 
 
 def test_what_a_shell_would_read_stays_one_word(tmp_path: Path) -> None:
@@ -121,32 +91,14 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
     assert all(any(path.iterdir()) for path in artifacts.rglob("*") if path.is_dir())
 
 
-@pytest.mark.parametrize(("length", "has_room"), [(32, True), (33, False), (100, False)])
-def test_sockets_are_kept_where_their_names_are_short_enough(
-    monkeypatch: pytest.MonkeyPatch, length: int, has_room: bool
+def test_nobody_else_can_enter_the_folder_of_the_sockets_and_their_names_are_short_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = tempfile.mkdtemp(prefix="r" * (length - len("/tmp/12345678")), dir="/tmp")
-    assert len(runtime) == length
-    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-    try:
-        (option,) = (word for word in OpenSsh().command("h0", []) if word.startswith("ControlPath="))
-        folder = option.partition("=")[2].rpartition("/")[0]
-        assert folder.startswith(runtime) == has_room
-        assert len(f"{folder}/") + 8 + 40 + 17 <= 107  # unix(7); ssh's hash, and what it adds while it connects
-    finally:
-        shutil.rmtree(runtime)
-
-
-def test_nobody_else_can_enter_the_folder_of_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tempfile.mkdtemp(dir="/tmp")  # short, as the path of a socket has to be
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
-    monkeypatch.setattr("tempfile.tempdir", place)
-    try:
+    assert len(f"{openssh._SOCKETS}/") + 8 + 40 + 17 <= 107  # unix(7); ssh's hash, and what it adds while it connects
+    own = tmp_path / "sockets"
+    monkeypatch.setattr(openssh, "_SOCKETS", own)
+    OpenSsh().command("h0", ["true"])
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.chmod(0o755)
+    with pytest.raises(HostError, match="it is not this user's alone"):
         OpenSsh().command("h0", ["true"])
-        (own,) = Path(place).iterdir()
-        assert own.stat().st_mode & 0o777 == 0o700
-        own.chmod(0o755)
-        with pytest.raises(RequestError, match="it is not this user's alone"):
-            OpenSsh().command("h0", ["true"])
-    finally:
-        shutil.rmtree(place)

@@ -1,6 +1,7 @@
 """How a run on a host ended is known once its supervisor says so, whatever else goes wrong there."""
 
 import shlex
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,73 +9,134 @@ from unittest.mock import Mock
 
 import pytest
 
-from runner.core.errors import RequestError
+from runner.targets.ssh import on_host
 from runner.targets.ssh.handle import HostNode
-from runner.targets.ssh.on_host import HELLO
-from runner.targets.ssh.openssh import HostError, LostError, OpenSsh
-from runner.targets.ssh.session import BOOT, Session
+from runner.targets.ssh.openssh import BOOT, HostError, LostError, OpenSsh
+from tests.support import processes
+from tests.support.launches import until
 from tests.support.patience import patient
 from tests.support.records import Make
 
-ERRORS = [HostError("host a: logs: Directory not empty"), LostError("host a: the connection was closed")]
+OLD = f"import sys; sys.version_info = (3, 6, 8); {BOOT}"
+LOST, REFUSED = LostError("host a: the connection was closed"), HostError("host a: logs: Directory not empty")
+ENDED = {"folder": "/cache/runs/it", "lives": False, "ended": {"code": 0, "why": ""}}
+LIVES = {**ENDED, "lives": True, "ended": {}}
 
 
 @pytest.fixture
-def node(tmp_path: Path, make: Make) -> HostNode:
-    return HostNode(0, OpenSsh(), "python3", "a", make.run(tmp_path), "/cache/kit", None)
-
-
-@pytest.mark.parametrize("error", ERRORS)
-def test_a_run_that_has_ended_well_did_so_also_if_its_folder_stays_there(
-    node: HostNode, error: HostError, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ask(do: str, *_: object, **words: Any) -> dict[str, Any]:
-        assert words["run"].endswith("-node0")
-        if do == "remove":
-            raise error
-        return {"folder": "/cache/kit/runs/it", "lives": False, "size": 1, "ended": {"code": 0, "why": ""}}
-
-    monkeypatch.setattr(OpenSsh, "fetch", Mock())
-    node.begin(Mock(spec=Session, ask=ask))
-    node.wait(patient(10))
-    assert (node.describe().code, node.describe().why, node.failed) == (0, None, False)
-    assert node.has_answered
-    assert list(node.notes) == [f"{error}: left behind there; rm -r /cache/kit/runs/it"]
-
-
-def test_what_a_host_cannot_read_in_the_end_stays_there(node: HostNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    states = [{"folder": "/runs/it", "lives": left > 0, "size": left, "ended": {"code": 0}} for left in (2, 1, 0)]
-    unread = HostError("host a: Permission denied")
-    monkeypatch.setattr(OpenSsh, "fetch", Mock(side_effect=[HostError("host a: busy"), None, unread]))
+def node(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> HostNode:
     monkeypatch.setattr("runner.targets.ssh.handle._BEAT_SECONDS", 0)
-    node.begin(Mock(spec=Session, ask=Mock(side_effect=states)))
-    node.wait(patient(10))
-    assert (node.describe().code, list(node.notes)) == (0, [f"{unread}: left behind there; rm -r /runs/it"])
+    monkeypatch.setattr(OpenSsh, "forget", Mock())
+    return HostNode(0, OpenSsh(), "a", make.run(tmp_path), "/cache")
 
 
 @pytest.mark.parametrize(
-    ("code", "says"),
+    ("answers", "unread", "code", "why", "notes"),
     [
-        (f"import sys; sys.version_info = (3, 6, 8); {BOOT}", r"Python 3\.6\.8, 3\.10 is the oldest"),
-        (f"print('welcome'); print('{HELLO}[1, 2')", "no answer of the kit's script"),
+        ([LIVES, ENDED, None], ["host a: busy", ""], 0, "", ""),
+        ([LOST, ENDED, None], [""], 0, "", "connected again"),
+        ([ENDED, LOST], [""], 0, "", "closed: left behind there; rm -r /cache/runs/it"),
+        ([ENDED, REFUSED], [""], 0, "", "not empty: left behind there"),
+        ([ENDED], ["host a: Permission denied"], 0, "", "Permission denied: left behind there"),
+        ([LIVES, ENDED, None], [LOST, ""], 0, "", "connected again"),
+        ([LIVES, ENDED], [OSError(28, "No space left on device")], 0, "", ""),
+        ([{**ENDED, "ended": {}}, None], [""], None, "its supervisor was killed", ""),
+        ([{**ENDED, "ended": {"code": -15, "why": "lease"}}, None], [""], None, "heard nothing of the runner", ""),
+        ([REFUSED], [], None, "Directory not empty", ""),
     ],
 )
-def test_a_python_that_does_not_run_the_kits_script_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, says: str
+def test_the_end_of_a_run_is_what_its_supervisor_says(
+    node: HostNode,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: list[Any],
+    unread: list[Any],
+    code: int | None,
+    why: str,
+    notes: str,
 ) -> None:
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(code)}\n")
-    ssh.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(HostError, match=f"host a: .*{says}"):
-        Session(OpenSsh(), "a", "/old/python")
-
-
-def test_a_machine_that_can_make_no_connection_any_more_gives_its_node_up(
-    node: HostNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refuse = Mock(side_effect=RequestError("kit-ssh-0: it is not this user's alone"))
-    monkeypatch.setattr("runner.targets.ssh.handle.connect", refuse)
+    monkeypatch.setattr(OpenSsh, "ask", ask := Mock(side_effect=answers))
+    monkeypatch.setattr(OpenSsh, "fetch", Mock(side_effect=unread))
     node.begin()
     node.wait(patient(10))
-    assert (node.ended, node.describe().why) == (True, "kit-ssh-0: it is not this user's alone")
+    assert node.ended
+    assert (node.describe().code, ask.call_count) == (code, len(answers))
+    assert why in (node.describe().why or "")
+    assert notes in "; ".join(node.notes)
+    assert bool(node.failure) == any(type(error) is OSError for error in unread)
+
+
+def test_a_host_that_does_not_come_back_is_given_up(node: HostNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.targets.ssh.handle._GIVE_UP_SECONDS", 0)
+    monkeypatch.setattr(OpenSsh, "ask", Mock(side_effect=LOST))
+    node.begin()
+    node.wait(patient(10))
+    assert (node.describe().code, node.has_answered) == (None, False)
+    assert "ends by itself" in str(node.describe().why)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenSsh:
+    """A host that is this machine: its ssh runs the words by sh, as sshd does."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\necho \'welcome {"answer": 1}\'\nfor words; do :; done\nexec sh -c "$words"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return OpenSsh("", sys.executable)
+
+
+def test_a_supervisor_starts_a_run_and_ends_it_when_told_to(here: OpenSsh, tmp_path: Path) -> None:
+    run = {"base": str(tmp_path), "run": "it"}
+    folder, log = tmp_path / "runs" / "it", tmp_path / "log"
+    argv = ["sh", "-c", "echo $PET_MASTER_PORT $KIT_MORE; sleep 600 & wait"]
+    env = {"PYTHONPATH": "", "PET_MASTER_ADDR": "127.0.0.1", "KIT_RUN_ID": f"{tmp_path}/0", "KIT_MORE": "more"}
+    words = {"cwd": str(tmp_path), "data": f"{tmp_path}/d", "folders": [f"{folder}/kept/raw"], "port": 0}
+    port = here.ask("a", "begin", **run, **words, argv=argv, env=env, log=str(log))["port"]
+    until(lambda: log.read_text() == f"{port} more\n", 20)
+    with pytest.raises(HostError, match="exists"):
+        here.ask("a", "begin", **run, **words, argv=argv, env=env, log=str(log))
+    assert here.ask("a", "beat", **run, stop=True)["lives"]
+    ended = until(lambda: not (state := here.ask("a", "beat", **run, stop=True))["lives"] and state["ended"], 20)
+    assert ended == {"code": -15, "why": "stop"}
+    assert not processes.seen(lambda environ: environ.get("KIT_RUN_ID") == f"{tmp_path}/0")
+    here.ask("a", "remove", **run)
+    assert here.ask("a", "beat", **run, stop=False) == {"folder": "", "lives": False, "ended": {}}
+
+
+def test_a_host_describes_itself_and_is_reached(here: OpenSsh, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = next(own for own, name in on_host._addresses().items() if name != "lo" and "." in own)
+    monkeypatch.setenv("SSH_CONNECTION", f"192.0.2.1 5 {address} 22")
+    with socket.create_server((address, 0)) as server:
+        port = server.getsockname()[1]
+        said = here.ask("a", "facts", base="/nowhere", data="/", network="", port=port, alone=False)
+    assert (said["address"], said["folder"], said["has_data"]) == (address, "/nowhere", True)
+    assert "in use" in said["port_trouble"]
+    reached = here.ask("a", "reach", places={"b": [address, said["listens"]], "c": ["127.0.0.1", 9]})
+    assert (reached["b"], bool(reached["c"])) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("python", "says"),
+    [
+        ("/no/such/python", "there is no Python"),
+        ("/bin/echo", "-c import"),
+        ("/bin/false", "ended with 1"),
+        (f"#!/bin/sh\n{sys.executable} -c {shlex.quote(OLD)}", r"Python 3\.6\.8 is too old"),
+        ("#!/bin/sh\necho ssh: connect to host a port 22: Connection refused; exit 255", "runs sshd"),
+    ],
+)
+def test_a_host_that_does_not_run_the_kits_script_is_named(
+    here: OpenSsh, tmp_path: Path, python: str, says: str
+) -> None:
+    here.python = python
+    if python.startswith("#"):
+        here.python = str(tmp_path / "python")
+        Path(here.python).write_text(f"{python}\n")
+        Path(here.python).chmod(0o755)
+    with pytest.raises(HostError, match=f"host a: .*{says}"):
+        here.ask("a", "beat", base="", run="none", stop=False)
+
+
+def test_a_machine_without_ssh_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(HostError, match="there is no ssh here"):
+        OpenSsh().connect("a")

@@ -37,7 +37,7 @@ def test_what_is_used_again_held_by_a_run_or_behind_a_link_is_kept(tmp_path: Pat
     again, held = made(tmp_path, f"data/{NAME}", days=31), made(tmp_path, f"programs/{NAME}", days=31)
     outside = made(tmp_path, "outside", days=31)
     (tmp_path / "data" / ("0" * 64)).symlink_to(outside)
-    use({"path": str(again)})
+    use(str(again))
     lock = os.open(held, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_SH)
     tidy(str(tmp_path))

@@ -1,6 +1,5 @@
 """A folder may hold modules with the names of Python's and of ours: what the kit starts there takes none of them."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 
 from runner.records.folder import new_id
 from runner.targets import node_view
-from runner.targets.ssh.session import BOOT
+from runner.targets.ssh.openssh import BOOT
 from tests.support.launches import until
 from tests.support.processes import lives
 from tests.support.projects import ROOT
@@ -63,8 +62,7 @@ def test_processes_are_looked_at(folder: Path) -> None:
 
 
 def test_a_host_loads_what_it_is_sent(folder: Path) -> None:
-    sent = json.dumps("print('loaded')") + "\n"
     done = subprocess.run(
-        [sys.executable, "-c", BOOT], cwd=folder, input=sent, capture_output=True, text=True, check=True
+        [sys.executable, "-c", BOOT], cwd=folder, input="print('loaded')", capture_output=True, text=True, check=True
     )
     assert done.stdout == "loaded\n"

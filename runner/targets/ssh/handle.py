@@ -1,18 +1,15 @@
 """One run on several hosts: what it needs is brought, one torchrun is started on each, and all are followed."""
 
 import filecmp
-import json
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from runner.core import clock
-from runner.core.errors import RequestError
 from runner.core.network import variables_for
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.definitions.plan import Run
 from runner.records.folder import RunFolder
 from runner.records.schema import NodeExit
@@ -20,22 +17,25 @@ from runner.targets import node_view
 from runner.targets.base import FollowedNode, LaunchSpec, Note, exit_of
 from runner.targets.node_view import NodeView
 from runner.targets.observing import HOOKS, OBSERVE, OBSERVER, is_observed
+from runner.targets.ssh import cargo
 from runner.targets.ssh.cargo import Cargo
-from runner.targets.ssh.openssh import HostError, LostError, OpenSsh
+from runner.targets.ssh.on_host import LEASE_SECONDS
+from runner.targets.ssh.openssh import BOOT, SILENT_SECONDS, HostError, LostError, OpenSsh, at_once
 from runner.targets.ssh.preflight import Facts
-from runner.targets.ssh.session import BOOT, SILENT_SECONDS, Session, connect, on_all
-from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
+from runner.targets.worker_logs import POLL_SECONDS, WorkersHandle
 
-_BEAT_SECONDS = 1.0
-_GIVE_UP_SECONDS = 60.0
+_BEAT_SECONDS = 2.0
+"""A beat and a fetch take the host about 60 ms of one core, which the run could use."""
+_GIVE_UP_SECONDS = 40.0
 """A host that cannot be reached for so long is given up: its supervisor has ended the run by then."""
-_GIVE_UP_STOPPING_SECONDS = 20.0
-_LEASE_SECONDS = 25
-_LOST_GRACE_SECONDS = 3
-"""A host that hears nothing of the runner for so long ends the run, with this grace: nothing is left after 30 s."""
-_AGAIN_SECONDS = 1.0
 _STOP_SECONDS = 45.0
 """How long a stop may take, also of hosts that do not answer."""
+_PLACE = ("host", "machine", "address", "interface", "python", "torch")
+"""What a record keeps of where a node ran."""
+
+
+_HOOKS = "targets/hooks"
+"""The folder of sitecustomize.py, of this package and below the programs on a host."""
 
 
 def run_on_host(run_id: str, node: int) -> str:
@@ -44,42 +44,27 @@ def run_on_host(run_id: str, node: int) -> str:
 
 
 class HostNode(FollowedNode):
-    """The launcher of one node on its host; the facts are None for a run of another runner.
-
-    `base` is the folder of the host in which the kit keeps what is brought.
-    """
+    """The launcher of one node on its host; `base` is the folder of the host in which the kit keeps its files."""
 
     def __init__(
-        self, number: int, ssh: OpenSsh, python: str, host: str, folder: RunFolder, base: str, facts: Facts | None
+        self, number: int, ssh: OpenSsh, host: str, folder: RunFolder, base: str, place: dict[str, Any] | None = None
     ) -> None:
         super().__init__(number)
-        self.host, self.place = host, facts.place if facts else {}
-        self.words = {"folder": base, "run": run_on_host(folder.path.name, number)}
+        self.host, self.place = host, place or {}
+        self.words = {"base": base, "run": run_on_host(folder.path.name, number)}
         """How the host finds the run."""
         self.has_answered = False
         """Whether its supervisor was seen to have ended, or there was none."""
-        self._ssh, self._python, self._folder = ssh, python, folder
-        self._stop, self._stop_asked = threading.Event(), 0.0
+        self._ssh, self._folder = ssh, folder
         self._lost_since: float | None = None
-        self._first: Session | None = None
-        self._keeps = True
-        self._left_out: HostError | None = None
-        """What the host could not read when its files were last fetched."""
-
-    def begin(self, session: Session | None = None) -> None:
-        """Follow a run that was started on the host, at first through the session that has started it."""
-        self._first = session
-        super().begin()
 
     def describe(self) -> NodeExit:
         """Return how it ended; what was never started, or is not known to have ended, has no code and no signal."""
         return self.exit or NodeExit(self.number, stopped=True, place=self.place)
 
     def stop(self) -> None:
-        """Tell its supervisor to end it; do not wait for that."""
-        if not self.ended and not self.stopped:
-            self.stopped, self._stop_asked = True, clock.monotonic()
-            self._stop.set()
+        """Tell its supervisor with the next beat to end it; do not wait for that."""
+        self.stopped = self.stopped or not self.ended
 
     def idle(self) -> NodeView | None:
         """Return that nothing runs there yet, if so."""
@@ -87,108 +72,85 @@ class HostNode(FollowedNode):
 
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes on the host."""
-        if self._lost_since is not None:
-            seconds = clock.monotonic() - self._lost_since
-            return NodeView(self.number, trouble=f"host {self.host} does not answer since {seconds:.0f} s")
-        words = [self._python, "-c", BOOT, *(["--abort"] if abort else []), self._folder.path.name]
-        given = json.dumps(node_view.script()).encode() + b"\n"
+        words = [self._ssh.python, "-c", BOOT, *(["--abort"] if abort else []), self._folder.path.name]
         try:
-            printed = self._ssh.output(self.host, words, given, node_view.SECONDS, node_view.LARGEST)
+            _, printed = self._ssh.run(self.host, words, node_view.script().encode(), node_view.SECONDS)
         except OSError as error:
-            return NodeView(self.number, trouble=one_line(f"host {self.host}: {error.strerror}", 300))
+            return NodeView(self.number, trouble=one_line(error, 300))
         view = node_view.view(self.number, printed)
         return view.seen.of_node(self.number) if view.seen else view
 
     def follow(self) -> NodeExit:
-        """Keep what comes from the host, through one connection after the other."""
+        """Renew the lease, and keep what is printed, until the supervisor has ended or the host is given up."""
         ended: dict[str, Any] = {}
+        why = f"host {self.host}: its supervisor was killed, or the host has started again"
         try:
             ended = self._until_ended()
-        except (HostError, RequestError) as error:
-            return NodeExit(self.number, stopped=self.stopped, why=one_line(error), place=self.place)
         except OSError as error:
-            self.failure, self._keeps = error, False
-            with suppress(OSError):  # go on without its output, so that its end is seen
-                ended = self._until_ended()
-        code, reason, why = ended.get("code"), ended.get("why"), None
-        if code is None:
-            why = f"host {self.host}: its supervisor was killed, or the host has started again"
+            if not isinstance(error, HostError) and not self.failure:
+                self.failure = error  # go on without its output, so that its end is seen
+                return self.follow()
+            why = one_line(error)
+        if not ended:
             return NodeExit(self.number, stopped=self.stopped, why=why, place=self.place)
-        if reason == "lease":
-            why = f"host {self.host} heard nothing of the runner for {_LEASE_SECONDS} s, and ended it"
-        return NodeExit(self.number, *exit_of(code), stopped=reason in ("lease", "stop"), why=why, place=self.place)
+        reason = ended["why"]
+        lease = f"host {self.host} heard nothing of the runner for {LEASE_SECONDS} s, and ended it"
+        return NodeExit(
+            self.number,
+            *exit_of(ended["code"]),
+            stopped=bool(reason),
+            why=lease if reason == "lease" else None,
+            place=self.place,
+        )
 
     def _until_ended(self) -> dict[str, Any]:
-        """Return how the supervisor says that the run ended; HostError if the host does not answer any more."""
+        """Return how the supervisor says that the run ended, {} if it does not; HostError if the host is given up."""
         while True:
+            unread = ""
             try:
-                first, self._first = self._first, None
-                with closing(first or connect(self._ssh, self.host, self._python)) as session:
-                    return self._one_connection(session)
+                state = self._beat()
+                folder = "" if self.failure else state["folder"]
+                if folder:
+                    words = ["--exclude=/artifacts"] if state["lives"] else []
+                    place = f"{folder}/kept"
+                    unread = self._ssh.fetch(self.host, words, place, self._folder.path, self._beat)
             except LostError as error:
-                now = clock.monotonic()
-                if self._lost_since is None:
-                    self._lost_since = now
-                    self.notes.append(f"host {self.host}: the connection was lost; it is tried again: {error}")
-                give_up = self._lost_since + _GIVE_UP_SECONDS
-                if self.stopped:
-                    give_up = min(give_up, max(self._lost_since, self._stop_asked) + _GIVE_UP_STOPPING_SECONDS)
-                if now > give_up:
-                    seconds = _LEASE_SECONDS + _LOST_GRACE_SECONDS
-                    raise HostError(
-                        f"{error}; what runs there ends by itself within {seconds} s of the last connection"
-                    ) from None
-                self._ssh.forget(self.host)
-                clock.sleep(_AGAIN_SECONDS)
-
-    def _one_connection(self, session: Session) -> dict[str, Any]:
-        """Renew the lease, and fetch what was printed, until the run has ended."""
-        fetched, told = 0, False
-        while True:
-            told = self.stopped
-            state = self._beat(session)
-            if self._lost_since is not None:
-                self.notes.append(
-                    f"host {self.host}: connected again after {clock.monotonic() - self._lost_since:.0f} s"
-                )
-                self._lost_since = None
-            if self._keeps and state["folder"] and (state["size"] != fetched or not state["lives"]):
-                self._fetch(session, state["folder"], ["--exclude=/artifacts"] if state["lives"] else [])
-                fetched = state["size"]
-            if not state["lives"]:
-                self.has_answered = True
-                if self._keeps and state["folder"]:
-                    self._leave(session, state["folder"])
-                return state["ended"] or {}
-            if told:
-                clock.sleep(POLL_SECONDS)
+                self._lose(error)
             else:
-                self._stop.wait(_BEAT_SECONDS)
+                if not state["lives"]:
+                    break
+            clock.sleep(_BEAT_SECONDS)
+        self.has_answered = True
+        if folder and not unread:
+            try:
+                self._ssh.ask(self.host, "remove", **self.words)
+            except HostError as error:  # how the run ended is known all the same
+                unread = str(error)
+        if folder and unread:
+            self.notes.append(f"{unread}: left behind there; rm -r {folder}")
+        return dict(state["ended"])
 
-    def _beat(self, session: Session) -> dict[str, Any]:
-        return session.ask("beat", SILENT_SECONDS, stop=self.stopped, **self.words)
+    def _beat(self) -> dict[str, Any]:
+        state = self._ssh.ask(self.host, "beat", SILENT_SECONDS, stop=self.stopped, **self.words)
+        if self._lost_since is not None:
+            seconds = clock.monotonic() - self._lost_since
+            self.notes.append(f"host {self.host}: connected again after {seconds:.0f} s")
+            self._lost_since = None
+        return dict(state)
 
-    def _fetch(self, session: Session, folder: str, words: list[str]) -> None:
-        self._left_out = None
-        try:
-            self._ssh.fetch(self.host, words, f"{folder}/kept", self._folder.path, lambda: self._beat(session))
-        except LostError:
-            raise
-        except HostError as error:
-            self._left_out = error
-
-    def _leave(self, session: Session, folder: str) -> None:
-        """Remove the run's folder on the host, if all of it is here; how the run ended is known in any case."""
-        try:
-            if self._left_out:
-                raise self._left_out
-            session.ask("remove", **self.words)
-        except HostError as error:
-            self.notes.append(f"{error}: left behind there; rm -r {folder}")
+    def _lose(self, error: LostError) -> None:
+        """Note that a host does not answer; HostError once it is given up."""
+        now = clock.monotonic()
+        if self._lost_since is None:
+            self._lost_since = now
+            self.notes.append(f"host {self.host}: the connection was lost; it is tried again: {error}")
+        if now - self._lost_since > _GIVE_UP_SECONDS:
+            raise HostError(f"{error}; what runs there ends by itself within 30 s of the last connection")
+        self._ssh.forget(self.host)
 
 
 class SshHandle(WorkersHandle):
-    """The nodes of one run: what is started, what each host said before, and the programs and data that are brought."""
+    """The nodes of one run: what is started, the facts of each host, and the programs and data that are brought."""
 
     nodes: Sequence[HostNode]
 
@@ -198,24 +160,23 @@ class SshHandle(WorkersHandle):
         run: Run,
         folder: RunFolder,
         ssh: OpenSsh,
-        python: str,
         facts: Sequence[Facts],
-        cargo: tuple[Cargo, Cargo | None],
+        brought: tuple[Cargo, Cargo],
     ) -> None:
         nodes = [
-            HostNode(number, ssh, python, host.host, folder, host.folder, host) for number, host in enumerate(facts)
+            HostNode(number, ssh, said["host"], folder, said["folder"], {name: said[name] for name in _PLACE})
+            for number, said in enumerate(facts)
         ]
         super().__init__(folder, nodes, [node.processes for node in spec.nodes])
-        self._spec, self._facts, self._is_observed = spec, facts, is_observed(run)
-        self._ssh, self._python = ssh, python
-        self._programs, self._data = cargo
-        self._starting, self._is_over = threading.Lock(), False
+        self._spec, self._facts, self._ssh, self._is_observed = spec, facts, ssh, is_observed(run)
+        self._programs, self._data = brought
+        self._programs[HOOKS.parents[1]] = {f"{_HOOKS}/sitecustomize.py"}
+        self._is_over = False
         self._made: Future[None] | None = None
 
     def stop(self) -> None:
         """End the run on every host; one that does not answer ends it by itself."""
-        with self._starting:
-            self._is_over = True
+        self._is_over = True
         if self._made:
             wait([self._made], _STOP_SECONDS)
         self._end()
@@ -245,79 +206,66 @@ class SshHandle(WorkersHandle):
             settle(self._folder, len(self.nodes))
 
     def _make(self) -> None:
-        """Prepare all hosts; if that has succeeded on all, start the run on all."""
+        """Prepare all hosts; if that has succeeded on all, start the run on node 0 and then on the others."""
         numbers = range(len(self.nodes))
-        places = on_all(self._prepare, numbers)
-        sessions = on_all(lambda node: connect(self._ssh, node.host, self._python), self.nodes)
-        try:
-            with self._starting:
-                if self._is_over:
-                    return
-                # By these variables the nodes find node 0.
-                address = self._facts[0].address if len(self.nodes) > 1 else "127.0.0.1"
-                port = sessions[0].ask("listen", address=address, port=self._spec.options["port"], accept=False)["port"]
-                env = {"PET_MASTER_ADDR": address, "PET_MASTER_PORT": str(port)}
-                on_all(lambda number: self._begin(sessions[number], number, places[number], env), numbers)
-        finally:
-            for node, session in zip(self.nodes, sessions, strict=True):
-                if not node.is_begun:
-                    session.close()
+        data_name = cargo.sha256(self._data) if self._data else "none"
+        places = _all(at_once(lambda number: self._prepare(number, data_name), numbers))
+        port = self._begin(0, places[0], self._spec.options["port"])
+        _all(at_once(lambda number: self._begin(number, places[number], port), numbers[1:]))
 
-    def _prepare(self, number: int) -> str:
-        """Bring what a host lacks; return the folder that the run is started in."""
-        with closing(connect(self._ssh, self.nodes[number].host, self._python)) as session:
-            data = self._spec.options["data"]
-            if self._data:
-                data = self._bring(session, number, "data", self._data.sha256, self._data)
-            name = self._programs.name_with(data or "none")
-            return self._bring(session, number, "programs", name, self._programs)
+    def _prepare(self, number: int, data_name: str) -> tuple[str, str]:
+        """Bring what a host lacks, each to a folder named by its hash; return those of the programs and the data."""
+        host, base = self.nodes[number].host, self._facts[number]["folder"]
+        data = self._spec.options["data"] or f"{base}/data/{data_name}"
+        programs = f"{base}/programs/{cargo.sha256(self._programs, data)}"  # it holds a link to the data
+        for place, brought in ((data, self._data), (programs, self._programs)):
+            if brought:
+                self._go_on()
+                self._ssh.ask(host, "use", path=place)
+            for root, names in brought.items():
+                self._ssh.send(host, root, names, place, self._go_on)
+        return programs, data
 
-    def _bring(self, session: Session, number: int, kind: str, name: str, cargo: Cargo) -> str:
-        """Bring files to a folder that is named by their hash, so that no other run changes it."""
-
-        def meanwhile() -> None:
-            if self._is_over:
-                raise HostError(f"host {session.host}: the run was stopped before it has begun")
-
-        place = f"{self._facts[number].folder}/{kind}/{name}"
-        session.ask("use", path=place)
-        for root, names in cargo.roots.items():
-            self._ssh.send(session.host, root, names, place, meanwhile)
-        return place
-
-    def _begin(self, session: Session, number: int, place: str, env: dict[str, str]) -> None:
-        node, facts, base = self._spec.nodes[number], self._facts[number], self._facts[number].folder
-        observed = {OBSERVE: f"{place}/trainkit/{OBSERVER.name}"} if self._is_observed else {}
-        network = variables_for(facts.interface) if len(self.nodes) > 1 else {}
-        kept = {
-            "agent": self._folder.agent(number),
-            "logs": self._folder.node(number),
-            "artifacts": _artifacts(self._folder, number),
+    def _begin(self, number: int, places: tuple[str, str], port: int) -> int:
+        """Start the run on a host; return the port of the rendezvous, which node 0 chooses if it is 0."""
+        self._go_on()
+        node, own, facts, (place, data) = self._spec.nodes[number], self.nodes[number], self._facts[number], places
+        kept = f"{facts['folder']}/runs/{own.words['run']}/kept"
+        log, logs, artifacts = (
+            f"{kept}/{path.relative_to(self._folder.path)}"
+            for path in (self._folder.agent(number), self._folder.node(number), _artifacts(self._folder, number))
+        )
+        several = len(self.nodes) > 1
+        env = {
+            **(variables_for(facts["interface"]) if several else {}),
+            **node.env,
+            **({OBSERVE: f"{place}/trainkit/{OBSERVER.name}"} if self._is_observed else {}),
+            "PET_MASTER_ADDR": self._facts[0]["address"] if several else "127.0.0.1",
+            "PET_LOG_DIR": logs,
+            "PYTHONPATH": ":".join(filter(None, [f"{place}/{_HOOKS}", node.env.get("PYTHONPATH"), place])),
+            "KIT_SEEN": logs,
+            "KIT_ARTIFACTS": artifacts,
+            "KIT_RUN_ID": f"{self._folder.path.name}/{number}",
         }
-        words: dict[str, Any] = {
-            "argv": [self._python, "-m", "torch.distributed.run", *node.argv[1:]],
-            "env": {**network, **node.env, **env, **observed},
-            "cwd": place,
-            "data": self._spec.options["data"] or f"{base}/data/{self._data.sha256 if self._data else 'none'}",
-            "hook": (HOOKS / "sitecustomize.py").read_text("utf-8"),
-            "kept": {name: str(path.relative_to(self._folder.path)) for name, path in kept.items()},
-            "mark": f"{self._folder.path.name}/{number}",
-            "lease_seconds": _LEASE_SECONDS,
-            "lost_grace_seconds": _LOST_GRACE_SECONDS,
-            "grace_seconds": GRACE_SECONDS,
-        }
+        argv = [self._ssh.python, "-m", "torch.distributed.run", *node.argv[1:]]
+        words = {"cwd": place, "data": data, "folders": [logs, artifacts], "port": port, "argv": argv, "env": env}
         try:
-            session.ask("begin", **self.nodes[number].words, **words)
+            begun = self._ssh.ask(own.host, "begin", **own.words, **words, log=log)
         except LostError:
-            session.close()
-            self.nodes[number].begin()  # it may have begun
+            own.begin()  # it may have begun
             raise
-        self.nodes[number].begin(session)  # at once: if another host cannot begin, this one is stopped
+        own.begin()  # at once: if another host cannot begin, this one is stopped
+        return int(begun["port"])
+
+    def _go_on(self) -> None:
+        """Raise HostError if the run was stopped before it has begun."""
+        if self._is_over:
+            raise HostError("the run was stopped before it has begun")
 
 
-def end_remains(ssh: OpenSsh, hosts: Sequence[str], python: str, folder: RunFolder, base: str) -> None:
+def end_remains(ssh: OpenSsh, hosts: Sequence[str], folder: RunFolder, base: str) -> None:
     """End what is left of a run on its hosts, and keep the rest of its output; OSError names who does not answer."""
-    nodes = [HostNode(number, ssh, python, host, folder, base, None) for number, host in enumerate(hosts)]
+    nodes = [HostNode(number, ssh, host, folder, base) for number, host in enumerate(hosts)]
     for node in nodes:
         node.begin()
     _end_all(nodes)
@@ -344,6 +292,13 @@ def settle(folder: RunFolder, nodes: int) -> None:
                     path.unlink()
         with suppress(OSError):
             own.rmdir()
+
+
+def _all(got: Sequence[Any]) -> list[Any]:
+    """Return what all hosts gave; HostError names each that failed."""
+    if errors := [str(result) for result in got if isinstance(result, HostError)]:
+        raise HostError(listed(dict.fromkeys(errors), "; "))
+    return list(got)
 
 
 def _end_all(nodes: Sequence[HostNode]) -> None:

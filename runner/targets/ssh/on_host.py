@@ -1,39 +1,34 @@
-"""What runs on a host: sent over SSH, with the modules that it imports, and run by the host's Python as it is.
+"""What runs on a host: OpenSsh.ask sends it there, where a Python as it is answers one question and ends.
 
-It answers requests, a line of JSON each, until stdin ends. `begin` starts the supervisor of a run, which outlives every
-connection: it ends the run when it is told to, or when its lease is over, which every `beat` of the runner renews. All
-files are in one folder: `programs` and `data` by their hash, and a folder in `runs` for each node of a run.
+`begin` leaves a supervisor behind, which needs no connection: it ends the run when told to, or when its lease is over,
+which every `beat` renews. All files are in one folder: `programs` and `data` by their hash, and a folder in `runs` for
+each node of a run. What only one question needs is imported there: a running host is asked every second.
 
 Sources: prctl(2) (PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER), flock(2), proc(5), netdevice(7) (SIOCGIFCONF).
 """
 
 import contextlib
-import ctypes
-import errno
 import fcntl
-import glob
 import json
 import os
-import re
 import shutil
 import signal
-import socket
-import struct
-import subprocess
 import sys
-import threading
 import time
 from typing import Any
 
-from runner.core.ports import free_port
+from runner.core import ports
 from runner.targets.clean_environment import clean_environment
 
 Words = dict[str, Any]
-HELLO = "KIT-HOST 1 "
-"""Begins each answer; other lines are of the host's shell or Python."""
-IDLE_SECONDS = 30
-"""A process that has heard nothing for so long ends: the runner is gone."""
-KEPT_SECONDS = 30 * 86_400
+MARK = "KIT-HOST "
+"""Begins the line of the answer; other lines are of the host's shell or Python."""
+LEASE_SECONDS = 25
+GRACE_SECONDS = {"stop": 10, "lease": 3}
+"""A host that hears nothing of the runner for so long ends the run, with this grace: nothing is left after 30 s."""
+_KEPT_SECONDS = 30 * 86_400
+_ALIVE_SECONDS = 60
+"""A question, or a port that is listened on, ends after this time: the runner may be gone."""
 _CONNECT_SECONDS = 4.0
 _POLL_SECONDS = 0.1
 _KILLED_SECONDS = 5.0
@@ -41,265 +36,226 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIOCGIFCONF = 0x8912
 _ENTRY_BYTES = 40
 """Size of one address in the kernel's list."""
-_BROUGHT = re.compile(r"[0-9a-f]{16,}[\w.-]*")
-_RUN = re.compile(r"\d{8}T\d{6}Z-[\w.-]+-node\d+")
-_listeners: list[Any] = []
+_OURS = r"[0-9a-f]{64}[\w.-]*|\d{8}T\d{6}Z-[\w.-]+-node\d+[\w.-]*"
+"""What is brought, and runs: a person may keep other files in the folder named by `--with folder=`."""
 
 
-def main() -> None:
-    """Answer requests until stdin ends."""
-    doing = {"check": check, "listen": listen, "reach": reach, "use": use, "begin": begin, "beat": beat}
-    doing["remove"] = remove
-    _answer({})
-    for line in sys.stdin.buffer:
-        signal.alarm(IDLE_SECONDS)  # its default action ends the process
-        request = json.loads(line.decode("utf-8"))
-        try:
-            _answer(doing[request["do"]](request))
-        except (OSError, ValueError, KeyError) as error:
-            why = getattr(error, "strerror", None) or error
-            name = getattr(error, "filename", None)
-            _answer({"error": f"{name}: {why}" if name else f"{why}"})
-
-
-def check(request: Words) -> Words:
-    """Describe this host: its Python, torch, clock, disk, GPUs, and the address by which SSH has reached it."""
-    from importlib import metadata  # takes time, and only this needs it
-
+def main(do: str, words: Words) -> None:
+    """Answer one question; if that fails, the last line printed says why."""
+    signal.alarm(_ALIVE_SECONDS)  # its default action ends the process
+    questions = {"facts": facts, "reach": reach, "use": use, "begin": begin, "beat": beat, "remove": remove}
     try:
-        torch = metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        torch = ""
-    folder = there = base_folder(request["folder"])
-    if request["make"]:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        probe = os.path.join(folder, f".probe-{os.getpid()}")
-        with open(probe, "wb"):
-            os.unlink(probe)
+        answer = questions[do](**words)  # type: ignore[operator]
+    except OSError as error:
+        sys.exit(str(error))
+    os.write(1, f"\n{MARK}{json.dumps(answer)}\n".encode())  # one call, so that no warning stands within it
+
+
+def facts(base: str, data: str, network: str, port: int, alone: bool) -> Words:
+    """Describe this host; unless it is alone, listen for a while on the address that the other hosts will use."""
+    import glob
+    import ipaddress
+    import socket
+    from importlib import metadata
+
+    began = time.time()
+    folder = there = base_folder(base)
     while not os.path.isdir(there):
         there = os.path.dirname(there)
-    if not os.access(there, os.W_OK):
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES), there)
     disk = os.statvfs(there)
-    words = os.environ.get("SSH_CONNECTION", "").split()
+    words, interfaces = os.environ.get("SSH_CONNECTION", "").split(), _addresses()
+    address = words[2].partition("%")[0] if len(words) == 4 else ""  # sshd(8)
+    if network:
+        wanted = ipaddress.ip_network(network, strict=False)
+        address = next((own for own in interfaces if ipaddress.ip_address(own) in wanted), "")
+    port_trouble, listens = "", 0
+    try:
+        if port:
+            place = "127.0.0.1" if alone else address
+            socket.create_server((place, port), family=socket.AF_INET6 if ":" in place else socket.AF_INET).close()
+    except OSError as error:
+        port_trouble = str(error)
+    if address in interfaces and not alone:
+        listens = _listen(address)
     return {
-        "host": socket.gethostname(),
+        "machine": socket.gethostname(),
         "python": ".".join(map(str, sys.version_info[:3])),
-        "torch": torch,
+        "torch": next((found.version for found in metadata.distributions(name="torch")), ""),
         "rsync": shutil.which("rsync") is not None,
-        "time": time.time(),
         "folder": folder,
+        "writable": os.access(there, os.W_OK),
         "free_bytes": disk.f_bavail * disk.f_frsize,
-        "address": words[2].partition("%")[0] if len(words) == 4 else "",  # sshd(8)
-        "addresses": _addresses(),
-        "has_data": os.path.isdir(os.path.expanduser(request["data"])),
+        "address": address,
+        "interface": interfaces.get(address, ""),
+        "addresses": list(interfaces),
+        "has_data": os.path.isdir(os.path.expanduser(data)),
         "gpus": len(glob.glob("/proc/driver/nvidia/gpus/*")),
+        "port_trouble": port_trouble,
+        "listens": listens,
+        "times": [began, time.time()],
     }
 
 
-def listen(request: Words) -> Words:
-    """Return a port that is free now, or the one that is asked for; with `accept`, accept connections until the end."""
-    address, number = request["address"], request["port"]
-    server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    server.bind((address, number or free_port(address)))
-    server.listen(64)
-    port = server.getsockname()[1]
+def reach(places: dict[str, tuple[str, int]]) -> dict[str, str]:
+    """Connect to other hosts, all at once; return why that fails, empty where it does not."""
+    import socket
+    from concurrent.futures import ThreadPoolExecutor
 
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                server.accept()[0].close()
+    def trouble(place: tuple[str, int]) -> str:
+        try:
+            socket.create_connection(place, _CONNECT_SECONDS).close()
+        except OSError as error:
+            return error.strerror or f"{error}"
+        return ""
 
-    if request["accept"]:
-        _listeners.append(server)
-        threading.Thread(target=accept, daemon=True).start()
-    else:
-        server.close()
-    return {"port": port}
+    with ThreadPoolExecutor(16) as pool:
+        return dict(zip(places, pool.map(trouble, places.values()), strict=True))
 
 
-def reach(request: Words) -> Words:
-    """Connect to an address; say why that fails."""
-    try:
-        with socket.create_connection((request["address"], request["port"]), _CONNECT_SECONDS):
-            return {"trouble": ""}
-    except TimeoutError:
-        return {"trouble": f"no answer within {_CONNECT_SECONDS:.0f} s"}
-    except OSError as error:
-        return {"trouble": error.strerror or str(error)}
-
-
-def use(request: Words) -> Words:
+def use(path: str) -> None:
     """Make a folder for what is brought, or mark it as used now, so that `tidy` keeps it."""
-    os.makedirs(request["path"], mode=0o700, exist_ok=True)
-    hold(request["path"])
-    with contextlib.suppress(OSError):  # another user's, on a shared disk
-        os.utime(request["path"])
-    return {}
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    os.utime(path)
 
 
-def begin(request: Words) -> Words:
-    """Start the supervisor of a run, and wait until it has started the run."""
-    folder, kept = _run(request), _kept(request)
-    os.makedirs(folder, mode=0o700)
-    os.makedirs(kept["artifacts"])
-    os.makedirs(kept["logs"])
-    os.makedirs(os.path.join(folder, "observer"))
-    with open(os.path.join(folder, "observer", "sitecustomize.py"), "w", encoding="utf-8") as hook:
-        hook.write(request["hook"])
-    if request["data"]:
-        data = os.path.expanduser(request["data"])
-        os.makedirs(data, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.symlink(data, os.path.join(request["cwd"], "data"))
+def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: int, env: Words, **words: Any) -> Words:
+    """Start the supervisor of a run, and wait until it has started the run; return the port of the rendezvous."""
+    folder = _run(base, run)
+    for made in (folder, *folders):
+        os.makedirs(made, mode=0o700)
+    data = os.path.abspath(os.path.expanduser(data))
+    os.makedirs(data, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.symlink(data, os.path.join(cwd, "data"))
+    port = port or ports.free_port(env["PET_MASTER_ADDR"])
     _touch(os.path.join(folder, "lease"))
     said, say = os.pipe()
     if not os.fork():
         os.close(said)
-        _supervise(folder, kept, request, say)
+        _supervise(base, folder, cwd, say, dict(env, PET_MASTER_PORT=str(port)), **words)
     os.close(say)
     with open(said, encoding="utf-8") as file:
         why = file.read()
     if why != "started":
-        raise OSError(0, why or "its supervisor does not start")
-    return {}
+        raise OSError(why or "its supervisor does not start")
+    return {"port": port}
 
 
-def beat(request: Words) -> Words:
-    """Renew the lease of a run, end it if that is asked, and say how far it is."""
-    folder = _run(request)
+def beat(base: str, run: str, stop: bool) -> Words:
+    """Renew the lease of a run, end it if that is asked, and say whether it lives and how it ended."""
+    folder = _run(base, run)
     if not os.path.isdir(folder):
-        return {"folder": "", "lives": False, "size": 0, "ended": None}
-    lives = _lives(folder)
-    _touch(os.path.join(folder, "lease"))
-    if request["stop"]:
-        _touch(os.path.join(folder, "stop"))
-    size = 0
-    for place, _, names in os.walk(os.path.join(folder, "kept", "raw")):
-        for name in names:
-            with contextlib.suppress(OSError):
-                size += 1 + os.lstat(os.path.join(place, name)).st_size
-    ended = None
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, "exit.json"), encoding="utf-8") as file:
+        return {"folder": "", "lives": False, "ended": {}}
+    lives, ended = False, {}
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, "alive"), "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:  # the supervisor holds it
+            lives = True
+    for name in ("lease", "stop") if stop else ("lease",):
+        _touch(os.path.join(folder, name))
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, "exit.json"), encoding="utf-8") as file:
         ended = json.load(file)
-    return {"folder": folder, "lives": lives, "size": size, "ended": ended}
+    return {"folder": folder, "lives": lives, "ended": ended}
 
 
-def remove(request: Words) -> Words:
+def remove(base: str, run: str) -> None:
     """Remove the folder of a run that has ended."""
-    shutil.rmtree(_run(request))
-    return {}
+    shutil.rmtree(_run(base, run))
 
 
-def base_folder(folder: str) -> str:
+def base_folder(base: str) -> str:
     """Return the folder in which everything is kept; empty for the one in the user's cache."""
-    if folder:
-        return os.path.abspath(os.path.expanduser(folder))
+    if base:
+        return os.path.abspath(os.path.expanduser(base))
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(cache, "distributed-experiment-kit", "ssh")
 
 
-def hold(folder: str) -> None:
-    """Keep a folder from being removed until this process ends."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
-
-
 def tidy(base: str) -> None:
     """Remove programs and data that no run has used for 30 days, and old runs that were never fetched."""
-    for kind, pattern in (("programs", _BROUGHT), ("data", _BROUGHT), ("runs", _RUN)):
-        for path in glob.glob(os.path.join(glob.escape(base), kind, "*")):
-            if not pattern.fullmatch(os.path.basename(path)):
-                continue
-            with contextlib.suppress(OSError):
-                held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-                try:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if time.time() - os.fstat(held).st_mtime > KEPT_SECONDS:
-                        beside = f"{path}.{os.getpid()}.tmp"
-                        os.rename(path, beside)  # nobody finds a part of it
-                        shutil.rmtree(beside, ignore_errors=True)
-                finally:
-                    os.close(held)
+    import glob
+    import re
+
+    kinds = ("programs", "data", "runs")
+    for path in (path for kind in kinds for path in glob.glob(os.path.join(glob.escape(base), kind, "*"))):
+        if not re.fullmatch(_OURS, os.path.basename(path)):
+            continue
+        with contextlib.suppress(OSError):
+            held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.fstat(held).st_mtime > _KEPT_SECONDS:
+                    beside = f"{path}.{os.getpid()}.tmp"
+                    os.rename(path, beside)  # nobody finds a part of it
+                    shutil.rmtree(beside, ignore_errors=True)
+            finally:
+                os.close(held)
 
 
-def _supervise(folder: str, kept: Words, request: Words, say: int) -> None:
-    """Run torchrun in a session of its own, and end it with all that it has started; never return."""
+def _supervise(base: str, folder: str, cwd: str, say: int, env: Words, argv: list[str], log: str) -> None:
+    """Run torchrun in a session of its own, hold its lease, and end it with all that it has started; never return."""
+    import ctypes
+    import subprocess
+
     try:
         os.setsid()
-        signal.alarm(0)
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that what loses its parent becomes a child of this process
-        log = os.open(kept["agent"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        null = os.open(os.devnull, os.O_RDWR)
-        for number, target in enumerate((null, null, log)):  # the connection may end
+        out, null = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), os.open(os.devnull, os.O_RDWR)
+        for number, target in enumerate((null, null, out)):  # the connection may end
             os.dup2(target, number)
         alive = os.open(os.path.join(folder, "alive"), os.O_WRONLY | os.O_CREAT)
-        fcntl.flock(alive, fcntl.LOCK_EX)
-        for held in (folder, request["cwd"], os.path.join(request["cwd"], "data")):
-            hold(held)
+        fcntl.flock(alive, fcntl.LOCK_EX)  # the kernel releases it however this process ends
+        for held in (folder, cwd, os.path.join(cwd, "data")):  # `tidy` of another run keeps them
+            with contextlib.suppress(OSError):
+                fcntl.flock(os.open(held, os.O_RDONLY), fcntl.LOCK_SH)
+        own = clean_environment("SSH_")
+        search = f"{env['PYTHONPATH']}:{own.get('PYTHONPATH', '')}".strip(":")
         child = subprocess.Popen(
-            request["argv"],
-            cwd=request["cwd"],
-            env=_environment(folder, kept, request),
+            argv,
+            cwd=cwd,
+            env={**own, **env, "PYTHONPATH": search, "KIT_RUNNER_PID": str(os.getpid())},
             stdin=null,
-            stdout=log,
-            stderr=log,
+            stdout=out,
+            stderr=out,
             start_new_session=True,
             preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509 - one thread
         )
         os.write(say, b"started")
-        os.dup2(log, say)
-        ended = _watch(child, folder, request)
-        _kill(request["mark"])
+        os.dup2(out, say)
+        lease, stop = os.path.join(folder, "lease"), os.path.join(folder, "stop")
+        renewed, seen, until, why = time.monotonic(), -1, None, ""
+        while child.poll() is None:
+            now = time.monotonic()  # the lease is measured by this process's own clock
+            with contextlib.suppress(OSError):
+                if os.stat(lease).st_mtime_ns != seen:
+                    seen, renewed = os.stat(lease).st_mtime_ns, now
+            if until is None and (os.path.exists(stop) or now - renewed > LEASE_SECONDS):
+                why = "stop" if os.path.exists(stop) else "lease"
+                until = now + GRACE_SECONDS[why]
+                child.terminate()
+            if until is not None and now > until:
+                child.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_POLL_SECONDS)
+        _kill(env["KIT_RUN_ID"])
         path = os.path.join(folder, "exit.json")
         with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-            json.dump(ended, file)
+            json.dump({"code": child.returncode, "why": why}, file)
         os.rename(f"{path}.tmp", path)
         os.close(alive)
-        tidy(base_folder(request["folder"]))
+        tidy(base_folder(base))
     except OSError as error:
         os.write(say, str(error).encode())
     finally:
         os._exit(0)
 
 
-def _environment(folder: str, kept: Words, request: Words) -> Words:
-    """Return this host's own variables without those of another run, with those of the run."""
-    env = clean_environment("SSH_")
-    own = dict(request["env"], KIT_RUN_ID=request["mark"], KIT_RUNNER_PID=str(os.getpid()))
-    own.update(PET_LOG_DIR=kept["logs"], KIT_SEEN=kept["logs"], KIT_ARTIFACTS=kept["artifacts"])
-    search = [os.path.join(folder, "observer"), own.get("PYTHONPATH"), request["cwd"], env.get("PYTHONPATH")]
-    own["PYTHONPATH"] = ":".join(filter(None, search))
-    return dict(env, **own)
-
-
-def _watch(child: Any, folder: str, request: Words) -> Words:
-    """Wait for the end of torchrun; end it when told to, or when the lease is over by this process's own clock."""
-    lease, stop = os.path.join(folder, "lease"), os.path.join(folder, "stop")
-    renewed, seen = time.monotonic(), -1
-    until, why = None, ""
-    while child.poll() is None:
-        now = time.monotonic()
-        with contextlib.suppress(OSError):
-            if os.stat(lease).st_mtime_ns != seen:
-                seen, renewed = os.stat(lease).st_mtime_ns, now
-        if until is None and (os.path.exists(stop) or now - renewed > request["lease_seconds"]):
-            why = "stop" if os.path.exists(stop) else "lease"
-            until = now + request["grace_seconds" if why == "stop" else "lost_grace_seconds"]
-            child.terminate()
-        if until is not None and now > until:
-            child.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_POLL_SECONDS)
-    return {"code": child.returncode, "why": why}
-
-
 def _kill(mark: str) -> None:
     """Kill every process of the run that is left, and wait until all are gone."""
     until = time.monotonic() + _KILLED_SECONDS
-    while True:
+    while time.monotonic() < until:
         left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_of(pid, mark)]
         for pid in left:
             with contextlib.suppress(OSError):
@@ -307,7 +263,7 @@ def _kill(mark: str) -> None:
         with contextlib.suppress(OSError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if not left or time.monotonic() > until:
+        if not left:
             return
         time.sleep(0.05)
 
@@ -315,30 +271,13 @@ def _kill(mark: str) -> None:
 def _is_of(pid: int, mark: str) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"KIT_RUN_ID={mark}".encode() in file.read(1_000_000).split(b"\0")
+            return f"KIT_RUN_ID={mark}".encode() in file.read().split(b"\0")
     except OSError:
         return False
 
 
-def _lives(folder: str) -> bool:
-    """Return whether a run's supervisor lives: the kernel releases its lock however it ends."""
-    try:
-        with open(os.path.join(folder, "alive"), "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
-
-
-def _run(request: Words) -> str:
-    return os.path.join(base_folder(request["folder"]), "runs", request["run"])
-
-
-def _kept(request: Words) -> Words:
-    """Return the places of what the runner's record keeps, with the names that they have there."""
-    return {name: os.path.join(_run(request), "kept", path) for name, path in request["kept"].items()}
+def _run(base: str, run: str) -> str:
+    return os.path.join(base_folder(base), "runs", run)
 
 
 def _touch(path: str) -> None:
@@ -346,23 +285,37 @@ def _touch(path: str) -> None:
         os.utime(path)
 
 
-def _addresses() -> list[list[str]]:
-    """List the addresses of this host, each with its interface."""
-    found = []
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+def _listen(address: str) -> int:
+    """Let a process accept connections for a while; return its port."""
+    server = ports.held_port(address)
+    server.listen(64)
+    if not os.fork():
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):  # ssh waits until nobody holds its pipes
+            os.dup2(null, number)
+        signal.alarm(_ALIVE_SECONDS)
+        while True:
+            server.accept()[0].close()
+    return int(server.getsockname()[1])
+
+
+def _addresses() -> dict[str, str]:
+    """Return the interface of each address of this host."""
+    import ctypes
+    import socket
+    import struct
+
+    interfaces = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         buffer = ctypes.create_string_buffer(_ENTRY_BYTES * 1024)
         asked = struct.pack("iL", len(buffer), ctypes.addressof(buffer))
         size = struct.unpack("iL", fcntl.ioctl(probe, _SIOCGIFCONF, asked))[0]
         for start in range(0, size, _ENTRY_BYTES):
             name = buffer.raw[start : start + 16].partition(b"\0")[0].decode().partition(":")[0]
-            found.append([socket.inet_ntoa(buffer.raw[start + 20 : start + 24]), name])
+            interfaces[socket.inet_ntoa(buffer.raw[start + 20 : start + 24])] = name
     with contextlib.suppress(OSError), open("/proc/net/if_inet6", encoding="ascii") as file:
         for line in file:
             words = line.split()
-            found.append([socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0])), words[5]])
-    return found
-
-
-def _answer(words: Words) -> None:
-    """Write an answer on a line of its own, with one call, so that no warning stands within it."""
-    os.write(1, f"\n{HELLO}{json.dumps(words)}\n".encode())
+            interfaces[socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0]))] = words[5]
+    return interfaces

@@ -4,8 +4,8 @@ One connection to a host is shared by all that goes there (ControlMaster, ssh_co
 the user's own. BatchMode keeps ssh from asking for a password or a host key.
 """
 
-import errno
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -13,23 +13,29 @@ import signal
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
-from runner.core import clock
-from runner.core.errors import RequestError
+from runner.core import ports
 from runner.core.text import one_line
+from runner.targets import clean_environment
+from runner.targets.ssh import on_host
 
-CONNECT_SECONDS = 10
-_PERSIST_SECONDS = 15
+_Item = TypeVar("_Item")
+_Got = TypeVar("_Got")
+SILENT_SECONDS = 8.0
+"""A host that does not answer for so long is no longer connected."""
+_CONNECT_SECONDS = 10
 _OPTIONS = (
     "BatchMode=yes",
-    f"ConnectTimeout={CONNECT_SECONDS}",
+    f"ConnectTimeout={_CONNECT_SECONDS}",
     "ServerAliveInterval=5",
     "ServerAliveCountMax=3",
     "ControlMaster=auto",
-    f"ControlPersist={_PERSIST_SECONDS}",
+    "ControlPersist=15",
     "ClearAllForwardings=yes",
     "ForwardAgent=no",
     "ForwardX11=no",
@@ -38,41 +44,43 @@ _OPTIONS = (
     "RequestTTY=no",
     "LogLevel=ERROR",
 )
-_SOCKET_PATH = 41
-"""Characters that the sockets' folder may have: 107 (unix(7)), less hashes of 40 and 8, and 17 that ssh adds."""
+_SOCKETS = Path(f"/tmp/kit-ssh-{os.geteuid()}")  # noqa: S108 - whoever made it is looked at
+"""Short: a socket's path has at most 107 characters (unix(7)), of which ssh and `_own` take 65."""
 _FORGET_SECONDS = 3.0
-_POLL_SECONDS = 0.05
 _RSYNC_POLL_SECONDS = 1.0
+BOOT = "import sys;sys.path[:]=[p for p in sys.path if p];exec(sys.stdin.buffer.read())"
+"""What a host's Python is started with: the script comes over stdin, where no shell reads it.
+
+Modules of the folder that the login begins in are not taken for Python's own.
+"""
+_SCRIPT = """
+import sys, types
+if sys.version_info < (3, 10):
+    sys.exit("Python %d.%d.%d is too old, 3.10 is the oldest: name another with --with python=PATH"
+             % sys.version_info[:3])
+for name, text in {texts}:
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+module.main({do!r}, {words})
+"""
+MODULES = (ports, clean_environment, on_host)
+"""What runs on a host; each module imports those before it."""
 _RSYNC_MARK = "KIT-RSYNC"
 _AFTER_MARK = f'"$@" | {{ while IFS= read -r line; do [ "$line" = {_RSYNC_MARK} ] && exec cat; done; }}'
 """Leaves out what a login shell prints before rsync starts, which rsync would take for its protocol."""
 _VANISHED, _PARTIAL = 24, 23
 _LOCAL_TROUBLE = re.compile(r"^rsync: \[(?:receiver|generator)\] (.*) \((\d+)\)$", re.IGNORECASE | re.MULTILINE)
-_WAYS_OUT = (
+_MENDS = (
+    (r"Permission denied \(|Too many authentication failures", "ssh-copy-id {host}, or load the key with ssh-add"),
+    (r"Host key verification failed|IDENTIFICATION HAS CHANGED", "ssh {host} once by hand, and compare the key"),
     (
-        r"Permission denied \((?P<how>[^)]*)\)",
-        "it refuses this user's keys, or asks for a password",
-        "ssh-copy-id {host}, or load the key with ssh-add",
+        r"Could not resolve|Connection refused|timed out|No route to host|unreachable",
+        "check its name, that it is on and runs sshd, and the firewall",
     ),
-    (r"Too many authentication failures", "it refuses the keys", "name one with IdentityFile in ssh's configuration"),
-    (
-        r"Host key verification failed|host key is known|IDENTIFICATION HAS CHANGED",
-        "its host key is not known here, or has changed",
-        "ssh {host} once by hand, and compare the key",
-    ),
-    (r"Could not resolve hostname", "its name does not resolve", "check the name, or ssh's configuration"),
-    (
-        r"Connection refused",
-        "nothing answers at ssh's port there",
-        "start sshd, or name its Port in ssh's configuration",
-    ),
-    (r"timed out|No route to host|unreachable", "it does not answer", "is it on, and does a firewall let ssh through?"),
-    (
-        r"Bad configuration option|terminating, \d+ bad|Can't open user config",
-        "ssh cannot read its configuration",
-        "ssh -G {host} shows where",
-    ),
+    (r"Bad configuration option|terminating, \d+ bad|Can't open user config", "ssh -G {host} shows where"),
+    (r"^rsync: ", ""),
 )
+"""The line of ssh or rsync that says what is wrong, the most telling one first, and what mends it."""
 
 
 class HostError(OSError):
@@ -88,75 +96,90 @@ class LostError(HostError):
 
 
 class OpenSsh:
-    """The command ssh, with a configuration (`ssh -F`) or the user's own."""
+    """The command ssh, with a configuration (`ssh -F`) or the user's own, and the Python of the hosts."""
 
-    def __init__(self, config: str = "") -> None:
-        self.config = config
+    def __init__(self, config: str = "", python: str = "python3") -> None:
+        self.config, self.python = config, python
 
     def command(self, host: str, words: list[str]) -> list[str]:
         """Return the command that runs words on a host, each quoted for the shell there."""
         return [*self._client(host), "-T", "--", host, shlex.join(words)]
 
-    def output(self, host: str, words: list[str], given: bytes, seconds: float, most: int) -> bytes:
-        """Run words on a host with an input, and return what they print; OSError says why that fails.
+    def connect(self, host: str) -> None:
+        """Share a connection to a host; one that no longer answers, as of a host that restarted, is made again."""
+        was_shared = self._is_shared(host)
+        try:
+            code, printed = self.run(host, ["true"], b"", SILENT_SECONDS)
+            if code:
+                raise lost(host, printed.decode("utf-8", "replace"))
+        except LostError:
+            self.forget(host)
+            if not was_shared:
+                raise
+            self.connect(host)
 
-        It may take so many seconds, and print so many bytes at most.
+    def ask(self, host: str, do: str, seconds: float = 60.0, /, **words: Any) -> Any:
+        """Ask a host one question of `on_host`; HostError if it refuses, LostError if it does not answer in time."""
+        texts = [(module.__name__, Path(str(module.__file__)).read_text("utf-8")) for module in MODULES]
+        script = _SCRIPT.format(texts=ascii(texts), do=do, words=ascii(words)).encode()
+        code, answer = self.run(host, [self.python, "-c", BOOT], script, seconds)
+        printed, mark, line = answer.decode("utf-8", "replace").rpartition(f"\n{on_host.MARK}")
+        if code == 0 and mark:
+            return json.loads(line.partition("\n")[0])
+        if code == 255 or code < 0:
+            raise lost(host, line)
+        if code in (126, 127):
+            mend = "name one that it has with --with python=PATH"
+            raise HostError(f"host {host}: there is no Python at {self.python}", mend=mend)
+        last = (printed + line).strip().rpartition("\n")[2]
+        raise HostError(one_line(f"host {host}: {self.python} ended with {code}: {last}", 500))
+
+    def run(self, host: str, words: list[str], given: bytes, seconds: float) -> tuple[int, bytes]:
+        """Run words on a host with an input, for so many seconds at most; return their exit code and what they print.
+
+        They print into a file: ssh's process that shares the connection would keep a pipe open.
         """
-        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
-            stdin.write(given)
-            stdin.seek(0)
-            until, size = clock.monotonic() + seconds, 0
-            process = subprocess.Popen(
-                self.command(host, words),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=subprocess.STDOUT,
-                env=environment(),
-                start_new_session=True,
-            )
+        seconds += 0 if self._is_shared(host) else _CONNECT_SECONDS
+        with tempfile.TemporaryFile() as printed:
             try:
-                while process.poll() is None and clock.monotonic() < until and size <= most:
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(_POLL_SECONDS)
-                    size = os.fstat(stdout.fileno()).st_size
-                is_late = process.poll() is None
-            finally:
-                process.kill()
-                process.wait()
-            if is_late:
-                raise OSError(
-                    errno.ETIMEDOUT, "it prints without end" if size > most else f"no answer in {seconds:g} s"
+                done = subprocess.run(
+                    self.command(host, words),
+                    input=given,
+                    stdout=printed,
+                    stderr=subprocess.STDOUT,
+                    timeout=seconds,
+                    env=_environment(),
+                    start_new_session=True,
+                    check=False,
                 )
-            return os.pread(stdout.fileno(), most, 0)
+            except FileNotFoundError:
+                raise HostError("there is no ssh here", mend="install OpenSSH's client") from None
+            except subprocess.TimeoutExpired:
+                seen = f"host {host}: {words[0]} gives no answer in {seconds:g} s"
+                raise LostError(seen, mend="try it by hand") from None
+            printed.seek(0)
+            return done.returncode, printed.read()
 
-    def send(self, host: str, root: Path, names: Sequence[str], folder: str, meanwhile: Callable[[], object]) -> None:
+    def send(self, host: str, root: Path, names: Iterable[str], folder: str, meanwhile: Callable[[], object]) -> None:
         """Bring files below a root into a folder of a host; those of the same size and time are there already."""
-        to = f"{_bracketed(host)}:{folder}/"
         given = "\0".join(names).encode("utf-8", "surrogateescape")
-        code, said = self._rsync(host, ["-tLO", "--from0", "--files-from=-", f"{root}/", to], given, meanwhile)
-        if code == _PARTIAL or _LOCAL_TROUBLE.search(said):
-            raise HostError(f"host {host}: {one_line(said.splitlines()[0], 300)}")
+        words = ["-tLO", "--from0", "--files-from=-", f"{root}/", f"{host}:{folder}/"]
+        code, said = self._rsync(host, words, given, meanwhile)
         if code:
             raise lost(host, said)
 
-    def fetch(self, host: str, words: list[str], folder: str, to: Path, meanwhile: Callable[[], object]) -> None:
+    def fetch(self, host: str, words: list[str], folder: str, to: Path, meanwhile: Callable[[], object]) -> str:
         """Append to files below `to` what those of a host's folder have more, and bring new ones.
 
-        OSError if that fails here, LostError for a lost connection, HostError if the host cannot read some files.
+        Return what the host could not read. OSError if that fails here, LostError for a lost connection.
         """
-        place = f"{_bracketed(host)}:{folder}/"
-        words = ["--append", "--prune-empty-dirs", *words, place, "./"]
+        words = ["--append", "--prune-empty-dirs", *words, f"{host}:{folder}/", "./"]
         code, said = self._rsync(host, words, b"", meanwhile, to)  # there, as rsync would make a folder that is gone
         if trouble := _LOCAL_TROUBLE.search(said):
             raise OSError(int(trouble[2]), one_line(trouble[1], 300))
-        if code == _PARTIAL:
-            raise HostError(f"host {host}: {one_line(said.splitlines()[0], 300)}")
-        if code not in (0, _VANISHED):
+        if code not in (0, _PARTIAL, _VANISHED):
             raise lost(host, said)
-
-    def is_shared(self, host: str) -> bool:
-        """Return whether there is a shared connection to a host; it may no longer work."""
-        return any(self._sockets(host))
+        return str(lost(host, said)) if code == _PARTIAL else ""
 
     def forget(self, host: str) -> None:
         """Share a connection to a host no more: it no longer answers, and its own process may not either.
@@ -166,15 +189,16 @@ class OpenSsh:
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [*self._client(host), "-O", "stop", "--", host],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                capture_output=True,
                 timeout=_FORGET_SECONDS,
                 check=False,
                 start_new_session=True,
             )
-        for socket in self._sockets(host):
+        for socket in _SOCKETS.glob(f"{self._own(host)}*"):
             socket.unlink(missing_ok=True)
+
+    def _is_shared(self, host: str) -> bool:
+        return any(_SOCKETS.glob(f"{self._own(host)}*"))
 
     def _rsync(
         self, host: str, words: list[str], given: bytes, meanwhile: Callable[[], object], here: Path | None = None
@@ -192,68 +216,60 @@ class OpenSsh:
                 stdout=subprocess.DEVNULL,
                 stderr=said,
                 cwd=here,
-                env=environment(),
+                env=_environment(),
                 start_new_session=True,
             )
             try:
                 while process.poll() is None:
-                    with suppress(subprocess.TimeoutExpired):
+                    try:
                         process.wait(_RSYNC_POLL_SECONDS)
-                    meanwhile()
+                    except subprocess.TimeoutExpired:
+                        meanwhile()
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-            return process.returncode, os.pread(said.fileno(), 100_000, 0).decode("utf-8", "replace").strip()
-
-    def _sockets(self, host: str) -> Iterator[Path]:
-        return _folder().glob(f"{self._own(host)}*")
+            return process.returncode, os.pread(said.fileno(), 100_000, 0).decode("utf-8", "replace")
 
     def _own(self, host: str) -> str:
         """Return what the name of the socket begins with; the rest is ssh's hash of address, port and user."""
         return hashlib.sha256(f"{self.config}\0{host}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def _client(self, host: str) -> list[str]:
-        options = (*_OPTIONS, f"ControlPath={_folder()}/{self._own(host)}%C")
-        return [
-            "ssh",
-            *(["-F", self.config] if self.config else []),
-            *(word for option in options for word in ("-o", option)),
-        ]
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of ssh: nothing that it starts, for example for a ProxyJump, may ask in a window."""
-    return {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}
+        """Return the command without a host; HostError if another user has made the folder of the sockets."""
+        with suppress(FileExistsError):
+            _SOCKETS.mkdir(mode=0o700)
+        held = _SOCKETS.lstat()
+        if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid() or held.st_mode & 0o077:
+            raise HostError(f"{_SOCKETS}: it is not this user's alone: remove it, ssh's sockets are kept there")
+        options = (*_OPTIONS, f"ControlPath={_SOCKETS}/{self._own(host)}%C")
+        named = ["-F", self.config] if self.config else []
+        return ["ssh", *named, *(word for option in options for word in ("-o", option))]
 
 
 def lost(host: str, said: str) -> LostError:
-    """Return what is wrong with the connection to a host, of what ssh printed; and the way out, if it is known."""
+    """Return what ssh or rsync say is wrong with a host, and the way out if it is known."""
     lines = [line for line in said.splitlines() if line.strip()]
-    for pattern, seen, way in _WAYS_OUT:
-        for line in reversed(lines):
+    for pattern, mend in _MENDS:
+        for line in lines:
             if re.search(pattern, line, re.IGNORECASE):
-                return LostError(f"host {host}: {seen}", mend=f"{way.format(host=host)} ({one_line(line, 200)})")
+                return LostError(f"host {host}: {one_line(line.strip(), 300)}", mend=mend.format(host=host))
     return LostError(f"host {host}: {one_line(lines[-1], 300) if lines else 'the connection was closed'}")
 
 
-def _bracketed(host: str) -> str:
-    """Write a host as rsync takes it, which reads a colon as the end of its name."""
-    user, at, name = host.rpartition("@")
-    return f"{user}{at}[{name}]" if ":" in name else host
+def at_once(do: Callable[[_Item], _Got], items: Iterable[_Item]) -> list[_Got | HostError]:
+    """Do something with all items at once; return the error of each for which that fails."""
+
+    def done(item: _Item) -> _Got | HostError:
+        try:
+            return do(item)
+        except HostError as error:
+            return error
+
+    with ThreadPoolExecutor(16) as pool:
+        return list(pool.map(done, items))
 
 
-def _folder() -> Path:
-    """Return the folder of the sockets, which nobody else may enter; RequestError if somebody else made it."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    usable = 0 < len(runtime) < _SOCKET_PATH - len("/kit-ssh") and "%" not in runtime and os.access(runtime, os.W_OK)
-    temporary = tempfile.gettempdir()
-    if len(temporary) >= _SOCKET_PATH - len("/kit-ssh-1234567890") or "%" in temporary:
-        temporary = "/tmp"  # noqa: S108 - a short one; whoever made its folder is looked at below
-    folder = Path(runtime, "kit-ssh") if usable else Path(temporary, f"kit-ssh-{os.geteuid()}")
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    held = folder.lstat()
-    if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid() or held.st_mode & 0o077:
-        raise RequestError(f"{folder}: it is not this user's alone: remove it, ssh's sockets are kept there")
-    return folder
+def _environment() -> dict[str, str]:
+    """Return the environment of ssh: nothing that it starts, for example for a ProxyJump, may ask in a window."""
+    return {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}

@@ -70,8 +70,8 @@ def _archive(run: Run, request: dict[str, Any]) -> bytes:
 
 def _of_project(run: Run) -> Iterator[tuple[str, bytes]]:
     for place, brought in (("work", cargo.programs(run)), ("work/data", cargo.data(run))):
-        for root, names in brought.roots.items() if brought else ():
-            for name in names:
+        for root, names in brought.items():
+            for name in sorted(names):
                 yield f"{place}/{name}", (root / name).read_bytes()
 
 
