@@ -100,7 +100,8 @@ def _rows(said: Facts, first: Facts, options: Any, size: int, gpus: int) -> list
     disk = f"{free / 1e6:,.0f} MB free in {folder}, the run needs {room / 1e6:,.0f} MB"
     where = f"its address is {said['address'] or 'unknown'}, interface {said['interface'] or 'unknown'}"
     if options.network and not said["address"]:
-        where = f"it has no address in network {options.network}; it has {listed(said['addresses'])}"
+        others = [own for own in said["addresses"] if not is_loopback(own)]
+        where = f"it has no address in network {options.network}; it has {listed(others)}"
     rows = [
         ("ssh", OK, "ssh reaches it", ""),
         ("python", _state(warning=is_other_python), f"Python {python}{other_python}", _SAME),
