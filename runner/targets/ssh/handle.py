@@ -25,7 +25,7 @@ from runner.targets.ssh.preflight import Facts
 from runner.targets.worker_logs import POLL_SECONDS, WorkersHandle
 
 _BEAT_SECONDS = 2.0
-"""A beat and a fetch take the host about 60 ms of one core, which the run could use."""
+"""A beat takes the host about 45 ms of one core, which the run could use."""
 _GIVE_UP_SECONDS = 40.0
 """A host that cannot be reached for so long is given up: its supervisor has ended the run by then."""
 _STOP_SECONDS = 45.0
