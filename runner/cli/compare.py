@@ -119,9 +119,7 @@ def _run(
     """Run both sides in turn; a signal ends that, and the worktrees are removed all the same."""
     from runner.cli.terminal import Screen
 
-    with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts, with_files) as trees:
-        a, b = (version_of(word, kind, choices, root, trees) for word, kind in zip(words, kinds, strict=True))
-        for note in trees.notes:
-            screen.note(note)
+    with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts, with_files) as check_out:
+        a, b = (version_of(word, kind, choices, root, check_out) for word, kind in zip(words, kinds, strict=True))
         sides = run_in_turn((a, b), results, screen, interrupts)
     return (a.label, b.label), sides

@@ -5,9 +5,9 @@ A job says itself which cell of which experiment it is; everything else of its l
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from runner.definitions import program
 from runner.definitions.plan import Cell, Run
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.observer import Observer, guarded
+from runner.execution.run import INTERRUPTED, Life, keep, supervise
 from runner.execution.signals import Interrupts
-from runner.execution.supervise import INTERRUPTED, Life, supervise
 from runner.records.folder import RunFolder, begin, require_writable
 from runner.records.parse import finalize_ended
 from runner.records.record_facts import read_moment
@@ -36,14 +36,12 @@ from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.handle import JobWatcher, selector
 from runner.targets.kubernetes.job import JOBS, RUN
 from runner.targets.kubernetes.target import KubernetesSpec
-from runner.targets.slurm import commands
+from runner.targets.slurm.commands import SlurmError
 from runner.targets.slurm.ends import NodeFile, ends, read_log
 from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.target import Slurm, SlurmSpec
 from runner.targets.slurm.watch import JobState
 from runner.targets.torchrun import node_specs
-
-_BATCH_RUN = re.compile(r"(\d{8}T\d{6}Z)-slurm-([0-9a-f]{8,12})", re.ASCII)
 
 
 class Told(msgspec.Struct):
@@ -55,6 +53,19 @@ class Told(msgspec.Struct):
     device: str
     axes: dict[str, Any]
     args: dict[str, Any]
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Job(msgspec.Struct):
+    """A job of a manifest."""
+
+    kind: str
+    metadata: _Metadata
 
 
 def collect_jobs(
@@ -69,89 +80,78 @@ def collect_jobs(
     """
     require_writable(results)
     observer = guarded(observer)
-    records = []
-    for document in _jobs(path):
-        kind, name = document["kind"], document["metadata"]["name"]
-        namespace = target.options.namespace or document["metadata"].get("namespace", "")
-        cluster = Cluster(namespace, target.options.context or "")
-        try:
-            job = cluster.get(cluster.path(kind, name))
-            pods = cluster.get(cluster.path(PODS), labelSelector=selector(kind, name)).get("items")
-        except ClusterError as error:
-            missing = f"no {kind} {name} there: kubectl apply -f {path}; one that has ended is kept for a day"
-            where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
-            raise RequestError(where + (missing if error.is_absence else str(error))) from None
-        told = (job["metadata"].get("annotations") or {}).get(RUN, "")
-        run = _run_told(told, root, f"{path}: the job's annotation {RUN}")
-        # The id is made of the job's own, so that it is collected once.
-        created = read_moment(job["metadata"]["creationTimestamp"])
-        run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{job['metadata']['uid'][:8]}"
-        launch = _describe(run, target.name, run_id, created, target.options)
-        folder = RunFolder(results / launch.experiment / launch.id)
-        try:
-            with folder.held_alone():
-                if (before := folder.finished()) and (before.status == "completed" or not pods):
-                    observer.note(f"{folder.path}: collected already: {before.status}")
-                    records.append(before)
-                    continue
-                folder.discard()
-        except BlockingIOError:
-            raise RequestError(f"{folder.path}: another runner collects it: wait for its end") from None
-        except FileNotFoundError:
-            pass
-        # As it was created, less what the cluster keeps about it.
-        request = {"kind": kind, **{key: value for key, value in job.items() if key != "status"}}
-        request["metadata"].pop("managedFields", None)
-        folder = begin(results, launch, to_yaml(request), "", KubernetesSpec.file)
-        observer.begin(1, 1, run, folder.path)
-        record = supervise(_Watched(folder, launch, cluster, kind, name), observer, interrupts)
-        if record.status == INTERRUPTED:
-            raise Interrupted
-        observer.end(run, record, folder.path)
-        records.append(record)
-    return records
+    return [_collect_job(job, path, root, results, target, observer, interrupts) for job in _jobs(path)]
 
 
-class _Watched(Life):
-    """A job that is only watched; its times are the cluster's."""
-
-    def __init__(self, folder: RunFolder, launch: Launch, cluster: Cluster, kind: str, name: str) -> None:
-        super().__init__(folder, launch)
-        self.timeout_seconds = math.inf
-        self._cluster, self._kind, self._name = cluster, kind, name
-
-    def start(self) -> JobWatcher:
-        nodes = Layout.parse(self.launch.layout).nodes
-        return JobWatcher(self._cluster, self._kind, self._name, self.folder, nodes)
-
-    def keep(self, outcome: Outcome) -> Record:
-        if outcome.stopped_because == INTERRUPTED:
-            self.folder.discard()
-            return Record(launch=self.launch, status=INTERRUPTED, outcome=outcome)
-        finished = (str(end.place["finished"]) for end in outcome.exits if "finished" in end.place)
-        outcome.ended = max(finished, default=outcome.ended)
-        seconds = (read_moment(outcome.ended) - read_moment(self.launch.started)).total_seconds()
-        outcome.wall_seconds = max(0.0, seconds)
-        return super().keep(outcome)
-
-
-def _jobs(path: Path) -> list[dict[str, Any]]:
+def _jobs(path: Path) -> list[_Job]:
+    """Read the jobs of a manifest that `runner render` or `runner run` made; RequestError if it has others, or none."""
     try:
         # Read as strings: an invalid date does not matter here.
         documents = list(YAML(typ="base", pure=True).load_all(path.read_text("utf-8")))
+        jobs = [msgspec.convert(job, _Job) for job in documents if isinstance(job, dict) and job.get("kind") in JOBS]
     except (OSError, ValueError, YAMLError) as error:
         raise RequestError(f"{path}: {one_line(reason_of(error))}") from None
-    kinds = [job for job in documents if isinstance(job, dict) and job.get("kind") in JOBS]
-    found = [job for job in kinds if (job.get("metadata") or {}).get("name")]
-    if not found:
-        raise RequestError(f"{path}: no {', '.join(JOBS[:-1])} or {JOBS[-1]} with a name in it")
-    for job in found:
-        if RUN not in str(job["metadata"].get("annotations")):
-            name = job["metadata"]["name"]
-            why = f"{job['kind']} {name} is none of `runner render` or `runner run`, whose annotation names its run"
-            log = f"kubectl logs {name}-worker-0 | runner collect -"
-            raise RequestError(one_line(f"{path}: {why}; of its pods the logs: {log}"))
-    return found
+    theirs = [
+        f"{job.kind} {one_line(job.metadata.name)} was not" for job in jobs if RUN not in job.metadata.annotations
+    ]
+    if theirs or not jobs:
+        others = "of other jobs read the logs: kubectl logs POD | runner collect -"
+        raise RequestError(f"{path}: {[*theirs, 'no job'][0]} made by `runner render` or `runner run`; {others}")
+    return jobs
+
+
+def _collect_job(
+    job: _Job, path: Path, root: Path, results: Path, target: Target[Any], observer: Observer, interrupts: Interrupts
+) -> Record:
+    kind, name = job.kind, job.metadata.name
+    cluster = Cluster(target.options.namespace or job.metadata.namespace, target.options.context or "")
+    try:
+        made = cluster.get(cluster.path(kind, name))
+        pods = cluster.get(cluster.path(PODS), labelSelector=selector(kind, name)).get("items")
+    except ClusterError as error:
+        missing = f"no {kind} {name} there: kubectl apply -f {path}; one that has ended is kept for a day"
+        where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
+        raise RequestError(where + (missing if error.is_absence else str(error))) from None
+    metadata = made["metadata"]
+    run = _run_told((metadata.get("annotations") or {}).get(RUN, ""), root, f"{path}: the job's annotation {RUN}")
+    # The id is made of the job's own, so that it is collected once.
+    created = read_moment(metadata["creationTimestamp"])
+    run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{metadata['uid'][:8]}"
+    launch = _describe(run, target.name, run_id, created, target.options)
+    folder = RunFolder(results / launch.experiment / launch.id)
+    try:
+        with folder.held_alone():
+            if (before := folder.finished()) and (before.status == "completed" or not pods):
+                observer.note(f"{folder.path}: collected already: {before.status}")
+                return before
+            folder.discard()
+    except BlockingIOError:
+        raise RequestError(f"{folder.path}: another runner collects it: wait for its end") from None
+    except FileNotFoundError:
+        pass
+    # As it was created, less what the cluster keeps about it.
+    request = {"kind": kind, **{key: value for key, value in made.items() if key != "status"}}
+    metadata.pop("managedFields", None)
+    folder = begin(results, launch, to_yaml(request), "", KubernetesSpec.file)
+    observer.begin(1, 1, run, folder.path)
+    start = partial(JobWatcher, cluster, kind, name, folder, run.cell.layout.nodes)
+    record = supervise(Life(folder, launch, start, _keep_job, timeout_seconds=math.inf), observer, interrupts)
+    if record.status == INTERRUPTED:
+        raise Interrupted
+    observer.end(run, record, folder.path)
+    return record
+
+
+def _keep_job(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
+    """Keep the record of a job that was only watched: its times are the cluster's."""
+    if outcome.stopped_because == INTERRUPTED:
+        folder.discard()
+        return Record(launch=launch, status=INTERRUPTED, outcome=outcome)
+    finished = (str(end.place["finished"]) for end in outcome.exits if "finished" in end.place)
+    outcome.ended = max(finished, default=outcome.ended)
+    seconds = (read_moment(outcome.ended) - read_moment(launch.started)).total_seconds()
+    outcome.wall_seconds = max(0.0, seconds)
+    return keep(folder, launch, outcome)
 
 
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:
@@ -166,35 +166,37 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
     except (OSError, ValueError) as error:
         raise RequestError(f"{path}: no batch script of the kit: {one_line(reason_of(error))}") from None
     run = _run_told(told, root, f"{path}: its line of the kit")
-    found, running = 0, []
-    for place in sorted((results / run.experiment.name).glob("*-slurm-*")):
-        folder, request = RunFolder(place), place / "request" / SlurmSpec.file
-        named = _BATCH_RUN.fullmatch(place.name)
-        if not named or not _is_of(folder, request, told):
-            continue
-        found += 1
+    folders = [RunFolder(place) for place in sorted((results / run.experiment.name).glob("*-slurm-*"))]
+    folders = [folder for folder in folders if _is_of(folder, told)]
+    if not folders:
+        raise RequestError(f"{path}: no job of it has written to {results / run.experiment.name}: sbatch {path}")
+    running = []
+    for folder in folders:
         if (record := folder.finished()) is None:
-            job = JobState(str(int(named[2], 16)))
+            moment, _, number = folder.path.name.partition("-slurm-")
+            job = JobState(str(int(number, 16)))
             if (exits := _exits(folder, run.cell.layout, job)) is None:
                 running.append(job.job)
                 continue
-            started = datetime.strptime(f"{named[1]}+0000", "%Y%m%dT%H%M%SZ%z")
-            launch = _describe(run, Slurm.name, place.name, started)
-            folder.write_request(launch, request.read_text("utf-8"), "", SlurmSpec.file)
+            launch = _describe(
+                run, Slurm.name, folder.path.name, datetime.strptime(f"{moment}+0000", "%Y%m%dT%H%M%SZ%z")
+            )
+            folder.write_request(launch, _script(folder).read_text("utf-8"), "", SlurmSpec.file)
             record = finalize_ended(folder, exits)
-        yield place, record
+        yield folder.path, record
     if running:
         raise RequestError(f"{path}: job {', '.join(running)} still runs: collect it when it has ended")
-    if not found:
-        raise RequestError(f"{path}: no job of it has written to {results / run.experiment.name}: sbatch {path}")
 
 
-def _is_of(folder: RunFolder, request: Path, told: str) -> bool:
+def _script(folder: RunFolder) -> Path:
+    return folder.path / "request" / SlurmSpec.file
+
+
+def _is_of(folder: RunFolder, told: str) -> bool:
     """Return whether a job of the script wrote a folder, and no runner: its copy of the script is of the same cell."""
     try:
-        if cell_of(request.read_text("utf-8")) != told:
-            return False
-        return not (folder.path / "request" / "launch.json").exists() or folder.launch().by_hand
+        by_hand = not (folder.path / "request" / "launch.json").exists() or folder.launch().by_hand
+        return by_hand and cell_of(_script(folder).read_text("utf-8")) == told
     except (OSError, ValueError):
         return False
 
@@ -204,7 +206,7 @@ def _exits(folder: RunFolder, layout: Layout, job: JobState) -> list[NodeExit] |
     nodes = [NodeFile(folder, node, lambda: job) for node in range(layout.nodes)]
     try:
         job.ask()
-    except commands.SlurmError as error:
+    except SlurmError as error:
         if not all(node.exit for node in nodes):
             raise RequestError(one_line(f"job {job.job}: {error}")) from None
         return [node.exit or NodeExit(node.number) for node in nodes]
@@ -224,10 +226,8 @@ def _run_told(text: str, root: Path, where: str) -> Run:
 
 
 def _describe(run: Run, target: str, run_id: str, started: datetime, options: Any = None) -> Launch:
-    launch = describe_launch(
-        run, target, node_specs(run.cell, "node0", run.device), describe_surroundings(run)[0], options
-    )
-    launch.id = run_id
+    nodes = node_specs(run.cell, "node0", run.device)
+    launch = describe_launch(run, target, nodes, describe_surroundings(run)[0], options)
+    launch.id, launch.by_hand = run_id, True
     launch.started = started.isoformat(timespec="milliseconds")
-    launch.by_hand = True
     return launch

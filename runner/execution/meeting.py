@@ -26,11 +26,9 @@ class Meeting:
     """Node 0's side: the file with the run's id, and who of the other nodes is missing."""
 
     def __init__(self, results: Path, work: str, folder: RunFolder, nodes: int) -> None:
-        self._place, self._work, self._folder, self._nodes = _place(results), work, folder, nodes
-        self._own = self._place / work
+        self._folder, self._nodes, self._own = folder, nodes, _place(results) / work
         write_file(self._own, folder.path.name.encode())
         self._began = self._own.stat().st_mtime
-        self.is_over = False
 
     def missing(self) -> str:
         """Say which nodes are not here, and which of them have other work; empty if all are."""
@@ -45,31 +43,29 @@ class Meeting:
         return "; ".join(said)
 
     def end(self) -> None:
-        """Remove the file; safe to call again."""
-        self.is_over = True
+        """Remove the file."""
         with suppress(OSError):
             if self._own.read_text() == self._folder.path.name:  # else it is that of a later run
                 self._own.unlink()
 
     def _has_other_work(self, node: int) -> bool:
-        for path in self._place.glob(f"*.node{node}"):
-            with suppress(OSError):
-                if path.stem != self._work and path.stat().st_mtime > self._began:
-                    return True
+        waiting = self._own.parent.glob(f"*.node{node}")
+        with suppress(FileNotFoundError):  # it waits no longer
+            return any(path.stem != self._own.name and path.stat().st_mtime > self._began for path in waiting)
         return False
 
 
 def find(results: Path, work: str, node: int, say: Callable[[str], None], seconds: float = YOUNG_SECONDS) -> str:
     """Return the id of node 0's run of the same work; RunError if there is none within some seconds."""
     place = _place(results)
+    own, shared = place / f"{work}.node{node}", place / work
     began = said = clock.monotonic()
-    own = place / f"{work}.node{node}"
     try:
         while True:
             own.touch()
             with suppress(FileNotFoundError):
-                if own.stat().st_mtime - (place / work).stat().st_mtime < YOUNG_SECONDS:
-                    return (place / work).read_text()
+                if own.stat().st_mtime - shared.stat().st_mtime < YOUNG_SECONDS:
+                    return shared.read_text()
             now = clock.monotonic()
             if now - began > seconds:
                 why = "started? with the same experiment, args, layout and programs?"

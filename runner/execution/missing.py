@@ -4,7 +4,7 @@ A repeat is there if a run of it has completed. Repeats are comparable only if t
 on the same machine: what can be known before is compared before anything is started, the data after the run.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,26 +46,23 @@ def missing(plan: Plan, target: str, results: Path) -> tuple[Plan, There]:
     return replace(plan, runs=tuple(left)), there
 
 
-def require_same(
-    runs: Iterable[Record],
-    there: There,
-    facts_of: Callable[[Record], dict[str, Any]],
-    error: type[RequestError | RunError],
-) -> None:
-    """Raise an error that names what differs between runs and those of their cells that are there."""
+def require_same(runs: Iterable[Record], there: There) -> None:
+    """Raise an error that names what differs between runs, planned or completed, and those that are there."""
     for now in runs:
         cell = cell_name(now.launch.layout, now.launch.axes)
-        if (then := there.get(cell)) is None:
+        then = there.get(cell)
+        if then is None or now.status not in ("running", "completed"):
             continue
+        facts_of = _facts_after if now.status == "completed" else _facts_before
         facts, earlier = facts_of(now), facts_of(then)
-        for what in {**earlier, **facts}:
-            before, after = (msgspec.json.encode(known.get(what)).decode() for known in (earlier, facts))
-            if before != after:
-                seen = f"{one_line(before, 80)} in run {then.launch.id}, now {one_line(after, 80)}"
-                raise error(f"{cell}: {what}: {seen}: make all repeats again, without --missing")
+        for what, before in earlier.items():
+            if before != facts.get(what):
+                seen = f"{one_line(before, 80)} in run {then.launch.id}, now {one_line(facts.get(what), 80)}"
+                kind = RunError if now.status == "completed" else RequestError
+                raise kind(f"{cell}: {what}: {seen}: make all repeats again, without --missing")
 
 
-def facts_before(run: Record) -> dict[str, Any]:
+def _facts_before(run: Record) -> dict[str, Any]:
     """Return what is known before a run is started."""
     launch, image, host = run.launch, run.launch.image or {}, facts_here(run.launch)
     return {
@@ -79,6 +76,6 @@ def facts_before(run: Record) -> dict[str, Any]:
     }
 
 
-def facts_after(run: Record) -> dict[str, Any]:
+def _facts_after(run: Record) -> dict[str, Any]:
     """Return what only a completed run shows."""
     return {"data": run.facts.get("data_sha256"), "machines": machines_of(run).each}

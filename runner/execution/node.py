@@ -7,27 +7,26 @@ It leaves the raw files, and how its torchrun ended. The record is made by `runn
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from runner.core import clock
-from runner.core.errors import Interrupted, RequestError, RunError
+from runner.core.errors import Interrupted, RequestError
 from runner.core.network import is_loopback, route_to, variables_for
 from runner.definitions.choices import Selection
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
-from runner.execution.disk import describe_error
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.meeting import SAY_SECONDS, Meeting, find
 from runner.execution.observer import Observer, guarded
+from runner.execution.run import INTERRUPTED, Life, supervise
 from runner.execution.signals import Interrupts
-from runner.execution.supervise import INTERRUPTED, Life, supervise
 from runner.records.folder import RunFolder, begin
 from runner.records.parse import collect
-from runner.records.schema import Launch, NodeExit, Outcome, Record
+from runner.records.schema import Launch, Outcome, Record
 from runner.targets.base import LaunchSpec, Line, NodeSpec, Note
-from runner.targets.local import LocalHandle
+from runner.targets.local import Local, LocalHandle
 from runner.targets.torchrun import node_specs
 
 TARGET = "compose"
@@ -63,8 +62,6 @@ def run_node(
     `run_id` is what node 0 has printed, for a node that does not share its results folder.
     """
     nodes = run.cell.layout.nodes
-    if run_id and node == 0:
-        raise RequestError(f"--run {run_id}: is for the other nodes: the id that node 0 prints")
     if not 0 <= node < nodes:
         raise RequestError(f"--node {node}: layout {run.cell.layout} has the nodes 0 to {nodes - 1}")
     _become_owner_of(results)
@@ -74,39 +71,32 @@ def run_node(
         specs[node] = on_the_route(specs[node], master, os.environ, observer.note)
     launch = describe_launch(run, TARGET, specs, describe_surroundings(run)[0])
     launch.by_hand = True
-    spec = LaunchSpec(specs, str(run.experiment.root), run.device)
     what = f"{launch.definition_sha256} {launch.argv} {launch.layout} {launch.code.get('sources_sha256')}"
     work = hashlib.sha256(what.encode()).hexdigest()
     if node and not run_id:
-        run_id = _id_of_node_0(results, work, node, observer, interrupts)
+        with interrupts.ending():
+            run_id = find(results, work, node, observer.note)
     launch.id = run_id or launch.id
     folder = RunFolder(results / launch.experiment / launch.id)
+    spec = LaunchSpec(specs, str(run.experiment.root), run.device)
     if not folder.path.is_dir():
         folder = begin(results, launch, spec.text(), "")
-    with ExitStack() as stack:
-        stack.enter_context(folder.held())
-        observer.begin(1, 1, run, folder.path)
-        meeting = Meeting(results, work, folder, nodes) if node == 0 and nodes > 1 else None
-        if meeting:
-            stack.callback(meeting.end)
-            observer.note(f"run {launch.id}; nodes that do not see {results} need --run {launch.id}")
-        life = _Life(folder, launch, spec, node, meeting)
+    observer.begin(1, 1, run, folder.path)
+    handle = _Handle({node: specs[node]}, spec.cwd, folder, f"{folder.path.name}/node{node}")
+    if node == 0 and nodes > 1:
+        handle.meeting = Meeting(results, work, folder, nodes)
+        observer.note(f"run {launch.id}; nodes that do not see {results} need --run {launch.id}")
+    try:
+        life = Life(folder, launch, lambda: handle, partial(_keep, handle), (node,), Local())
         record = supervise(life, observer, interrupts)
-    if node == 0 or life.code != 0:
+    finally:
+        handle.end_meeting()
+    failed = not record.outcome or [end.code for end in record.outcome.exits] != [0]
+    if node == 0 or failed:
         observer.end(run, record, folder.path)
     if record.status == INTERRUPTED:
         raise Interrupted
-    return int(life.code != 0)
-
-
-def _id_of_node_0(results: Path, work: str, node: int, observer: Observer, interrupts: Interrupts) -> str:
-    try:
-        with interrupts.raising():
-            return find(results, work, node, observer.note)
-    except KeyboardInterrupt:
-        raise Interrupted from None
-    except OSError as error:
-        raise RunError(describe_error(error, results)) from None
+    return int(failed)
 
 
 def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], say: Callable[[str], None]) -> NodeSpec:
@@ -127,31 +117,6 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
     return replace(spec, env={**spec.env, **chosen})
 
 
-class _Life(Life):
-    """One node's torchrun; other nodes of the run may live on the same machine."""
-
-    def __init__(self, folder: RunFolder, launch: Launch, spec: LaunchSpec, node: int, meeting: Meeting | None) -> None:
-        super().__init__(folder, launch)
-        self.nodes, self.guard = (node,), ("local", [])
-        self._spec, self._node, self._meeting = spec, node, meeting
-        self.code: int | None = 1
-
-    def start(self) -> LocalHandle:
-        mark = f"{self.folder.path.name}/node{self._node}"
-        handle = _Handle({self._node: self._spec.nodes[self._node]}, self._spec.cwd, self.folder, mark)
-        handle.meeting = self._meeting
-        return handle
-
-    def keep(self, outcome: Outcome) -> Record:
-        ended = outcome.exits[0] if outcome.exits else NodeExit(self._node, stopped=True)
-        ended.stopped_because, self.code = outcome.stopped_because, ended.code
-        if self._meeting and not self._meeting.is_over and ended.code != 0:  # no process here has printed anything
-            ended.why = self._meeting.missing() or None
-        outcome.exits = [ended]
-        self.folder.keep_exit(ended)
-        return collect(self.folder, self.launch, outcome)
-
-
 class _Handle(LocalHandle):
     """Node 0 says who is missing until its processes print, for they start when all nodes are there."""
 
@@ -166,16 +131,36 @@ class _Handle(LocalHandle):
     def lines(self) -> Iterator[Line | Note | None]:
         began = said = clock.monotonic()
         for line in super().lines():
-            if self.meeting and not self.meeting.is_over:
+            if self.meeting:
                 now = clock.monotonic()
                 self._waited = now - began
                 if isinstance(line, Line):
-                    self.meeting.end()
+                    self.end_meeting()
                 elif now - said > SAY_SECONDS:
                     said = now
-                    if missing := self.meeting.missing():
+                    if missing := self.missing():
                         yield Note(missing)
             yield line
+
+    def missing(self) -> str | None:
+        """Say who is missing, if no process here has printed anything."""
+        return self.meeting.missing() if self.meeting else None
+
+    def end_meeting(self) -> None:
+        """Let no more nodes come; safe to call again."""
+        if self.meeting:
+            self.meeting.end()
+        self.meeting = None
+
+
+def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
+    """Keep how the node ended; the record is for the screen alone."""
+    ended = outcome.exits[0] if outcome.exits else handle.exits[0]
+    ended.stopped_because, outcome.exits = outcome.stopped_because, [ended]
+    if ended.code != 0:
+        ended.why = handle.missing()
+    folder.keep_exit(ended)
+    return collect(folder, launch, outcome)
 
 
 def _become_owner_of(results: Path) -> None:

@@ -5,7 +5,7 @@ holds the run, and nothing of a run that another machine's runner has started.
 
 A record names hosts, configurations, jobs and containers. They are used only where this user has started the run here:
 a file in `distributed-experiment-kit/started` of `$XDG_STATE_HOME`, by default `~/.local/state`, has the path of its
-folder. That of a run goes when the run has completed, or its folder is gone.
+folder. It goes when the run has completed.
 """
 
 import os
@@ -49,47 +49,70 @@ def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
         raise RequestError(f"{results}: there is no such folder")
     notes: list[str] = []
     for entry in run_folders(results, notes):
-        path = Path(entry.path)
+        folder = RunFolder(Path(entry.path))
         try:
-            found = _recover(path, dry_run=dry_run)
-        except _StillRuns as error:
-            found = Found(path, RUNS, str(error))
+            if not _has_ended(folder) and (said := _recover(folder, dry_run=dry_run)):
+                yield Found(folder.path, WOULD_FINISH if dry_run else FINISHED_NOW, said)
+        except (_StillRuns, BlockingIOError) as error:
+            why = str(error) if isinstance(error, _StillRuns) else "its runner, a node of it, or a recover holds it"
+            yield Found(folder.path, RUNS, why)
         except (OSError, KitError, ValueError) as error:
-            found = Found(path, LEFT, describe_error(error, path))
-        if found:
-            yield found
+            yield Found(folder.path, LEFT, describe_error(error, folder.path))
     for note in notes:
         place, _, why = note.partition(": left out: ")
         yield Found(Path(place), LEFT, why)
 
 
-def _recover(path: Path, *, dry_run: bool) -> Found | None:
-    """Finish one run if its runner is dead; None for a run that has ended, and for a folder that is no run."""
-    folder = RunFolder(path)
-    if _has_ended(folder):
-        return None
+def _recover(folder: RunFolder, *, dry_run: bool) -> str:
+    """Finish one run if its runner is dead, and say how; empty if another `recover` was faster."""
     try:
         launch = folder.launch()
     except (OSError, ValueError) as error:
         raise RequestError(f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
-    _require_dead(folder, launch)
-    target = _target(launch)
-    if target not in (None, "local") and folder.outcome() is None and not is_own(path):
-        raise RequestError(
-            f"nothing here shows that you have started it on target {target}, so nothing is ended there: "
-            f"runner collect {shlex.quote(str(path))} makes its record"
-        )
+    # Jobs of a cluster that were only watched go on.
+    target = launch.target if not launch.by_hand else None if launch.target == "kubernetes" else "local"
+    _require_dead(folder, launch, target)
     if dry_run:
-        return Found(path, WOULD_FINISH, f"its runner is dead (runner {launch.runner.get('pid')})")
-    try:
-        with folder.held_alone():
-            if _has_ended(folder):  # another `recover` was faster
-                return None
-            record = _finish(folder, launch, target)
-    except BlockingIOError:
-        raise _StillRuns("somebody holds it: its runner, a node of it, or another runner recover") from None
+        return f"its runner is dead (runner {launch.runner.get('pid')})"
+    with folder.held_alone():
+        if _has_ended(folder):
+            return ""
+        record = _finish(folder, launch, target)
+    if record.status == "completed":
+        forget(folder.path)
     kept = f"{record.events['seen']:,} events of {len(record.ranks)} ranks are kept"
-    return Found(path, FINISHED_NOW, f"{record.status}{f': {record.reason}' if record.reason else ''}; {kept}")
+    return f"{record.status}{f': {record.reason}' if record.reason else ''}; {kept}"
+
+
+def _require_dead(folder: RunFolder, launch: Launch, target: str | None) -> None:
+    """Raise an error for a run whose runner lives or may live, and for one that may be somebody else's."""
+    if launch.by_hand and target:
+        if folder.is_held():  # by any of its nodes, also one in a container, where hosts have names of their own
+            raise _StillRuns("a node of it still runs")
+    elif (alive := is_alive(launch.runner)) is None:
+        again = f"runner recover {shlex.quote(str(folder.path.parent))}"
+        raise RequestError(f"its runner was on another machine; on {launch.runner.get('host')}: {again}")
+    elif alive:
+        raise _StillRuns(f"runner {launch.runner.get('pid')}")
+    if target not in (None, "local") and folder.outcome() is None and not is_own(folder.path):
+        again = f"runner collect {shlex.quote(str(folder.path))} makes its record"
+        raise RequestError(
+            f"nothing here shows that you have started it on target {target}, so nothing is ended: {again}"
+        )
+
+
+def _finish(folder: RunFolder, launch: Launch, target: str | None) -> Record:
+    """End what is left of a run, and make its record; the runner may have died while it wrote that itself."""
+    outcome = folder.outcome()
+    if outcome is None and target:
+        targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
+    folder.remove_unfinished()
+    if launch.by_hand and target and outcome is None:
+        return finalize_ended(folder)
+    folder.name_outputs()
+    record = collect(folder, launch, outcome)
+    folder.finish(record)
+    return record
 
 
 def words_of(launch: Launch) -> list[str]:
@@ -109,68 +132,27 @@ def _has_ended(folder: RunFolder) -> bool:
         raise RequestError(f"run.json: {reason_of(error)}; {again}") from None
 
 
-def _target(launch: Launch) -> str | None:
-    """Return the target whose processes a run may have left; None for jobs that were only watched, which go on."""
-    if not launch.by_hand:
-        return launch.target
-    return None if launch.target == "kubernetes" else "local"
-
-
-def _require_dead(folder: RunFolder, launch: Launch) -> None:
-    """Raise an error for a run whose runner lives or may live."""
-    if launch.by_hand and _target(launch):
-        if folder.is_held():  # by any of its nodes, also one in a container, where hosts have names of their own
-            raise _StillRuns("a node of it still runs")
-        return
-    alive = is_alive(launch.runner)
-    if alive is None:
-        again = f"runner recover {shlex.quote(str(folder.path.parent))}"
-        raise RequestError(f"its runner was on another machine; on {launch.runner.get('host')}: {again}")
-    if alive:
-        raise _StillRuns(f"runner {launch.runner.get('pid')}")
-
-
-def _finish(folder: RunFolder, launch: Launch, target: str | None) -> Record:
-    """End what is left of a run, and make its record; the runner may have died while it wrote that itself."""
-    outcome = folder.outcome()
-    if outcome is None and target:
-        targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
-    folder.remove_unfinished()
-    if launch.by_hand and target and outcome is None:
-        return finalize_ended(folder)
-    folder.name_outputs()
-    record = collect(folder, launch, outcome)
-    folder.finish(record)
-    if record.status == "completed":
-        forget(folder.path)
-    return record
-
-
 def remember(run: Path) -> None:
     """Keep that this user starts a run; without it `runner recover` leaves other targets alone."""
     with suppress(OSError):
-        shelf = _shelf()
-        shelf.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (shelf / run.name).write_bytes(os.fsencode(run.resolve()))
-        for note in shelf.iterdir():  # those of runs whose folders are gone
-            if not os.path.lexists(note.read_bytes()):
-                note.unlink()
+        _note(run).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _note(run).write_bytes(os.fsencode(run.resolve()))
 
 
 def forget(run: Path) -> None:
     """Remove the file of a run that has completed."""
     with suppress(OSError):
-        (_shelf() / run.name).unlink()
+        _note(run).unlink()
 
 
 def is_own(run: Path) -> bool:
     """Return whether this user has started the run of this folder."""
     try:
-        return (_shelf() / run.name).read_bytes() == os.fsencode(run.resolve())
+        return _note(run).read_bytes() == os.fsencode(run.resolve())
     except OSError:
         return False
 
 
-def _shelf() -> Path:
+def _note(run: Path) -> Path:
     base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - never raises
-    return Path(base).absolute() / "distributed-experiment-kit" / "started"
+    return Path(base).absolute() / "distributed-experiment-kit" / "started" / run.name

@@ -1,23 +1,37 @@
-"""Plan -> Records: one run after the other, each with its folder, its deadline and its record."""
+"""Plan -> Records: one run after the other, each with its folder, its deadline and its record, however it ends."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from runner.core.errors import Interrupted, RequestError, RunError
+from runner.core import clock
+from runner.core.errors import Interrupted, KitError, RequestError, RunError
+from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
 from runner.execution import missing
-from runner.execution.disk import NEXT_RUN_BYTES, what_is_lost
-from runner.execution.launch import describe_launch, describe_surroundings
+from runner.execution.disk import NEXT_RUN_BYTES, Reserve, describe_error, what_is_lost
+from runner.execution.hangs.watch import Watch
+from runner.execution.launch import describe_launch, describe_surroundings, utc_now
 from runner.execution.observer import Observer, guarded
+from runner.execution.recover import forget, remember
 from runner.execution.signals import Interrupts
-from runner.execution.supervise import INTERRUPTED, Life, supervise
+from runner.records.events import parse_event
 from runner.records.folder import RunFolder, begin, require_writable
-from runner.records.schema import Launch, Record
-from runner.targets.base import Handle, LaunchSpec, Target
+from runner.records.parse import collect
+from runner.records.schema import Launch, NodeExit, Outcome, Record
+from runner.targets import watchdog
+from runner.targets.base import Handle, LaunchSpec, Line, Target
 
+INTERRUPTED, TIMED_OUT, HUNG = "interrupted", "timed_out", "hung"
 NOT_STARTED = "the further runs are not started"
+CHECK_SECONDS = 2.0
+"""How often to check that the folder is still there and can be written."""
+MOST_LOST = 3
+"""Failed checks in a row that end a run: a disk may be full for a moment."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +51,6 @@ class Job:
         return describe_launch(self.run, target.name, self.spec.nodes, self.surroundings, target.options)
 
 
-class _Life(Life):
-    def __init__(self, job: Job, folder: RunFolder, launch: Launch) -> None:
-        super().__init__(folder, launch)
-        self._job = job
-        self.guard = (job.target.name, job.words)
-
-    def start(self) -> Handle:
-        return self._job.target.start(self._job.spec, self.folder)
-
-    def cleanup(self) -> None:
-        self._job.target.cleanup(self.folder)
-
-
 def execute(
     plan: Plan,
     target: Target[Any],
@@ -66,12 +67,9 @@ def execute(
     that are `there`.
     """
     jobs = prepare(plan, target, words, results, observer, interrupts)
-    if there:
-        planned = [Record(launch=job.describe(), status="running") for job in jobs]
-        missing.require_same(planned, there, missing.facts_before, RequestError)
+    missing.require_same([Record(launch=job.describe(), status="running") for job in jobs], there or {})
     records = carry_out(jobs, results, observer, interrupts)
-    completed = [record for record in records if record.status == "completed"]
-    missing.require_same(completed, there or {}, missing.facts_after, RunError)
+    missing.require_same(records, there or {})
     return records
 
 
@@ -84,13 +82,10 @@ def prepare(
     for spec in specs:
         target.preflight(spec)
     require_writable(results)  # before minutes are spent on an image
-    try:
-        with interrupts.raising():
-            image = target.image(specs[0], observer.note)
-            programs = {run.cell.program.name: run for run in plan.runs}
-            described = {name: describe_surroundings(run) for name, run in programs.items()}
-    except KeyboardInterrupt:
-        raise Interrupted from None
+    with interrupts.ending():
+        image = target.image(specs[0], observer.note)
+        programs = {run.cell.program.name: run for run in plan.runs}
+        described = {name: describe_surroundings(run) for name, run in programs.items()}
     jobs = []
     for run, spec in zip(plan.runs, specs, strict=True):
         surroundings, diff = described[run.cell.program.name]
@@ -106,27 +101,168 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
     records: list[Record] = []
     failed: set[str] = set()
     for number, job in enumerate(jobs, 1):
-        run = job.run
-        if str(run.cell) in failed:
+        run, cell = job.run, str(job.run.cell)
+        if cell in failed:
             observer.left_out(run)
             continue
         launch = job.describe()
         try:
             folder = begin(results, launch, job.spec.text(launch.id), job.diff, job.spec.file)
         except RequestError as error:
-            if not records:
-                raise
-            raise RunError(f"{error}; {NOT_STARTED}") from None
+            raise (RunError(f"{error}; {NOT_STARTED}") if records else error) from None
         observer.begin(number, len(jobs), run, folder.path)
         if launch.masked:
             observer.note(f"masked in the record: {listed(launch.masked)}")
-        record = supervise(_Life(job, folder, launch), observer, interrupts)
+        start = partial(job.target.start, job.spec, folder)
+        record = supervise(Life(folder, launch, start, target=job.target, words=job.words), observer, interrupts)
         observer.end(run, record, folder.path)
         records.append(record)
         if record.status == INTERRUPTED or interrupts.asked:
             raise Interrupted
         if record.status != "completed":
-            failed.add(str(run.cell))
+            failed.add(cell)
             if number < len(jobs) and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
                 raise RunError(f"{lost}; {NOT_STARTED}")
     return records
+
+
+@dataclass
+class Life:
+    """One run between its folder and its record."""
+
+    folder: RunFolder
+    launch: Launch
+    start: Callable[[], Handle]
+    """Start the run, or begin to watch it; OSError or KitError if that fails."""
+    keep: Callable[[RunFolder, Launch, Outcome], Record] | None = None
+    """Make the record in another way; OSError, ValueError or KitError if that fails."""
+    nodes: tuple[int, ...] | None = None
+    """The nodes that are followed; None if all are."""
+    target: Target[Any] | None = None
+    """Cleans up after a start that failed, and after a runner that was killed; None if nothing is started."""
+    words: list[str] = field(default_factory=list)
+    timeout_seconds: float | None = None
+
+
+def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
+    """Carry out one run and return its record, however it ends: done, failed, out of time, or interrupted."""
+    folder, launch = life.folder, life.launch
+    with ExitStack() as stack:
+        with suppress(OSError):  # a folder that is gone is reported below
+            stack.enter_context(folder.held())  # so that `recover` does not take the runner for dead
+        if life.target:
+            remember(folder.path)
+        outcome = _live(life, observer, interrupts)
+        try:
+            record = (life.keep or keep)(folder, launch, outcome)
+        except (OSError, ValueError, KitError) as error:  # the run is reported all the same
+            status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
+            why = f"its record could not be written: {describe_error(error, folder.path)}"
+            record = Record(launch=launch, status=status, reason=why, outcome=outcome)
+        if record.status == "completed":
+            forget(folder.path)
+        return record
+
+
+def keep(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
+    """Write how a run ended, and its record."""
+    folder.keep_outcome(outcome)
+    record = collect(folder, launch, outcome)
+    folder.finish(record)
+    return record
+
+
+def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
+    folder, launch, began = life.folder, life.launch, clock.monotonic()
+    guard, handle, watch, because, stuck = None, None, None, None, None
+    exits: list[NodeExit] = []
+    with ExitStack() as ending:
+        try:
+            # Before `raising`: a signal in the midst of it would lose the watchdog, which takes the runner for dead.
+            guard = watchdog.watch(life.target.name, folder.path, life.words) if life.target else None
+            with interrupts.raising():
+                ending.callback(Reserve(folder.path).free)
+                handle = life.start()
+                layout, on_gpu = Layout.parse(launch.layout), launch.device == "cuda"
+                watch = Watch(handle, layout, launch.patience_seconds, life.nodes, on_gpu=on_gpu)
+                ending.callback(watch.close)
+                deadline = began + (life.timeout_seconds or launch.timeout_seconds)
+                because = follow(handle, folder, deadline, observer, watch, interrupts)
+                exits = handle.exits
+                because = because or next((end.stopped_because for end in exits if end.stopped_because), None)
+        except KeyboardInterrupt:
+            because = INTERRUPTED
+        except (OSError, KitError) as error:
+            because = f"could not be started or followed: {describe_error(error, folder.path)}"
+        if because:
+            observer.stopping(because)
+            if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
+                stuck = watch.last_look(folder, observer.note)
+            because, exits = _stop(life, handle, because)
+        if guard:  # not after a defect of ours: then the watchdog ends what is left
+            watchdog.release(guard)
+        if because is None and any(end.code != 0 for end in exits):
+            because = what_is_lost(folder.path)
+        seconds = clock.monotonic() - began
+    return Outcome(ended=utc_now(), wall_seconds=seconds, exits=exits, stopped_because=because, stuck=stuck)
+
+
+def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[NodeExit]]:
+    """End what was started; return the reason and how the nodes ended, with what may be left."""
+    left = ""
+    try:
+        if handle:
+            handle.stop()
+        elif life.target:
+            life.target.cleanup(life.folder)
+    except (OSError, KitError) as error:
+        left = describe_error(error, life.folder.path)
+    exits = handle.exits if handle else []
+    if left in because:  # also where the start has failed by it, which is said already
+        return because, exits
+    left = f"what is left of it could not be ended: {left}; look there for {life.launch.id}"
+    if because not in (INTERRUPTED, TIMED_OUT, HUNG):
+        return f"{because}; {left}", exits
+    exits = exits or [NodeExit(node, stopped=True) for node in range(Layout.parse(life.launch.layout).nodes)]
+    for end in exits:
+        end.why = end.why or left
+    return because, exits
+
+
+def follow(
+    handle: Handle, folder: RunFolder, deadline: float, observer: Observer, watch: Watch, interrupts: Interrupts
+) -> str | None:
+    """Show what comes until all has ended; return why the run has to be stopped before that, if it has to."""
+    printed, losses, check = b"", 0, clock.monotonic() + CHECK_SECONDS
+    for line in handle.lines():
+        interrupts.raise_if_asked()
+        if isinstance(line, Line):
+            printed = _take(line, observer, watch) or printed
+        elif line is not None:
+            observer.note(line.text)
+        else:
+            if printed:
+                observer.printed(printed)
+            printed = b""
+            for said in watch.notes():
+                observer.note(said)
+        now = clock.monotonic()
+        if now > deadline + handle.waited_seconds:
+            return TIMED_OUT
+        if watch.is_hung(now):
+            return HUNG
+        if now > check:
+            check, lost = now + CHECK_SECONDS, what_is_lost(folder.path)
+            losses = losses + 1 if lost else 0
+            if losses == MOST_LOST:
+                return lost
+    return None
+
+
+def _take(line: Line, observer: Observer, watch: Watch) -> bytes:
+    """Show an event; return a line of rank 0 that is none."""
+    event = parse_event(line.text)
+    watch.take(line, event)
+    if event is not None:
+        observer.event(event)
+    return line.text if event is None and line.node == line.local_rank == 0 else b""

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from runner.core.errors import Interrupted
+
 
 class Interrupts:
     """Whether a signal has asked for the end, and where it may raise KeyboardInterrupt."""
@@ -25,6 +27,15 @@ class Interrupts:
             yield
         finally:
             self._raises = False
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Raise Interrupted at a signal, where nothing has to be ended."""
+        try:
+            with self.raising():
+                yield
+        except KeyboardInterrupt:
+            raise Interrupted from None
 
     def take(self, _number: int, _frame: FrameType | None) -> None:
         """Remember a signal; the handler of all of them."""

@@ -3,6 +3,7 @@
 A B, B A, A B, ... for every cell, so that a slow drift favours neither.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
@@ -21,7 +22,6 @@ from runner.definitions.settings import settings_of
 from runner.execution.observer import Observer
 from runner.execution.run import carry_out, prepare
 from runner.execution.signals import Interrupts
-from runner.execution.worktrees import Worktrees
 from runner.records.folder import new_id
 from runner.records.schema import Side
 from runner.report.run_summary import RunSummary, summary_of
@@ -115,7 +115,7 @@ def kind_of(word: str, root: Path, target: str) -> Kind:
     raise RequestError(f"{one_line(word)}: {nothing}; an image is for --on {' or '.join(having)}")
 
 
-def version_of(word: str, kind: Kind, choices: Choices, root: Path, worktrees: Worktrees) -> Version:
+def version_of(word: str, kind: Kind, choices: Choices, root: Path, check_out: Callable[[str], Path]) -> Version:
     """Make a side ready: its project, its runs and its target; RequestError if it cannot be run."""
     words, label, project = list(choices.words), one_line(word), root
     if kind is Kind.COMMIT:
@@ -123,7 +123,7 @@ def version_of(word: str, kind: Kind, choices: Choices, root: Path, worktrees: W
             raise RequestError(f"{label}: a commit is run on this machine, --on local; elsewhere compare images")
         commit = commit_of(root, word) or word
         label = f"{label} ({short_name(root, commit)})"
-        project = worktrees.add(commit)
+        project = check_out(commit)
     elif kind is Kind.CHECKOUT:
         project = Path(word).resolve()
     elif kind is Kind.IMAGE:

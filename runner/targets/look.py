@@ -17,7 +17,6 @@ from __future__ import annotations  # Python 3.8, which torch 2.3 still runs on,
 import ast
 import contextlib
 import errno
-import itertools
 import json
 import os
 import re
@@ -43,11 +42,11 @@ _STATES = {1: "connected", 2: "connecting", 10: "listening"}
 _FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
 OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "/hooks/sitecustomize.py", "<")
 """Parts of the paths of what a program calls, but has not written."""
-_WAITS = ("join", "_wait_for_tstate_lock", "_shutdown", "result", "as_completed")
-"""Functions of threading and concurrent.futures in which a thread waits for another one."""
 _HERE = ("127.0.0.1", "localhost")
 _TOLD = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
-_TROUBLES = {errno.EAGAIN: "silence", errno.ETIMEDOUT: "silence", errno.ECONNREFUSED: "refused"}
+REFUSED = "nothing listens there: it has not started, or that is another machine"
+_SILENCE = "no answer: a firewall drops it, or no machine has that address"
+_TROUBLES = {errno.EAGAIN: _SILENCE, errno.ETIMEDOUT: _SILENCE, errno.ECONNREFUSED: REFUSED}
 """What an attempt to connect shows; EAGAIN is Python's own time-out."""
 MARK = "KIT-LOOK "
 
@@ -151,28 +150,27 @@ def _attempt(master: str, port: int) -> dict[str, Any]:
 
     It is tried in a thread, because the system waits half a minute for a name server.
     """
-    seen = {"addresses": [], "trouble": "name", "words": f"no name server answers within {_CONNECT_SECONDS:.0f} s"}
+    seen = {"addresses": [], "trouble": f"no name server answers within {_CONNECT_SECONDS:.0f} s"}
 
     def attempt() -> None:
         try:
             found = socket.getaddrinfo(master, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            seen["words"] = getattr(error, "strerror", None) or str(error)
+            seen["trouble"] = f"the name does not resolve: {getattr(error, 'strerror', None) or error}"
             return
-        seen.update(addresses=sorted({str(entry[4][0]) for entry in found}), trouble="silence", words="")
+        seen.update(addresses=sorted({str(entry[4][0]) for entry in found}), trouble=_SILENCE)
         for family, kind, protocol, _, address in found[:4]:
             with contextlib.closing(socket.socket(family, kind, protocol)) as probe:
                 probe.settimeout(_CONNECT_SECONDS / min(4, len(found)))
                 code = probe.connect_ex(address)
+                seen["trouble"] = _TROUBLES.get(code, os.strerror(code)) if code else ""
                 if not code:
-                    seen.update(trouble="", words="")
                     return
-                seen.update(trouble=_TROUBLES.get(code, "unreachable"), words=os.strerror(code))
 
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
     thread.join(_CONNECT_SECONDS)
-    if seen["trouble"] != "name":  # the name resolves: the attempts have a time-out of their own
+    if seen["addresses"]:  # the name resolves: the attempts have a time-out of their own
         thread.join(_CONNECT_SECONDS)
     return dict(seen)
 
@@ -279,8 +277,7 @@ def _handles(pid: int) -> bool:
 def main_thread(text: str) -> list[list[Any]]:
     """Return the main thread's frames, the innermost first, each as file, line and function.
 
-    Its outermost frame is a module; those of other threads are the threading module's. If it only waits for a thread,
-    and a single thread runs code of the program, the frames of that one come first.
+    Its outermost frame is a module; those of other threads are the threading module's.
     """
     threads: list[list[list[Any]]] = []
     for line in text.splitlines():
@@ -290,18 +287,7 @@ def main_thread(text: str) -> list[list[Any]]:
             threads[-1].append([frame.group(1), int(frame.group(2)), frame.group(3)])
     threads = [frames for frames in threads if frames]
     mains = [frames for frames in threads if frames[-1][2] in ("<module>", "_run_module_as_main")]
-    main = (mains or threads or [[]])[-1]
-    own = [frames for frames in threads if frames is not main and any(map(_is_own, frames))] if _joins(main) else []
-    return ((own[0] if len(own) == 1 else []) + main)[:_MOST_FRAMES]
-
-
-def _joins(frames: list[list[Any]]) -> bool:
-    library = itertools.takewhile(lambda frame: "/threading.py" in frame[0] or "/concurrent/" in frame[0], frames)
-    return any(frame[2] in _WAITS for frame in library)
-
-
-def _is_own(frame: list[Any]) -> bool:
-    return not any(part in frame[0] for part in OF_LIBRARIES)
+    return (mains or threads or [[]])[-1][:_MOST_FRAMES]
 
 
 def _astray(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
@@ -309,7 +295,8 @@ def _astray(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     told, sets = dict(rank["environment"]), {}
     scripts = [os.path.join(f"/proc/{rank['pid']}/cwd", word) for word in rank["command"][1:4] if word.endswith(".py")]
     joins = rank["retries"] or any(frame[2] == "init_process_group" for frame in rank["stack"])
-    for file in [*scripts, *sorted({frame[0] for frame in rank["stack"] if _is_own(frame)})] if joins else ():
+    files = {frame[0] for frame in rank["stack"] if not any(part in frame[0] for part in OF_LIBRARIES)}
+    for file in [*scripts, *sorted(files)] if joins else ():
         with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
             with open(file, "rb") as source:
                 tree = ast.parse(source.read(1_000_000))

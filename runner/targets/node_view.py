@@ -33,7 +33,7 @@ class Told(msgspec.Struct):
 class AgentView(msgspec.Struct):
     """A launcher: its process's state (proc(5)), whether it has reached node 0, and if not, what its attempt gives.
 
-    `trouble` is `name` (it does not resolve), `refused`, `silence`, `unreachable`, or empty if node 0 can be reached.
+    `trouble` is empty if node 0 can be reached.
     """
 
     pid: int
@@ -43,7 +43,6 @@ class AgentView(msgspec.Struct):
     connected: bool
     addresses: list[str] = []
     trouble: str = ""
-    words: str = ""
 
 
 class RankView(msgspec.Struct):

@@ -59,8 +59,8 @@ def test_no_question_runs_a_hook_or_a_monitor_and_the_repository_stays_as_it_is(
     assert (check_out(root, tmp_path / "out") / "sub" / "big.z").read_text() == "sub/big.z\n"
     assert core_git.commit_of(root, core_git.short_name(root, commit)) == commit
     assert core_git.commit_of(root, "1" * 40) is core_git.commit_of(root, "--all") is None
-    with worktrees(root, Interrupts()) as trees:
-        project = trees.add(commit)
+    with worktrees(root, Interrupts()) as add:
+        project = add(commit)
         assert (project / "train.py").read_text() == "train.py\n"
         assert describe_repository(project)[0] == {"commit": commit, "dirty": False, "diff_sha256": None}
     assert state(root) == before
@@ -138,8 +138,8 @@ def test_repositories_of_other_forms_are_read_as_git_reads_them(tmp_path: Path, 
     assert code["dirty"] is True
     made = check_out(folder, tmp_path / "out", diff)
     assert [(made / name).read_text() for name in ("far/a.py", "near/b.py")] == ["far/a.py", "changed"]
-    with worktrees(folder, Interrupts()) as trees:
-        assert (trees.add(head(folder)) / "far" / "a.py").read_text() == "far/a.py"
+    with worktrees(folder, Interrupts()) as add:
+        assert (add(head(folder)) / "far" / "a.py").read_text() == "far/a.py"
 
 
 def test_a_commit_that_lacks_the_project_is_refused(root: Path, tmp_path: Path) -> None:
@@ -147,5 +147,5 @@ def test_a_commit_that_lacks_the_project_is_refused(root: Path, tmp_path: Path) 
     (tmp_path / "out").mkdir()
     with pytest.raises(RunError, match="has no folder later"):
         Sources(root / "later").check_out({"commit": head(root), "prefix": "later/"}, tmp_path / "out", None)
-    with worktrees(root / "later", Interrupts()) as trees, pytest.raises(RequestError, match="later"):
-        trees.add(head(root))
+    with worktrees(root / "later", Interrupts()) as add, pytest.raises(RequestError, match="later"):
+        add(head(root))

@@ -84,7 +84,7 @@ def test_a_job_of_somebody_else_is_refused_without_a_project_or_a_cluster(projec
     folder = Project(tmp_path / "elsewhere", project.env)
     folder.root.mkdir()
     (folder.root / "job.yaml").write_text("kind: PyTorchJob\nmetadata: {name: theirs}\n")
-    assert "PyTorchJob theirs is none of `runner render`" in folder.refused("collect", "job.yaml")
+    assert "PyTorchJob theirs was not made by `runner render`" in folder.refused("collect", "job.yaml")
     (folder.root / "job.sbatch").write_text("#!/bin/sh\nsrun torchrun train.py\n")
     assert "no batch script of the kit" in folder.refused("collect", "job.sbatch")
 

@@ -58,8 +58,8 @@ def test_a_repeat_is_there_if_the_runner_has_completed_it_with_the_same_args(pro
 )
 def test_what_differs_from_the_repeats_that_are_there_is_named(what: str, launch: dict[str, Any], make: Make) -> None:
     then = Record(launch=make.launch(), status="completed", facts={"data_sha256": "1"})
-    now = Record(launch=make.launch(**launch), status="completed", facts={"data_sha256": "2"})
-    facts_of, error = (missing.facts_after, RunError) if what == "data" else (missing.facts_before, RequestError)
+    status, error = ("completed", RunError) if what == "data" else ("running", RequestError)
+    now = Record(launch=make.launch(**launch), status=status, facts={"data_sha256": "2"})
     with pytest.raises(error, match=f"1x1: {what}: .* in run {then.launch.id}, now "):
-        missing.require_same([now], {"1x1": then}, facts_of, error)
-    missing.require_same([then], {"1x1": then}, facts_of, error)
+        missing.require_same([now], {"1x1": then})
+    missing.require_same([then], {"1x1": then})

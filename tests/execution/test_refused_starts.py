@@ -4,17 +4,19 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, cast
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from runner.core.errors import RequestError
 from runner.execution import signals
 from runner.execution.observer import Observer, guarded
-from runner.execution.supervise import Life, supervise
+from runner.execution.run import Life, supervise
 from runner.records.folder import begin
 from runner.records.schema import Record
 from runner.targets import watchdog
+from runner.targets.base import Target
 from runner.targets.kubernetes.client import ClusterError
 from runner.targets.ssh.openssh import HostError
 from tests.support.records import Make
@@ -30,26 +32,11 @@ def raising(error: BaseException) -> Callable[..., NoReturn]:
     return fail
 
 
-class Refused(Life):
-    """A run that a watchdog would clean up, and whose start and cleanup fail."""
-
-    guard = ("local", [])
-    cleaned_up: BaseException | None = None
-    started: BaseException = AssertionError("it is not started")
-
-    def start(self) -> NoReturn:
-        raise self.started
-
-    def cleanup(self) -> None:
-        if self.cleaned_up:
-            raise self.cleaned_up
-
-
-def carried_out(results: Path, make: Make, **fails: BaseException) -> Record:
-    """Carry out a run of two nodes; its record as it is kept."""
+def carried_out(results: Path, make: Make, started: BaseException, cleaned_up: Exception) -> Record:
+    """Carry out a run of two nodes whose start and cleanup fail; its record as it is kept."""
     launch = make.launch(layout="1+1")
-    life = Refused(begin(results, launch, "{}", ""), launch)
-    vars(life).update(fails)
+    target = SimpleNamespace(name="local", cleanup=raising(cleaned_up))
+    life = Life(begin(results, launch, "{}", ""), launch, raising(started), target=cast("Target[Any]", target))
     with signals.taken() as interrupts:
         supervise(life, NOBODY, interrupts)
     return life.folder.read()
@@ -64,9 +51,9 @@ REFUSALS = [
 
 @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
 def test_a_refused_start_and_a_signal_in_its_midst_are_recorded(tmp_path: Path, make: Make, error: Exception) -> None:
-    record = carried_out(tmp_path, make, started=error, cleaned_up=error)
+    record = carried_out(tmp_path, make, error, error)
     assert (record.status, record.reason) == ("failed", f"could not be started or followed: {error}")
-    record = carried_out(tmp_path, make, started=KeyboardInterrupt(), cleaned_up=error)
+    record = carried_out(tmp_path, make, KeyboardInterrupt(), error)
     left = f"node 0, 1: what is left of it could not be ended: {error}; look there for {record.launch.id}"
     assert record.status == "interrupted"
     assert record.reason == f"stopped by Ctrl-C or a signal to the runner; {left}"
@@ -76,6 +63,7 @@ def test_without_room_for_a_watchdog_nothing_starts(
     tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "watch", raising(OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))))
-    record = carried_out(tmp_path, make)
+    nothing = AssertionError("it is not started")
+    record = carried_out(tmp_path, make, nothing, OSError())
     assert record.status == "failed"
     assert record.reason == "could not be started or followed: [Errno 11] Resource temporarily unavailable"

@@ -15,7 +15,7 @@ from runner.core.layout import Layout
 from runner.execution import signals
 from runner.execution.hangs.watch import Watch
 from runner.execution.observer import Observer
-from runner.execution.supervise import follow
+from runner.execution.run import follow
 from runner.targets.base import Handle
 from tests.support.held_clock import HeldClock
 from tests.support.held_runs import run_here

@@ -9,8 +9,7 @@ from runner.core import clock
 from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.execution.hangs import sentences
-from runner.execution.hangs.heard import Heard
-from runner.execution.hangs.position import positions_of, take_printed_stacks
+from runner.execution.hangs.ranks import Heard, positions_of, take_printed_stacks
 from runner.records.events import Event
 from runner.records.folder import RunFolder
 from runner.records.schema import Stuck, StuckRank
@@ -26,8 +25,6 @@ PATIENCE_TIMES = 10.0
 """How long a silence, and how many times the longest one before, may last until it is said where the ranks are."""
 QUIET_SECONDS = 10.0
 """A run that is ended after so long a silence is asked where its ranks are."""
-MOST = 64
-"""Of a run of more nodes only what the ranks report is known; of more ranks the first ones are kept."""
 _MOST_FRAMES = 20
 _MOST_STACKS = 8
 _QUOTED = re.compile(r'"[^"]{0,500}"')
@@ -62,17 +59,16 @@ class Watch:
 
     def take(self, line: Line, event: Event | None) -> None:
         """Take in a line that a process printed."""
-        self._heard.take(*line, event, clock.monotonic())
+        self._heard.take(line, event, clock.monotonic())
 
     def notes(self) -> Iterator[str]:
         """Yield what is to be said now; called now and then, it does not wait."""
         heard, now = self._heard, clock.monotonic()
         if self._look is not None:
             if self._look.done():
-                yield from self._said_now([] if self._look.exception() else self._look.result(), now)
+                views = [] if self._look.exception() else self._look.result()
                 self._look = None
-        elif len(heard.followed) > MOST:
-            return
+                yield from self._say(*(self._missing if self._is_for_rendezvous else self._silent)(views, now))
         elif self._is_waiting_for_rendezvous:
             if now - max(self._looked, self._waiting_since) > RENDEZVOUS_SECONDS:
                 self._looked, self._is_for_rendezvous = now, True
@@ -98,8 +94,7 @@ class Watch:
         now = clock.monotonic()
         quiet = now - self._heard.last
         is_quiet = quiet >= min(QUIET_SECONDS, self._agreed or QUIET_SECONDS)
-        is_worth_it = is_quiet or (self._said and self._is_waiting_for_rendezvous)
-        if not is_worth_it or len(self._heard.followed) > MOST:
+        if not is_quiet and not (self._said and self._is_waiting_for_rendezvous):
             return None
         views = self._handle.look(abort=True)
         if self._is_waiting_for_rendezvous and (says := sentences.of_rendezvous(self._heard, views)):
@@ -118,34 +113,38 @@ class Watch:
     def _is_waiting_for_rendezvous(self) -> bool:
         heard = self._heard
         is_quiet_node = len(heard.nodes) < len(heard.followed) and self._all_there is None
-        return is_quiet_node or (bool(heard.joining) and len(heard.joined) < len(heard.own)) or bool(heard.worlds)
+        return is_quiet_node or (bool(heard.joining) and len(heard.joined) < len(heard.own))
 
     @property
     def _waiting_since(self) -> float:
         """When the waiting began: with the launch, or as the first rank began to join."""
-        return self._heard.began if self._heard.joining_since is None else self._heard.joining_since
+        return self._heard.joining_since or self._heard.began
 
     @property
     def _patience(self) -> float:
         return max(PATIENCE_SECONDS, PATIENCE_TIMES * self._heard.longest)
 
-    def _said_now(self, views: list[NodeView], now: float) -> Iterator[str]:
-        """Yield what the views show, unless it is what was said before."""
-        heard, says, stacks = self._heard, [], []
-        if self._is_for_rendezvous:
-            head = f"waiting for the rendezvous since {now - self._waiting_since:.0f} s"
-            if self._is_waiting_for_rendezvous:
-                says = sentences.of_rendezvous(heard, views)
-            if sentences.is_only_starting(says) and now - heard.began < STARTING_SECONDS:
-                return
-            if views and not says and all(view.seen and view.seen.ranks for view in views):
-                self._all_there = now
-        elif now - heard.last > self._patience:
-            found = self._stuck(views, now)
-            says, stacks = found.says, list(_stacks(found))
-            head = f"no rank was heard of for {found.quiet_seconds:.0f} s"
-        # The name of a pod that is tried again and again differs.
-        if says and (kinds := [_QUOTED.sub("", words) for words in says]) != self._said:
+    def _missing(self, views: list[NodeView], now: float) -> tuple[str, list[str], list[str]]:
+        """Return what to say of the rendezvous: a head, sentences, and no stacks."""
+        heard = self._heard
+        says = sentences.of_rendezvous(heard, views) if self._is_waiting_for_rendezvous else []
+        if views and not says and all(view.seen and view.seen.ranks for view in views):
+            self._all_there = now
+        if says and says[0].endswith(sentences.STARTING) and now - heard.began < STARTING_SECONDS:
+            says = []
+        return f"waiting for the rendezvous since {now - self._waiting_since:.0f} s", says, []
+
+    def _silent(self, views: list[NodeView], now: float) -> tuple[str, list[str], list[str]]:
+        """Return what to say of a silence, if it goes on."""
+        if now - self._heard.last <= self._patience:
+            return "", [], []
+        found = self._stuck(views, now)
+        return f"no rank was heard of for {found.quiet_seconds:.0f} s", found.says, list(_stacks(found))
+
+    def _say(self, head: str, says: list[str], stacks: list[str]) -> Iterator[str]:
+        """Yield what was not said before; the name of a pod that is tried again and again differs."""
+        kinds = [_QUOTED.sub("", words) for words in says]
+        if says and kinds != self._said:
             self._said = kinds
             yield f"{head}: {says[0]}"
             yield from (f"  {words}" for words in [*says[1:], *stacks])
@@ -153,7 +152,7 @@ class Watch:
     def _stuck(self, views: list[NodeView], now: float) -> Stuck:
         positions = positions_of(self._heard.layout, views, on_gpu=self._on_gpu)
         ranks = []
-        for place in positions[:MOST]:
+        for place in positions:
             heard = self._heard.ranks.get(place.rank)
             event, quiet = (heard.words(), round(now - heard.when, 1)) if heard else ("", None)
             stack = [f"{file}:{line} in {function}" for file, line, function in place.stack[:_MOST_FRAMES]]

@@ -20,7 +20,7 @@ from runner.execution.observer import Observer
 from runner.execution.recover import words_of
 from runner.execution.run import carry_out, prepare
 from runner.execution.signals import Interrupts
-from runner.execution.worktrees import DATA, bring, lacking
+from runner.execution.worktrees import DATA, bring
 from runner.records.folder import keep_out_of_git
 from runner.records.schema import Launch, Record
 from runner.tools.proof.comparison import as_it_came_out, compare
@@ -87,8 +87,6 @@ def reproduce(
         raise RunError(f"{one_line(path)}: the record names no commit to run again")
     diff = kept_changes(path, record.launch.code)
     with _tree(record, sources, diff, wish) as (root, notes):
-        if name == "local" and is_trusted and (left := lacking(wish.here, root)):
-            observer.note(left)
         run = replace(run_of(as_it_came_out(record), root), repeat=1, repeats=1)
         target = targets.load(name, words)
         jobs = prepare(Plan((run,), (run.cell,), ()), target, words, wish.results, observer, interrupts)

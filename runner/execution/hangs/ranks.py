@@ -1,17 +1,24 @@
-"""Where a rank is: read from its process's state and its stack, as it was seen or printed."""
+"""What is known of each rank: what was heard of it, and where it is, from its process's state and its stack."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from runner.core.layout import Layout
+from runner.core.values import whole
+from runner.logs.mlperf import OBSERVED
+from runner.records.events import Event
 from runner.records.folder import RunFolder, end_of
+from runner.targets.base import Line
 from runner.targets.look import OF_LIBRARIES, main_thread
 from runner.targets.node_view import NodeView, RankView
 
 Frame = tuple[str, int, str]
 BUSY = 0.3
-"""A process that uses more of a core than this is said to compute."""
+"""A process that uses more of a core than this computes."""
+_OF_THE_NODE = "load"
+"""The event of a separate thread, which goes on while the training hangs."""
+_LONGEST_EPOCH = 1_000_000_000
 _STOPPED = "is stopped by a signal (process {0}: kill -CONT {0} lets it go on)"
 _HELD = {
     "T": _STOPPED,
@@ -24,11 +31,65 @@ _C10D = "/torch/distributed/distributed_c10d.py"
 _DDP = "/torch/nn/parallel/distributed.py"
 _OF_GPU = ("/torch/cuda/__init__.py", "/torch/cuda/streams.py", "/torch/accelerator/__init__.py")
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "send_object_list", "recv_object_list")
-_JOINS = ("join", "_wait_for_tstate_lock", "_shutdown")
 _JOINING = ("init_process_group", "new_group", "_new_process_group_helper", "rendezvous", "_store_based_barrier")
+_JOINS_THREAD = ("join", "_wait_for_tstate_lock", "_shutdown")
 _IN_BACKWARD = "waits in backward, where DistributedDataParallel exchanges gradients,"
 _LAST_BYTES = 100_000
 _ABORTED = "Fatal Python error: Aborted"
+
+
+@dataclass
+class OfRank:
+    """What was heard of one rank: when, its last event, and the epoch."""
+
+    when: float
+    event: str = ""
+    epoch: int | None = None
+
+    def words(self) -> str:
+        """Name the last event, for example `epoch_start 2`."""
+        return f"{self.event} {self.epoch}" if self.epoch is not None else self.event
+
+
+@dataclass
+class Heard:
+    """What was heard of all ranks of the nodes that are followed, in seconds of a monotonic clock."""
+
+    layout: Layout
+    began: float
+    followed: tuple[int, ...]
+    ranks: dict[int, OfRank] = field(default_factory=dict)
+    nodes: set[int] = field(default_factory=set)
+    joining: set[int] = field(default_factory=set)
+    """Ranks that began to join the process group."""
+    joined: set[int] = field(default_factory=set)
+    joining_since: float | None = None
+    longest: float = 0.0
+    """The longest silence of all ranks that ended."""
+
+    def __post_init__(self) -> None:
+        self.last = self.began
+        self.own = [rank for node in self.followed for rank in self.layout.ranks_of(node)]
+
+    def take(self, line: Line, event: Event | None, now: float) -> None:
+        """Take in a line that a process printed; an event begins with a newline, so that there are empty lines."""
+        if event.key == _OF_THE_NODE if event is not None else not line.text.strip():
+            return
+        self.longest, self.last = max(self.longest, now - self.last), now
+        self.nodes.add(line.node)
+        said = whole(event.metadata.get("rank"), 0, self.layout.world_size - 1) if event else None
+        rank = self.layout.first_rank(line.node) + line.local_rank if said is None else said
+        of_rank = self.ranks.setdefault(rank, OfRank(now))
+        of_rank.when = now
+        if event is not None and event.key != OBSERVED:
+            of_rank.event = event.key
+            epoch = whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)
+            of_rank.epoch = of_rank.epoch if epoch is None else epoch
+            if event.key == "init_start":
+                self.joining.add(rank)
+                self.joining_since = self.joining_since or now
+            elif event.key == "init_stop":
+                self.joined.add(rank)
 
 
 @dataclass(frozen=True)
@@ -36,7 +97,8 @@ class Position:
     """One rank at one moment: what it does, in words that follow its name, and its stack, the innermost frame first.
 
     Its kind is `held` (its process answers nobody), `waits` (in an exchange with other ranks, or on its GPU, where NCCL
-    exchanges), `pair` (it waits point to point), `runs`, `unclear` (busy, maybe waiting for its GPU), or `unknown`.
+    exchanges), `pair` (it waits point to point), `runs`, `unclear` (it may wait for its GPU or for a thread), or
+    `unknown`.
     """
 
     rank: int
@@ -53,10 +115,11 @@ class Position:
 
 def positions_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False) -> list[Position]:
     """Return where each rank is whose process was seen."""
-    found = {}
-    for node, rank in seen(views):
-        if 0 <= rank.rank < layout.world_size and layout.node_of(rank.rank) == node:
-            found[rank.rank] = _position(rank, node, on_gpu=on_gpu)
+    found = {
+        rank.rank: _position(rank, node, on_gpu=on_gpu)
+        for node, rank in seen(views)
+        if 0 <= rank.rank < layout.world_size and layout.node_of(rank.rank) == node
+    }
     return [found[rank] for rank in sorted(found)]
 
 
@@ -87,20 +150,15 @@ def _position(rank: RankView, node: int, *, on_gpu: bool) -> Position:
     if rank.state in _HELD and not (rank.state == "D" and stack):
         kind, does = "held", _HELD[rank.state].format(rank.pid)
     elif not stack:
-        return Position(rank.rank, node, "unknown", "cannot be asked where it is")
+        kind, does = "unknown", "cannot be asked where it is"
     else:
         kind, does = next((found for file, _, name in stack if (found := _exchange(file, name))), ("runs", "is"))
         if (kind == "runs" or does == _IN_BACKWARD) and rank.busy > BUSY:
             busy = "runs", "computes"
             kind, does = ("unclear", "is busy computing, or waiting on the GPU,") if on_gpu else busy
-        elif kind == "runs" and "/threading.py" in stack[0][0] and stack[0][2] in _JOINS:
-            does = "waits for a thread"
-    if stack:  # of a thread that the main one waits for, its frames come first
-        ends = [place for place, frame in enumerate(stack, 1) if frame[2] == "_bootstrap"][:1] or [len(stack)]
-        does += f" at {_where(stack[: ends[0]])}"
-        if main := stack[ends[0] :]:
-            does += f", in a thread that its main thread waits for at {_where(main)}"
-    return Position(rank.rank, node, kind, does, stack)
+        elif kind == "runs" and "/threading.py" in stack[0][0] and stack[0][2] in _JOINS_THREAD:
+            kind, does = "unclear", "waits for a thread"
+    return Position(rank.rank, node, kind, f"{does} at {_where(stack)}" if stack else does, stack)
 
 
 def _exchange(file: str, function: str) -> tuple[str, str] | None:
