@@ -3,6 +3,8 @@
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 RESERVE_BYTES = 131_072
@@ -12,21 +14,15 @@ NEXT_RUN_BYTES = 1_000_000
 """A disk with less room than this is full for a next run."""
 
 
-class Reserve:
-    """Room that is held while a run lasts; the file has no name, so nothing is left of it however the runner ends."""
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Hold room while a run lasts, for its record; OSError if the disk does not have it.
 
-    def __init__(self, folder: Path) -> None:
-        """Hold it; OSError if the disk does not have it."""
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - held until `free`
-        try:
-            os.posix_fallocate(self._file.fileno(), 0, RESERVE_BYTES)
-        except OSError:
-            self._file.close()
-            raise
-
-    def free(self) -> None:
-        """Give it back, for the record."""
-        self._file.close()
+    The file has no name, so nothing is left of it however the runner ends.
+    """
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
+        yield
 
 
 def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:

@@ -13,7 +13,7 @@ from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
 from runner.execution import missing
-from runner.execution.disk import NEXT_RUN_BYTES, Reserve, describe_error, what_is_lost
+from runner.execution.disk import NEXT_RUN_BYTES, describe_error, reserved, what_is_lost
 from runner.execution.hangs.watch import Watch
 from runner.execution.launch import describe_launch, describe_surroundings, utc_now
 from runner.execution.observer import Observer, guarded
@@ -181,7 +181,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
             # Before `raising`: a signal in the midst of it would lose the watchdog, which takes the runner for dead.
             guard = watchdog.watch(life.target.name, folder.path, life.words) if life.target else None
             with interrupts.raising():
-                ending.callback(Reserve(folder.path).free)
+                ending.enter_context(reserved(folder.path))
                 handle = life.start()
                 layout, on_gpu = Layout.parse(launch.layout), launch.device == "cuda"
                 watch = Watch(handle, layout, launch.patience_seconds, life.nodes, on_gpu=on_gpu)

@@ -82,8 +82,7 @@ def run_in_turn(
                 observer.note(f"left out: {cell}: only {name} has it")
         side = Side(comparison, name, version.label)
         runs = [replace(run, side=side) for run in version.plan.runs if str(run.cell) in common]
-        # By repeat, and within a repeat by cell, forwards and backwards in turn.
-        runs.sort(key=lambda run: (run.repeat, common.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
+        runs.sort(key=lambda run: (run.repeat, common.index(str(run.cell))))
         plan = replace(version.plan, runs=tuple(runs))
         jobs.append(prepare(plan, version.target, version.words, results, observer, interrupts))
     # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
@@ -108,11 +107,10 @@ def kind_of(word: str, root: Path, target: str) -> Kind:
         return Kind.DEFINITION
     if commit_of(root, word):
         return Kind.COMMIT
-    if IMAGE in _options(target):
+    if IMAGE in (option.name for option in fields(targets.find(target).Options)):
         return Kind.IMAGE
-    having = [name for name in targets.TARGETS if IMAGE in _options(name)]
     nothing = f"neither a folder, a definition's file, nor a commit of {root}"
-    raise RequestError(f"{one_line(word)}: {nothing}; an image is for --on {' or '.join(having)}")
+    raise RequestError(f"{one_line(word)}: {nothing}; an image is for --on compose or kubernetes")
 
 
 def version_of(word: str, kind: Kind, choices: Choices, root: Path, check_out: Callable[[str], Path]) -> Version:
@@ -144,7 +142,3 @@ def _definition(word: str, kind: Kind, choices: Choices, project: Path) -> Path:
     if name.endswith(_SUFFIXES):
         return project / name
     return definition.find(name, project)
-
-
-def _options(target: str) -> list[str]:
-    return [option.name for option in fields(targets.find(target).Options)]

@@ -13,8 +13,7 @@ Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's for
 from __future__ import annotations  # Python 3.8, which torch 2.3 still runs on, does not know `list[str]`
 
 # /proc is read by its own names, without the cost of importing pathlib.
-# ruff: noqa: PTH115, PTH118, PTH119, PTH123, PTH208
-import ast
+# ruff: noqa: PTH115, PTH123, PTH208
 import contextlib
 import errno
 import json
@@ -42,8 +41,6 @@ _STATES = {1: "connected", 2: "connecting", 10: "listening"}
 _FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
 OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "/hooks/sitecustomize.py", "<")
 """Parts of the paths of what a program calls, but has not written."""
-_HERE = ("127.0.0.1", "localhost")
-_TOLD = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 REFUSED = "nothing listens there: it has not started, or that is another machine"
 _SILENCE = "no answer: a firewall drops it, or no machine has that address"
 _TROUBLES = {errno.EAGAIN: _SILENCE, errno.ETIMEDOUT: _SILENCE, errno.ECONNREFUSED: REFUSED}
@@ -70,7 +67,7 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
     for rank in ranks:
         later = _process(rank["pid"])
         rank["busy"] = round((later["cpu_seconds"] - rank["cpu_seconds"]) / seconds, 2) if later else 0.0
-    described = [_rank(rank, sockets) for rank in ranks]
+    described = [_rank(rank) for rank in ranks]
     if abort:
         _abort([rank for rank in ranks if not rank["stack"] and rank["state"] not in _SILENT])
     return {
@@ -128,9 +125,8 @@ def _is_agent(process: dict[str, Any]) -> bool:
 
 def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
-    environment, command, state = agent["environment"], agent["command"], agent["state"]
+    environment, state = agent["environment"], agent["state"]
     master, port = environment.get("PET_MASTER_ADDR", ""), environment.get("PET_MASTER_PORT", "")
-    nodes = command[command.index("--nnodes") + 1] if "--nnodes" in command[:-1] else environment.get("PET_NNODES")
     own = _own(agent["pid"], sockets)
     listening = any(entry[0] == "listening" and entry[1].endswith(f":{port}") for entry in own)
     connected = any(entry[0] == "connected" and entry[2].endswith(f":{port}") for entry in own)
@@ -138,7 +134,7 @@ def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     return {
         "pid": agent["pid"],
         "state": state,
-        "told": {"node": environment.get("PET_NODE_RANK"), "nodes": nodes, "master": master, "port": port},
+        "told": {"node": environment.get("PET_NODE_RANK"), "master": master, "port": port},
         "listening": listening,
         "connected": connected,
         **(_attempt(master, int(port)) if may_try else {}),
@@ -175,7 +171,7 @@ def _attempt(master: str, port: int) -> dict[str, Any]:
     return dict(seen)
 
 
-def _rank(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
+def _rank(rank: dict[str, Any]) -> dict[str, Any]:
     environment = rank["environment"]
     return {
         **{name: rank[name] for name in ("pid", "state", "busy", "stack", "retries")},
@@ -183,7 +179,6 @@ def _rank(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
         "node": environment.get("GROUP_RANK"),
         "listening": sorted({entry[1] for entry in rank["own"] if entry[0] == "listening"})[:20],
         "connecting": sorted({entry[2] for entry in rank["own"] if entry[0] == "connecting"})[:20],
-        **_astray(rank, sockets),
     }
 
 
@@ -288,41 +283,6 @@ def main_thread(text: str) -> list[list[Any]]:
     threads = [frames for frames in threads if frames]
     mains = [frames for frames in threads if frames[-1][2] in ("<module>", "_run_module_as_main")]
     return (mains or threads or [[]])[-1][:_MOST_FRAMES]
-
-
-def _astray(rank: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
-    """Return what a rank's script, or a file of its stack, sets over torchrun's variables to join the group."""
-    told, sets = dict(rank["environment"]), {}
-    scripts = [os.path.join(f"/proc/{rank['pid']}/cwd", word) for word in rank["command"][1:4] if word.endswith(".py")]
-    joins = rank["retries"] or any(frame[2] == "init_process_group" for frame in rank["stack"])
-    files = {frame[0] for frame in rank["stack"] if not any(part in frame[0] for part in OF_LIBRARIES)}
-    for file in [*scripts, *sorted(files)] if joins else ():
-        with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-            with open(file, "rb") as source:
-                tree = ast.parse(source.read(1_000_000))
-            for line, name, value in _constants(tree):
-                if told.get(name) != value:
-                    told[name], sets[name] = value, f"{os.path.basename(file)}:{line} sets {name}"
-    found = {"sets": list(sets.values()), "size": told.get("WORLD_SIZE")}
-    if sets.keys() & {"MASTER_ADDR", "MASTER_PORT"}:
-        host, port = str(told.get("MASTER_ADDR")), f":{told.get('MASTER_PORT')}"
-        served = any(entry[0] == "listening" and entry[1].endswith(port) for entry in sockets.values())
-        found.update(address=host + port, silent=host in _HERE and not served)
-    return found
-
-
-def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Yield each constant that code assigns to such a variable, unless it asks for one of them first."""
-    if isinstance(tree, ast.If) and any(name in ast.dump(tree.test) for name in _TOLD):
-        return
-    if isinstance(tree, ast.Assign) and isinstance(tree.value, ast.Constant):
-        for target in tree.targets:
-            if isinstance(target, ast.Subscript) and "environ" in ast.dump(target.value):
-                name = getattr(target.slice, "value", "")
-                if name in _TOLD:
-                    yield tree.lineno, name, str(tree.value.value)
-    for child in ast.iter_child_nodes(tree):
-        yield from _constants(child)
 
 
 def _abort(ranks: list[dict[str, Any]]) -> None:

@@ -25,7 +25,6 @@ class Told(msgspec.Struct):
     """The world that a launcher was told of."""
 
     node: str | None = None
-    nodes: str | None = None
     master: str = ""
     port: str = ""
 
@@ -48,8 +47,7 @@ class AgentView(msgspec.Struct):
 class RankView(msgspec.Struct):
     """A rank's process: its state, the cores that it keeps busy, and its main thread's stack, the innermost first.
 
-    `retries`: it may still be looking for the store of the group. `sets` are the lines that override torchrun's
-    variables for that, with a world of `size`; `address` is where it looks then; `silent`: nothing listens there.
+    `retries`: it may still be looking for the store of the group, and cannot be asked for its stack.
     """
 
     rank: int
@@ -61,10 +59,6 @@ class RankView(msgspec.Struct):
     listening: list[str] = []
     connecting: list[str] = []
     retries: bool = False
-    sets: list[str] = []
-    address: str = ""
-    silent: bool = False
-    size: str | None = None
 
 
 @dataclass(frozen=True)

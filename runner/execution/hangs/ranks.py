@@ -63,12 +63,12 @@ class Heard:
     joining: set[int] = field(default_factory=set)
     """Ranks that began to join the process group."""
     joined: set[int] = field(default_factory=set)
-    joining_since: float | None = None
     longest: float = 0.0
     """The longest silence of all ranks that ended."""
 
     def __post_init__(self) -> None:
-        self.last = self.began
+        self.last = self.waiting_since = self.began
+        """When the waiting for the others began: with the launch, or as the first rank began to join."""
         self.own = [rank for node in self.followed for rank in self.layout.ranks_of(node)]
 
     def take(self, line: Line, event: Event | None, now: float) -> None:
@@ -86,8 +86,8 @@ class Heard:
             epoch = whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)
             of_rank.epoch = of_rank.epoch if epoch is None else epoch
             if event.key == "init_start":
+                self.waiting_since = self.waiting_since if self.joining else now
                 self.joining.add(rank)
-                self.joining_since = self.joining_since or now
             elif event.key == "init_stop":
                 self.joined.add(rank)
 
@@ -151,6 +151,11 @@ def _position(rank: RankView, node: int, *, on_gpu: bool) -> Position:
         kind, does = "held", _HELD[rank.state].format(rank.pid)
     elif not stack:
         kind, does = "unknown", "cannot be asked where it is"
+        if rank.retries:
+            kind, does = (
+                "unclear",
+                "may be looking for the store of the group: does the program set MASTER_PORT itself?",
+            )
     else:
         kind, does = next((found for file, _, name in stack if (found := _exchange(file, name))), ("runs", "is"))
         if (kind == "runs" or does == _IN_BACKWARD) and rank.busy > BUSY:

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from runner.core.layout import Layout
 from runner.core.network import is_loopback
 from runner.core.text import listed
 from runner.execution.hangs.ranks import Heard, Position, positions_of, seen
@@ -20,7 +19,7 @@ def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
 
 def of_silence(heard: Heard, views: Sequence[NodeView], positions: Sequence[Position]) -> list[str]:
     """Say why nothing is heard: first the cause, then what hides it."""
-    says = [*_astray(views), *_of_positions(positions)]
+    says = list(_of_positions(positions))
     placed = {position.rank for position in positions}
     for view in views:
         if view.idle:
@@ -47,7 +46,7 @@ def _nodes(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
         why = view.idle or (f"it cannot be looked at: {view.trouble}" if view.trouble else "")
         if view.seen and not why and not view.seen.ranks:
             agents, beside = view.seen.agents, view.seen.host == first
-            why = _of_agent(heard.layout, agents[0], is_beside_node_0=beside) if agents else "no torchrun runs there"
+            why = _of_agent(agents[0], is_beside_node_0=beside) if agents else "no torchrun runs there"
         if why and view.node not in heard.nodes:
             missing[why].append(view.node)
     for why in sorted(missing, key=STARTING.__eq__):
@@ -58,13 +57,11 @@ def _nodes(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
         yield f"node {listed(joined)} has joined"
 
 
-def _of_agent(layout: Layout, agent: AgentView, *, is_beside_node_0: bool) -> str:
+def _of_agent(agent: AgentView, *, is_beside_node_0: bool) -> str:
     """Return why a launcher has not joined; empty if it has."""
     told = agent.told
     if agent.state in "Tt":
         return f"its torchrun is stopped by a signal (process {agent.pid}: kill -CONT {agent.pid} lets it go on)"
-    if told.nodes and told.nodes != str(layout.nodes):
-        return f"its torchrun was told of {told.nodes} nodes, not of {layout.nodes}"
     if agent.connected or agent.listening:
         return ""
     if not agent.trouble or (agent.trouble == REFUSED and is_beside_node_0):
@@ -107,19 +104,6 @@ def _connections(views: Sequence[NodeView]) -> Iterator[str]:
                 f"{name} listens at {rank.listening[0]}, where no other node comes: "
                 "set GLOO_SOCKET_IFNAME to the interface that reaches the others (runner doctor names it)"
             )
-
-
-def _astray(views: Sequence[NodeView]) -> Iterator[str]:
-    """Say which ranks look for each other elsewhere than torchrun says, and what sets that."""
-    alike: dict[str, list[int]] = defaultdict(list)
-    for _, rank in seen(views):
-        sets = listed(rank.sets)
-        if sets and not rank.address:
-            alike[f"(in a group of {rank.size}): {sets}"].append(rank.rank)
-        elif sets and (rank.retries or any(frame[2] == "_create_c10d_store" for frame in rank.stack)):
-            alike[f"(store {rank.address}{', where nothing listens' * rank.silent}): {sets}"].append(rank.rank)
-    for words, ranks in alike.items():
-        yield f"{_name(ranks)} {words} over torchrun's; leave it out or use setdefault"
 
 
 def _lost(heard: Heard, view: NodeView, rank: int) -> str:

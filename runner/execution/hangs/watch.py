@@ -50,7 +50,6 @@ class Watch:
         self._heard = Heard(layout, self._looked, tuple(range(layout.nodes)) if nodes is None else nodes)
         self._pool = ThreadPoolExecutor(1)
         self._look: Future[list[NodeView]] | None = None
-        self._is_for_rendezvous = False
         self._said: list[str] = []
         self._all_there: float | None = None
         """When every node was first seen to have ranks, although nothing was heard of some."""
@@ -63,19 +62,18 @@ class Watch:
 
     def notes(self) -> Iterator[str]:
         """Yield what is to be said now; called now and then, it does not wait."""
-        heard, now = self._heard, clock.monotonic()
+        heard, now, waits = self._heard, clock.monotonic(), self._is_waiting
         if self._look is not None:
             if self._look.done():
                 views = [] if self._look.exception() else self._look.result()
                 self._look = None
-                yield from self._say(*(self._missing if self._is_for_rendezvous else self._silent)(views, now))
-        elif self._is_waiting_for_rendezvous:
-            if now - max(self._looked, self._waiting_since) > RENDEZVOUS_SECONDS:
-                self._looked, self._is_for_rendezvous = now, True
-                # All nodes are looked at only if it is not known without that who is missing.
-                self._look = self._pool.submit(lambda: self._handle.idle() or self._handle.look())
-        elif self._silence != heard.last and now - heard.last > self._patience:
-            self._silence, self._is_for_rendezvous = heard.last, False
+                yield from self._tell(views, now)
+        elif waits and now - max(self._looked, heard.waiting_since) > RENDEZVOUS_SECONDS:
+            self._looked = now
+            # All nodes are looked at only if it is not known without that who is missing.
+            self._look = self._pool.submit(lambda: self._handle.idle() or self._handle.look())
+        elif not waits and self._silence != heard.last and now - heard.last > self._patience:
+            self._silence = heard.last
             self._look = self._pool.submit(self._handle.look)
 
     def is_hung(self, now: float) -> bool:
@@ -94,10 +92,10 @@ class Watch:
         now = clock.monotonic()
         quiet = now - self._heard.last
         is_quiet = quiet >= min(QUIET_SECONDS, self._agreed or QUIET_SECONDS)
-        if not is_quiet and not (self._said and self._is_waiting_for_rendezvous):
+        if not is_quiet and not (self._said and self._is_waiting):
             return None
         views = self._handle.look(abort=True)
-        if self._is_waiting_for_rendezvous and (says := sentences.of_rendezvous(self._heard, views)):
+        if self._is_waiting and (says := sentences.of_rendezvous(self._heard, views)):
             return Stuck(quiet, says)
         take_printed_stacks(folder, self._heard.layout, views)
         found = self._stuck(views, now)
@@ -110,40 +108,29 @@ class Watch:
         self._pool.shutdown(cancel_futures=True)
 
     @property
-    def _is_waiting_for_rendezvous(self) -> bool:
+    def _is_waiting(self) -> bool:
         heard = self._heard
         is_quiet_node = len(heard.nodes) < len(heard.followed) and self._all_there is None
         return is_quiet_node or (bool(heard.joining) and len(heard.joined) < len(heard.own))
 
     @property
-    def _waiting_since(self) -> float:
-        """When the waiting began: with the launch, or as the first rank began to join."""
-        return self._heard.joining_since or self._heard.began
-
-    @property
     def _patience(self) -> float:
         return max(PATIENCE_SECONDS, PATIENCE_TIMES * self._heard.longest)
 
-    def _missing(self, views: list[NodeView], now: float) -> tuple[str, list[str], list[str]]:
-        """Return what to say of the rendezvous: a head, sentences, and no stacks."""
-        heard = self._heard
-        says = sentences.of_rendezvous(heard, views) if self._is_waiting_for_rendezvous else []
-        if views and not says and all(view.seen and view.seen.ranks for view in views):
-            self._all_there = now
-        if says and says[0].endswith(sentences.STARTING) and now - heard.began < STARTING_SECONDS:
-            says = []
-        return f"waiting for the rendezvous since {now - self._waiting_since:.0f} s", says, []
-
-    def _silent(self, views: list[NodeView], now: float) -> tuple[str, list[str], list[str]]:
-        """Return what to say of a silence, if it goes on."""
-        if now - self._heard.last <= self._patience:
-            return "", [], []
-        found = self._stuck(views, now)
-        return f"no rank was heard of for {found.quiet_seconds:.0f} s", found.says, list(_stacks(found))
-
-    def _say(self, head: str, says: list[str], stacks: list[str]) -> Iterator[str]:
-        """Yield what was not said before; the name of a pod that is tried again and again differs."""
-        kinds = [_QUOTED.sub("", words) for words in says]
+    def _tell(self, views: list[NodeView], now: float) -> Iterator[str]:
+        """Yield what the views show, unless it was said before or it is too early."""
+        heard, says, stacks = self._heard, [], []
+        head = f"waiting for the rendezvous since {now - heard.waiting_since:.0f} s"
+        if self._is_waiting:
+            says = sentences.of_rendezvous(heard, views)
+            if views and not says and all(view.seen and view.seen.ranks for view in views):
+                self._all_there = now
+            if says and says[0].endswith(sentences.STARTING) and now - heard.began < STARTING_SECONDS:
+                return
+        elif now - heard.last > self._patience:
+            found = self._stuck(views, now)
+            head, says, stacks = f"no rank was heard of for {found.quiet_seconds:.0f} s", found.says, _stacks(found)
+        kinds = [_QUOTED.sub("", words) for words in says]  # the name of a pod that is tried again differs
         if says and kinds != self._said:
             self._said = kinds
             yield f"{head}: {says[0]}"
@@ -161,14 +148,16 @@ class Watch:
         return Stuck(now - self._heard.last, says, late.rank if late else None, ranks)
 
 
-def _stacks(found: Stuck) -> Iterator[str]:
-    """Yield the stacks of a run that waits, each with its ranks, that of the rank first that the others wait for."""
+def _stacks(found: Stuck) -> list[str]:
+    """Return the stacks of a run that waits, each with its ranks, that of the rank first that the others wait for."""
     alike: dict[tuple[str, ...], list[StuckRank]] = defaultdict(list)
     for rank in sorted(found.ranks, key=lambda rank: rank.rank != found.rank):
         if rank.stack:
             alike[tuple(rank.stack)].append(rank)
+    says = []
     for stack, ranks in list(alike.items())[:_MOST_STACKS]:
         first = ranks[0]
         last = f"last event {first.event}, {first.quiet_seconds:.0f} s ago" if first.event else "no event"
-        yield f"rank {listed(rank.rank for rank in ranks)}: {last}; the stack, the innermost line first:"
-        yield from (f"  {frame}" for frame in stack)
+        says.append(f"rank {listed(rank.rank for rank in ranks)}: {last}; the stack, the innermost line first:")
+        says += [f"  {frame}" for frame in stack]
+    return says

@@ -45,7 +45,7 @@ def heard(layout: Layout = TWO, *events: tuple[int, str, dict[str, Any]]) -> Hea
 
 
 def agent(node: int, state: str = "S", **fields: Any) -> NodeView:
-    told = Told(str(node), fields.pop("nodes", "2"), fields.pop("master", "node0"), "29500")
+    told = Told(str(node), fields.pop("master", "node0"), "29500")
     joined = {"listening": False, "connected": False, **fields}
     return NodeView(node, Seen(f"node{node}", [AgentView(7, state, told, **joined)], []))
 
@@ -61,7 +61,6 @@ AT = {"addresses": ["10.0.0.1"]}
 ITSELF = {"master": "localhost", "addresses": ["127.0.0.1"], "trouble": look.REFUSED}
 MISSING = {
     "kill -CONT 7 lets it go on": agent(1, "T"),
-    "was told of 1 nodes, not of 2": agent(1, nodes="1"),
     "is starting": agent(1, **AT),
     "node0:29500: the name does not resolve": agent(1, trouble="the name does not resolve"),
     "node0:29500 (10.0.0.1): nothing listens there": agent(1, **AT, trouble=look.REFUSED),
@@ -168,14 +167,10 @@ def test_a_rank_that_ended_well_while_another_waits_is_said_to_have_and_one_with
         assert says[0].startswith("rank 0 (node 0) ")
 
 
-def test_a_line_that_sets_where_the_ranks_meet_is_named_first() -> None:
-    told = {"sets": ["train.py:5 sets MASTER_PORT"], "address": "127.0.0.1:29500", "silent": True, "retries": True}
-    first, *_ = said(*(rank(number, [], **told) for number in (0, 1)))
-    assert first.startswith("ranks 0, 1 (store 127.0.0.1:29500, where nothing listens): train.py:5 sets MASTER_PORT")
-    says = said(rank(0, LOADER, **{**told, "retries": False}), rank(1, LOADER))
-    assert not any("MASTER_PORT" in words for words in says)
-    says = said(rank(0, ALL_REDUCE, sets=["train.py:3 sets WORLD_SIZE"], size="4"), rank(1, []))
-    assert says[0].startswith("rank 0 (in a group of 4): train.py:3")
+def test_ranks_that_look_for_the_store_are_said_to_and_no_rank_is_said_to_wait_for_them() -> None:
+    (first,) = said(rank(0, [], retries=True), rank(1, [], retries=True))
+    assert first.startswith("ranks 0, 1 (node 0, 1) may be looking for the store of the group")
+    assert not any(" for rank 0" in words for words in said(rank(0, [], retries=True), rank(1, ALL_REDUCE)))
 
 
 THREAD = """
