@@ -119,16 +119,13 @@ def _collect_job(
     run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{metadata['uid'][:8]}"
     launch = _describe(run, target.name, run_id, created, target.options)
     folder = RunFolder(results / launch.experiment / launch.id)
-    try:
-        with folder.held_alone():
-            if (before := folder.finished()) and (before.status == "completed" or not pods):
-                observer.note(f"{folder.path}: collected already: {before.status}")
-                return before
-            folder.discard()
-    except BlockingIOError:
-        raise RequestError(f"{folder.path}: another runner collects it: wait for its end") from None
-    except FileNotFoundError:
-        pass
+    if folder.path.exists():
+        if (before := folder.finished()) and (before.status == "completed" or not pods):
+            observer.note(f"{folder.path}: collected already: {before.status}")
+            return before
+        if folder.is_held():
+            raise RequestError(f"{folder.path}: another runner collects it: wait for its end")
+        folder.discard()
     # As it was created, less what the cluster keeps about it.
     request = {"kind": kind, **{key: value for key, value in made.items() if key != "status"}}
     metadata.pop("managedFields", None)

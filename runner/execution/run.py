@@ -188,8 +188,9 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
                 ending.callback(watch.close)
                 deadline = began + (life.timeout_seconds or launch.timeout_seconds)
                 because = follow(handle, folder, deadline, observer, watch, interrupts)
-                exits = handle.exits
-                because = because or next((end.stopped_because for end in exits if end.stopped_because), None)
+                if because is None:
+                    exits = handle.exits
+                    because = next((end.stopped_because for end in exits if end.stopped_because), None)
         except KeyboardInterrupt:
             because = INTERRUPTED
         except (OSError, KitError) as error:

@@ -105,13 +105,10 @@ def stop_the_launcher_of_node_0(names: list[str], project: str) -> None:
 
 
 FAULTS = {
-    "a node loses its network": (
-        cut_off_the_network,
-        "node 1 has not joined: (the name of node 0 does not resolve: node0: |.* cannot be reached: )",
-    ),
+    "a node loses its network": (cut_off_the_network, "node 1 has not joined: it cannot reach node 0"),
     "a firewall between the nodes": (
         drop_what_goes_to_node_0,
-        "node 1 has not joined: node0:29500 .* does not answer: a firewall drops it",
+        "node 1 has not joined: it cannot reach .* at node0:29500 .* a firewall drops it",
     ),
     "node 0's launcher is stopped": (
         stop_the_launcher_of_node_0,
