@@ -25,7 +25,7 @@ from runner.definitions import program
 from runner.definitions.plan import Cell, Run
 from runner.execution.launch import describe_launch, describe_surroundings
 from runner.execution.observer import Observer, guarded
-from runner.execution.run import INTERRUPTED, Life, keep, supervise
+from runner.execution.run import INTERRUPTED, Life, keep_record, supervise
 from runner.execution.signals import Interrupts
 from runner.records.folder import RunFolder, begin, require_writable
 from runner.records.parse import finalize_ended
@@ -148,7 +148,7 @@ def _keep_job(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
     outcome.ended = max(finished, default=outcome.ended)
     seconds = (read_moment(outcome.ended) - read_moment(launch.started)).total_seconds()
     outcome.wall_seconds = max(0.0, seconds)
-    return keep(folder, launch, outcome)
+    return keep_record(folder, launch, outcome)
 
 
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.core import clock
-from runner.core.errors import Interrupted, KitError, RequestError, RunError
+from runner.core.errors import Interrupted, KitError, RunError
 from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
@@ -27,7 +27,6 @@ from runner.targets import watchdog
 from runner.targets.base import Handle, LaunchSpec, Line, Target
 
 INTERRUPTED, TIMED_OUT, HUNG = "interrupted", "timed_out", "hung"
-NOT_STARTED = "the further runs are not started"
 CHECK_SECONDS = 2.0
 """How often to check that the folder is still there and can be written."""
 MOST_LOST = 3
@@ -62,8 +61,8 @@ def execute(
 ) -> list[Record]:
     """Carry out all runs in order; further repeats of a cell that failed are left out, and the observer is told.
 
-    Raises Interrupted after a signal, once what was started has ended and its record is written; RunError if a later
-    run's folder cannot be made, for example on a full disk; and what `missing` raises if the runs differ from those
+    Raises Interrupted after a signal, once what was started has ended and its record is written; RunError if the disk
+    is full before a later run; and what `missing` raises if the runs differ from those
     that are `there`.
     """
     jobs = prepare(plan, target, words, results, observer, interrupts)
@@ -102,14 +101,13 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
     failed: set[str] = set()
     for number, job in enumerate(jobs, 1):
         run, cell = job.run, str(job.run.cell)
+        if records and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
+            raise RunError(f"{lost}; the further runs are not started")
         if cell in failed:
             observer.left_out(run)
             continue
         launch = job.describe()
-        try:
-            folder = begin(results, launch, job.spec.text(launch.id), job.diff, job.spec.file)
-        except RequestError as error:
-            raise (RunError(f"{error}; {NOT_STARTED}") if records else error) from None
+        folder = begin(results, launch, job.spec.text(launch.id), job.diff, job.spec.file)
         observer.begin(number, len(jobs), run, folder.path)
         if launch.masked:
             observer.note(f"masked in the record: {listed(launch.masked)}")
@@ -121,9 +119,15 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
             raise Interrupted
         if record.status != "completed":
             failed.add(cell)
-            if number < len(jobs) and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
-                raise RunError(f"{lost}; {NOT_STARTED}")
     return records
+
+
+def keep_record(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
+    """Write how a run ended, and its record."""
+    folder.keep_outcome(outcome)
+    record = collect(folder, launch, outcome)
+    folder.finish(record)
+    return record
 
 
 @dataclass
@@ -134,8 +138,8 @@ class Life:
     launch: Launch
     start: Callable[[], Handle]
     """Start the run, or begin to watch it; OSError or KitError if that fails."""
-    keep: Callable[[RunFolder, Launch, Outcome], Record] | None = None
-    """Make the record in another way; OSError, ValueError or KitError if that fails."""
+    keep: Callable[[RunFolder, Launch, Outcome], Record] = keep_record
+    """Make the record; OSError, ValueError or KitError if that fails."""
     nodes: tuple[int, ...] | None = None
     """The nodes that are followed; None if all are."""
     target: Target[Any] | None = None
@@ -154,7 +158,7 @@ def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
             remember(folder.path)
         outcome = _live(life, observer, interrupts)
         try:
-            record = (life.keep or keep)(folder, launch, outcome)
+            record = life.keep(folder, launch, outcome)
         except (OSError, ValueError, KitError) as error:  # the run is reported all the same
             status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
             why = f"its record could not be written: {describe_error(error, folder.path)}"
@@ -162,14 +166,6 @@ def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
         if record.status == "completed":
             forget(folder.path)
         return record
-
-
-def keep(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Write how a run ended, and its record."""
-    folder.keep_outcome(outcome)
-    record = collect(folder, launch, outcome)
-    folder.finish(record)
-    return record
 
 
 def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
