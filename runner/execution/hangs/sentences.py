@@ -31,12 +31,11 @@ def of_silence(heard: Heard, views: Sequence[NodeView], positions: Sequence[Posi
     return [*says, *_connections(views)]
 
 
-def culprit(positions: Sequence[Position]) -> Position | None:
-    """Return the one rank that all others wait for, if it is one."""
-    late = [position for position in positions if position.kind == "held"]
-    if not late and any(position.waits_for_others for position in positions):
-        late = [position for position in positions if position.kind == "runs"]
-    return late[0] if len(late) == 1 else None
+def late_of(positions: Sequence[Position]) -> list[Position]:
+    """Return the ranks that the others wait for: those that answer nobody, else those that are elsewhere."""
+    held = [position for position in positions if position.kind == "held"]
+    waits = any(position.waits_for_others for position in positions)
+    return held or [position for position in positions if waits and position.kind == "runs"]
 
 
 def _nodes(heard: Heard, views: Sequence[NodeView]) -> Iterator[str]:
@@ -117,23 +116,22 @@ def _lost(heard: Heard, view: NodeView, rank: int) -> str:
 
 
 def _of_positions(positions: Sequence[Position]) -> Iterator[str]:
-    of_kind: dict[str, list[Position]] = defaultdict(list)
-    for position in positions:
-        of_kind["waits" if position.waits_for_others else position.kind].append(position)
-    held, waiting, runs, unclear = (of_kind[kind] for kind in ("held", "waits", "runs", "unclear"))
+    late = late_of(positions)
+    waiting = [position for position in positions if position.waits_for_others]
+    others = [position for position in positions if position.kind in ("runs", "unclear") and position not in late]
+    unknown = [position.rank for position in positions if position.kind == "unknown"]
     waits = _sentences(waiting)
-    if held or (runs and waiting):
-        late = held or runs
+    if late:
         yield from _sentences(late)
         yield from (f"{words} for {_name([position.rank for position in late])}" for words in waits)
-        yield from _sentences([*(runs if held else []), *unclear])
-    elif len(waits) > 1 and not unclear and any(position.kind != "pair" for position in waiting):
+        yield from _sentences(others)
+    elif len(waits) > 1 and not others and any(position.kind != "pair" for position in waiting):
         # A send and a receive can meet.
         yield f"the ranks wait in different operations: {'; '.join(waits)}"
         yield "all ranks have to call the same operations in the same order"
     else:
-        yield from _sentences([*waiting, *unclear, *runs])
-    if unknown := [position.rank for position in of_kind["unknown"]]:
+        yield from _sentences([*waiting, *others])
+    if unknown:
         yield f"{_name(unknown)} cannot be asked for the stack; it is printed when the run is ended, by Ctrl-C too"
 
 

@@ -144,8 +144,8 @@ class Watch:
             event, quiet = (heard.words(), round(now - heard.when, 1)) if heard else ("", None)
             stack = [f"{file}:{line} in {function}" for file, line, function in place.stack[:_MOST_FRAMES]]
             ranks.append(StuckRank(place.rank, place.node, place.does, event, quiet, stack))
-        says, late = sentences.of_silence(self._heard, views, positions), sentences.culprit(positions)
-        return Stuck(now - self._heard.last, says, late.rank if late else None, ranks)
+        says, late = sentences.of_silence(self._heard, views, positions), sentences.late_of(positions)
+        return Stuck(now - self._heard.last, says, late[0].rank if len(late) == 1 else None, ranks)
 
 
 def _stacks(found: Stuck) -> list[str]:

@@ -146,8 +146,8 @@ def test_the_rank_that_the_others_wait_for_is_named_and_no_other(on_gpu: bool) -
         says = said(*views, on_gpu=on_gpu)
         assert len(says) >= len(begin), says
         assert all(map(str.startswith, says, begin)), says
-        found = sentences.culprit(positions_of(TWO, views, on_gpu=on_gpu))
-        assert (found.rank if found else None) == late, says
+        found = sentences.late_of(positions_of(TWO, views, on_gpu=on_gpu))
+        assert [position.rank for position in found] == ([] if late is None else [late]), says
 
 
 def test_a_rank_without_a_process_and_one_that_cannot_be_asked_are_named() -> None:
@@ -190,7 +190,7 @@ def test_a_process_that_waits_for_a_thread_is_where_it_waits_and_nobody_waits_fo
     views = [rank(0, look.main_thread(THREAD)), rank(1, ALL_REDUCE)]
     one, _ = positions_of(TWO, views)
     assert one.does == "waits for a thread at me/train.py:60"
-    assert sentences.culprit(positions_of(TWO, views)) is None
+    assert sentences.late_of(positions_of(TWO, views)) == []
 
 
 class Silent(Handle):
