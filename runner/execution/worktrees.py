@@ -39,7 +39,9 @@ def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()
         data = project / DATA
         if data.is_symlink() and not data.exists():
             data.unlink()
-        if (root / DATA).is_dir():  # so that it need not be prepared again
+        if (root / DATA).is_dir():  # so that it need not be prepared again; what is written stays in the worktree
+            if not os.path.lexists(data):
+                data.mkdir()
             _link(root / DATA, data)
         bring(root, project, with_files)
         return project

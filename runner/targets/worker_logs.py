@@ -1,7 +1,7 @@
 """Follows the files of the workers' stdout while their launchers run.
 
-A process may print gigabytes without a newline. A line longer than `LONGEST_LINE` is cut in the live view, and counted;
-the raw files keep it whole.
+A process may print gigabytes without a newline. A line longer than `LONGEST_LINE` is cut in the live view; the raw
+files keep it whole.
 """
 
 import math
@@ -30,7 +30,6 @@ class Tail:
 
     def __init__(self, folder: Path, node: int, local_rank: int, path: Path | None = None) -> None:
         self.node, self.local_rank = node, local_rank
-        self.place = f"node {node}" if path else f"process {local_rank} of node {node}"
         self._folder = folder
         self._path = path
         self._offset = 0
@@ -81,8 +80,6 @@ class WorkersHandle(Handle):
         yield from self._finish()
         for tail in self._tails:
             yield from tail.read(to_end=True)
-            if tail.lines.cut:
-                yield Note(cut_note(tail.place, tail.lines.cut))
         if self.left:
             yield Note(self.left)
 
@@ -124,41 +121,21 @@ class WorkersHandle(Handle):
 
 
 class BoundedLines:
-    """Splits blocks of bytes into lines without their newlines."""
+    """Splits blocks of bytes into lines without their newlines, each cut at a length."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
-        self.cut = 0
-        """Lines cut so far."""
-        self._longest = longest
-        self._begun = b""
-        self._is_cut = False
+        self._longest, self._begun = longest, b""
 
     def feed(self, block: bytes) -> list[bytes]:
         """Return the lines that this block completes; progress bars end theirs by a carriage return."""
         *ends, begun = block.replace(b"\r", b"\n").split(b"\n")
         lines = []
         for end in ends:
-            self._extend(end)
-            lines.append(self._begun)
-            self._begun, self._is_cut = b"", False
-        self._extend(begun)
+            lines.append((self._begun + end)[: self._longest])
+            self._begun = b""
+        self._begun = (self._begun + begun)[: self._longest]
         return lines
 
     def finish(self) -> list[bytes]:
         """Return the last line, if it has no newline."""
         return self.feed(b"\n") if self._begun else []
-
-    def _extend(self, part: bytes) -> None:
-        room = self._longest - len(self._begun)
-        if len(part) <= room:
-            self._begun += part
-            return
-        self._begun += part[:room]
-        self.cut += not self._is_cut
-        self._is_cut = True
-
-
-def cut_note(place: str, cut: int) -> str:
-    """Say that lines of a process were cut in the live view."""
-    lines = f"{cut} line{'s' * (cut > 1)} longer than {LONGEST_LINE:,} bytes"
-    return f"{place} printed {lines}: only the beginning was looked at, the raw file has all of it"

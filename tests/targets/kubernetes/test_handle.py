@@ -12,7 +12,6 @@ from runner.targets.base import Line, Note
 from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.handle import JobHandle, JobWatcher
 from runner.targets.kubernetes.pods import UNREAD_SECONDS
-from runner.targets.worker_logs import cut_note
 from tests.support.held_clock import HeldClock
 from tests.support.records import Make
 from tests.targets.kubernetes.test_pods import pod, terminated
@@ -118,7 +117,7 @@ def test_a_pod_s_log_is_kept_in_full_and_looked_at_in_bounded_lines(folder: RunF
     log = stamp % 1 + b"one\n" + stamp % 2 + b"x" * 300_000 + b"\n" + stamp % 3 + b"end"
     watcher, said = followed(folder, log)
     assert folder.agent(0).read_bytes() == b"one\n" + b"x" * 300_000 + b"\nend\n"
-    assert said == [*(Line(0, 0, text) for text in (b"one", b"x" * 65_536, b"end")), Note(cut_note("node 0", 1))]
+    assert said == [Line(0, 0, text) for text in (b"one", b"x" * 65_536, b"end")]
     assert [(end.code, end.why) for end in watcher.exits] == [(0, None)]
 
 
