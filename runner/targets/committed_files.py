@@ -19,8 +19,7 @@ from runner.definitions.choices import Selection
 from runner.definitions.plan import Run, make_plan
 from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
-from runner.targets.kubernetes.job import KINDS
-from runner.targets.kubernetes.pod_spec import PodOptions
+from runner.targets.kubernetes.job import KINDS, PodOptions
 from runner.targets.slurm.script import ScriptOptions, script
 from runner.targets.torchrun import device_ids
 

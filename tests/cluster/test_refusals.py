@@ -60,13 +60,6 @@ def test_a_cluster_that_does_not_know_who_asks(project: Project, tmp_path: Path)
     assert "log in again" in refused(project, env=kubeconfig(tmp_path, server(), "wrong")).stderr
 
 
-@pytest.mark.parametrize("claim", ["sets", "../../pods"])
-def test_a_volume_claim_that_is_not_there(project: Project, namespace: str, claim: str) -> None:
-    said = refused(project, "--with", f"namespace={namespace}", "--with", f"data_claim={claim}").stderr
-    assert f"no volume claim {claim} in namespace {namespace}" in said
-    assert things(namespace) == []
-
-
 def test_pods_that_the_namespace_s_limits_forbid(project: Project, namespace: str) -> None:
     limits = {"limits": [{"type": "Container", "max": {"cpu": "100m"}}]}
     range_ = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits}

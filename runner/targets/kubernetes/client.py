@@ -111,11 +111,7 @@ class Cluster:
 
     def _ask(self, method: str, path: str, query: dict[str, object], body: object = None) -> dict[str, Any]:
         with self._refusals():
-            data = self._send(method, path, query, body, _READ_SECONDS).data
-        try:
-            answer: dict[str, Any] = json.loads(data)
-        except ValueError as error:
-            raise ClusterError(0, f"{self.host}: the answer cannot be read: {error}") from None
+            answer: dict[str, Any] = json.loads(self._send(method, path, query, body, _READ_SECONDS).data)
         return answer
 
     def _send(self, method: str, path: str, query: dict[str, object], body: object, seconds: float) -> Any:
@@ -142,7 +138,7 @@ class Cluster:
             with suppress(ValueError, KeyError, TypeError):
                 said = json.loads(error.body)["message"]
             raise ClusterError(error.status or 0, said) from None
-        except (HTTPError, OSError) as error:
+        except (HTTPError, OSError, ValueError) as error:
             raise ClusterError(0, f"no cluster answers at {self.host}: {error.__cause__ or error}") from None
 
 

@@ -12,15 +12,12 @@ from runner.records.schema import NodeExit
 from runner.targets.base import Note
 from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.job import COMES_TOO_SOON
-from runner.targets.kubernetes.pod_state import Reason, container_of, node_of, reason_of_job, reason_of_pod
-from runner.targets.kubernetes.pods import Pod
+from runner.targets.kubernetes.pod_state import container_of, node_of, reason_of_job
+from runner.targets.kubernetes.pods import AGAIN_SECONDS, Pod
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
-PULL_SECONDS = 60.0
-"""How long an image may fail to be pulled."""
 JOB_SECONDS = 3.0
 """How often the job itself is looked at while a pod is missing."""
-AGAIN_SECONDS = 0.3
 END_SECONDS = 60.0
 """How long all may take to go, also while the API server does not answer; the grace of pods is half of it at most."""
 SETTLE_SECONDS = 5.0
@@ -46,8 +43,8 @@ class JobWatcher(WorkersHandle):
         super().__init__(folder, [Pod(cluster, node, folder.open_agent(node)) for node in range(nodes)])
         self._cluster, self._kind, self._name = cluster, kind, name
         self._looked = 0.0
-        self._listed = threading.Event()
-        """Set once the pods that existed at first are known."""
+        self._is_listed = False
+        """Whether the pods that existed at first are known."""
         self._is_over = False
 
     def stop(self) -> None:
@@ -70,37 +67,20 @@ class JobWatcher(WorkersHandle):
         self.stop()
 
     def _said(self) -> Iterator[Note]:
-        self._look()
-        yield from super()._said()
-
-    def _look(self) -> None:
         """Find out why nodes have not started; raise OSError if one never will."""
         for pod in self.nodes:
             if pod.has_ended or pod.state.is_running:
                 pod.reason = None
-        missing = [pod for pod in self.nodes if not pod.has_ended and not pod.state.is_running]
-        absent = [pod for pod in missing if not pod.state]
-        of_job = self._look_at_job(absent) if absent and self._listed.is_set() else None
-        for pod in missing:
-            before, reason = pod.reason, reason_of_pod(pod.state) if pod.state else of_job
-            if reason is None:
-                continue
-            pod.reason, now = reason, clock.monotonic()
-            if before is None or before.key != reason.key:
-                pod.reason_since = now
-                pod.notes.append(f"node {pod.number} {reason.text}")
-            elif reason.is_hopeless or (reason.key == "pulling" and now - pod.reason_since > PULL_SECONDS):
-                raise OSError(f"node {pod.number} cannot start: {reason.text}")
-
-    def _look_at_job(self, absent: list[Pod]) -> Reason | None:
-        """Ask the job why it has no pods; one that has ended or is gone will have none."""
-        if clock.monotonic() - self._looked < JOB_SECONDS:
-            return absent[0].reason
-        self._looked = clock.monotonic()
-        if self._has_ended():
+            elif pod.state:
+                pod.wait_because(pod.state.reason)
+        absent = [pod for pod in self.nodes if not pod.state and not pod.is_gone]
+        if absent and self._is_listed and clock.monotonic() - self._looked >= JOB_SECONDS:
+            self._looked = clock.monotonic()
+            is_over, reason = self._has_ended(), reason_of_job(self._cluster, self._kind, self._name)
             for pod in absent:
-                pod.is_gone = True
-        return reason_of_job(self._cluster, self._kind, self._name)
+                pod.wait_because(reason)
+                pod.is_gone = pod.is_gone or is_over
+        yield from super()._said()
 
     def _has_ended(self) -> bool:
         """Return whether the job's controller has seen its end, or the job is gone."""
@@ -113,21 +93,21 @@ class JobWatcher(WorkersHandle):
         return not {"Succeeded", "Complete", "Failed"}.isdisjoint(true)
 
     def _exits(self) -> list[NodeExit]:
-        return [self._exit(pod) for pod in self.nodes]
-
-    def _exit(self, pod: Pod) -> NodeExit:
-        """Tell a pod that the job's controller ended, because another had ended first, from one that was deleted."""
-        ends = [(other.state.deleted or other.state.finished, other.noticed, other.number) for other in self.nodes]
-        first = min((end for end in ends if end[0]), default=(None, 0.0, pod.number))[2]
-        by_another = bool(pod.state.deleted and first != pod.number and not pod.stopped)
-        ended = pod.describe(by_another=by_another)
-        if by_another:
-            ended.why = f"it was ended because node {first} had ended"
-        elif pod.stopped or ended.why is None:
-            ended.why = pod.reason.text if pod.reason else None
-        if self.left and not pod.has_ended:
-            ended.why = self.left
-        return ended
+        """Tell pods that the job's controller ended, because another had ended first, from those that were deleted."""
+        over = [pod for pod in self.nodes if pod.state.over]
+        first = min(over, key=lambda pod: (pod.state.over, pod.noticed, pod.number), default=None)
+        exits = []
+        for pod in self.nodes:
+            by_another = bool(first and pod is not first and pod.state.deleted and not pod.stopped)
+            ended = pod.describe(by_another=by_another)
+            if first and by_another:
+                ended.why = f"it was ended because node {first.number} had ended"
+            elif pod.stopped or ended.why is None:
+                ended.why = pod.reason.text if pod.reason else None
+            if self.left and not pod.has_ended:
+                ended.why = self.left
+            exits.append(ended)
+        return exits
 
     def _watch(self) -> None:
         """Take every change of the job's pods, in a thread of its own."""
@@ -135,22 +115,18 @@ class JobWatcher(WorkersHandle):
         while not self._is_over:
             with suppress(Exception):  # the connection is lost, or a proxy broke a reply: begin again
                 found = self._cluster.get(path, labelSelector=own)
-                self._take_all(found["items"])
+                known = [state["metadata"]["uid"] for state in found["items"]]
+                for pod in self.nodes:  # one that is not among them was deleted meanwhile
+                    pod.is_gone = pod.is_gone or bool(pod.state and pod.state.uid not in known)
+                for state in found["items"]:
+                    self._take("MODIFIED", state)
+                self._is_listed = True
                 version = found["metadata"]["resourceVersion"]
                 for event in self._cluster.watch(path, labelSelector=own, resourceVersion=version):
                     if self._is_over:
                         return
                     self._take(event["type"], event["raw_object"])
             clock.sleep(AGAIN_SECONDS)
-
-    def _take_all(self, states: list[Object]) -> None:
-        """Take the pods as they are; one that is not among them was deleted meanwhile."""
-        known = [state["metadata"]["uid"] for state in states]
-        for pod in self.nodes:
-            pod.is_gone = pod.is_gone or bool(pod.state and pod.state.uid not in known)
-        for state in states:
-            self._take("MODIFIED", state)
-        self._listed.set()
 
     def _take(self, what: str, state: Object) -> None:
         """Take a change of a pod; a second pod for a node means that somebody deleted the first."""
@@ -233,36 +209,35 @@ class JobHandle(JobWatcher):
             for pod in self.nodes:
                 pod.stopped = pod.stopped or not pod.has_ended
             try:
-                self._delete()
+                known = self._delete()
                 until = clock.monotonic() + END_SECONDS
                 for pod in self.nodes:
                     if pod.state:
                         pod.wait(max(0.0, until - clock.monotonic()))
-                self._delete()  # pods that were made meanwhile, too
-                wait_for_none(self._cluster, self._kind, self._name, [pod.state.uid for pod in self.nodes])
+                wait_for_none(self._cluster, self._kind, self._name, known)
             except ClusterError as error:
                 kinds = ",".join(reversed(self._kinds)).lower()
                 self.left = f"{error}: left behind; kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
         self._is_removed = True
         super().stop()
 
-    def _delete(self) -> None:
-        """Ask for the end of the job, then of its pods, which it makes again; again and again while nobody answers."""
+    def _delete(self) -> list[str]:
+        """Delete the job, then its pods, which it makes again, and return their uids; insist while nobody answers."""
         until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:
                 delete_objects(self._cluster, self._kinds, self._name)
-                for pod in self.nodes:
-                    if pod.state and not pod.is_gone:
-                        with suppress(ClusterError):  # without the right to, they go by their own grace
-                            path = self._cluster.path(PODS, pod.state.name)
-                            self._cluster.delete(path, **grace, preconditions={"uid": pod.state.uid})
             except ClusterError:
                 if clock.monotonic() > until:
                     raise
                 clock.sleep(1)
             else:
-                return
+                break
+        pods = [pod.state for pod in self.nodes if pod.state and not pod.is_gone]
+        for pod in pods:
+            with suppress(ClusterError):  # without the right to, they go by their own grace
+                self._cluster.delete(self._cluster.path(PODS, pod.name), **grace, preconditions={"uid": pod.uid})
+        return [pod.uid for pod in pods]
 
 
 def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFolder, nodes: int) -> None:

@@ -2,8 +2,7 @@
 
 import math
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import BinaryIO
 
@@ -19,9 +18,7 @@ AGAIN_SECONDS = 0.3
 UNREAD_SECONDS = 60.0
 """How long to ask for the rest of the log of a pod that has ended: a lost machine does not answer."""
 _BAD_REQUEST = 400
-_PARTS = re.compile(rb"[^\n]*\n|[^\n]+")
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
-_LONGEST_STAMP = 64
 _BACK_SECONDS = 5
 
 
@@ -39,7 +36,7 @@ class Pod(FollowedNode):
         """When its end, or its deletion, was first seen here: finer than the cluster's seconds."""
         self.reason: Reason | None = None
         """Why it has not started."""
-        self.reason_since = 0.0
+        self._reason_since = 0.0
         self._cluster, self._output, self._log = cluster, output, PodLog()
 
     @property
@@ -52,6 +49,15 @@ class Pod(FollowedNode):
         self.state = PodState(raw)
         if self.state.terminated or self.state.due:
             self.noticed = min(self.noticed, clock.monotonic())
+
+    def wait_because(self, reason: Reason | None) -> None:
+        """Take what keeps it from starting, if that is known; raise OSError if it never will start."""
+        before, self.reason = self.reason, reason or self.reason
+        if reason and (before is None or before.key != reason.key):
+            self._reason_since = clock.monotonic()
+            self.notes.append(f"node {self.number} {reason.text}")
+        elif reason and clock.monotonic() - self._reason_since >= reason.seconds:
+            raise OSError(f"node {self.number} cannot start: {reason.text}")
 
     def idle(self) -> NodeView | None:
         """Return why it does not run, with what the cluster says of it."""
@@ -90,9 +96,12 @@ class Pod(FollowedNode):
         while not self.is_left:
             ended = self.has_ended
             until = min(until, clock.monotonic() + UNREAD_SECONDS) if ended else math.inf
+            path = f"{self._cluster.path(PODS, self.state.name)}/log"
+            query = {"timestamps": "true", "sinceTime": self._log.since, "follow": None if ended else "true"}
             try:
                 if self.state and (ended or self.state.is_running):
-                    for text in self._read(follow=not ended):
+                    blocks = self._cluster.stream(path, container=self.state.trains, **query)
+                    for text in self._log.new(blocks):
                         self._output.write(text)
                         self._output.flush()
                 if ended:
@@ -102,86 +111,63 @@ class Pod(FollowedNode):
                 if ended and (error.is_absence or error.status == _BAD_REQUEST):
                     return
                 if clock.monotonic() > until:
-                    self.notes.append(
-                        f"node {self.number}: what its pod {self.state.name} printed last is lost: {error}"
-                    )
+                    lost = f"what its pod {self.state.name} printed last is lost: {error}"
+                    self.notes.append(f"node {self.number}: {lost}")
                     return
             clock.sleep(AGAIN_SECONDS)
 
-    def _read(self, *, follow: bool) -> Iterator[bytes]:
-        self._log.connected()
-        path = f"{self._cluster.path(PODS, self.state.name)}/log"
-        query = {"timestamps": "true", "sinceTime": self._log.since, "follow": "true" if follow else None}
-        for data in self._cluster.stream(path, container=self.state.trains, **query):
-            yield self._log.feed(data)
-
 
 class PodLog:
-    """Passes on each line of a log once, over connections that are lost within a line.
+    """Passes on each line of a log once, over connections that are lost at any byte.
 
     The kubelet puts a time before every line, in nanoseconds and in its own time zone, but `sinceTime` goes by whole
     seconds. So each connection asks for everything since 5 s before the latest line (a clock may be set back a
-    little), and drops the lines whose stamps have been seen, in their order. The text of a line is passed on as it
-    comes: a program may print gigabytes without a newline.
+    little), and drops the lines whose stamps have been seen, in their order.
     """
 
     def __init__(self) -> None:
         self._first = 0
         """The second that the next connection begins with; 0 before any line."""
         self._seen: list[tuple[int, bytes]] = []
-        """The stamps since then, each with its second; the last one is that of the latest line."""
-        self._passed, self._is_open = 0, False
-        """How many bytes of the latest line were passed on, and whether its newline is missing."""
-        self.connected()
+        """The stamps of the lines since then, each with its second."""
+        self._again: list[bytes] = []
+        """Those that this connection has yet to send again."""
+        self._begun = bytearray()
+        """The line that has no newline yet."""
 
     @property
     def since(self) -> str | None:
         """What the next connection asks for as `sinceTime`; None at the beginning."""
         return datetime.fromtimestamp(self._first, timezone.utc).isoformat() if self._first else None
 
-    def connected(self) -> None:
-        """Begin a connection, which sends lines again."""
+    def new(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield what is new of a connection, without stamps."""
         self._again = [stamp for _, stamp in self._seen]
-        self._head = b""
-        self._drop: int | None = None
-        """How many bytes of a line's text to drop; None within its stamp."""
-
-    def feed(self, data: bytes) -> bytes:
-        """Return what is new, without stamps."""
-        return b"".join(text for part in _PARTS.findall(data) for text in self._take(part))
+        begun = bytearray()
+        for block in blocks:
+            begun += block
+            self._begun = begun  # an unfinished line of the last connection is sent again
+            if b"\n" in block:
+                *lines, rest = bytes(begun).split(b"\n")
+                self._begun = begun = bytearray(rest)
+                yield b"".join(map(self._text, lines))
 
     def finish(self) -> bytes:
-        """End what the container printed last, if it has no newline."""
-        end, self._is_open = b"\n" * self._is_open, False
-        return end
+        """Return what the container printed last, if it has no newline, with one."""
+        return self._text(bytes(self._begun))
 
-    def _take(self, part: bytes) -> Iterator[bytes]:
-        """Take a part of a line, the first of which has the stamp."""
-        is_whole = part.endswith(b"\n")
-        if self._drop is None:
-            stamp, space, part = (self._head + part).partition(b" ")
-            self._head = b"" if space or is_whole else stamp[:_LONGEST_STAMP]
-            if not space:
-                return
-            yield from self._begin(stamp)
-        if fresh := part[self._drop :]:
-            self._passed += len(fresh)
-            self._is_open = not is_whole
-            yield fresh
-        self._drop = None if is_whole else max(0, (self._drop or 0) - len(part))
-
-    def _begin(self, stamp: bytes) -> Iterator[bytes]:
-        """Decide how much of a line is new; end the one that was rotated away while the connection was lost."""
+    def _text(self, line: bytes) -> bytes:
+        """Return a line if it is new; one without a stamp is trouble that a proxy or the API server reports."""
+        stamp, space, text = line.partition(b" ")
         found = _STAMP.fullmatch(stamp)
-        if not found or stamp in self._again:  # a proxy or the API server may report its own trouble
-            if found:
-                del self._again[: self._again.index(stamp) + 1]
-            self._drop = self._passed if found and not self._again else sys.maxsize
-            return
-        yield self.finish()
+        if not found or not space:
+            return b""
+        if stamp in self._again:
+            del self._again[: self._again.index(stamp) + 1]
+            return b""
         second = int(datetime.fromisoformat((found[1] + found[2].replace(b"Z", b"+00:00")).decode("ascii")).timestamp())
         if second - _BACK_SECONDS > self._first:
             self._first = second - _BACK_SECONDS
             self._seen = [seen for seen in self._seen if seen[0] >= self._first]
         self._seen.append((second, stamp))
-        self._passed = self._drop = 0
+        return text + b"\n"

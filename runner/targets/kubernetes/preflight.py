@@ -40,26 +40,39 @@ def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
                 "own init container in Workers breaks: use --with job=indexed"
             )
         for document in documents:
-            try:
-                cluster.post(cluster.path(document["kind"]), document, dryRun="All", fieldValidation="Strict")
-            except ClusterError as error:  # a TrainJob is refused last of all for its runtime, which is not there yet
-                if COMES_TOO_SOON not in str(error):
-                    raise
+            # A TrainJob is refused last of all for its runtime, which is not there yet.
+            _try(cluster, document["kind"], document, COMES_TOO_SOON)
+            # The check of a job does not cover its pods. Its controller makes them, so the user need not be allowed
+            # to; and a quota may have room later.
             for template in pod_templates(document):
-                _check_pod(cluster, template["spec"])
+                metadata, spec = {"generateName": "kit-"}, {"restartPolicy": "Never", **template["spec"]}
+                pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+                _try(cluster, PODS, pod, "cannot create resource", "exceeded quota")
     except ClusterError as error:
         hint = "the cluster does not know who you are: log in again: " if error.status == _UNAUTHORIZED else ""
         where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
         raise RequestError(f"{where}{hint}{error}") from None
 
 
+def _try(cluster: Cluster, kind: str, document: dict[str, Any], *harmless: str) -> None:
+    """Let the cluster check an object; ClusterError with its words, unless some of them are harmless."""
+    try:
+        cluster.post(cluster.path(kind), document, dryRun="All", fieldValidation="Strict")
+    except ClusterError as error:
+        if not any(words in str(error) for words in harmless):
+            raise
+
+
 def check_namespace(cluster: Cluster) -> None:
     """Raise RequestError if the cluster has no such namespace, ClusterError if it does not answer."""
-    cluster.get("/version")
     name = cluster.namespace
-    _require(
-        cluster, _namespace_path(cluster), f"no namespace {name} in {cluster.host}: kubectl create namespace {name}"
-    )
+    try:
+        cluster.get(_namespace_path(cluster))
+    except ClusterError as error:
+        if error.is_absence:
+            raise RequestError(f"no namespace {name} in {cluster.host}: kubectl create namespace {name}") from None
+        if error.status != _FORBIDDEN:  # a user of a namespace may not be allowed to see it
+            raise
 
 
 def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
@@ -104,33 +117,6 @@ def enforces_restricted(cluster: Cluster) -> bool:
     except ClusterError:
         return False
     return bool(labels.get("pod-security.kubernetes.io/enforce") == "restricted")
-
-
-def _check_pod(cluster: Cluster, spec: dict[str, Any]) -> None:
-    """Let the cluster check a pod itself, if the user may ask; the check of a job does not cover it."""
-    for volume in spec["volumes"]:
-        if name := volume.get("persistentVolumeClaim", {}).get("claimName"):
-            absent = f"no volume claim {name} in namespace {cluster.namespace}: kubectl get persistentvolumeclaims"
-            _require(cluster, cluster.path("persistentvolumeclaims", quote(name, safe="")), absent)
-    metadata = {"generateName": "kit-", "namespace": cluster.namespace}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"restartPolicy": "Never", **spec}}
-    try:
-        cluster.post(cluster.path(PODS), pod, dryRun="All")
-    except ClusterError as error:
-        # The job's controller makes the pods, so the user need not be allowed to; and a quota may have room later.
-        if not any(words in str(error) for words in ("cannot create resource", "exceeded quota")):
-            raise
-
-
-def _require(cluster: Cluster, path: str, absent: str) -> None:
-    """Raise RequestError if an object is not there; a user of a namespace may not be allowed to see it."""
-    try:
-        cluster.get(path)
-    except ClusterError as error:
-        if error.is_absence:
-            raise RequestError(absent) from None
-        if error.status != _FORBIDDEN:
-            raise
 
 
 def _namespace_path(cluster: Cluster) -> str:

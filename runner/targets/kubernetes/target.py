@@ -12,8 +12,7 @@ from runner.targets.base import BEYOND_SECONDS, LaunchSpec, Target
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
 from runner.targets.kubernetes.handle import JobHandle, end_remains
-from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, name_of, pod_templates
-from runner.targets.kubernetes.pod_spec import Options, PodOptions
+from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, Options, PodOptions, name_of, pod_templates
 from runner.targets.observing import HOOKS, OBSERVE, OBSERVER, is_observed
 from runner.targets.torchrun import node_specs
 
@@ -38,7 +37,7 @@ class KubernetesSpec(LaunchSpec):
     def documents(self, run_id: str = "") -> list[dict[str, Any]]:
         """Build the objects; the last of them is the job."""
         kind = self.pod_options.job
-        name = name_of(kind, self.run.experiment.name, str(self.run.cell.layout), run_id)
+        name = name_of(self.run.experiment.name, str(self.run.cell.layout), run_id)
         documents = KINDS[kind](self.run, name, self.pod_options)
         for document in documents if run_id else []:
             document["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
@@ -97,7 +96,7 @@ class Kubernetes(Target[KubernetesSpec]):
         """Keep the rest of the logs and delete the objects of a run, whose names follow from its launch and folder."""
         launch = folder.launch()
         nodes = Layout.parse(launch.layout).nodes
-        name = name_of(self.options.job, launch.experiment, launch.layout, folder.path.name)
+        name = name_of(launch.experiment, launch.layout, folder.path.name)
         end_remains(self._cluster(), OBJECTS[self.options.job], name, folder, nodes)
 
     def _cluster(self) -> Cluster:

@@ -10,8 +10,7 @@ from runner.core.text import listed
 from runner.targets.compose.service import image_of
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import PATHS, PLURALS, Cluster, ClusterError
-from runner.targets.kubernetes.job import OBJECTS
-from runner.targets.kubernetes.pod_spec import Options
+from runner.targets.kubernetes.job import OBJECTS, Options
 from runner.tools.doctor.finding import Finding, ok, warning, wrong
 from runner.tools.doctor.machine import amount
 

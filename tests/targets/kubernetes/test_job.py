@@ -16,8 +16,7 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, RUN_ID, name_of, pytorchjob
-from runner.targets.kubernetes.pod_spec import Options, PodOptions
+from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, RUN_ID, Options, PodOptions, name_of, pytorchjob
 from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec
 from runner.targets.local import Local
 from tests.support.manifests import (
@@ -132,11 +131,10 @@ def test_what_kubernetes_would_take_for_a_variable_stays_as_it_is(kind: str) -> 
 @example("x" * 80, "65536x1")
 def test_a_job_s_name_is_a_dns_label_with_room_for_those_of_its_pods(experiment: str, layout: str) -> None:
     run_id = "20261121T000000Z-kubernetes-0123abcd"
-    for kind, pod in (("pytorchjob", "worker-99"), ("trainjob", "node-0-65535-abcde")):
-        name = name_of(kind, experiment, layout, run_id)
-        assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name)
-        assert len(f"{name}-{pod}") <= 63
-        assert name.endswith("-0123abcd")
+    name = name_of(experiment, layout, run_id)
+    assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name)
+    assert len(f"{name}-node-0-65535-abcde") <= 63
+    assert name.endswith("-0123abcd")
 
 
 def test_a_job_has_a_name_of_its_own_at_each_start() -> None:

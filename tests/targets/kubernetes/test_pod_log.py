@@ -55,10 +55,9 @@ def test_cut_at_any_byte_every_line_comes_once(
     lines = stamped(steps, zone)
     log, got = PodLog(), []
     for cut in [*cuts, 10**9]:
-        log.connected()
         sent = served(lines, log.since)[:cut]
         middle = data.draw(st.integers(0, len(sent)))
-        got += [log.feed(sent[:middle]), log.feed(sent[middle:])]
+        got += log.new([sent[:middle], sent[middle:]])
     assert b"".join(got) == b"".join(line.partition(b" ")[2] for _, line in lines)
 
 
@@ -69,9 +68,16 @@ LATER = b"2026-11-21T10:00:09.1Z "
 @pytest.mark.parametrize(
     ("connections", "kept"),
     [
-        pytest.param([A + b"one\n" + B + b"tw", A + b"one\n" + B + b"two"], b"one\ntwo\n", id="no newline at the end"),
+        pytest.param([A + b"one\n" + B + b"tw", A + b"one\n" + B + b"two"], b"one\ntwo\n", id="lost within a line"),
         pytest.param([A + b"a\n" + B + b"b\n", C + b"c\n"], b"a\nb\nc\n", id="rotated between two connections"),
-        pytest.param([A + b"x" * 100_000, LATER + b"b\n"], b"x" * 100_000 + b"\nb\n", id="rotated within a line"),
+        pytest.param(
+            [
+                A + b"one\n" + B + b"two",
+            ],
+            b"one\ntwo\n",
+            id="no newline at the end",
+        ),
+        pytest.param([A + b"one\n" + B + b"tw", B[:-6]], b"one\n", id="lost within a stamp"),
         pytest.param(
             [b"unable to retrieve container logs\n" + A + b"a\n" + b"x" * 200_000 + b" y\n", LATER + b"b\n"],
             b"a\nb\n",
@@ -82,10 +88,8 @@ LATER = b"2026-11-21T10:00:09.1Z "
 def test_a_log_goes_on_where_the_next_connection_begins(connections: list[bytes], kept: bytes) -> None:
     log, got = PodLog(), b""
     for sent in connections:
-        log.connected()
-        got += log.feed(sent)
+        got += b"".join(log.new([sent]))
     assert got + log.finish() == kept
-    assert log.finish() == b""
 
 
 class Cutting(BaseHTTPRequestHandler):

@@ -10,7 +10,7 @@ from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome, Record
 from runner.report.run_summary import summary_of
 from runner.targets.kubernetes.client import ClusterError
-from runner.targets.kubernetes.pod_state import PodState, container_of, node_of, reason_of_pod
+from runner.targets.kubernetes.pod_state import PodState, container_of, node_of
 from tests.support.records import Make
 
 
@@ -40,9 +40,9 @@ INIT_RUNS = {"name": "init-pytorch", "state": {"running": {}}}
     ],
 )
 def test_a_pod_that_has_not_started_says_why(pod: dict[str, Any], text: str | None, *, is_hopeless: bool) -> None:
-    reason = reason_of_pod(PodState(pod))
+    reason = PodState(pod).reason
     assert (reason and reason.text) == text
-    assert bool(reason and reason.is_hopeless) == is_hopeless
+    assert bool(reason and not reason.seconds) == is_hopeless
 
 
 def pod(state: dict[str, Any], status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:

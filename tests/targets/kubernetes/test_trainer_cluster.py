@@ -1,13 +1,13 @@
 """What a cluster is asked before and while a TrainJob runs: kinds, rights, a dry run, and its makers' events."""
 
+import math
 from typing import Any
 
 import pytest
 
 from runner.core.errors import RequestError
 from runner.targets.kubernetes import preflight
-from runner.targets.kubernetes.job import KINDS, OBJECTS
-from runner.targets.kubernetes.pod_spec import PodOptions
+from runner.targets.kubernetes.job import KINDS, OBJECTS, PodOptions
 from runner.targets.kubernetes.pod_state import reason_of_job
 from tests.support.manifests import run
 from tests.support.trainer import Answers
@@ -56,4 +56,4 @@ def test_why_a_trainjob_has_no_pods_is_what_trainer_jobset_or_the_job_reports_la
     cluster.events[selector] = [*cluster.events.get(selector, []), late]
     reason = reason_of_job(cluster, OBJECTS["trainjob"][-1], "job")
     assert reason
-    assert (reason.text, reason.is_hopeless) == ("FailedCreate: exceeded quota: small", False)
+    assert (reason.text, reason.seconds) == ("FailedCreate: exceeded quota: small", math.inf)
