@@ -22,8 +22,12 @@ _BACK = re.compile(rb"\x08+\r?")
 _BAR = re.compile(rb"((?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\[\]\r\n]{0,300})?\])(?=[A-Za-z{*^`])")
 """The end of a progress bar of tqdm, on which something else follows: `7.00s/it]slurmstepd: error: ...`."""
 _EVENT, _KEY = b":::MLLOG", b'"key": "observed"'
-_OBSERVED = re.compile(rb"\n%s [^\n]*%s[^\n]*\n" % (_EVENT, _KEY))
+_TEE = rb"\[default\d{1,6}\]:"
+"""What torchrun puts before each line in a pod's log."""
+_OBSERVED = re.compile(rb"\n(%s|)%s [^\n]*%s[^\n]*\n\1" % (_TEE, _EVENT, _KEY))
 """What trainkit/observer writes, perhaps within a line that the program has begun to print."""
+_PREFIX, _BEGIN = re.compile(rb"^%s" % _TEE), re.compile(rb"(?:%s)?%s" % (_TEE, _EVENT))
+_LONGEST_TEE = 17
 
 
 class Block(NamedTuple):
@@ -113,8 +117,10 @@ def _end_of_lines(data: bytes) -> int:
         end = last = data.rfind(b"\r") + 1
     while end:
         begin = data.rfind(b"\n", 0, end - 1) + 1
-        is_before = data[end : end + len(_EVENT)] == _EVENT[: len(data) - end]
-        if not is_before and not (data.startswith(_EVENT, begin) and _KEY in data[begin:end]):
+        tail = data[end : end + _LONGEST_TEE + len(_EVENT)]
+        after = _PREFIX.sub(b"", tail, 1)
+        is_before = after[: len(_EVENT)] == _EVENT[: len(after)] or (tail[:1] == b"[" and len(tail) < _LONGEST_TEE)
+        if not is_before and not (_BEGIN.match(data, begin) and _KEY in data[begin:end]):
             return end
         end = begin
     return last if len(data) > LONGEST else 0
@@ -125,9 +131,10 @@ def _without_observed(data: bytes) -> bytes:
     text, at = bytearray(), 0
     for event in _OBSERVED.finditer(data):
         text += data[at : event.start()]
-        begin = text.rfind(b"\n") + 1
-        text[begin:begin] = b"\n\n"
-        at = event.end()
+        at, begin = event.start(), text.rfind(b"\n") + 1
+        if text.startswith(event[1], begin):  # else another rank's line has come in between
+            text[begin:begin] = b"\n\n"
+            at = event.end()
     return bytes(text + data[at:])
 
 

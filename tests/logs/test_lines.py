@@ -50,3 +50,13 @@ def test_what_the_observer_writes_within_a_line_tears_it_no_more_and_lines_keep_
     text = b"".join(block.data for block in found)
     assert text == b"first\n" + b"\n" * 8 + b"accuracy: 0.9001\nlast\n"
     assert all(block.line == 1 + text[: text.index(block.data)].count(b"\n") for block in found if block.data.strip())
+
+
+@pytest.mark.parametrize("size", [*range(1, 60), 1_000])
+def test_lines_that_torchrun_prefixes_are_joined_if_both_parts_are_of_one_rank(size: int) -> None:
+    event = b':::MLLOG {"key": "observed"}\n'
+    torn = b"[default0]:accuracy: 0.\n[default0]:%s[default0]:90\n" % event
+    apart = b"[default1]:loss: 1\n[default0]:%s[default0]:x\n[default0]:y\n[default0]:%s[default1]:2\n" % (event, event)
+    _, found = blocks(torn + apart, size)
+    text = b"".join(block.data for block in found)
+    assert text == b"\n\n[default0]:accuracy: 0.90\n" + apart
