@@ -36,8 +36,8 @@ from runner.targets.kubernetes.client import PODS, Cluster, ClusterError
 from runner.targets.kubernetes.handle import JobWatcher, selector
 from runner.targets.kubernetes.job import JOBS, RUN
 from runner.targets.kubernetes.target import KubernetesSpec
-from runner.targets.slurm.commands import SlurmError
-from runner.targets.slurm.ends import NodeFile, ends, read_log
+from runner.targets.slurm import commands
+from runner.targets.slurm.ends import NodeFile, ends
 from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.target import Slurm, SlurmSpec
 from runner.targets.slurm.watch import JobState
@@ -200,14 +200,14 @@ def _is_of(folder: RunFolder, told: str) -> bool:
 
 def _exits(folder: RunFolder, layout: Layout, job: JobState) -> list[NodeExit] | None:
     """Return how each node ended, by its own report and by Slurm's word for the job; None while it runs."""
-    nodes = [NodeFile(folder, node, lambda: job) for node in range(layout.nodes)]
+    nodes = [NodeFile(folder, node, job) for node in range(layout.nodes)]
     try:
         job.ask()
-    except SlurmError as error:
+    except commands.SlurmError as error:
         if not all(node.exit for node in nodes):
             raise RequestError(one_line(f"job {job.job}: {error}")) from None
         return [node.exit or NodeExit(node.number) for node in nodes]
-    return ends(nodes, job, read_log(folder), stopped=False) if job.has_ended else None
+    return ends(folder, nodes, job, stopped=False) if job.has_ended else None
 
 
 def _run_told(text: str, root: Path, where: str) -> Run:

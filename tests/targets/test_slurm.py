@@ -140,15 +140,15 @@ FORGOTTEN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
 @pytest.mark.parametrize(
     ("row", "status", "why"),
     [
-        ("7|CANCELLED by 1000|0:0|n[0-1]|00:10:00", None, "job 7: Slurm says that the job was cancelled"),
-        ("7|TIMEOUT|0:0|n[0-1]|00:10:00", "timed_out", "job 7: Slurm ended it at its limit of time, 00:10:00"),
-        ("7|FAILED|73:0|n0|00:10:00", None, "job 7: a node does not see the run's folder"),
+        ("CANCELLED by 1000|0:0|n[0-1]|00:10:00", None, "job 7: Slurm says that the job was cancelled"),
+        ("TIMEOUT|0:0|n[0-1]|00:10:00", "timed_out", "job 7: Slurm ended it at its limit of time, 00:10:00"),
+        ("FAILED|73:0|n0|00:10:00", None, "job 7: a node does not see the run's folder"),
         (
-            "7|COMPLETED|0:0|n[0-1]|1",
+            "COMPLETED|0:0|n[0-1]|1",
             None,
             "job 7: Slurm says COMPLETED, but its script did not begin: the log of slurmd",
         ),
-        ("7|RUNNING|0:0|n[0-1]|1", None, UNKNOWN),
+        ("RUNNING|0:0|n[0-1]|1", None, UNKNOWN),
         ("no|table", None, UNKNOWN),
         (None, None, UNKNOWN),
     ],
@@ -161,8 +161,8 @@ def test_a_job_that_the_queue_has_forgotten_ended_as_the_accounting_says(
     state = known(project, monkeypatch, scontrol=FORGOTTEN, sacct=sacct)
     assert state.has_ended
     folder = make.run(project.results, layout="2x1")
-    nodes = [NodeFile(folder, node, lambda: state) for node in range(2)]
-    found = ends(nodes, state, None, stopped=False)
+    nodes = [NodeFile(folder, node, state) for node in range(2)]
+    found = ends(folder, nodes, state, stopped=False)
     assert [str(node.why).startswith(why) for node in found] == [True, True], found
     assert [(node.code, node.stopped_because) for node in found] == [(None, status)] * 2
 

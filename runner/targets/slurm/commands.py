@@ -8,9 +8,8 @@ import os
 import re
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from runner.core import clock
 from runner.core.text import one_line
@@ -26,15 +25,23 @@ _POLL_SECONDS = 2.0
 _STEP = 0
 """The job step that runs the processes: the first that the script starts."""
 NEEDED = ("sbatch", "scontrol", "scancel", "squeue")
-ENDED = (
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
-    "TIMEOUT",
-)  # fmt: skip
+ENDS = {
+    "COMPLETED": "",
+    "FAILED": "",
+    "OUT_OF_MEMORY": "",
+    "TIMEOUT": "Slurm ended it at its limit of time, {limit}: ask for more with --with time=...",
+    "CANCELLED": "Slurm says that the job was cancelled, not by this runner",
+    "PREEMPTED": "Slurm preempted the job: another one needed its nodes",
+    "NODE_FAIL": "Slurm says that a node of the job failed",
+    "BOOT_FAIL": "Slurm says that a node could not be booted",
+    "DEADLINE": "Slurm ended the job at its deadline",
+    "REVOKED": "Slurm says that another cluster runs the job",
+}
+"""The states of a job that has left the queue; those with words are of one that was ended from outside."""
 _GONE = "Invalid job id"
-_ACCOUNTED = ("JobIDRaw", "State", "ExitCode", "NodeList", "Timelimit")
+_ACCOUNTED = ("State", "ExitCode", "NodeList", "Timelimit")
 _NAMES = re.compile(r"^(?:\w+: )?(?:(?:error|fatal|allocation failure|Batch job submission failed|slurm_\w+ error): )*")
 """What stands before the words of a complaint: the command's name, and its kind."""
-_FIELD = re.compile(r"(?:^| )([A-Za-z][\w/:]{0,40})=(\S*)")
 
 
 class SlurmError(OSError):
@@ -45,12 +52,9 @@ class SlurmError(OSError):
         self.is_absence = _GONE in text
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(NamedTuple):
     """One component of a job, or all of it, as `scontrol show job` describes it."""
 
-    number: str
-    """Its job id; each component of a heterogeneous job has one."""
     state: str
     """One word of squeue(1), JOB STATE CODES."""
     reason: str
@@ -61,12 +65,11 @@ class Component:
     exit_code: int
     """The script's exit code; 0 if it was killed."""
     limit: str
-    """Its time limit, as Slurm writes it."""
 
     @property
     def has_ended(self) -> bool:
         """Whether it has left the queue."""
-        return self.state in ENDED
+        return self.state in ENDS
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -91,16 +94,16 @@ def finish(name: str, process: subprocess.Popen[bytes], seconds: float | None = 
     """Return what a command printed; SlurmError with Slurm's own words. Safe to call again if it was interrupted."""
     seconds = seconds or SECONDS
     try:
-        printed, complaint = process.communicate(timeout=seconds)
+        printed, complaint = (text.decode("utf-8", "replace") for text in process.communicate(timeout=seconds))
     except subprocess.TimeoutExpired:
         with process:
             process.kill()
         raise SlurmError(f"{name} gave no answer in {seconds:.0f} s: is slurmctld up? scontrol ping") from None
     if process.returncode:
-        lines = [_NAMES.sub("", one_line(line, 300)) for line in complaint.decode("utf-8", "replace").splitlines()]
+        lines = [_NAMES.sub("", one_line(line, 300)) for line in complaint.splitlines()]
         said = "; ".join(dict.fromkeys(filter(None, lines)))
         raise SlurmError(said or f"{name} exited with {process.returncode} and printed nothing")
-    return printed.decode("utf-8", "replace")
+    return printed
 
 
 def call(words: list[str], text: str = "", seconds: float | None = None) -> str:
@@ -111,23 +114,20 @@ def call(words: list[str], text: str = "", seconds: float | None = None) -> str:
 def show(job: str) -> list[Component]:
     """Describe a job, component by component; SlurmError if Slurm does not know it any more."""
     found = []
-    for line in call(["scontrol", "--oneliner", "show", "job", job]).split("\n"):
-        if not line:
-            continue
-        fields: dict[str, str] = {}
-        for name, value in _FIELD.findall(line):
-            fields.setdefault(name, "" if value in ("None", "(null)") else value)
-        found.append(
-            Component(
-                fields["JobId"],
-                fields["JobState"],
-                fields.get("Reason", ""),
-                fields.get("NodeList", ""),
-                int(fields.get("Restarts", 0)),
-                _exit_code(fields.get("ExitCode", "")),
-                fields.get("TimeLimit", ""),
+    for line in call(["scontrol", "--oneliner", "show", "job", job]).splitlines():
+        words = [word.partition("=") for word in line.split()]
+        fields = {name: "" if value in ("None", "(null)") else value for name, _, value in reversed(words)}
+        if fields:
+            found.append(
+                Component(
+                    fields["JobState"],
+                    fields.get("Reason", ""),
+                    fields.get("NodeList", ""),
+                    int(fields.get("Restarts", 0)),
+                    _exit_code(fields.get("ExitCode", "")),
+                    fields.get("TimeLimit", ""),
+                )
             )
-        )
     return found
 
 
@@ -140,8 +140,8 @@ def show_accounted(job: str) -> list[Component]:
         return []
     found = [
         # The state can be "CANCELLED by 1000".
-        Component(number, state.partition(" ")[0], "", nodes.replace("None assigned", ""), 0, _exit_code(code), limit)
-        for number, state, code, nodes, limit in (row for row in rows if len(row) == len(_ACCOUNTED))
+        Component(state.partition(" ")[0], "", nodes.replace("None assigned", ""), 0, _exit_code(code), limit)
+        for state, code, nodes, limit in (row for row in rows if len(row) == len(_ACCOUNTED))
     ]
     return [component for component in found if component.has_ended]
 
@@ -163,26 +163,6 @@ def find(name: str) -> list[str]:
     return call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A"]).split()
 
 
-def ask(job: str) -> None:
-    """Cancel a job that waits, and send SIGTERM to the processes of one that runs."""
-    with suppress(SlurmError):  # it has ended, or Slurm does not answer: `kill` says so
-        call(["scancel", "--state=PENDING", job])
-    with suppress(SlurmError):
-        call(["scancel", "--ctld", "--signal=TERM", job])
-
-
-def kill(jobs: list[str]) -> None:
-    """Send SIGKILL to the processes of a job's components, and cancel it; SlurmError if Slurm does not answer."""
-    for job in jobs:
-        with suppress(SlurmError):  # it has no step
-            call(["scancel", "--signal=KILL", f"{job}.{_STEP}"])
-    try:
-        call(["scancel", jobs[0]])
-    except SlurmError as error:
-        if not error.is_absence:
-            raise
-
-
 def end_jobs(name: str) -> None:
     """End the caller's jobs of a name: asked, then killed; OSError if they stay in the queue.
 
@@ -190,10 +170,19 @@ def end_jobs(name: str) -> None:
     """
     jobs = find(name)
     for job in jobs:
-        ask(job)
-    jobs = _wait(name, jobs, ASKED_SECONDS)
-    if jobs:
-        kill(sorted(jobs, key=int))
+        for words in (["--state=PENDING"], ["--ctld", "--signal=TERM"]):
+            with suppress(SlurmError):  # it has ended, or Slurm does not answer: what follows says so
+                call(["scancel", *words, job])
+    jobs = sorted(_wait(name, jobs, ASKED_SECONDS), key=int)
+    for job in jobs:
+        with suppress(SlurmError):  # it has no step
+            call(["scancel", "--signal=KILL", f"{job}.{_STEP}"])
+    try:
+        if jobs:
+            call(["scancel", jobs[0]])
+    except SlurmError as error:
+        if not error.is_absence:
+            raise
     if jobs := _wait(name, jobs, END_SECONDS):
         raise OSError(f"job {', '.join(jobs)} does not leave the queue: scancel {' '.join(jobs)}")
 

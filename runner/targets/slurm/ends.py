@@ -1,7 +1,7 @@
 """How a job and its nodes ended: by the file of each node, and by Slurm's word for the job."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -13,24 +13,10 @@ from runner.targets import node_view
 from runner.targets.base import FollowedNode
 from runner.targets.node_view import NodeView
 from runner.targets.slurm import commands
-from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
+from runner.targets.slurm.commands import ENDS
 from runner.targets.slurm.watch import JobState
 
-LARGEST_LOG = 65_536
-_CODES = {
-    NO_PROJECT: "a node does not see the folder that the job was submitted from: it has to be on a shared file system",
-    NO_FOLDER: "a node does not see the run's folder: name one on a shared file system with --results",
-    AGAIN: "Slurm has requeued it, and its script does not begin again: submit it again",
-}
-_STATES = {
-    "CANCELLED": "Slurm says that the job was cancelled, not by this runner",
-    "PREEMPTED": "Slurm preempted the job: another one needed its nodes",
-    "NODE_FAIL": "Slurm says that a node of the job failed",
-    "BOOT_FAIL": "Slurm says that a node could not be booted",
-    "DEADLINE": "Slurm ended the job at its deadline",
-    "REVOKED": "Slurm says that another cluster runs the job",
-}
-"""States of a job that was ended from outside: then the exit codes say nothing about its processes."""
+_LARGEST_LOG = 65_536
 _STARVED = re.compile(
     r"slurmstepd-(\S{1,64}): error: Detected \d+ oom.kill event|: (\S{1,64}): tasks? [^:\n]{1,200}: Out Of Memory"
 )
@@ -39,12 +25,9 @@ _LATE_SECONDS = 3.0
 
 
 class NodeFile(FollowedNode):
-    """One node, which writes how its launcher ended into a file of the run's folder.
+    """One node, which writes how its launcher ended into a file of the run's folder."""
 
-    `job` returns the state of its job.
-    """
-
-    def __init__(self, folder: RunFolder, number: int, job: Callable[[], JobState]) -> None:
+    def __init__(self, folder: RunFolder, number: int, job: JobState) -> None:
         super().__init__(number)
         self._folder, self._job = folder, job
         self._path = folder.raw / f"node{number}-exit.json"
@@ -63,7 +46,7 @@ class NodeFile(FollowedNode):
         """Whether the launcher has ended, or the job with it."""
         if self.exit is not None:
             return True
-        if not self._job().has_ended:
+        if not self._job.has_ended:
             return False
         self._missed = self._missed or clock.monotonic()
         return clock.monotonic() - self._missed > _LATE_SECONDS
@@ -79,8 +62,7 @@ class NodeFile(FollowedNode):
 
     def look(self, *, abort: bool) -> NodeView:
         """Look at the processes with the run's mark, by a step beside the one that runs."""
-        job = self._job()
-        parts = job.components
+        job, parts = self._job, self._job.components
         try:
             places = [(group, name) for group, part in enumerate(parts) for name in commands.hostnames(part.nodes)]
             if self.number >= len(places):
@@ -96,7 +78,7 @@ class NodeFile(FollowedNode):
 
     def idle(self) -> NodeView | None:
         """Return why nothing runs on it, if so."""
-        job, why = self._job(), ""
+        job, why = self._job, ""
         if self.exit is not None:
             why = "its torchrun has ended"
         elif not job.components:
@@ -108,41 +90,14 @@ class NodeFile(FollowedNode):
         return NodeView(self.number, idle=why) if why else None
 
 
-def describe_refusal(watch: JobState) -> str:
-    """Return why a job's script did not start the processes, by its exit code; empty if it has another one."""
-    code = next((part.exit_code for part in watch.components if part.exit_code in _CODES), 0)
-    return f"job {watch.job}: {_CODES[code]}" if code else ""
-
-
-def describe_end(watch: JobState) -> str:
-    """Return in one line how Slurm ended a job; empty if its processes ended by themselves."""
-    if refusal := describe_refusal(watch):
-        return refusal
-    state = watch.state
-    parts = [part for part in watch.components if part.state == state]
-    if state == "TIMEOUT":
-        limit = f"Slurm ended it at its limit of time, {parts[0].limit}"
-        return f"job {watch.job}: {limit}: ask for more with --with time=..."
-    if state in _STATES:
-        reason = next((f" ({part.reason})" for part in parts if part.reason not in ("", state.title())), "")
-        return f"job {watch.job}: {_STATES[state]}{reason}"
-    return ""
-
-
-def _describe_loss(watch: JobState, log: str | None) -> str:
+def _describe_loss(job: JobState, *, has_begun: bool) -> str:
     """Return what is known of a job whose node did not report how its launcher ended."""
-    if not watch.components:
-        return f"job {watch.job}: Slurm does not know it any more, so how it ended is not known"
-    nodes = ",".join(part.nodes for part in watch.components if part.nodes)
+    if not job.components:
+        return f"job {job.job}: Slurm does not know it any more, so how it ended is not known"
+    nodes = ",".join(part.nodes for part in job.components if part.nodes)
     where = f"the log of slurmd on {nodes} says why" if nodes else "it had no node"
-    done = "its script did not begin" if log is None else "this node did not report how torchrun ended"
-    return f"job {watch.job}: Slurm says {watch.state}, but {done}: {where}"
-
-
-def read_log(folder: RunFolder) -> str | None:
-    """Return the end of what the job's script and srun printed; None if the script did not begin."""
-    path = folder.raw / "job.log"
-    return end_of(path, LARGEST_LOG) if path.exists() else None
+    done = "this node did not report how torchrun ended" if has_begun else "its script did not begin"
+    return f"job {job.job}: Slurm says {job.state}, but {done}: {where}"
 
 
 def starved(log: str) -> set[str]:
@@ -150,27 +105,23 @@ def starved(log: str) -> set[str]:
     return {name for pair in _STARVED.findall(log) for name in pair if name}
 
 
-def ends(nodes: Sequence[NodeFile], watch: JobState, log: str | None, *, stopped: bool) -> list[NodeExit]:
-    """Return how each node ended.
-
-    `log` is the end of what the job's script and srun printed, None if the script did not begin; `stopped` means that
-    the runner ended the job.
-    """
-    state, said, without_memory = watch.state, describe_end(watch), starved(log or "")
-    found = []
+def ends(folder: RunFolder, nodes: Sequence[NodeFile], job: JobState, *, stopped: bool) -> list[NodeExit]:
+    """Return how each node ended; `stopped` means that the runner ended the job."""
+    path = folder.raw / "job.log"  # what the job's script and srun printed
+    without_memory, found = starved(end_of(path, _LARGEST_LOG)), []
     for node in nodes:
         ended = replace(node.exit or NodeExit(node.number), stopped=node.stopped or (stopped and node.exit is None))
         if ended.code != 0 and not ended.stopped and not stopped:
-            ended.why = said or None
-            ended.stopped_because = "timed_out" if state == "TIMEOUT" else None
-            if state in _STATES:
+            ended.why = job.end or None
+            if job.state == "TIMEOUT":
+                ended.stopped_because = "timed_out"
+            elif ENDS.get(job.state):  # then the exit code says nothing about the processes
                 ended.code = ended.signal = None
-            is_lost = ended.code is None and ended.signal is None and not said
-            if is_lost and watch.has_ended:
-                ended.why = _describe_loss(watch, log)
+            if not job.end and job.has_ended and ended.code is None and ended.signal is None:
+                ended.why = _describe_loss(job, has_begun=path.exists())
         ended.out_of_memory = ended.code != 0 and ended.place.get("machine") in without_memory
         found.append(ended)
-    if state == "OUT_OF_MEMORY" and not any(ended.out_of_memory for ended in found):
+    if job.state == "OUT_OF_MEMORY" and not any(ended.out_of_memory for ended in found):
         for ended in found:
             ended.out_of_memory = ended.code != 0
     return found

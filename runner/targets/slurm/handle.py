@@ -13,9 +13,9 @@ from runner.records.schema import NodeExit
 from runner.targets.base import LaunchSpec, Note
 from runner.targets.observing import bring, take_away, variables
 from runner.targets.slurm import commands
-from runner.targets.slurm.ends import NodeFile, describe_end, describe_refusal, ends, read_log
+from runner.targets.slurm.ends import NodeFile, ends
 from runner.targets.slurm.script import FOLDER, PYTHON, job_name
-from runner.targets.slurm.watch import JobState, JobWatch
+from runner.targets.slurm.watch import JobState
 from runner.targets.worker_logs import WorkersHandle
 
 
@@ -25,28 +25,27 @@ class SlurmHandle(WorkersHandle):
     nodes: Sequence[NodeFile]
 
     def __init__(self, spec: LaunchSpec, text: str, folder: RunFolder, *, is_observed: bool = False) -> None:
-        nodes = [NodeFile(folder, node, lambda: self._watch or JobState()) for node in range(len(spec.nodes))]
+        self._job = JobState()
+        nodes = [NodeFile(folder, node, self._job) for node in range(len(spec.nodes))]
         super().__init__(folder, nodes, [node.processes for node in spec.nodes])
         self._spec, self._text, self._is_observed = spec, text, is_observed
         self._sbatch: subprocess.Popen[bytes] | None = None
         self._is_submitted = False
-        self._watch: JobWatch | None = None
         self._is_stopped = False
 
     @property
     def waited_seconds(self) -> float:
         """Time in the queue, which does not count as time of the run."""
-        return self._watch.waited_seconds if self._watch else 0.0
+        return self._job.waited_seconds
 
     def _exits(self) -> list[NodeExit]:
-        return ends(self.nodes, self._watch or JobState(), read_log(self._folder), stopped=self._is_stopped)
+        return ends(self._folder, self.nodes, self._job, stopped=self._is_stopped)
 
     def stop(self) -> None:
         """Take the job out of the queue; safe to call again."""
         self._end()
         take_away(self._folder)
-        if self._watch:
-            self._watch.close()
+        self._job.close()
 
     def _start(self) -> Iterator[Note | None]:
         """Submit the job by a process that Ctrl-C does not reach, so that its id is always known."""
@@ -64,50 +63,39 @@ class SlurmHandle(WorkersHandle):
         )
         yield None
         self._take()
-        if self._watch:
-            yield Note(f"job {self._watch.job} is submitted")
+        yield Note(f"job {self._job.job} is submitted")
 
     def _take(self) -> None:
         """Read the job's id; safe to call again if it was interrupted."""
         if self._sbatch:  # it prints ID, or ID;CLUSTER
-            self._watch = JobWatch(commands.finish("sbatch", self._sbatch).partition(";")[0].strip())
+            self._job.watch(commands.finish("sbatch", self._sbatch).partition(";")[0].strip())
 
     def _said(self) -> Iterator[Note]:
-        if self._watch:
-            while self._watch.notes:
-                yield self._watch.notes.popleft()
-            self._require_first(self._watch)
+        while self._job.notes:
+            yield self._job.notes.popleft()
+        self._job.require_first()
 
     def _finish(self) -> Iterator[Note | None]:
         """Wait until the job has left the queue, unless all nodes ended well: then there is no more to learn."""
-        watch = self._watch
-        if watch is None:
-            return
+        job = self._job
         if any(node.failed for node in self.nodes):
             until = clock.monotonic() + commands.END_SECONDS
-            while not watch.has_ended and clock.monotonic() < until:
+            while not job.has_ended and clock.monotonic() < until:
                 yield None
-                self._require_first(watch)
+                job.require_first()
                 clock.sleep(0.05)
-            if not watch.has_ended:
+            if not job.has_ended:
                 self._end()
-            if not self._is_stopped and (refusal := describe_refusal(watch)):
-                raise OSError(refusal)
-            if not self._is_stopped and (said := describe_end(watch)):
-                yield Note(said)
+            if not self._is_stopped and job.refusal:
+                raise OSError(job.refusal)
+            if not self._is_stopped and job.end:
+                yield Note(job.end)
         take_away(self._folder)
-        watch.close()
-
-    def _require_first(self, watch: JobWatch) -> None:
-        """Raise OSError for a job that starts again, which would overwrite its files, or that will never start."""
-        if watch.restarts:
-            raise OSError(f"Slurm requeued job {watch.job}: make its run again with: runner run ... --missing")
-        if watch.hopeless:
-            raise OSError(f"job {watch.job} will never start: {watch.hopeless}")
+        job.close()
 
     def _end(self) -> None:
         """End the job, also if its id is not known because Ctrl-C came in between or sbatch did not answer."""
-        if self._watch and self._watch.has_ended:  # by itself, or by Slurm
+        if self._job.has_ended:  # by itself, or by Slurm
             return
         self._is_stopped = True  # Slurm's word for the end is then about this, and not about nodes that ended before
         for node in self.nodes:
@@ -116,7 +104,7 @@ class SlurmHandle(WorkersHandle):
             return
         name = job_name("", "", self._folder.path.name)
         with suppress(OSError):
-            if self._watch is None:
+            if not self._job.job:
                 self._take()
         try:
             commands.end_jobs(name)

@@ -3,7 +3,8 @@
 import math
 import shutil
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from functools import cache
+from typing import ClassVar, Literal
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
@@ -62,11 +63,6 @@ class Slurm(Target[SlurmSpec]):
     observes: ClassVar[bool] = True
     Options: ClassVar[type] = Options
 
-    def __init__(self, options: Any = None) -> None:
-        super().__init__(options)
-        self._accepted: set[str] = set()
-        """The scripts that Slurm has accepted; repeats of a cell have the same one."""
-
     def spec(self, run: Run) -> SlurmSpec:
         """Build the script of a run."""
         options = self.options
@@ -88,15 +84,11 @@ class Slurm(Target[SlurmSpec]):
         if missing := [name for name in commands.NEEDED if shutil.which(name) is None]:
             where = "target slurm runs where jobs are submitted, on a login node"
             raise RequestError(f"there is no {' and no '.join(missing)} here: {where}")
-        words = ["sbatch", "--test-only", "--export=ALL", "--output=/dev/null", f"--chdir={spec.cwd}"]
-        if (text := spec.text()) in self._accepted:
-            return
         try:
-            commands.call(words, text)
+            _test(spec.text(), spec.cwd)
         except commands.SlurmError as error:
             chosen = ", ".join(f"{name}={value}" for name, value in spec.script_options.directives)
             raise RequestError(one_line(f"Slurm refuses {spec.run.cell.layout} with {chosen}: {error}")) from None
-        self._accepted.add(text)
 
     def start(self, spec: SlurmSpec, folder: RunFolder) -> SlurmHandle:
         """Prepare the start; reading the lines submits the job, so that a stop finds it."""
@@ -107,3 +99,9 @@ class Slurm(Target[SlurmSpec]):
         """End the jobs of the run; OSError if they stay in the queue."""
         commands.end_jobs(job_name("", "", folder.path.name))
         take_away(folder)
+
+
+@cache
+def _test(text: str, cwd: str) -> None:
+    """Let Slurm check a script; repeats of a cell have the same one."""
+    commands.call(["sbatch", "--test-only", "--export=ALL", "--output=/dev/null", f"--chdir={cwd}"], text)

@@ -1,4 +1,4 @@
-"""A job in the queue, looked at from a thread every two seconds."""
+"""A job in the queue: what Slurm says of it, once or from a thread every two seconds."""
 
 from collections import deque
 from threading import Event, Thread
@@ -6,9 +6,15 @@ from threading import Event, Thread
 from runner.core import clock
 from runner.targets.base import Note
 from runner.targets.slurm import commands
-from runner.targets.slurm.commands import Component, SlurmError
+from runner.targets.slurm.commands import ENDS, Component, SlurmError
+from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
 
 POLL_SECONDS = 2.0
+_CODES = {
+    NO_PROJECT: "a node does not see the folder that the job was submitted from: it has to be on a shared file system",
+    NO_FOLDER: "a node does not see the run's folder: name one on a shared file system with --results",
+    AGAIN: "Slurm has requeued it, and its script does not begin again: submit it again",
+}
 _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeued_held", "JobLaunchFailure")
 """Reasons of a job that waits and will never start."""
 
@@ -21,6 +27,11 @@ class JobState:
         self.components: list[Component] = []
         self.is_gone = False
         """Slurm does not know it any more: it forgets a job some minutes after its end (MinJobAge)."""
+        self.waited_seconds = 0.0
+        self.notes: deque[Note] = deque()
+        """What there is to say of it and was not said yet."""
+        self._last = ""
+        self._over = Event()
 
     @property
     def has_ended(self) -> bool:
@@ -39,6 +50,19 @@ class JobState:
         waits = [part for part in self.components if part.state in ("PENDING", "CONFIGURING", "REQUEUED")]
         return f"{waits[0].state.lower()} ({waits[0].reason or 'no reason given'})" if waits else ""
 
+    @property
+    def refusal(self) -> str:
+        """Why its script did not start the processes, by its exit code; empty if it has another one."""
+        code = next((part.exit_code for part in self.components if part.exit_code in _CODES), 0)
+        return f"job {self.job}: {_CODES[code]}" if code else ""
+
+    @property
+    def end(self) -> str:
+        """How Slurm ended it, in one line; empty if its processes ended by themselves."""
+        words = ENDS.get(self.state, "")
+        limit = next((part.limit for part in self.components if part.state == self.state), "")
+        return self.refusal or (f"job {self.job}: {words.format(limit=limit)}" if words else "")
+
     def ask(self) -> None:
         """Ask Slurm; SlurmError if it gives no answer."""
         try:
@@ -49,45 +73,36 @@ class JobState:
             self.components = commands.show_accounted(self.job) or self.components
             self.is_gone = True
 
+    def require_first(self) -> None:
+        """Raise OSError for a job that starts again, which would overwrite its files, or that will never start."""
+        if any(part.restarts for part in self.components):
+            raise OSError(f"Slurm requeued job {self.job}: make its run again with: runner run ... --missing")
+        for part in self.components:
+            if part.state == "PENDING" and part.reason in _HOPELESS:
+                raise OSError(f"job {self.job} will never start: {part.reason}")
 
-class JobWatch(JobState):
-    """A job that is watched until it has left the queue."""
-
-    def __init__(self, job: str) -> None:
-        super().__init__(job)
-        self.waited_seconds = 0.0
-        self.restarts = 0
-        self.notes: deque[Note] = deque()
-        """What there is to say of it and was not said yet."""
-        self._began = clock.monotonic()
-        self._last = ""
-        self._over = Event()
-        Thread(target=self._watch, daemon=True).start()
-
-    @property
-    def hopeless(self) -> str:
-        """Why it will never start; empty if it may."""
-        waiting = [part.reason for part in self.components if part.state == "PENDING"]
-        return next((reason for reason in waiting if reason in _HOPELESS), "")
+    def watch(self, job: str) -> None:
+        """Look at a job that was just submitted, until it has left the queue."""
+        self.job = job
+        Thread(target=self._watch, args=(clock.monotonic(),), daemon=True).start()
 
     def close(self) -> None:
         """Look no further."""
         self._over.set()
 
-    def _watch(self) -> None:
+    def _watch(self, began: float) -> None:
         while not self._over.is_set() and not self.has_ended:
-            self._look()
+            self._look(began)
             self._over.wait(POLL_SECONDS)
 
-    def _look(self) -> None:
+    def _look(self, began: float) -> None:
         try:
             self.ask()
         except SlurmError as error:
             self._say(f"job {self.job} goes on; {error}")
             return
-        self.restarts = max((part.restarts for part in self.components), default=0)
         if self.pending:
-            self.waited_seconds = clock.monotonic() - self._began
+            self.waited_seconds = clock.monotonic() - began
         state = self.pending or ", ".join(dict.fromkeys(part.state.lower() for part in self.components))
         nodes = "" if self.pending else f" on {','.join(part.nodes for part in self.components if part.nodes)}"
         if not self.has_ended:
