@@ -17,7 +17,7 @@ from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.plan import Run, make_plan
-from runner.targets.compose.base_images import read_lock
+from runner.targets.compose.image import read_lock
 from runner.targets.compose.service import KIT, WORKSPACE, build, default_image, service
 from runner.targets.kubernetes.job import KINDS, PodOptions
 from runner.targets.slurm.script import ScriptOptions, script

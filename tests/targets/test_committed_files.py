@@ -12,7 +12,7 @@ from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.plan import make_plan
 from runner.targets.committed_files import LISTING, differing, read_listing, render
-from runner.targets.compose.base_images import read_lock
+from runner.targets.compose.image import read_lock
 from runner.targets.compose.target import Compose
 from runner.targets.local import Local
 from tests.support.projects import Project

@@ -20,8 +20,6 @@ from runner.definitions.plan import Run
 from runner.definitions.settings import DOCKERFILE, Settings
 from runner.records.provenance import describe_repository
 from runner.targets.compose import engine
-from runner.targets.compose.base_images import LOCK as BASE_LOCK
-from runner.targets.compose.base_images import read_lock
 from runner.targets.compose.containers import made
 from runner.targets.compose.service import BASES, REVISION, STAGES, WORKSPACE, image_of
 from trainkit.sources import LIBRARY, read_folders
@@ -31,10 +29,10 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
 LOCK = "requirements/runtime.lock"
+BASE_LOCK = "containers/image.lock"
+"""The images that ours are built on, each with its digest if a person has pinned it."""
 MOUNTED = ("data", "results")
 """Folders of a project that its containers see as they are here."""
-MOST_BYTES = 2**30
-"""The largest project that an image may hold."""
 
 
 def ready(client: DockerClient, run: Run, say: Callable[[str], None], chosen: str = "") -> dict[str, Any]:
@@ -95,8 +93,6 @@ def _differs(client: DockerClient, image: Image, run: Run) -> str:
                 copy.write(chunk)
         except NotFound:
             return f"has no {WORKSPACE}"
-        if copy.tell() > MOST_BYTES:
-            raise RequestError(f"{WORKSPACE} of image {image.id} is over 1 GiB: name data in .dockerignore")
         copy.seek(0)
         return _compare(copy, run)
 
@@ -146,3 +142,16 @@ def _base(client: DockerClient, image: Image, run: Run) -> dict[str, Any]:
 def _digest(image: Image) -> str | None:
     digests = image.attrs.get("RepoDigests") or []
     return digests[0].partition("@")[2] if digests else None
+
+
+def read_lock(root: Path) -> dict[str, str]:
+    """Return the locked image of each build argument; RequestError if one is missing."""
+    path = root / BASE_LOCK
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(one_line(f"{path}: cannot be read: {error}")) from None
+    images = dict(line.strip().split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    if missing := [name for name in BASES.values() if not images.get(name)]:
+        raise RequestError(f"{path}: {missing[0]} is missing: write NAME=image for {' and '.join(BASES.values())}")
+    return images

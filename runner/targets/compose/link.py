@@ -37,10 +37,10 @@ _SMALLEST_BURST = 65_536
 
 
 def parse_link(text: str) -> int:
-    """Read a rate as tc writes it, for example `100mbit`, in bits a second; RequestError for anything else."""
+    """Read a rate as tc writes it, for example `100mbit`, in bits a second; 0 for none; RequestError for a wrong one."""
     found = _RATE.fullmatch(text)
     bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
-    if not _SLOWEST <= bits <= _FASTEST:
+    if text and not _SLOWEST <= bits <= _FASTEST:
         raise RequestError(
             f"--with link={shown(text)}: write a rate from 64kbit to 100gbit, for example 100mbit or 1gbit"
         )

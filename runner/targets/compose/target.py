@@ -91,20 +91,15 @@ class Compose(Target[ComposeSpec]):
     observes: ClassVar[bool] = True
     Options: ClassVar[type] = Options
 
-    def __init__(self, options: Any = None) -> None:
-        """Read the rate of the link and the numbers of cores; RequestError for a wrong one."""
-        super().__init__(options)
-        self._cpus = parse_cpus(self.options.cpus)
-        self._link = parse_link(self.options.link) if self.options.link else None
-
     def spec(self, run: Run) -> ComposeSpec:
-        """Build a compose file with one service for each node."""
+        """Build a compose file with one service for each node; RequestError for wrong options."""
+        parse_link(self.options.link)
         layout = run.cell.layout
         root, program = str(run.experiment.root), run.cell.program
         nodes = node_specs(run.cell, "node0", run.device)
         image = self.options.image
         mounts = {f"{WORKSPACE}/{place}": f"{literal(root)}/{source}" for place, source in _mounts(program).items()}
-        gpus, cores = device_ids(layout, run.cell.devices_per_process), cpus_of(self._cpus, layout.nodes)
+        gpus, cores = device_ids(layout, run.cell.devices_per_process), cpus_of(self.options.cpus, layout.nodes)
         services = {
             f"node{number}": service(
                 number,
@@ -127,11 +122,10 @@ class Compose(Target[ComposeSpec]):
         client = engine.reach()
         engine.check_here(client)
         engine.check_compose()
-        with engine.asked():
-            most = max(node.processes for node in spec.nodes)
-            engine.check_memory(client, self.options.shm_size, self.options.memory, most)
-            engine.check_cores(client, self._cpus)
-            if spec.device == "cuda":
+        most = max(node.processes for node in spec.nodes)
+        engine.check_sizes(self.options.shm_size, self.options.memory, most)
+        if spec.device == "cuda":
+            with engine.asked():
                 engine.check_gpus(client)
 
     def image(self, spec: ComposeSpec, say: Callable[[str], None]) -> dict[str, Any]:
@@ -141,7 +135,7 @@ class Compose(Target[ComposeSpec]):
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
         """Prepare the start; reading the lines makes the containers, so that a stop finds them."""
-        return ComposeHandle(engine.reach(), spec, folder, self._link)
+        return ComposeHandle(engine.reach(), spec, folder, parse_link(self.options.link))
 
     def once(
         self, spec: ComposeSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]
@@ -182,7 +176,7 @@ class ComposeHandle(WorkersHandle):
 
     nodes: Sequence[ContainerNode]
 
-    def __init__(self, client: DockerClient, spec: ComposeSpec, folder: RunFolder, link: int | None = None) -> None:
+    def __init__(self, client: DockerClient, spec: ComposeSpec, folder: RunFolder, link: int) -> None:
         nodes = [ContainerNode(number) for number in range(len(spec.nodes))]
         super().__init__(folder, nodes, [node.processes for node in spec.nodes])
         self._client, self._spec, self._link = client, spec, link
@@ -266,20 +260,12 @@ def _mounts(program: Program) -> dict[str, str]:
     return {DATA if may_write else f"{DATA}{READ_ONLY}": DATA, **sources}
 
 
-def parse_cpus(text: str) -> list[float]:
-    """Read the cores of the nodes, one number for all of them or one for each; RequestError for anything else."""
-    if not text:
-        return [0]
-    cpus = [float(word) if _CPUS.fullmatch(word.strip()) else 0 for word in text.split(",")]
-    if min(cpus) < _LEAST:
-        raise RequestError(f"--with cpus={shown(text)}: write numbers from {_LEAST}, such as 1, or 1,0.5 for 2 nodes")
-    return cpus
-
-
-def cpus_of(cpus: list[float], nodes: int) -> list[float]:
-    """Return the cores of each node: the first numbers, if there are more; RequestError if there are too few."""
-    if len(cpus) == 1:
-        return cpus * nodes
-    if len(cpus) < nodes:
-        raise RequestError(f"--with cpus={','.join(f'{cores:g}' for cores in cpus)}: {nodes} nodes need a number each")
-    return cpus[:nodes]
+def cpus_of(text: str, nodes: int) -> list[float]:
+    """Read the cores of each node: one number for all, or one for each, of which the first count; 0 is no limit."""
+    words = text.split(",")
+    words = words * nodes if len(words) == 1 else words
+    is_wrong = any(not _CPUS.fullmatch(word.strip()) or float(word) < _LEAST for word in words)
+    if text and (is_wrong or len(words) < nodes):
+        least = f"write numbers from {_LEAST}, such as 1, or one for each of the {nodes} nodes, such as 1,0.5"
+        raise RequestError(f"--with cpus={shown(text)}: {least}")
+    return [float(word or 0) for word in words[:nodes]]

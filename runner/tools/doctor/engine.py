@@ -103,8 +103,7 @@ def gather(options: Options, device: str, container: Container, name: str = "") 
             facts["image_there"] = engine.find_image(client, facts["image"]) is not None
         if facts["image_there"]:
             facts["stage"] = "container"
-            with engine.asked():
-                engine.check_memory(client, options.shm_size, options.memory, 1)
+            engine.check_sizes(options.shm_size, options.memory, 1)
             facts["inside"] = container.gather(facts["image"], options, gpus=device == "cuda")
     except RequestError as error:
         facts["problem"] = str(error)

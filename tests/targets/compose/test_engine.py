@@ -31,11 +31,7 @@ class Idle(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        answers = {
-            "version": b'{"ApiVersion": "1.41"}',
-            "info": b'{"Architecture": "x86_64", "MemTotal": 1073741824, "NCPU": 2}',
-        }
-        text = answers.get(self.path.rpartition("/")[2], b"OK")
+        text = b'{"ApiVersion": "1.41"}' if self.path.endswith("/version") else b"OK"
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -72,14 +68,11 @@ def test_no_engine_is_said_with_its_place(project: Project) -> None:
     [
         ("", [], "no docker command"),
         ("exit 1", [], "no Compose plugin"),
-        ("echo 2.17.3", [], "older than 2.20"),
         ("echo 2.26.1", ["--with", "shm_size=16mb"], "--with shm_size=16mb: "),
-        ("echo 2.26.1", ["--with", "shm_size=2gb"], "--with shm_size=2gb: the engine's machine has 1.0 GiB"),
         ("echo 2.26.1", ["--with", "memory=much"], "--with memory=much: "),
-        ("echo 2.26.1", ["--with", "cpus=0.5,2.01"], "--with cpus=2.01: "),
     ],
 )
-def test_what_lacks_is_too_old_or_too_little_is_refused(
+def test_what_lacks_or_is_too_little_is_refused(
     project: Project, bare: dict[str, str], script: str, words: list[str], why: str
 ) -> None:
     if script:

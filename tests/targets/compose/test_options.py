@@ -5,7 +5,7 @@ import pytest
 from runner.core.errors import RequestError
 from runner.targets.compose.link import parse_link
 from runner.targets.compose.service import observed, service
-from runner.targets.compose.target import cpus_of, parse_cpus
+from runner.targets.compose.target import cpus_of
 
 
 @pytest.mark.parametrize(
@@ -13,13 +13,13 @@ from runner.targets.compose.target import cpus_of, parse_cpus
     [("", 2, [0, 0]), ("1", 3, [1, 1, 1]), ("1,0.5", 2, [1, 0.5]), ("1, 0.5", 1, [1]), ("0.01", 1, [0.01])],
 )
 def test_each_node_gets_its_cores(text: str, nodes: int, cpus: list[float]) -> None:
-    assert cpus_of(parse_cpus(text), nodes) == cpus
+    assert cpus_of(text, nodes) == cpus
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1,", "one", "1e3", "0.001", "nan", "1;0.5", "1,0.5"])
 def test_wrong_or_too_few_cores_are_refused(text: str) -> None:
     with pytest.raises(RequestError, match="--with cpus="):
-        cpus_of(parse_cpus(text), 3)
+        cpus_of(text, 3)
 
 
 @pytest.mark.parametrize(("text", "bits"), [("64kbit", 64_000), ("2.5gbit", 2_500_000_000), ("1kbit", None)])
