@@ -37,7 +37,7 @@ _SMALLEST_BURST = 65_536
 
 
 def parse_link(text: str) -> int:
-    """Read a rate as tc writes it, for example `100mbit`, in bits a second; 0 for none; RequestError for a wrong one."""
+    """Read a rate as tc writes it, for example `100mbit`, in bits a second; 0 for none; RequestError if wrong."""
     found = _RATE.fullmatch(text)
     bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
     if text and not _SLOWEST <= bits <= _FASTEST:
