@@ -55,11 +55,6 @@ def test_a_namespace_that_is_not_there(project: Project, fault: Fault) -> None:
     assert found["mend"] == "kubectl create namespace nowhere"
 
 
-def test_an_image_that_no_node_holds_is_a_warning(project: Project, namespace: str) -> None:
-    done, (found,) = examined(project, "--with", f"namespace={namespace}", "--with", "image=kit-nowhere:1")
-    assert (done.code, found["check"], found["state"]) == (0, "image", "warning")
-
-
 @pytest.mark.fault("doctor: the kind PyTorchJob is missing", target="kubernetes", series=5)
 def test_without_the_operator_its_installation_is_named(project: Project, fault: Fault) -> None:
     if "KIT_BARE_KUBECONFIG" not in os.environ:

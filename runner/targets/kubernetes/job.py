@@ -29,8 +29,6 @@ Object = dict[str, Any]
 LABEL = "distributed-experiment-kit"
 RUN = f"{LABEL}/run"
 """The annotation that says which cell of which experiment a job is."""
-RUN_ID = f"{LABEL}/run-id"
-"""The annotation of everything that a runner makes for a run: the run's id."""
 KEPT_SECONDS = 86_400
 """How long a job that has ended is kept, with its pods and their logs."""
 LONGEST_NAME = 44

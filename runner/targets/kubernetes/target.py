@@ -12,7 +12,7 @@ from runner.targets.base import BEYOND_SECONDS, LaunchSpec, Target
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster
 from runner.targets.kubernetes.handle import JobHandle, end_remains
-from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN_ID, Options, PodOptions, name_of, pod_templates
+from runner.targets.kubernetes.job import KINDS, OBJECTS, Options, PodOptions, name_of, pod_templates
 from runner.targets.observing import HOOKS, OBSERVE, OBSERVER, is_observed
 from runner.targets.torchrun import node_specs
 
@@ -36,12 +36,8 @@ class KubernetesSpec(LaunchSpec):
 
     def documents(self, run_id: str = "") -> list[dict[str, Any]]:
         """Build the objects; the last of them is the job."""
-        kind = self.pod_options.job
         name = name_of(self.run.experiment.name, str(self.run.cell.layout), run_id)
-        documents = KINDS[kind](self.run, name, self.pod_options)
-        for document in documents if run_id else []:
-            document["metadata"].setdefault("annotations", {})[RUN_ID] = run_id
-        return documents
+        return KINDS[self.pod_options.job](self.run, name, self.pod_options)
 
     def started(self, run_id: str = "") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Build the objects as they are started, which may observe a script, and the ConfigMap that they need then."""

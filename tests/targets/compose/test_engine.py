@@ -1,10 +1,6 @@
 """An engine that cannot be used is refused in one line, before anything is written."""
 
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socketserver import ThreadingUnixStreamServer
 from types import SimpleNamespace
 
 import pytest
@@ -13,73 +9,34 @@ from runner.core.errors import RequestError
 from runner.targets.compose import engine
 from tests.support.projects import Project
 
-COMPOSE = ("run", "tiny", "--on", "compose", "--device", "cpu")
 
-
-def refusal(project: Project, env: dict[str, str], *words: str) -> str:
+def test_no_engine_is_said_with_its_place_and_nothing_is_written(project: Project) -> None:
     before = project.written()
-    done = project.runner(*COMPOSE, *words, env=env)
+    nowhere = f"unix://{project.root.parent}/none.sock"
+    done = project.runner("run", "tiny", "--on", "compose", "--device", "cpu", env={"DOCKER_HOST": nowhere})
     assert (done.code, done.stdout) == (2, ""), done.stderr
-    assert project.written() == before
     (line,) = done.stderr.splitlines()
-    return line
-
-
-class Idle(BaseHTTPRequestHandler):
-    """Answers the first questions of a Docker client, as an idle engine would."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        text = b'{"ApiVersion": "1.41"}' if self.path.endswith("/version") else b"OK"
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def answering(tmp_path: Path) -> Iterator[str]:
-    path = str(tmp_path / "engine.sock")
-    with ThreadingUnixStreamServer(path, Idle) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"unix://{path}"
-        server.shutdown()
-
-
-@pytest.fixture
-def bare(answering: str, tmp_path: Path) -> dict[str, str]:
-    """The environment with an engine that answers, and a folder for commands that is the whole PATH."""
-    (tmp_path / "bin").mkdir()
-    return {"DOCKER_HOST": answering, "PATH": str(tmp_path / "bin")}
-
-
-def test_no_engine_is_said_with_its_place(project: Project) -> None:
-    line = refusal(project, {"DOCKER_HOST": f"unix://{project.root.parent}/none.sock"})
     assert line.startswith("error: no Docker Engine answers at unix://")
+    assert project.written() == before
 
 
-@pytest.mark.parametrize(
-    ("script", "words", "why"),
-    [
-        ("", [], "no docker command"),
-        ("exit 1", [], "no Compose plugin"),
-        ("echo 2.26.1", ["--with", "shm_size=16mb"], "--with shm_size=16mb: "),
-        ("echo 2.26.1", ["--with", "memory=much"], "--with memory=much: "),
-    ],
-)
-def test_what_lacks_or_is_too_little_is_refused(
-    project: Project, bare: dict[str, str], script: str, words: list[str], why: str
+@pytest.mark.parametrize(("script", "why"), [("", "no docker command"), ("exit 1", "no Compose plugin")])
+def test_a_command_or_a_plugin_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
 ) -> None:
     if script:
-        docker = Path(bare["PATH"], "docker")
-        docker.write_text(f"#!/bin/sh\n{script}\n")
-        docker.chmod(0o755)
-    assert why in refusal(project, bare, *words)
+        (tmp_path / "docker").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RequestError, match=why):
+        engine.check_compose.__wrapped__()
+
+
+@pytest.mark.parametrize(("shm", "memory", "why"), [("32mb", "0", "shm_size=32mb"), ("1gb", "much", "memory=much")])
+def test_a_size_that_is_none_or_too_small_is_refused(shm: str, memory: str, why: str) -> None:
+    engine.check_sizes("64mb", "1gb", 2)
+    with pytest.raises(RequestError, match=f"--with {why}: "):
+        engine.check_sizes(shm, memory, 2)
 
 
 def test_an_engine_on_another_machine_is_refused() -> None:

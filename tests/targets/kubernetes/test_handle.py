@@ -1,6 +1,5 @@
 """A job while its objects are created, what its pods print, and what is said of leftovers."""
 
-import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -119,14 +118,6 @@ def test_a_pod_s_log_is_kept_in_full_and_looked_at_in_bounded_lines(folder: RunF
     assert folder.agent(0).read_bytes() == b"one\n" + b"x" * 300_000 + b"\nend\n"
     assert said == [Line(0, 0, text) for text in (b"one", b"x" * 65_536, b"end")]
     assert [(end.code, end.why) for end in watcher.exits] == [(0, None)]
-
-
-def test_a_disk_that_is_full_ends_the_following(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    output = Path("/dev/full").open("wb")  # noqa: SIM115 - the thread closes it
-    monkeypatch.setattr(RunFolder, "open_agent", lambda *_: output)
-    with pytest.raises(OSError, match="No space left") as full:
-        followed(folder, b"2026-11-21T18:00:00.1Z one\n")
-    assert full.value.errno == errno.ENOSPC
 
 
 def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(folder: RunFolder) -> None:

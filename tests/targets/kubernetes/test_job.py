@@ -16,7 +16,7 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, RUN_ID, Options, PodOptions, name_of, pytorchjob
+from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, Options, PodOptions, name_of, pytorchjob
 from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec
 from runner.targets.local import Local
 from tests.support.manifests import (
@@ -146,7 +146,6 @@ def test_a_job_has_a_name_of_its_own_at_each_start() -> None:
         assert list(yaml.safe_load_all(started.text(run_id))) == documents
         assert [document["kind"] for document in documents] == list(OBJECTS[kind])
         assert {document["metadata"]["name"] for document in documents} == {name}
-        assert {document["metadata"]["annotations"][RUN_ID] for document in documents} == {run_id}
         if kind == "trainjob":
             assert documents[1]["spec"]["runtimeRef"]["name"] == name
         if kind == "indexed":
