@@ -1,9 +1,10 @@
 """The nodes of a layout for torchrun: the same command on every node, the rest in its environment."""
 
+import json
 from itertools import count, islice
 
 from runner.core.layout import Layout
-from runner.definitions.plan import Cell
+from runner.definitions.plan import Cell, Run
 from runner.targets.base import NodeSpec
 from runner.targets.clean_environment import WITHOUT_GPU
 
@@ -62,6 +63,13 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
     }
+
+
+def identity_of(run: Run) -> str:
+    """Say which cell of which experiment a job runs, as JSON, for who makes its record (`execution/by_hand.py`)."""
+    cell = run.cell
+    what = {"experiment": run.experiment.name, "program": cell.program.name, "layout": str(cell.layout)}
+    return json.dumps({**what, "device": run.device, "axes": cell.axes, "args": cell.args})
 
 
 def device_ids(layout: Layout, devices: int) -> list[list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -46,7 +45,7 @@ class ContainerNode(FollowedNode):
         """Tell the engine to end the container, and to kill it after the grace; do not wait."""
         if self.is_begun and not self.ended:
             self.stopped = True
-            threading.Thread(target=_stop, args=(self._container, grace_seconds), daemon=True).start()
+            threading.Thread(target=self._stop, args=(round(grace_seconds),), daemon=True).start()
 
     def idle(self) -> NodeView | None:
         """Return why nothing runs inside; None if something does, or the engine does not answer."""
@@ -91,6 +90,10 @@ class ContainerNode(FollowedNode):
         code, name = exit_of(state.get("ExitCode"), SIGNALLED)
         return NodeExit(self.number, code, name, self.stopped, bool(state.get("OOMKilled")))
 
+    def _stop(self, seconds: int) -> None:
+        with suppress(OSError):
+            self._container.stop(timeout=seconds)
+
     def _write(self, data: bytes) -> None:
         """Write until that fails; then go on reading, so that the container's end is seen."""
         if self.failure:
@@ -111,13 +114,6 @@ def of_project(client: DockerClient, project: str) -> dict[str, Container]:
     """Find the containers of a compose project, by service."""
     found = client.containers.list(all=True, filters={"label": f"{LABEL}={project}"}, ignore_removed=True)
     return {container.labels.get(_SERVICE, container.name): container for container in found}
-
-
-def stop_all(client: DockerClient, project: str, grace_seconds: float) -> None:
-    """Stop the containers of a compose project, all at once."""
-    containers = of_project(client, project).values()
-    with ThreadPoolExecutor(max(1, len(containers))) as pool:
-        list(pool.map(lambda container: _stop(container, grace_seconds), containers))
 
 
 def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) -> None:
@@ -179,8 +175,3 @@ def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> No
         else:
             return
         clock.sleep(_AGAIN_SECONDS)
-
-
-def _stop(container: Container, grace_seconds: float) -> None:
-    with suppress(OSError):
-        container.stop(timeout=round(grace_seconds))

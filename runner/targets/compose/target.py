@@ -31,7 +31,6 @@ from runner.targets.compose.containers import (
     project_of,
     remove_all,
     removing,
-    stop_all,
 )
 from runner.targets.compose.link import parse_link, slow_down
 from runner.targets.compose.service import READ_ONLY, WORKSPACE, default_image, literal, observed, service
@@ -161,12 +160,11 @@ class Compose(Target[ComposeSpec]):
         return done.stdout
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End the docker command that still makes containers, then the containers, and remove them."""
+        """End the docker command that still makes containers, and remove these: what they print nobody keeps."""
         end_orphans(folder.path.name, GRACE_SECONDS)
         client, project = engine.reach(), project_of(folder.path.name)
         with engine.asked():
             late_seconds = 0.0 if of_project(client, project) else LATE_SECONDS
-            stop_all(client, project, GRACE_SECONDS)
             remove_all(client, project, late_seconds)
         take_away(folder)
 

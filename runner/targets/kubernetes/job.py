@@ -11,7 +11,6 @@ the Pod Security Standards, to whose restricted level the pods keep; the expansi
 and environment (kubernetes/third_party/forked/golang/expansion).
 """
 
-import json
 import re
 import shlex
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from runner.core.network import variables_for
 from runner.definitions.plan import Cell, Run
 from runner.targets.base import option
 from runner.targets.compose.service import WORKSPACE, image_of
-from runner.targets.torchrun import MASTER_PORT, node_command, node_environment
+from runner.targets.torchrun import MASTER_PORT, identity_of, node_command, node_environment
 
 Object = dict[str, Any]
 LABEL = "distributed-experiment-kit"
@@ -105,8 +104,8 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
 def indexed_job(run: Run, name: str, options: PodOptions) -> list[Object]:
     """Describe a headless Service, by which the pods find node 0, and a Job whose index is the node's number."""
     nodes = run.cell.layout.nodes
-    told = {"PET_NNODES": str(nodes), "PET_MASTER_ADDR": f"{name}-0.{name}", "PET_MASTER_PORT": str(MASTER_PORT)}
-    spec = _indexed(run, told, options, CONTAINER)
+    more = {"PET_NNODES": str(nodes), "PET_MASTER_ADDR": f"{name}-0.{name}", "PET_MASTER_PORT": str(MASTER_PORT)}
+    spec = _indexed(run, more, options, CONTAINER)
     pod = spec["template"]["spec"]
     pod["containers"][0]["env"].append({"name": "PET_NODE_RANK", "valueFrom": _INDEX})
     pod["subdomain"] = name
@@ -173,17 +172,8 @@ def _object(version: str, kind: str, name: str, spec: Object) -> Object:
 
 def _job(version: str, kind: str, name: str, run: Run, spec: Object) -> Object:
     """Describe a job, with the annotation that says what it runs."""
-    cell = run.cell
-    what = {
-        "experiment": run.experiment.name,
-        "program": cell.program.name,
-        "layout": str(cell.layout),
-        "device": run.device,
-        "axes": cell.axes,
-        "args": cell.args,
-    }
     job = _object(version, kind, name, spec)
-    job["metadata"]["annotations"] = {RUN: json.dumps(what)}
+    job["metadata"]["annotations"] = {RUN: identity_of(run)}
     return job
 
 
@@ -193,7 +183,7 @@ def _times(options: PodOptions) -> dict[str, int]:
     return {**ends, "ttlSecondsAfterFinished": KEPT_SECONDS}
 
 
-def _indexed(run: Run, told: dict[str, str], options: PodOptions, container: str) -> Object:
+def _indexed(run: Run, more: dict[str, str], options: PodOptions, container: str) -> Object:
     """Describe a Job with an index for each node, whose pods take their number of processes from a list.
 
     None of the pods is started again.
@@ -204,7 +194,7 @@ def _indexed(run: Run, told: dict[str, str], options: PodOptions, container: str
         words = shlex.join(command).replace(f"--nproc-per-node {processes[0]}", '--nproc-per-node "$1"', 1)
         shares = " ".join(map(str, processes))
         command = ["sh", "-c", f"set -- {shares}; shift $JOB_COMPLETION_INDEX; exec {words}"]
-    template = _pod_template(run, command, {**told, "PYTHONUNBUFFERED": "1"}, max(processes), options, container)
+    template = _pod_template(run, command, {**more, "PYTHONUNBUFFERED": "1"}, max(processes), options, container)
     template["spec"]["restartPolicy"] = "Never"
     return {"completionMode": "Indexed", "backoffLimit": 0, **_times(options), "template": template}
 
@@ -230,7 +220,7 @@ def _environment(run: Run) -> dict[str, str]:
 
 
 def _pod_template(
-    run: Run, command: list[str], told: dict[str, str], processes: int, options: PodOptions, name: str = CONTAINER
+    run: Run, command: list[str], more: dict[str, str], processes: int, options: PodOptions, name: str = CONTAINER
 ) -> Object:
     """Describe the pod of a node, with room for so many processes and the data that the run's definition needs."""
     settings, data = run.experiment.settings, run.experiment.data
@@ -263,7 +253,7 @@ def _pod_template(
         resources = {"requests": few, "limits": {"cpu": "1", "memory": "2Gi"}}
         pod["initContainers"] = [_container("data", base, prepare, NAMED, resources)]
     resources = _resources(run, processes, options)
-    pod["containers"] = [_container(name, base, command, {**_environment(run), **told}, resources)]
+    pod["containers"] = [_container(name, base, command, {**_environment(run), **more}, resources)]
     pod["volumes"] = volumes
     # Keep a service mesh's proxy out: it would never end, and the job with it.
     return {"metadata": {"annotations": {"sidecar.istio.io/inject": "false"}}, "spec": pod}

@@ -148,8 +148,7 @@ def show_accounted(job: str) -> list[Component]:
 
 def _exit_code(text: str) -> int:
     """Read the exit code of `code:signal`."""
-    code = text.partition(":")[0]
-    return int(code) if code.isdecimal() else 0
+    return int(text.partition(":")[0] or 0)
 
 
 @cache

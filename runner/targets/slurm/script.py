@@ -4,14 +4,13 @@ Unlike nodes are a heterogeneous job, whose components are runs of equal nodes (
 same for a run of the runner and for one that somebody submits: the runner only says where the run's folder is.
 """
 
-import json
 import re
 import shlex
 from dataclasses import dataclass
 from itertools import groupby
 
 from runner.definitions.plan import Run
-from runner.targets.torchrun import node_command, node_environment
+from runner.targets.torchrun import identity_of, node_command, node_environment
 
 CELL = "#KIT "
 """What begins the line that says, as JSON, which cell of which experiment the job is."""
@@ -41,15 +40,7 @@ def job_name(experiment: str, layout: str, run_id: str = "") -> str:
 def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
     """Write the batch script of a run for a job of this name; equal arguments give equal text."""
     parts = [(len(list(equal)), processes) for processes, equal in groupby(run.cell.layout.processes)]
-    cell = {
-        "experiment": run.experiment.name,
-        "layout": str(run.cell.layout),
-        "device": run.device,
-        "program": run.cell.program.name,
-        "axes": run.cell.axes,
-        "args": run.cell.args,
-    }
-    lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{json.dumps(cell)}"]
+    lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{identity_of(run)}"]
     for number, (nodes, processes) in enumerate(parts):
         lines += ["#SBATCH hetjob"] if number else []
         lines += [_directive("job-name", name), "#SBATCH --no-requeue"]
