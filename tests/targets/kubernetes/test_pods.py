@@ -149,19 +149,6 @@ def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make)
     assert (same["image"], same["code"]) == ("sha256:12", "f" * 64)
 
 
-def test_the_last_lines_are_those_before_torchrun_s_own_report(tmp_path: Path, make: Make) -> None:
-    folder = begin(tmp_path, make.launch(layout="2x1", target="kubernetes"), "{}", "")
-    report = "E1121 18:00:00.1 140 torch/.../api.py:826] failed (exitcode: 3) local_rank: 0 (pid: 20)\nTraceback:\n"
-    report += "  time      : 2026-11-21_18:00:00\n  rank      : 1 (local_rank: 0)\n  exitcode  : 3 (pid: 20)\n"
-    for node, said in enumerate(["", f"\nValueError: the batch is empty\n{report}"]):
-        with folder.open_agent(node) as log:
-            log.write(make.lines(node, 4.0)[:700] + said.encode())
-    record = collected(folder, NodeExit(0, 0, stopped=True), NodeExit(1, 1))
-    assert (record.status, record.reason) == ("failed", "rank 1 (node 1) exited with 3")
-    assert record.failure
-    assert record.failure.last_lines[-1] == "ValueError: the batch is empty"
-
-
 def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(tmp_path: Path, make: Make) -> None:
     folder = begin(tmp_path, make.launch(layout="2x1", target="kubernetes"), "{}", "")
     for exits, because, reason in (
