@@ -135,11 +135,11 @@ def find_image(client: DockerClient, name: str) -> Image | None:
         return None
 
 
-def environment(client: DockerClient, image: str) -> dict[str, str]:
-    """Return the variables that an image sets."""
+def search_path(client: DockerClient, image: str) -> str:
+    """Return the PYTHONPATH that an image sets."""
     found = find_image(client, image)
-    words = found.attrs["Config"]["Env"] if found else None
-    return {name: value for name, _, value in (word.partition("=") for word in words or [])}
+    words = (found.attrs["Config"]["Env"] if found else None) or []
+    return next((word.partition("=")[2] for word in words if word.startswith("PYTHONPATH=")), "")
 
 
 def is_rootless(client: DockerClient) -> bool:

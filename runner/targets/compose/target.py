@@ -160,7 +160,7 @@ class Compose(Target[ComposeSpec]):
         return done.stdout
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End the docker command that still makes containers, and remove these: what they print nobody keeps."""
+        """End the docker command that still makes containers, and remove these at once."""
         end_orphans(folder.path.name, GRACE_SECONDS)
         client, project = engine.reach(), project_of(folder.path.name)
         with engine.asked():
@@ -228,7 +228,7 @@ class ComposeHandle(WorkersHandle):
         spec = self._spec
         if is_observed(spec.run):
             bring(self._folder)
-            search = engine.environment(self._client, image).get("PYTHONPATH", "")
+            search = engine.search_path(self._client, image)
             spec = replace(spec, services={name: observed(node, search) for name, node in spec.services.items()})
         return spec.text(self._folder.path.name)
 

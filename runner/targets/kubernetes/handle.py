@@ -154,7 +154,7 @@ class JobHandle(JobWatcher):
         super().__init__(cluster, job["kind"], job["metadata"]["name"], folder, nodes)
         self._documents, self._brought = documents, brought
         self._kinds = [document["kind"] for document in documents]
-        self._pool, self._creating = ThreadPoolExecutor(1), threading.Lock()
+        self._creating = threading.Lock()
         self._is_stopped = self._is_begun = self._is_removed = False
 
     def stop(self) -> None:
@@ -166,7 +166,7 @@ class JobHandle(JobWatcher):
     def _start(self) -> Iterator[Note | None]:
         """Create the objects in another thread, so that Ctrl-C cuts no request off."""
         self._is_begun = True
-        creation = self._pool.submit(self._create_all)
+        creation = ThreadPoolExecutor(1).submit(self._create_all)
         while not creation.done():
             yield None
             wait([creation], POLL_SECONDS)
