@@ -17,6 +17,7 @@ from tests.support.faults import Fault
 from tests.support.kills import (
     AGENT_1,
     RANK_1,
+    HostFiles,
     PodLogs,
     Told,
     Witness,
@@ -38,12 +39,14 @@ KILLED = "it was killed, or it could not write"
 
 
 def start(harness: Harness, seconds: float = RUN_SECONDS) -> tuple[subprocess.Popen[str], Path]:
-    layout = "2x1" if "kubernetes" in harness.words else "1x2"
+    layout = "2x1" if {"kubernetes", "ssh"} & set(harness.words) else "1x2"
     return harness.start("odd-counts", "--layout", layout, "--set", f"seconds={seconds}")
 
 
 def witness(harness: Harness, run: Path, folder: Path) -> Witness:
     """Whoever knows what was printed; pods are only seen once they run."""
+    if "ssh" in harness.words:
+        return HostFiles(run)
     if "kubernetes" not in harness.words:
         return Witness(run)
     until(harness.have_begun(run, 2), 90)
@@ -88,19 +91,19 @@ def require_named_in_time(
 
 
 @pytest.mark.fault("a rank is killed (SIGKILL)")
-@on("local", series=("compose", "pytorchjob", "slurm"), soon=True)
+@on("local", series=("compose", "pytorchjob", "ssh", "slurm"), soon=True)
 def test_a_rank_that_is_killed_is_named_in_time(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     require_named_in_time(harness, fault, tmp_path, RANK_1, ["rank 1", "SIGKILL"], "rank 1.*(SIGKILL|signal 9)")
 
 
 @pytest.mark.fault("an agent (torchrun) is killed (SIGKILL)")
-@on("local", "compose", series=("slurm",))
+@on("local", "compose", series=("ssh", "slurm"))
 def test_an_agent_that_is_killed_is_named_in_time(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     require_named_in_time(harness, fault, tmp_path, AGENT_1, ["node 0"], "node 0")
 
 
 @pytest.mark.fault("the runner is killed (SIGKILL)")
-@on("local", series=("compose", "pytorchjob", "slurm"))
+@on("local", series=("compose", "pytorchjob", "ssh", "slurm"))
 def test_a_runner_that_is_killed_loses_nothing(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     process, run = start(harness, 100)
     seen = witness(harness, run, tmp_path)
@@ -115,7 +118,7 @@ def test_a_runner_that_is_killed_loses_nothing(harness: Harness, fault: Fault, t
 
 
 @pytest.mark.fault("the runner and its watchdog are killed (SIGKILL)")
-@on("local", "pytorchjob", series=("compose", "slurm"))
+@on("local", "pytorchjob", series=("compose", "ssh", "slurm"))
 def test_what_runner_and_watchdog_leave_is_ended_by_recover(harness: Harness, fault: Fault, tmp_path: Path) -> None:
     process, run = start(harness, 100)
     until(harness.have_begun(run, 2), 90)

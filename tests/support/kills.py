@@ -14,9 +14,10 @@ import psutil
 from tests.contract.harness import Harness
 from tests.support.cluster import pods
 from tests.support.containers import containers_of
-from tests.support.launches import processes_of, until
+from tests.support.launches import until
 from tests.support.processes import end
 from tests.support.projects import Project
+from tests.support.ssh_hosts import folders_of
 
 LINE = re.compile(rb"^line (\d+) of rank (\d+)$", re.MULTILINE)
 RANK_1, AGENT_1 = "rank 1", "agent of node 1"
@@ -76,6 +77,16 @@ class Witness:
     def printed(self) -> dict[int, int]:
         """The last number of each rank until now."""
         return written(self._run)
+
+
+class HostFiles(Witness):
+    """Knows what processes on hosts have printed, whose files are brought here at their end."""
+
+    def printed(self) -> dict[int, int]:
+        counts = written(self._run)
+        for folder in folders_of(self._run.name):
+            counts |= written(folder / "kept")
+        return counts
 
 
 class PodLogs(Witness):
@@ -171,7 +182,7 @@ def kill(harness: Harness, run: Path, who: str) -> float:
             words = [*inside, "-c", f"WORKER = {who == RANK_1}\n{_INSIDE}"]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             return began if "/proc/" in done.stdout or done.returncode == 137 else None  # it took the container along
-        seen = processes_of(run.name)
+        seen = harness.processes(run)
         found = [one.process for one in seen if (one.is_agent if who == AGENT_1 else one.environ.get("RANK") == "1")]
         end(*found)
         return began if found else None
