@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.commands import FURTHER, MAIN
+from runner.cli.command_table import FURTHER, MAIN
 from tests.support.projects import ROOT, Project, complete
 
 LEVELS = {"core": 0, "logs": 1, "records": 2, "definitions": 3, "report": 4, "targets": 4, "execution": 5, "cli": 6}
@@ -199,7 +199,7 @@ def prints(tree: ast.Module) -> list[str]:
 
 def test_only_one_place_prints_and_one_draws() -> None:
     found = {name for name, tree in sources("runner").items() if prints(tree)}
-    assert found == {"runner.cli.lines", "runner.cli.terminal"}
+    assert found == {"runner.cli.printing", "runner.cli.terminal"}
 
 
 def modules_of(*words: str, project: Project) -> set[str]:
@@ -214,7 +214,7 @@ def test_help_loads_no_target_no_command_and_nothing_heavy(project: Project) -> 
     heavy = {"markdown_it", "docker", "kubernetes", "msgspec", "psutil", "ruamel", "rich", "sqlite3", "asyncio"}
     heavy |= {"mlflow", "matplotlib", "jinja2"}
     assert not loaded & (heavy | TRAINS)
-    assert "runner.cli.commands" in loaded
+    assert "runner.cli.command_table" in loaded
     assert not loaded & {f"runner.{entry}" for entry, _ in (MAIN | FURTHER).values()}
 
 

@@ -11,9 +11,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from runner import __version__
-from runner.cli.commands import FURTHER, MAIN, load
+from runner.cli.command_table import FURTHER, MAIN, load
 from runner.cli.exit import ended_by_signals, explain, leave
-from runner.cli.lines import show, show_document
+from runner.cli.printing import show, show_document
 from runner.core.secrets import refuse
 
 

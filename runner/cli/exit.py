@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TextIO
 import typer
 
 from runner import __version__
-from runner.cli.lines import say
+from runner.cli.printing import say
 from runner.core import clock
 from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitError, RequestError
 from runner.core.secrets import mask_text

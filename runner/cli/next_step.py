@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from runner.cli.commands import SCRIPT, module
+from runner.cli.command_table import SCRIPT, module
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition

@@ -1,12 +1,13 @@
-"""Options that several commands take, and what they stand for."""
+"""What several commands share: options, what they stand for, and rows of words."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
-from runner.cli.lines import say
+from runner.cli.printing import say, show_document
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions import experiment as definition
@@ -149,3 +150,14 @@ def here() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         raise RequestError("the current folder is gone: go to the project's folder") from None
+
+
+def show_rows(rows: list[tuple[str, ...]]) -> None:
+    """Print rows of words on stdout: in columns on a terminal, with a tab between them into a pipe."""
+    if sys.stdout.isatty():
+        from runner.cli.terminal import print_columns
+
+        print_columns(rows)
+        return
+    for row in rows:
+        show_document("\t".join(map(one_line, row)).rstrip() + "\n")

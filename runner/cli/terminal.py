@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from runner.cli.lines import line
+from runner.cli.printing import line
 from runner.cli.progress import Progress
 from runner.core import clock
 from runner.core.text import escaped, one_line

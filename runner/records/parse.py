@@ -10,7 +10,7 @@ from runner.core.text import listed, one_line
 from runner.logs.mlperf import OBSERVED
 from runner.records.doubts import Doubts, nan_since, not_trained
 from runner.records.events import read_events
-from runner.records.failure import first_failure
+from runner.records.first_failure import first_failure
 from runner.records.folder import RawFiles, RunFolder
 from runner.records.listing import RECORD
 from runner.records.observed import take_observed

@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from runner.cli.app import app
-from runner.cli.commands import FURTHER, MAIN
+from runner.cli.command_table import FURTHER, MAIN
 from runner.cli.next_step import next_step
 from runner.targets import TARGETS
 from tests.support.projects import ROOT, RUNNER, Project, complete

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.cli.lines import line
+from runner.cli.printing import line
 from runner.cli.terminal import Screen
 from runner.records.schema import Record
 from tests.support.launches import BEGINNING

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from runner.cli.commands import SCRIPT, module
-from runner.cli.lines import say, show, show_document
+from runner.cli.command_table import SCRIPT, module
 from runner.cli.options import (
     Change,
     Device,
@@ -21,6 +20,7 @@ from runner.cli.options import (
     is_script,
     select,
 )
+from runner.cli.printing import say, show, show_document
 from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder

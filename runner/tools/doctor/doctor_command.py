@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.lines import say, show_document
-from runner.cli.options import Device, On, Results, With, device_of, options_of, project_root_or_here
+from runner.cli.options import Device, On, Results, With, device_of, options_of, project_root_or_here, show_rows
+from runner.cli.printing import say, show_document
 from runner.core.errors import Interrupted
 from runner.targets.torchrun import MASTER_PORT
 from runner.tools.doctor.finding import Finding
@@ -57,7 +57,6 @@ def _show(findings: list[Finding]) -> None:
     """Print the findings: for each place on a terminal, as rows of words into a pipe."""
     import sys
 
-    from runner.cli.columns import show_rows
     from runner.tools.doctor.finding import count_states
 
     rows = [(finding.state, finding.check, finding.where, finding.seen, finding.mend) for finding in findings]

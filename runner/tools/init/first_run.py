@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.cli.lines import say
+from runner.cli.printing import say
 from runner.core.errors import RequestError
 from runner.core.text import listed
 from runner.execution import signals

@@ -4,8 +4,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import say, show, show_document
 from runner.cli.options import Change, Device, device_of, here
+from runner.cli.printing import say, show, show_document
 from runner.core.output import write_outputs
 from runner.core.temporary import temporary_folder
 from runner.logs.dialect import NONE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from runner.cli.lines import say
+from runner.cli.printing import say
 from runner.core.errors import RequestError
 from runner.core.layout import Layout
 from runner.core.temporary import temporary_folder

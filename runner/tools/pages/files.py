@@ -6,7 +6,7 @@ from pathlib import Path
 from runner.core.errors import RequestError
 from runner.core.output import write_outputs
 from runner.core.text import one_line
-from runner.records.archive import opened
+from runner.records.unpacking import opened
 from runner.tools.pages import style
 from runner.tools.pages.document import Page, make_page
 from runner.tools.pages.select import select

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import say, show
+from runner.cli.printing import say, show
 from runner.core.errors import RequestError
 
 PAGE, MLFLOW = "report.html", "mlflow"
@@ -54,7 +54,7 @@ def report(
 
 def _to_mlflow(sources: list[Path], to: str, uri: str, experiment: str | None, plots: Path | None) -> None:
     """Write every run to MLflow: parameters, figures, and curves over epochs; again adds only what is new."""
-    from runner.records.archive import opened
+    from runner.records.unpacking import opened
     from runner.tools.pages import mlflow_store
     from runner.tools.pages.exported import exported_runs
 

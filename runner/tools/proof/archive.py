@@ -1,7 +1,7 @@
 """A folder -> one tar archive: the same files always give the same bytes.
 
 The archive is a plain tar in the PAX format (POSIX.1-2001), sorted by name, of regular files only, each with the time,
-owner and mode that all of them have. `runner.records.archive` opens it.
+owner and mode that all of them have. `runner.records.unpacking` opens it.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.records import manifest
-from runner.records.archive import TOP
+from runner.records.unpacking import TOP
 from trainkit import files
 
 _TIME = 315_532_800  # 1980, the earliest that zip has too

@@ -14,9 +14,9 @@ from runner.core.secrets import mask as without_secrets
 from runner.core.temporary import temporary_folder
 from runner.core.text import listed, one_line
 from runner.records import manifest
-from runner.records.archive import RESULTS
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
+from runner.records.unpacking import RESULTS
 from runner.tools.proof.archive import pack
 from runner.tools.proof.integrity import check_whole, read_again, runs_at
 from runner.tools.proof.sources import PROJECT, Sources, kept_changes, tree_name

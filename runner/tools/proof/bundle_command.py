@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.lines import say, show
 from runner.cli.options import project_root_or_here
+from runner.cli.printing import say, show
 
 
 def bundle(

@@ -9,11 +9,11 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import say
 from runner.cli.options import With, WithFiles, options_of, project_root, project_root_or_here
+from runner.cli.printing import say
 from runner.core.errors import RequestError, RunError
-from runner.records import archive
 from runner.records.schema import Record
+from runner.records.unpacking import opened
 from runner.tools.proof.sources import Kit, Sources
 
 REPRODUCED = Path("reproduced")
@@ -78,7 +78,7 @@ def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterato
             raise RequestError(msg)
         yield [(path, require_whole(path, anyway=anyway))], Sources(project_root())
         return
-    with archive.opened(path) as kit:
+    with opened(path) as kit:
         if kit.faults and not anyway:
             raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
         found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]

@@ -10,7 +10,7 @@ from typing import Any
 from runner.core import git
 from runner.core.errors import RunError
 from runner.core.text import one_line
-from runner.records.archive import Archive
+from runner.records.unpacking import Archive
 from trainkit import files
 
 DIFF = "request/code.diff"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runner.cli.lines import say, show, show_document
+from runner.cli.printing import say, show, show_document
 from runner.core.errors import RunError
 from runner.core.text import one_line
 from runner.tools.proof.level import LEVELS, Verdict
@@ -30,7 +30,7 @@ def verify(
     1: what its processes printed gives the same record. `runner reproduce` goes further. Exit code 0: every run reaches
     the level asked for; 1: one does not.
     """
-    from runner.records import archive
+    from runner.records.unpacking import opened
     from runner.tools.proof.integrity import runs_at, verify
     from trainkit.files import is_file
 
@@ -38,7 +38,7 @@ def verify(
     if not is_file(run):
         verdicts = [verify(path, level) for path in runs_at(run, notes)]
     else:
-        with archive.opened(run) as kit:
+        with opened(run) as kit:
             verdicts = [Verdict(one_line(run), stopped=kit.faults)]
             if not kit.faults:
                 verdicts = [verify(path, level) for path in runs_at(kit.results, notes)]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from runner.core.errors import RequestError, RunError
-from runner.records.archive import opened, unpack
+from runner.records.unpacking import opened, unpack
 from runner.tools.proof.archive import pack
 from runner.tools.proof.bundle import Bundle, write_bundle
 from tests.support.projects import Project

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.lines import say, show
+from runner.cli.printing import say, show
 from runner.core.errors import RunError
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.lines import show, show_document
+from runner.cli.printing import show, show_document
 from runner.core.errors import RequestError, reason_of
 
 

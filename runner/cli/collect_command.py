@@ -8,8 +8,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from runner.cli.lines import say, show, show_document
 from runner.cli.options import Metric, Results, With, options_of, project_root_or_here
+from runner.cli.printing import say, show, show_document
 from runner.core.errors import RequestError, RunError, reason_of
 from runner.core.text import one_line
 from runner.logs.dialect import dialects_with

@@ -10,8 +10,8 @@ import typer
 from msgspec import structs
 
 from runner.cli import options
-from runner.cli.commands import SCRIPT, module
-from runner.cli.lines import say, show_document
+from runner.cli.command_table import SCRIPT, module
+from runner.cli.printing import say, show_document
 from runner.core.errors import RequestError, RunError
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Plan, make_plan

@@ -4,8 +4,6 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.columns import show_rows
-from runner.cli.lines import say, show, show_document
 from runner.cli.options import (
     NAME,
     Change,
@@ -17,7 +15,9 @@ from runner.cli.options import (
     project_root,
     select,
     show_project,
+    show_rows,
 )
+from runner.cli.printing import say, show, show_document
 from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.data import help_of

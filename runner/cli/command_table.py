@@ -5,25 +5,25 @@ from typing import Any
 
 MAIN = {
     "init": ("tools.init.init_command", "Turn your repository into a project with a first definition."),
-    "plan": ("cli.plan", "List the experiments, or what one would run; start nothing."),
-    "run": ("cli.run", "Run an experiment or a script, and keep records."),
-    "summarize": ("cli.summarize", "Make the table of the records."),
-    "explain": ("cli.explain", "Show where a run's time went, what slows it and what helps."),
+    "plan": ("cli.plan_command", "List the experiments, or what one would run; start nothing."),
+    "run": ("cli.run_command", "Run an experiment or a script, and keep records."),
+    "summarize": ("cli.summarize_command", "Make the table of the records."),
+    "explain": ("cli.explain_command", "Show where a run's time went, what slows it and what helps."),
     "report": ("tools.pages.report_command", "Make one HTML file of the records, with plots."),
-    "collect": ("cli.collect", "Make the record of a run, of a job, or of any stdout."),
+    "collect": ("cli.collect_command", "Make the record of a run, of a job, or of any stdout."),
     "check": ("tools.check.check_command", "Check that N processes train the same as one."),
     "doctor": ("tools.doctor.doctor_command", "Diagnose this machine, cluster or host before a run."),
 }
 FURTHER = {
-    "compare": ("cli.compare", "Test whether B is faster or slower than A."),
+    "compare": ("cli.compare_command", "Test whether B is faster or slower than A."),
     "verify": ("tools.proof.verify_command", "Verify a record or an archive."),
     "bundle": ("tools.proof.bundle_command", "Make one archive of the records that others can check."),
     "reproduce": ("tools.proof.reproduce_command", "Run a record again and compare the results."),
-    "prepare": ("cli.prepare", "Fetch and check the data of experiments, once."),
-    "recover": ("cli.recover", "Finish the runs whose runner was killed."),
-    "targets": ("cli.targets", "List the targets, or the options of one."),
-    "node": ("cli.node", "Start one node of a run by hand."),
-    "render": ("cli.render", "Render compose/, k8s/ and slurm/."),
+    "prepare": ("cli.prepare_command", "Fetch and check the data of experiments, once."),
+    "recover": ("cli.recover_command", "Finish the runs whose runner was killed."),
+    "targets": ("cli.targets_command", "List the targets, or the options of one."),
+    "node": ("cli.node_command", "Start one node of a run by hand."),
+    "render": ("cli.render_command", "Render compose/, k8s/ and slurm/."),
 }
 """The module of each command below `runner`, and its summary. The function has the command's name."""
 SCRIPT = "tools.init.unsaved"

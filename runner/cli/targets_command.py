@@ -5,9 +5,8 @@ from typing import Annotated, Optional, get_type_hints
 
 import typer
 
-from runner.cli.columns import show_rows
-from runner.cli.lines import show
-from runner.cli.options import complete_target
+from runner.cli.options import complete_target, show_rows
+from runner.cli.printing import show
 
 
 def targets(

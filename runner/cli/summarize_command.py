@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.lines import say, show_document
+from runner.cli.printing import say, show_document
 from runner.core.errors import RequestError
 
 
@@ -33,7 +33,7 @@ def summarize(
     if form not in FORMS:
         raise RequestError(f"--format {form}: there is {', '.join(FORMS)}")
     if results.is_file():
-        from runner.records.archive import opened
+        from runner.records.unpacking import opened
 
         with opened(results) as kit:
             blocks, notes = read(kit.results, experiment)

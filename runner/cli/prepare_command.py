@@ -6,8 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from runner.cli.columns import show_rows
-from runner.cli.options import project_root
+from runner.cli.options import project_root, show_rows
 from runner.definitions import data as of_families
 
 SETTINGS = {"allow_interspersed_args": False}

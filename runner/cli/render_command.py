@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.lines import say
 from runner.cli.options import project_root
+from runner.cli.printing import say
 from runner.core.errors import RequestError
 
 

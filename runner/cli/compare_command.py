@@ -6,8 +6,7 @@ from typing import Annotated, Optional
 import typer
 
 from runner.cli import options
-from runner.cli.columns import show_rows
-from runner.cli.lines import say, show, show_document
+from runner.cli.printing import say, show, show_document
 from runner.core.errors import RequestError
 from runner.execution import signals
 from runner.execution.versions import Choices, Kind, kind_of, run_in_turn, version_of
@@ -85,7 +84,7 @@ def _show(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code:
     else:
         for name, label in zip("AB", labels, strict=True):
             show(f"{name}: {label}")
-        show_rows(to_rows(verdicts))
+        options.show_rows(to_rows(verdicts))
         for note in to_notes(verdicts, detect):
             show(f"- {note}")
 
