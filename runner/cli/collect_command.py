@@ -16,8 +16,7 @@ from runner.logs.dialect import dialects_with
 from runner.logs.metrics import compiled, read_words
 from runner.logs.reading import read_log, read_stream
 from runner.logs.summary import FIELDS, summary, unread
-from runner.records.cause import explained
-from runner.records.hints import hints
+from runner.records.cause import explained, hints
 from runner.records.manifest import NAME
 from runner.records.parse import reparse
 from runner.records.schema import Record

@@ -18,8 +18,8 @@ from runner.cli.progress import Progress
 from runner.core import clock
 from runner.core.text import escaped, one_line
 from runner.definitions.plan import Run
+from runner.records.cause import hints
 from runner.records.events import Event
-from runner.records.hints import hints
 from runner.records.observed import SAMPLE_SECONDS
 from runner.records.schema import Failure, Record
 from runner.report.columns import decimals

@@ -1,4 +1,4 @@
-"""Why a program failed, by what it printed: the exception at the end, or its error file.
+"""Why a program failed, by what it printed, and what helps against failures that are well known (`hints.yaml`).
 
 A Python program prints a traceback, whose last line is the cause; torch puts `[rank0]: ` before each of its lines, and
 torchrun may put more there. An uncaught C++ exception prints `terminate called ...` and `what():`, a crash
@@ -8,17 +8,22 @@ the decorator `torch.distributed.elastic.multiprocessing.errors.record` leaves a
 
 import re
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from runner.core import yaml_reader
 from runner.core.text import one_line
-from runner.records import hints
 from runner.records.folder import end_of
 from runner.records.schema import decode
 
+OUT_OF_MEMORY = "out_of_memory"
+"""End of a process whose container ran out of memory."""
+_LONGEST_LINE = 4_096
 _FOLLOWING = 12
 """Lines of an exception: its message may have several, and C++ adds frames."""
 _LARGEST_ERROR_FILE = 1_000_000
@@ -108,12 +113,12 @@ def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any
     )
     texts = [text for _, text in tail]
     if not found:
-        return log | {"hint": hints.find([text for text in texts if text.strip()][-_LAST:], texts, [])}
+        return log | {"hint": find_hint([text for text in texts if text.strip()][-_LAST:], texts, [])}
     line, rank, cause, lines = next((one for one in found if not VICTIM.search(one[2])), found[0])
     words = f"{rank}{one_line(cause, _LONGEST)} (line {line})"
     launchers = f"line {log['lines'].get('status')} says: "
     notes = [words, *(note for note in log["notes"] if not note.startswith(launchers))]
-    return log | {"hint": hints.find(lines, texts, []), "notes": notes}
+    return log | {"hint": find_hint(lines, texts, []), "notes": notes}
 
 
 def _tracebacks(lines: list[str]) -> list[Statement]:
@@ -160,3 +165,39 @@ def _sentence(block: list[str]) -> str:
     if "Last error:" in further[:-1]:
         first = f"{first}; last error: {further[further.index('Last error:') + 1]}"
     return first
+
+
+class Hint(msgspec.Struct, rename={"needs": "with"}):
+    """One well-known failure; `hints.yaml` says what each field is."""
+
+    name: str
+    means: str
+    do: str
+    source: str
+    says: list[str] = []
+    anywhere: list[str] = []
+    needs: list[str] = []
+    ended: list[str] = []
+
+
+@cache
+def hints() -> dict[str, Hint]:
+    """Return all hints by name, in the order in which they are tried."""
+    data = yaml_reader.read(Path(__file__).with_name("hints.yaml")).values["hints"]
+    return {hint.name: hint for hint in msgspec.convert(data, list[Hint])}
+
+
+def find_hint(said: list[str], printed: list[str], ended: Collection[str]) -> str | None:
+    """Return the first hint that fits the lines of a failure, all last lines, or how the process ended."""
+    fitting = [
+        hint.name
+        for hint in hints().values()
+        if _has(said, hint.says) or (_has(printed, hint.anywhere) and _has(said, hint.needs))
+    ]
+    by_end = [hint.name for hint in hints().values() if {*ended} & {*hint.ended}]
+    return next(iter(by_end if OUT_OF_MEMORY in ended else fitting + by_end), None)
+
+
+def _has(lines: list[str], patterns: list[str]) -> bool:
+    found = re.compile("|".join(patterns) or "(?!)")
+    return any(found.search(line[:_LONGEST_LINE]) for line in lines)

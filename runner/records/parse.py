@@ -1,25 +1,28 @@
 """A run's raw files -> its record: a pure function that can be repeated at any time."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError, reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line
 from runner.logs.mlperf import OBSERVED
-from runner.records.doubts import Doubts, nan_since, not_trained
 from runner.records.events import read_events
 from runner.records.first_failure import first_failure
-from runner.records.folder import RawFiles, RunFolder
+from runner.records.folder import RawFiles, RunFolder, end_of
 from runner.records.listing import RECORD
 from runner.records.observed import take_observed
 from runner.records.provenance import is_alive
 from runner.records.record_facts import read_moment
 from runner.records.run_events import RunEvents
-from runner.records.schema import NO_OUTCOME, Launch, NodeExit, Outcome, Record
+from runner.records.schema import NO_OUTCOME, NO_TRAINING, Doubts, Launch, NodeExit, Outcome, Record
 from runner.records.stdout_figures import place_of, take_printed
 
+MOST_DOUBTS = 20
+_LARGEST_NOTES = 10_000
 _MOST_SAID = 3
 
 
@@ -28,7 +31,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
 
     Broken files and events become doubts. ValueError for a launch with an invalid layout or dialect.
     """
-    doubts = Doubts()
+    doubts: Doubts = {}
     raw = folder.raw_files(Layout.parse(launch.layout))
     record = Record(launch=launch, status="running", outcome=outcome)
     malformed = _take_events(record, raw, doubts)
@@ -38,18 +41,16 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         "expected": sum(rank.events_expected or 0 for rank in record.ranks),
         "malformed": malformed,
     }
-    if lost := nan_since(record.epochs, record.evaluations):
-        doubts.add(lost)
+    doubts |= dict.fromkeys(nan_since(record.epochs, record.evaluations))
     if launch.dialects or launch.metrics:
         take_printed(record, folder, raw, doubts)
     take_observed(record)
     record.failure = first_failure(raw, outcome, record.ranks)
     if outcome and not outcome.stopped_because and not record.failure:
-        for doubt in not_trained(raw, launch):
-            doubts.add(doubt)
-    for broken in folder.exits(raw)[1]:
-        doubts.add(broken)
-    record.doubts = doubts.all()
+        doubts |= dict.fromkeys(not_trained(raw, launch))
+    doubts |= dict.fromkeys(folder.exits(raw)[1])
+    further = len(doubts) - MOST_DOUBTS
+    record.doubts = [*doubts][:MOST_DOUBTS] + ([f"and {further:,} more of this kind"] if further > 0 else [])
     record.status, reason = _verdict(record, launch)
     record.reason = one_line(reason) if reason else None
     return record
@@ -74,11 +75,52 @@ def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
                         first = first or f"raw/{path.name}:{broken[0].line}: {broken[0].reason}: {broken[0].text}"
                         malformed += len(broken)
         except OSError as error:
-            doubts.add(f"raw/{path.name}: left out: {error.strerror or error}")
+            doubts[f"raw/{path.name}: left out: {error.strerror or error}"] = None
     if malformed:
-        doubts.add(one_line(f"{malformed:,} malformed event lines, the first is {first}"))
+        doubts[one_line(f"{malformed:,} malformed event lines, the first is {first}")] = None
     taken.finish()
     return malformed
+
+
+def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield since which epoch the training loss, or else the test loss, was NaN or infinite.
+
+    JSON has no such numbers: the loss is null, and `loss_hex` holds its value.
+    """
+    for what, rows in (("training", epochs), ("test", evaluations)):
+        lost = [row for row in rows if "loss" in row and row["loss"] is None and "loss_hex" in row]
+        if lost:
+            name = "NaN" if lost[0]["loss_hex"] == "nan" else "infinite"
+            since = "since" if rows[-1] is lost[-1] else "in"
+            yield f"nan-loss: the {what} loss is {name} {since} epoch {lost[0].get('epoch_num')}"
+            return
+
+
+def not_trained(raw: RawFiles, launch: Launch) -> Iterator[str]:
+    """Yield why a run that ended well did not train in its layout, by the notes of `runner/targets/hooks`.
+
+    A program may end well and print losses although its processes trained alone, or not at all.
+    """
+    world = raw.layout.world_size
+    paths = {rank: path for rank in range(world) if (path := raw.output(rank, "seen"))}
+    notes = {rank: end_of(path, _LARGEST_NOTES).splitlines() for rank, path in paths.items()}
+    all_notes = {line for lines in notes.values() for line in lines}
+    if "spawned 0" in all_notes:
+        yield f"{NO_TRAINING}torch.multiprocessing.spawn was told to start 0 processes"
+    elif "optimizer" in all_notes and "gradient" not in all_notes:
+        yield f"{NO_TRAINING}no gradient was computed: was it done before, by a checkpoint that it went on from?"
+    if launch.definition.get("launcher") == "python":  # which starts as many as it wants
+        return
+    # The rank and the size of each group that a process has joined, as words.
+    groups = {rank: [line.split()[1:] for line in lines if line.startswith("group ")] for rank, lines in notes.items()}
+    sizes = {size for joined in groups.values() for _, size in joined}
+    whole = {rank for joined in groups.values() for rank, size in joined if size == str(world)}
+    alone = [rank for rank, joined in groups.items() if not any(size == str(world) for _, size in joined)]
+    if world > 1 and alone:
+        what = f"joined a group of {listed(sorted(sizes))}" if sizes else "joined no process group"
+        yield f"{NO_TRAINING}rank {listed(alone)} of {world} {what}, so each process may have trained by itself"
+    elif (world > 1 and len(notes) == world and len(whole) < world) or (world == 1 and sizes - {"1"}):
+        yield f"{NO_TRAINING}it has {world} processes, and groups of {listed(sorted(sizes))} were formed"
 
 
 def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
@@ -116,10 +158,10 @@ def _where(outcome: Outcome) -> str:
 def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
     """Return which node or rank failed first."""
     failure = record.failure
-    gone = [ended for ended in exits if ended.code is None and ended.signal is None]
-    if gone and (not failure or failure.node in {ended.node for ended in gone}):
-        whys = dict.fromkeys(ended.why or "killed, removed, or never started" for ended in gone)
-        return "killed", f"node {listed(ended.node for ended in gone)} left no exit code: {'; '.join(whys)}"
+    gone = {ended.node: ended.why for ended in exits if ended.code is None and ended.signal is None}
+    if gone and (not failure or failure.node in gone):
+        whys = dict.fromkeys(why or "killed, removed, or never started" for why in gone.values())
+        return "killed", f"node {listed(gone)} left no exit code: {'; '.join(whys)}"
     if failure is None:
         return None
     who = f"rank {failure.rank} (node {failure.node})" if failure.rank is not None else f"node {failure.node}"
@@ -135,9 +177,9 @@ def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
 def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
     """Return what the events of the ranks say, or the log of a program that is read by a dialect."""
     if launch.dialects:
-        told = record.printed.get("status")
-        if told and told["value"] == "failed":
-            return "failed", f"exit code 0, yet {place_of(told)} says that it failed"
+        status = record.printed.get("status")
+        if status and status["value"] == "failed":
+            return "failed", f"exit code 0, yet {place_of(status)} says that it failed"
         return None
     if silent := [facts.rank for facts in record.ranks if facts.status is None]:
         why = f"exit code 0, yet no run_stop from rank {listed(silent)}"
@@ -157,7 +199,7 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 
     `exits` are how its nodes ended, where somebody knows more of that than they have reported.
     """
-    folder.name_outputs()  # the record says in which files it found what
+    folder.name_outputs()  # the record names the files that its figures are from
     launch = folder.launch()
     layout = Layout.parse(launch.layout)
     raw = folder.raw_files(layout)

@@ -1,9 +1,10 @@
 """Events -> fields of a record, one event at a time: apart from loads, memory does not grow with their number."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -13,11 +14,12 @@ from runner.core.layout import LARGEST_WORLD, Layout
 from runner.core.text import one_line
 from runner.core.values import number, whole
 from runner.logs.mlperf import OBSERVED
-from runner.records.doubts import Doubts, figure
 from runner.records.events import Event
-from runner.records.schema import Observed, RankFacts, Record
-from runner.records.utilization import LOAD_KEYS, NodeLoad
+from runner.records.schema import Doubts, Load, Observed, RankFacts, Record, figure
 
+MOST_POINTS = 300
+"""Points kept of a node's load; those of a longer run are means of equal stretches. Every look is in the raw file."""
+_LOAD_FIGURE = re.compile(r"\w{1,60}_(percent|bytes|bytes_per_second)")
 _CLOCK_MS = 1_000
 """Steps back of a clock up to this size are ignored."""
 _CLOCK_SHARE = 0.01
@@ -29,9 +31,9 @@ _PHASES = ("setup", "data", "init", "warmup", "train", "eval")
 _PLACE = ("rank", "seq", "node_rank")
 _FACTS = ("seed", "global_batch_size", "train_samples", "eval_samples", "dataset", "repeat_with", "parameters")
 _KEPT = {"run_start", "epoch_stop", "eval_accuracy", *_FACTS}
-TIME_USE = ("data_seconds", "compute_seconds", "communication_seconds", "straggler_seconds", "other_seconds")
-TIME_SHARES = ("slowest_share", "cpu_share", "throttled_share")
-_EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_rank", *TIME_USE, *TIME_SHARES)
+_TIME_USE = ("data_seconds", "compute_seconds", "communication_seconds", "straggler_seconds", "other_seconds")
+_TIMES = (*_TIME_USE, "slowest_share", "cpu_share", "throttled_share")
+_EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_rank", *_TIMES)
 
 
 @dataclass
@@ -43,6 +45,53 @@ class _Rank:
     last_stop: float = -math.inf
     latest: float = -math.inf
     total_seconds: float | None = None
+
+
+@dataclass
+class NodeLoad:
+    """The load of one node of a run; all looks are held, a day of one node takes some 50 MB."""
+
+    looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    first: float = math.inf
+    began: float = math.inf
+    ended: float = -math.inf
+
+    def take(self, event: Event) -> None:
+        """Take one look, the begin and end of the training, and the time of the run's first event."""
+        self.first = min(self.first, event.time_ms)
+        if event.key == "load":
+            figures = ((name, number(value)) for name, value in event.metadata.items() if _LOAD_FIGURE.fullmatch(name))
+            self.looks.append((event.time_ms, {name: value for name, value in figures if value is not None}))
+        elif event.key == "epoch_start":
+            self.began = min(self.began, event.time_ms)
+        elif event.key == "epoch_stop":
+            self.ended = max(self.ended, event.time_ms)
+
+    def summary(self, node: int) -> Load:
+        """Return the load of a node. Points count their `seconds` from its first event; without epochs all counts."""
+        looks = sorted(self.looks, key=itemgetter(0))
+        # A look reports on the second before it.
+        training = [look for look in looks if self.began < look[0] <= self.ended + 1000] or looks
+        stretch = -(-len(looks) // MOST_POINTS)
+        parts = [looks[start : start + stretch] for start in range(0, len(looks), stretch)]
+        names = sorted({name for _, figures in looks for name in figures})
+        during = {name: values for name in names if (values := _values(training, name))}
+        points: dict[str, list[float | None]] = {
+            "seconds": [round((part[-1][0] - self.first) / 1000, 1) for part in parts]
+        }
+        for name in names:
+            points[name] = [_mean(values) if (values := _values(part, name)) else None for part in parts]
+        means = {name: _mean(values) for name, values in during.items()}
+        return Load(node, len(looks), means, {name: max(values) for name, values in during.items()}, points)
+
+
+def _values(looks: list[tuple[float, dict[str, float]]], name: str) -> list[float]:
+    return [figures[name] for _, figures in looks if name in figures]
+
+
+def _mean(values: list[float]) -> float:
+    mean = sum(values) / len(values)
+    return round(mean, 1 if mean < 1000 else None)  # of bytes
 
 
 class RunEvents:
@@ -80,17 +129,20 @@ class RunEvents:
             else:
                 self._take(event, default_rank)
         except (ValueError, OverflowError, msgspec.MsgspecError) as error:
-            self._doubts.add(one_line(f"rank {event.metadata.get('rank', default_rank)}: {event.key}: {error}", 200))
+            self._doubt(event, default_rank, str(error))
+
+    def _doubt(self, event: Event, rank: int, why: str) -> None:
+        self._doubts[one_line(f"rank {event.metadata.get('rank', rank)}: {event.key}: {why}", 200)] = None
 
     def _take(self, event: Event, default_rank: int) -> None:
         number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
         if number is None:
             raise ValueError("left out: there can be no such rank")
         rank = self._ranks.get(number) or self._rank(number)
-        if event.key in LOAD_KEYS or rank.latest == -math.inf:
+        if rank.latest == -math.inf or event.key in ("load", "epoch_start", "epoch_stop"):
             self._load[rank.kept.node].take(event)
         if event.time_ms < rank.latest - _CLOCK_MS:
-            self._doubts.add(f"rank {number}: its clock runs backwards")
+            self._doubts[f"rank {number}: its clock runs backwards"] = None
         rank.latest = max(rank.latest, event.time_ms)
         self._count(rank.kept, whole(event.metadata.get("seq"), 0, _LARGEST))
         if taker := self._takers.get(event.key):
@@ -109,7 +161,7 @@ class RunEvents:
         if seq is None:
             rank.events_seen += not expected
         elif seq < expected:
-            self._doubts.add(f"rank {rank.rank}: a sequence number came twice")
+            self._doubts[f"rank {rank.rank}: a sequence number came twice"] = None
         else:
             rank.events_seen = rank.events_seen + 1 if expected else 1
             rank.events_expected = seq + 1
@@ -120,6 +172,14 @@ class RunEvents:
         if self._room < 0:
             raise ValueError("more facts than a record holds; this one is left out")
 
+    def _figure(self, rank: _Rank, event: Event, name: str, value: object) -> float | None:
+        """Return a figure; None if it is not a number, and with a doubt if it cannot have been measured."""
+        try:
+            return figure(name, value)
+        except ValueError as error:
+            self._doubt(event, rank.kept.rank, str(error))
+            return None
+
     def finish(self) -> None:
         """Fill in the record; its ranks are those of the layout and any others that printed events."""
         record = self._record
@@ -128,13 +188,15 @@ class RunEvents:
             if rank.first_start == math.inf:  # of a program that prints no events
                 rank.kept.observed = _of_trainer([*self._observed[rank.kept.rank].values()])
             record.ranks.append(rank.kept)
-        record.metrics = {name: value for name, (_, value) in self._metrics.items()} | self._total()
+        record.metrics = {name: value for name, (_, value) in self._metrics.items()}
+        if (total := self._total()) is not None:
+            record.metrics["total_seconds"] = total
         record.phases = {phase: max(self._phases[phase].values()) for phase in _PHASES if phase in self._phases}
         record.epochs = [self._epochs[number] for number in sorted(self._epochs)]
         record.evaluations = [fields for _, fields in sorted(self._evaluations, key=itemgetter(0))]
-        record.load = [load for node in sorted(self._load) if (load := self._load[node].summary(node))]
+        record.load = [load.summary(node) for node, load in sorted(self._load.items()) if load.looks]
 
-    def _total(self) -> dict[str, float]:
+    def _total(self) -> float | None:
         """Return max(run_stop) - min(run_start) where all ranks read one clock that nobody set.
 
         Elsewhere it is the slowest rank's own time.
@@ -143,20 +205,19 @@ class RunEvents:
         stopped = [rank for rank in self._ranks.values() if rank.last_stop > -math.inf]
         one_clock = len({str(rank.kept.facts.get("host")) for rank in started}) == 1
         for rank in started:
-            by_clock, own = (rank.last_stop - rank.first_start) / 1_000, rank.total_seconds
-            if own is not None and abs(by_clock - own) > max(_CLOCK_MS / 1_000, _CLOCK_SHARE * own):
+            by_clock, measured = (rank.last_stop - rank.first_start) / 1_000, rank.total_seconds
+            if measured is not None and abs(by_clock - measured) > max(_CLOCK_MS / 1_000, _CLOCK_SHARE * measured):
                 one_clock = False
-                said = f"its clock was set: {by_clock:g} s by it, {own:g} s measured"
-                self._doubts.add(f"rank {rank.kept.rank}: {said}")
+                words = f"its clock was set: {by_clock:g} s by it, {measured:g} s measured"
+                self._doubts[f"rank {rank.kept.rank}: {words}"] = None
         if stopped and one_clock:
             total = max(rank.last_stop for rank in stopped) - min(rank.first_start for rank in started)
-            return {"total_seconds": total / 1000} if total >= 0 else {}
-        owns = [rank.total_seconds for rank in stopped if rank.total_seconds is not None]
-        return {"total_seconds": max(owns)} if owns else {}
+            return total / 1000 if total >= 0 else None
+        return max((rank.total_seconds for rank in stopped if rank.total_seconds is not None), default=None)
 
     def _start(self, rank: _Rank, event: Event) -> None:
         if rank.first_start < math.inf:
-            self._doubts.add(f"rank {rank.kept.rank}: more than one run_start")
+            self._doubts[f"rank {rank.kept.rank}: more than one run_start"] = None
         else:
             rank.kept.facts = _fields(event) | rank.kept.facts
         rank.first_start = min(rank.first_start, event.time_ms)
@@ -165,40 +226,40 @@ class RunEvents:
         kept, fields = rank.kept, event.metadata
         status, error = one_line(fields.get("status"), 100), fields.get("error")
         if rank.last_stop > -math.inf:
-            self._doubts.add(f"rank {kept.rank}: more than one run_stop: {kept.status}, then {status}")
+            self._doubts[f"rank {kept.rank}: more than one run_stop: {kept.status}, then {status}"] = None
         if event.time_ms < rank.first_start < math.inf:
-            self._doubts.add(f"rank {kept.rank}: it stopped before it started")
+            self._doubts[f"rank {kept.rank}: it stopped before it started"] = None
         kept.status, kept.error = status, one_line(error, 500) if error else None
         rank.last_stop = max(rank.last_stop, event.time_ms)
-        if (seconds := figure("total_seconds", fields.get("total_seconds"))) is not None:
+        if (seconds := self._figure(rank, event, "total_seconds", fields.get("total_seconds"))) is not None:
             rank.total_seconds = max(rank.total_seconds or 0.0, seconds)
 
     def _link(self, rank: _Rank, event: Event) -> None:
         """Keep the speed of this rank's link to another one."""
+        name = "bytes_per_second"
         to = whole(event.metadata.get("to"), 0, LARGEST_WORLD - 1)
-        if to is not None and (speed := figure("bytes_per_second", event.metadata.get("bytes_per_second"))):
-            rank.kept.facts["link"] = {"to": to, "bytes_per_second": speed}
+        if to is not None and (speed := self._figure(rank, event, name, event.metadata.get(name))):
+            rank.kept.facts["link"] = {"to": to, name: speed}
 
     def _stats(self, rank: _Rank, event: Event) -> None:
         """Keep the longest time and the largest size of any rank, else the value of the lowest rank.
 
         Durations come from each rank's monotonic clock with a barrier at both ends, so the slowest rank's is the run's.
         """
-        for name, value in event.value.items() if isinstance(event.value, dict) else ():
-            found = figure(name, value)
-            if found is None:
+        for name, given in event.value.items() if isinstance(event.value, dict) else ():
+            if (value := self._figure(rank, event, name, given)) is None:
                 continue
             if name not in self._metrics:
                 self._make_room(name)
             first, before = self._metrics.get(name, (rank.kept.rank, -math.inf))
             if name.endswith(("_seconds", "_bytes")):
-                self._metrics[name] = rank.kept.rank, max(before, found)
+                self._metrics[name] = rank.kept.rank, max(before, value)
             elif rank.kept.rank <= first:
-                self._metrics[name] = rank.kept.rank, found
+                self._metrics[name] = rank.kept.rank, value
 
     def _phase(self, rank: _Rank, event: Event) -> None:
         """Sum the seconds of a phase by rank; the slowest rank counts for the run."""
-        if (seconds := figure("seconds", event.metadata.get("seconds"))) is not None:
+        if (seconds := self._figure(rank, event, "seconds", event.metadata.get("seconds"))) is not None:
             self._phases[event.key.removesuffix("_stop")][rank.kept.rank] += seconds
 
     def _epoch(self, rank: _Rank, event: Event) -> None:
@@ -207,20 +268,20 @@ class RunEvents:
         epoch = whole(fields.get("epoch_num"), 0, _LARGEST)
         if epoch is None:
             return
-        seconds = figure("train_seconds", fields.get("train_seconds"))
-        row = self._epochs.setdefault(epoch, {"epoch_num": epoch, "samples_by_rank": {}, "train_seconds": 0.0})
-        row["train_seconds"] = max(row["train_seconds"], seconds or 0.0)
+        row = self._epochs.setdefault(epoch, {"epoch_num": epoch, "samples_by_rank": {}})
+        if (seconds := self._figure(rank, event, "train_seconds", fields.get("train_seconds"))) is not None:
+            row["train_seconds"] = max(row.get("train_seconds", 0.0), seconds)
         if who == 0:
             row.update({name: value for name, value in _fields(event).items() if name not in _EPOCH})
         row["samples_by_rank"][str(who)] = whole(fields.get("samples"))
-        times = {name: number(fields.get(name), 0.0) for name in (*TIME_USE, *TIME_SHARES)}
-        if all(times[name] is not None for name in TIME_USE[1:]):  # all ranks report these
+        times = {name: number(fields.get(name), 0.0) for name in _TIMES}
+        if all(times[name] is not None for name in _TIME_USE[1:]):  # all ranks report these
             times = {name: value for name, value in times.items() if value is not None}
             row.setdefault("time_by_rank", {})[str(who)] = times
 
-    def _evaluation(self, _: _Rank, event: Event) -> None:
-        row = {"accuracy": figure("accuracy", event.value), **_fields(event)}
-        self._evaluations.append((event.time_ms, row))
+    def _evaluation(self, rank: _Rank, event: Event) -> None:
+        accuracy = self._figure(rank, event, "accuracy", event.value)
+        self._evaluations.append((event.time_ms, {**_fields(event), "accuracy": accuracy}))
 
     def _fact(self, rank: _Rank, event: Event) -> None:
         """Keep facts about data and work, which rank 0 prints once."""

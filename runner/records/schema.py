@@ -3,6 +3,7 @@
 msgspec checks types and ranges once, on decoding. Facts reported by programs and machines are open mappings.
 """
 
+import re
 from collections.abc import Hashable
 from functools import cache
 from threading import Lock
@@ -23,6 +24,17 @@ NO_OUTCOME = "incomplete", "the runner did not record how the run ended: it was 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Figure = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]
+Doubts = dict[str, None]
+"""The doubts about one run while it is parsed, each once, in their order."""
+NO_TRAINING = "no training of this layout: "
+"""Start of a doubt after which nothing is compared."""
+LOAD_FIGURES = {
+    "cpu_percent": "cpu_percent",
+    "memory_bytes": "memory_bytes",
+    "gpu_percent": r"gpu\d+_percent",
+    "gpu_memory_bytes": r"gpu\d+_memory_bytes",
+}
+"""The figures of load in tables and plots, with the names under which nodes report them."""
 
 
 class Side(msgspec.Struct):
@@ -255,6 +267,26 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     printed: dict[str, Any] = {}
     sources: dict[str, str] = {}
     events: dict[str, int] = {}
+
+
+def figure(name: str, value: object) -> float | None:
+    """Return a figure, None if it is not a number; ValueError if it cannot have been measured.
+
+    Seconds, bytes and rates are 0 or more, an accuracy is a share from 0 to 1, and none is beyond `values.LARGEST`.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    least = 0.0 if name.endswith(("accuracy", "seconds", "bytes", "per_second")) else -LARGEST
+    if least <= value <= (1.0 if name.endswith("accuracy") else LARGEST):
+        return value
+    shown = f"{value:g}" if isinstance(value, float) or abs(value) < 10**15 else "beyond 10^15"
+    raise ValueError(f"{name} {shown}: no such figure can be measured")
+
+
+def mean_load(nodes: list[Load], name: str) -> float | None:
+    """Average the means of the figures with this name over nodes and, as `gpu0_percent` is one, over devices."""
+    values = [value for node in nodes for key, value in node.mean.items() if re.fullmatch(name, key)]
+    return sum(values) / len(values) if values else None
 
 
 def read_record(data: bytes) -> Record:

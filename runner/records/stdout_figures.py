@@ -14,9 +14,8 @@ from runner.logs.dialect import chosen
 from runner.logs.metrics import compiled
 from runner.logs.reading import read_log
 from runner.logs.summary import FIELDS, summary
-from runner.records.doubts import Doubts, figure
 from runner.records.folder import RawFiles, RunFolder
-from runner.records.schema import Record
+from runner.records.schema import Doubts, Record, figure
 
 _CLOCK = "the runner's clock, from the launch to the end"
 _MOST_NOTES = 20
@@ -42,63 +41,59 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
     if not record.launch.dialects:  # a program of the kit: its events say all else
         _take_metrics(record, logs, doubts)
         return
-    found = record.printed = _merged(logs)
+    printed = record.printed = _merged(logs)
     record.sources = {"wall_seconds": _CLOCK} if "wall_seconds" in record.metrics else {}
     for name, field, units in _FIGURES:
-        value = found[field] and found[field]["value"]
+        value = printed[field] and printed[field]["value"]
         per = value and (units.get(value["unit"]) if units else 1)
         if per and value["value"] is not None and value.get("metric", "accuracy") == "accuracy":
-            _take_figure(record, name, value["value"] / per, place_of(found[field]), doubts)
+            _take_figure(record, name, value["value"] / per, place_of(printed[field]), doubts)
     _take_metrics(record, logs, doubts)
     if (accuracy := record.metrics.get("final_accuracy")) is not None:
         record.evaluations = [{"accuracy": accuracy}]
-        told = found["final_eval"]  # the samples are the log's own, if the accuracy is
-        if told and record.sources["final_accuracy"] == place_of(told) and (samples := told["value"].get("samples")):
-            record.facts["eval_samples"] = samples
-    if seen := found["epochs_seen"]:
-        record.epochs = [{"epoch_num": epoch} for epoch in seen["value"]]
-    for doubt in _doubts_of(found, raw.layout.world_size):
-        doubts.add(doubt)
-
-
-def _doubts_of(found: dict[str, Any], started: int) -> Iterator[str]:
-    """Say why a log is not that of one whole training by so many processes."""
-    if seen := found["epochs_seen"]:
-        epochs, declared, place = seen["value"], found["epochs_declared"], place_of(seen)
+        final = printed["final_eval"]  # the samples are the log's, if the accuracy is
+        if final and record.sources["final_accuracy"] == place_of(final) and "samples" in final["value"]:
+            record.facts["eval_samples"] = final["value"]["samples"]
+    doubts |= dict.fromkeys(note for note in printed["notes"] if ": left out: an accuracy " in note)
+    started = raw.layout.world_size
+    world = printed["world_size"]
+    if world and world["value"] != started:
+        doubts[f"{place_of(world)} says that {world['value']} processes trained, and {started} were started"] = None
+    if seen := printed["epochs_seen"]:
+        epochs, declared, place = seen["value"], printed["epochs_declared"], place_of(seen)
+        record.epochs = [{"epoch_num": epoch} for epoch in epochs]
         if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # a program that prints every tenth epoch begins with 10
-            yield f"{place}: its epochs begin with {epochs[0]:g}: it went on from a checkpoint of an earlier run"
+            why = "it went on from a checkpoint of an earlier run"
+            doubts[f"{place}: its epochs begin with {epochs[0]:g}: {why}"] = None
         if declared and max(epochs) < declared["value"] - (0 in epochs):
-            yield f"{place}: its epochs end with {max(epochs):g} of {declared['value']}"
-    said = found["world_size"]
-    if said and said["value"] != started:
-        yield f"{place_of(said)} says that {said['value']} processes trained, and {started} were started"
+            doubts[f"{place}: its epochs end with {max(epochs):g} of {declared['value']}"] = None
 
 
 def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) -> None:
     """Fill in the figures of `--metric` from the first log with each; those measured by a program of the kit stay."""
     is_foreign = bool(record.launch.dialects)
-    for given in record.launch.metrics:
-        name, per = _NAMES.get(given, (given, 1))
-        log, said = next(((log["log"], one) for log in logs if (one := log["metrics"].get(given))), ("", None))
-        if said is None or said["value"] is None:
-            doubts.add(f"metric {given}: no line has such a number, or a log has two trainings")
+    for metric in record.launch.metrics:
+        name, per = _NAMES.get(metric, (metric, 1))
+        log, value = next(((log["log"], one) for log in logs if (one := log["metrics"].get(metric))), ("", None))
+        if value is None or value["value"] is None:
+            doubts[f"metric {metric}: no line has such a number, or a log has two trainings"] = None
             record.metrics.pop(name, None) if is_foreign else None
             continue
         best = f"best_{name.removeprefix('final_')}"
         for figure_name, key, line in ((name, "value", "line"), (best, "best", "best_line")):
-            if key in said and (is_foreign or figure_name not in record.metrics):
-                _take_figure(record, figure_name, said[key] / per, f"{log}:{said[line]}", doubts)
+            if key in value and (is_foreign or figure_name not in record.metrics):
+                _take_figure(record, figure_name, value[key] / per, f"{log}:{value[line]}", doubts)
 
 
 def _take_figure(record: Record, name: str, value: float, place: str, doubts: Doubts) -> None:
     """Take a figure in place of one of the same name, or doubt it if it is impossible."""
     record.metrics.pop(name, None)
     try:
-        if (found := figure(name, value)) is not None:
-            record.metrics[name] = found
+        if (taken := figure(name, value)) is not None:
+            record.metrics[name] = taken
             record.sources |= {name: place} if record.launch.dialects else {}
     except ValueError as error:
-        doubts.add(f"{place}: {error}")
+        doubts[f"{place}: {error}"] = None
 
 
 def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> Iterator[dict[str, Any]]:
@@ -114,28 +109,28 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
         try:
             yield {"metrics": {}} | summary(name, read_log(path, dialects, metrics=compiled(launch.metrics)))
         except (OSError, ValueError, RequestError) as error:
-            doubts.add(f"{name}: left out: {reason_of(error)}")
+            doubts[f"{name}: left out: {reason_of(error)}"] = None
 
 
 def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
     """Take each field from the first log that has it, the status from the first that failed, if one did."""
-    found: dict[str, Any] = dict.fromkeys(FIELDS)
+    merged: dict[str, Any] = dict.fromkeys(FIELDS)
     dialects: Counter[str] = Counter()
     notes: dict[str, None] = {}
     for log in logs:
         for field in FIELDS:
-            kept, value = found[field], log[field]
+            kept, value = merged[field], log[field]
             is_worse = field == "status" and value == "failed" and kept is not None and kept["value"] != "failed"
             if is_worse or (value is not None and kept is None):
-                found[field] = {"value": value, "log": log["log"], "line": log["lines"].get(field)}
+                merged[field] = {"value": value, "log": log["log"], "line": log["lines"].get(field)}
         dialects.update(log["dialects"])
         if log["dialects"]:
             notes |= dict.fromkeys(f"{log['log']}: {note}" for note in log["notes"])
-    return {**found, "dialects": dict(dialects), "notes": list(notes)[:_MOST_NOTES]}
+    return {**merged, "dialects": dict(dialects), "notes": list(notes)[:_MOST_NOTES]}
 
 
-def place_of(found: dict[str, Any]) -> str:
+def place_of(fact: dict[str, Any]) -> str:
     """Name the file and the line that a field is from."""
-    line = found["line"]
+    line = fact["line"]
     lines = f"{line[0]}-{line[-1]}" if isinstance(line, list) else line
-    return f"{found['log']}:{lines}" if lines else str(found["log"])
+    return f"{fact['log']}:{lines}" if lines else str(fact["log"])

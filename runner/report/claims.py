@@ -19,10 +19,10 @@ from typing import Any
 from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.core.values import by_value
-from runner.records.doubts import NO_TRAINING
 from runner.records.observed import SAMPLE_SECONDS
 from runner.records.record_facts import TRAINING_LOSS
 from runner.records.record_facts import UNKNOWN as UNKNOWN_FACT
+from runner.records.schema import NO_TRAINING
 from runner.report.rows import CellRuns, Row, scaling_of
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, SIGNIFICANT, Difference, accuracies_agree

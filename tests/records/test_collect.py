@@ -268,3 +268,24 @@ def test_last_lines_are_few_and_without_events(tmp_path: Path, make: Make) -> No
     text = "".join(f"line {number}\n\n" for number in range(5_000)) + ":::MLLOG {}\n"
     found = failure(tmp_path, make, [(1, 1, 1)], {1: text}, [NodeExit(0, 1)])
     assert found.last_lines == [f"line {number}" for number in range(4_980, 5_000)]
+
+
+@pytest.mark.parametrize(
+    ("line", "launch"),
+    [
+        (told("tracked_stats", {"final_accuracy": 98.3, "train_seconds": 3.0}), {}),
+        (told("eval_accuracy", 98.3, accuracy=98.3, epoch_num=1), {}),
+        (b"Accuracy: 98.3\n", {"dialects": {"none": ""}, "metrics": {"accuracy": {"pattern": r"Accuracy: ([\d.]+)"}}}),
+        (b"Test set: Average loss: 0.1, Accuracy: 983/10 (9830%)\n", {"dialects": {"pytorch-mnist": ""}}),
+    ],
+    ids=["statistics", "evaluation", "metric", "dialect"],
+)
+def test_an_accuracy_outside_0_to_1_is_null_with_a_doubt_and_other_figures_stay(
+    tmp_path: Path, make: Make, line: bytes, launch: dict[str, Any]
+) -> None:
+    record = make.run(tmp_path, stdout={0: line}, **launch).read()
+    assert "final_accuracy" not in record.metrics
+    assert not any(row["accuracy"] for row in record.evaluations)
+    assert len(record.doubts) == 1
+    assert "accuracy" in record.doubts[0]
+    assert record.metrics.get("train_seconds") == (3.0 if b"train_seconds" in line else None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.core import yaml_reader
-from runner.records import hints
+from runner.records import cause
 from runner.records.folder import begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome
@@ -51,7 +51,7 @@ def test_a_real_log_gets_its_hint_and_no_other(tmp_path: Path, make: Make, entry
 
 
 def test_every_hint_has_a_real_log_and_every_log_an_entry() -> None:
-    assert {entry["hint"] for entry in INDEX} - {""} == set(hints.hints()) - {"terminated"}
+    assert {entry["hint"] for entry in INDEX} - {""} == set(cause.hints()) - {"terminated"}
     assert sorted(path.stem for path in LOGS.glob("*.log")) == sorted(entry["log"] for entry in INDEX)
     assert all(entry["from"].startswith(("https://github.com/", "made with torch ")) for entry in INDEX)
 
@@ -115,7 +115,7 @@ HOSTILE = [
 
 
 def test_a_hostile_log_takes_no_longer_than_another(tmp_path: Path, make: Make) -> None:
-    hints.hints()
+    cause.hints()
     for number, text in enumerate(HOSTILE):
         log = tmp_path / f"{number}.log"
         log.write_text(f"{text}\n{text[:4000]}\nTraceback (most recent call last):\nRuntimeError: {text}\n")
@@ -126,4 +126,4 @@ def test_a_hostile_log_takes_no_longer_than_another(tmp_path: Path, make: Make) 
 def test_the_document_on_failures_names_every_hint() -> None:
     _, _, listed = PAGE.read_text("utf-8").partition("Known are:\n")
     names = listed.partition("\n\n##")[0]
-    assert re.findall(r"`([\w-]+)`", names) == list(hints.hints())
+    assert re.findall(r"`([\w-]+)`", names) == list(cause.hints())

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from runner.core.layout import Layout
-from runner.records.doubts import NO_TRAINING, not_trained
 from runner.records.folder import RawFiles
+from runner.records.parse import not_trained
+from runner.records.schema import NO_TRAINING
 from runner.targets import clean_environment, local
 from tests.support.records import make_launch
 

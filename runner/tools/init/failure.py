@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runner.core.text import one_line, shown
 from runner.definitions.program import as_path
-from runner.records.hints import hints
+from runner.records.cause import hints
 from runner.tools.init.modules import USUAL_PLACES
 from runner.tools.init.trial import Trial
 from trainkit.files import is_file, is_folder

@@ -15,11 +15,10 @@ from typing import Any
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line
 from runner.core.values import number, positive, whole
-from runner.records import utilization
 from runner.records.events import Event, read_events
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD
-from runner.records.schema import LARGEST_RECORD, Load, Record, read_record
+from runner.records.schema import LARGEST_RECORD, LOAD_FIGURES, Load, Record, read_record
 from runner.report.run_summary import RunSummary
 from runner.report.summarize import BROKEN
 from trainkit import files
@@ -158,7 +157,7 @@ def _load(nodes: list[Load]) -> dict[str, Curve]:
     for node in nodes[:64]:
         seconds = node.points["seconds"]
         for key, values in node.points.items():
-            known = (figure for figure, names in utilization.FIGURES.items() if re.fullmatch(names, key))
+            known = (figure for figure, names in LOAD_FIGURES.items() if re.fullmatch(names, key))
             if figure := next(known, None):
                 for second, value in zip(seconds, values, strict=False):
                     if second is not None and value is not None:
