@@ -48,8 +48,8 @@ def collect(
     target kubernetes. The stdout of a program that knows nothing of the kit is read by dialects.
     """
     path = Path(source)
-    is_file = not path.is_dir()
-    is_manifest, is_batch = is_file and path.suffix in (".yaml", ".yml"), is_file and path.suffix == ".sbatch"
+    suffix = "" if path.is_dir() else path.suffix
+    is_manifest, is_batch = suffix in (".yaml", ".yml"), suffix == ".sbatch"
     is_log = not (is_manifest or is_batch) and (source == "-" or _is_log(path))
     if (with_ and not is_manifest) or ((json or dialect or metric) and path.exists() and not is_log):
         raise RequestError(f"{path}: --with is for a file of k8s/, --json, --dialect and --metric are for a log")
@@ -96,11 +96,8 @@ def _is_log(path: Path) -> bool:
 
 def _below(folder: Path) -> list[Path]:
     """Return the files below a folder: no links, and nothing that is hidden."""
-    found: list[Path] = []
-    for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name[0] != "."]
-        found += [Path(place, name) for name in names if name[0] != "."]
-    return sorted(path for path in found if not path.is_symlink())
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted(path for path in files if not any(name[0] == "." for name in path.relative_to(folder).parts))
 
 
 def _show_log(log: dict[str, Any]) -> None:

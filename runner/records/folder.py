@@ -27,7 +27,7 @@ from runner.core.layout import Layout
 from runner.core.secrets import mask
 from runner.records import manifest
 from runner.records.listing import RECORD
-from runner.records.schema import FINISHED, Launch, NodeExit, Outcome, Record, decode, read_launch, read_record
+from runner.records.schema import FINISHED, Doubts, Launch, NodeExit, Outcome, Record, decode, read_launch, read_record
 from trainkit.files import write_file
 
 _BLOCK = 4_000_000
@@ -183,15 +183,15 @@ class RunFolder:
         """Write how one node ended, as its own launcher reports."""
         _write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
-    def exits(self, raw: RawFiles) -> tuple[list[NodeExit], list[str]]:
-        """Read how nodes ended, as far as their launchers reported it, and list the broken files."""
-        exits, broken = [], []
-        for _, path in sorted(raw.exits.items()):
+    def exits(self, raw: RawFiles, doubts: Doubts) -> dict[int, NodeExit]:
+        """Read how nodes ended, as far as their launchers reported it; a broken file is a doubt."""
+        exits = {}
+        for node, path in sorted(raw.exits.items()):
             try:
-                exits.append(decode(path.read_bytes(), NodeExit))
+                exits[node] = decode(path.read_bytes(), NodeExit)
             except (OSError, ValueError) as error:
-                broken.append(f"raw/{path.name}: left out: {reason_of(error)}")
-        return exits, broken
+                doubts[f"raw/{path.name}: left out: {reason_of(error)}"] = None
+        return exits
 
     def read(self) -> Record:
         """Read `run.json`; ValueError says what is wrong with it."""
@@ -200,8 +200,8 @@ class RunFolder:
     def finished(self) -> Record | None:
         """Return the record of a run that has ended; None if there is none, or none that can be read."""
         with suppress(OSError, ValueError):
-            if (record := self.read()).status in FINISHED:
-                return record
+            record = self.read()
+            return record if record.status in FINISHED else None
         return None
 
     def launch(self) -> Launch:
@@ -295,7 +295,7 @@ def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "r
     try:
         folder.path.mkdir(parents=True)
     except OSError as error:
-        raise _unwritable(folder.path, error) from None
+        raise _unwritable(folder.path, error.strerror) from None
     try:
         for inner in ("raw", "request", "artifacts"):
             (folder.path / inner).mkdir()
@@ -303,7 +303,7 @@ def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "r
         folder.replace(Record(launch=launch, status="running"))
     except OSError as error:
         folder.discard()
-        raise _unwritable(folder.path, error) from None
+        raise _unwritable(folder.path, error.strerror) from None
     return folder
 
 
@@ -315,9 +315,8 @@ def new_id(target: str) -> str:
 def require_writable(results: Path) -> None:
     """Raise RequestError if no run's folder can be made there."""
     existing = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        number = errno.EACCES if existing.is_dir() else errno.ENOTDIR
-        raise _unwritable(results, OSError(number, os.strerror(number)))
+    if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        raise _unwritable(results, f"{existing} is no folder, or not writable")
 
 
 def keep_out_of_git(results: Path) -> None:
@@ -328,8 +327,8 @@ def keep_out_of_git(results: Path) -> None:
             (results / ".gitignore").write_text("*\n")
 
 
-def _unwritable(path: Path, error: OSError) -> RequestError:
-    return RequestError(f"{path}: cannot be written: {error.strerror}; name another folder with --results")
+def _unwritable(path: Path, why: str | None) -> RequestError:
+    return RequestError(f"{path}: cannot be written: {why}; name another folder with --results")
 
 
 def _write(path: Path, data: bytes) -> None:

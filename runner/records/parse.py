@@ -48,7 +48,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
     record.failure = first_failure(raw, outcome, record.ranks)
     if outcome and not outcome.stopped_because and not record.failure:
         doubts |= dict.fromkeys(not_trained(raw, launch))
-    doubts |= dict.fromkeys(folder.exits(raw)[1])
+    folder.exits(raw, doubts)
     further = len(doubts) - MOST_DOUBTS
     record.doubts = [*doubts][:MOST_DOUBTS] + ([f"and {further:,} more of this kind"] if further > 0 else [])
     record.status, reason = _verdict(record, launch)
@@ -203,7 +203,7 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
     launch = folder.launch()
     layout = Layout.parse(launch.layout)
     raw = folder.raw_files(layout)
-    by_node = {ended.node: ended for ended in exits or folder.exits(raw)[0]}
+    by_node = {ended.node: ended for ended in exits} if exits else folder.exits(raw, {})
     exits = [by_node.get(node) or NodeExit(node) for node in range(layout.nodes)]
     began = read_moment(launch.started)
     ended = datetime.fromtimestamp(max(raw.last_written, began.timestamp()), timezone.utc)

@@ -42,9 +42,8 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
     names = [installed.read_text("utf-8"), *LOCKS] if installed.is_file() else LOCKS
     lock = next((root / name for name in names if (root / name).is_file()), None)
     repository, diff = describe_repository(root)
-    lock_sha256 = manifest.hash_file(lock) if lock else None
-    code = {"sources_sha256": hash_sources(sources), "lock_sha256": lock_sha256} | repository
-    return code, diff.decode("utf-8", "surrogateescape")
+    hashes = {"sources_sha256": hash_sources(sources), "lock_sha256": manifest.hash_file(lock) if lock else None}
+    return hashes | repository, diff.decode("utf-8", "surrogateescape")
 
 
 def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
@@ -125,11 +124,10 @@ def describe_host() -> dict[str, Any]:
 def gpus() -> list[str]:
     """Name the NVIDIA GPUs that may be used here, in order; `CUDA_VISIBLE_DEVICES` narrows them."""
     names = _all_gpus()
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
         return names
-    chosen = [word for word in visible.split(",") if word.strip() and word.strip() != "-1"]
-    return [names[int(word)] if word.isdigit() and int(word) < len(names) else word for word in chosen]
+    by_number = {str(number): name for number, name in enumerate(names)}
+    return [by_number.get(word, word) for word in map(str.strip, visible.split(",")) if word not in ("", "-1")]
 
 
 @cache

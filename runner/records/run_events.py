@@ -249,8 +249,6 @@ class RunEvents:
         for name, given in event.value.items() if isinstance(event.value, dict) else ():
             if (value := self._figure(rank, event, name, given)) is None:
                 continue
-            if name not in self._metrics:
-                self._make_room(name)
             first, before = self._metrics.get(name, (rank.kept.rank, -math.inf))
             if name.endswith(("_seconds", "_bytes")):
                 self._metrics[name] = rank.kept.rank, max(before, value)

@@ -49,8 +49,7 @@ def test_the_exceptions_from_which_the_last_one_followed_belong_to_it() -> None:
         ("train.py: error: unrecognized arguments: --x", "train.py: error: unrecognized arguments: --x"),
         (f"{TRACEBACK}ValueError: why\nException ignored in: <f>\n{TRACEBACK}TypeError: at the end", "ValueError: why"),
         (f"{TRACEBACK}x.ChildFailedError: \n====", None),
-        ("Loss: 3\nall is well", None),
-        ("Traceback (most recent call last):", None),
+        ("Loss: 3\nTraceback (most recent call last):", None),
     ],
 )
 def test_the_cause_is_read_from_each_way_to_say_it(text: str, cause: str | None) -> None:
@@ -69,7 +68,7 @@ def error_file(message: str) -> bytes:
     [
         (error_file("ValueError: x\nmore"), "ValueError: x"),
         (b'{"message": "Signal 9 received", "timestamp": 3}', "Signal 9 received"),
-        *((data, None) for data in (b"", b"{", b"[]", b'{"message": 3}', b'{"message": {}}', b'{"message":' * 9_000)),
+        *((data, None) for data in (b"{", b'{"message": 3}', b'{"message":' * 9_000)),
     ],
 )
 def test_torchs_error_file_is_read_and_any_other_says_nothing(tmp_path: Path, data: bytes, cause: str | None) -> None:
@@ -162,9 +161,8 @@ def of_log(text: str) -> dict[str, Any]:
         (ECC + by(0, CHAIN) + ENDED + BANNER, "rank 1: RuntimeError: simulated ECC error (line 4)", None),
         (by(2, CHAIN) + ENDED + BANNER, "rank 2: KeyError: 'x' (line 11)", "disk-full"),
         (by(0, "KeyError: 'getpwuid(): uid not found: 7'"), "rank 0: KeyError: 'getpwuid", "no-user-name"),
-        (f"{IN_LOG}ValueError: no\n", "ValueError: no (line 4)", None),
     ],
-    ids=["a victim first", "a restart", "another chain", "a chain", "a user without a name", "no ranks"],
+    ids=["a victim first", "a restart", "another chain", "a chain", "a user without a name"],
 )
 def test_the_exception_of_a_rank_is_named_with_its_hint(text: str, says: str, hint: str | None) -> None:
     found = of_log(text)

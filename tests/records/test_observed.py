@@ -62,7 +62,6 @@ def test_the_last_line_of_a_process_counts_and_not_that_of_a_child_that_trained_
         ({"samples": None, "unknown": {"samples": "another thread fetches them"}}, "another thread"),
         ({"seconds_after_warmup": None, "warmup_steps": None}, "warm-up"),
         ({"warmup_steps": 59}, "after 59 of 100"),
-        ({"is_last": False, "unknown": {"all": "2 processes of this rank"}}, "2 processes"),
     ],
 )
 def test_what_was_not_seen_of_one_rank_is_known_of_none(
@@ -74,19 +73,15 @@ def test_what_was_not_seen_of_one_rank_is_known_of_none(
     assert says in record.facts["unobserved"]
 
 
-def test_a_batch_that_is_not_known_makes_no_global_batch(tmp_path: Path, make: Make) -> None:
-    record = observed(tmp_path, make, {}, {"accumulation": None})
-    assert "global_batch_size" not in record.facts
-    assert record.facts["trained_samples"] == 3200
-
-
-@pytest.mark.parametrize("second", [{}, {"samples_per_pass": 800}, {"dataset_samples": 800, "samples_per_pass": 800}])
-def test_what_each_process_was_handed_is_known_if_it_was_all_of_it_and_of_as_many(
+@pytest.mark.parametrize("second", [{}, {"samples_per_pass": 800}, {"accumulation": None}])
+def test_the_global_batch_and_what_each_process_was_handed_are_facts_only_if_every_rank_says_them(
     tmp_path: Path, make: Make, second: dict[str, Any]
 ) -> None:
     whole = {"dataset_samples": 1600}
-    record = observed(tmp_path, make, whole, {**whole, **second})
-    assert record.facts.get("samples_of_each_process") == (None if second else 1600)
+    facts = observed(tmp_path, make, whole, {**whole, **second}).facts
+    assert facts["trained_samples"] == 3200
+    assert facts.get("samples_of_each_process") == (None if "samples_per_pass" in second else 1600)
+    assert facts.get("global_batch_size") == (None if "accumulation" in second else 32)
 
 
 @pytest.mark.parametrize(
