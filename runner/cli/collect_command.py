@@ -66,14 +66,14 @@ def collect(
         raise typer.Exit(RunError.exit_code)
 
 
-def _collect_logs(source: str, own: list[Path], words: list[str], *, json: bool) -> None:
+def _collect_logs(source: str, files: list[Path], words: list[str], *, json: bool) -> None:
     """Print what each log says, as a JSON object or for a person."""
-    known, metrics, path = dialects_with(own), read_words(words), Path(source)
+    dialects, metrics, path = dialects_with(files), read_words(words), Path(source)
     for file in _below(path) if path.is_dir() else [path]:
         name = str(file.relative_to(path)) if path.is_dir() else source
         try:
-            new = compiled(metrics)
-            reading = read_stream(sys.stdin.buffer.read, known, new) if source == "-" else read_log(file, known, new)
+            how = dialects, compiled(metrics)
+            reading = read_stream(sys.stdin.buffer.read, *how) if source == "-" else read_log(file, *how)
             log, tail = summary(name, reading), reading.tail
         except OSError as error:
             if not path.is_dir():
@@ -107,8 +107,8 @@ def _show_log(log: dict[str, Any]) -> None:
         if log[field] is not None:
             place = log["lines"].get(field)
             show(f"    {field}: {_words(log[field])}" + (f", line {_words(place)}" if place else ""))
-    for name, said in log.get("metrics", {}).items():
-        show(f"    {name}: {', '.join(f'{key} {value}' for key, value in said.items()) if said else 'null'}")
+    for name, metric in log.get("metrics", {}).items():
+        show(f"    {name}: {', '.join(f'{key} {value}' for key, value in metric.items()) if metric else 'null'}")
     show(f"    dialects: {', '.join(log['dialects']) or 'none'}")
     for note in log["notes"]:
         show(f"    note: {note}")
@@ -135,11 +135,11 @@ def _collect_run(path: Path) -> None:
 def _collect_batch(path: Path, results: Path) -> list[Record]:
     from runner.execution.by_hand import collect_batch
 
-    found = []
+    records = []
     for folder, record in collect_batch(path, project_root_or_here(), results):
         _show(folder, record)
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
 def _collect_jobs(path: Path, results: Path, words: list[str]) -> list[Record]:

@@ -37,5 +37,5 @@ def module(name: str) -> Any:
 
 def load(name: str) -> tuple[Any, dict[str, Any] | None]:
     """Import a command: its function, and its settings for click."""
-    found = module((MAIN | FURTHER)[name][0])
-    return getattr(found, name), getattr(found, "SETTINGS", None)
+    command = module((MAIN | FURTHER)[name][0])
+    return getattr(command, name), getattr(command, "SETTINGS", None)

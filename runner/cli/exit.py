@@ -116,12 +116,12 @@ def _drop(stream: TextIO) -> None:
 def _explain_usage(error: Any) -> str:
     """Return what is wrong with the words of the command, and where its help is."""
     context = getattr(error, "ctx", None)
-    said = f"{error.format_message().rstrip('.')}; see {context.command_path if context else 'runner'} --help"
+    words = f"{error.format_message().rstrip('.')}; see {context.command_path if context else 'runner'} --help"
     option = getattr(error, "option_name", None)
     script = next((word for word in sys.argv[2:] if word.endswith(".py")), None)
     if option and script and sys.argv[1] == "run":
-        said += f"; the arguments of {script} itself come last, after two hyphens: -- {option}"
-    return said
+        words += f"; the arguments of {script} itself come last, after two hyphens: -- {option}"
+    return words
 
 
 def _keep(error: BaseException) -> str:
@@ -131,8 +131,8 @@ def _keep(error: BaseException) -> str:
 
     try:
         with tempfile.NamedTemporaryFile("w", prefix="runner-defect-", suffix=".log", delete=False) as log:
-            said = "".join(traceback.format_exception(error))
-            log.write(mask_text(f"runner {__version__}, Python {sys.version}\n{sys.argv!r}\n\n{said}"))
+            lines = "".join(traceback.format_exception(error))
+            log.write(mask_text(f"runner {__version__}, Python {sys.version}\n{sys.argv!r}\n\n{lines}"))
     except OSError as unwritable:
         return f"its log could not be written: {unwritable.strerror}"
     return f"please send {log.name}"

@@ -89,7 +89,7 @@ def select(experiment: str | None = None, **words: Any) -> Selection:
         words.get("change") or (),
         words.get("repeat"),
         scaling,
-        {name: said["pattern"] for name, said in read_words(words.get("metric") or []).items()},
+        {name: metric["pattern"] for name, metric in read_words(words.get("metric") or []).items()},
         not words.get("no_observe"),
     )
 
@@ -135,8 +135,8 @@ def project_root() -> Path:
 
 def project_root_or_here() -> Path:
     """Return the project's folder; the current one if it is in no project."""
-    found = nearest(here())
-    return found.root if found else here()
+    settings = nearest(here())
+    return settings.root if settings else here()
 
 
 def options_of(target: str, words: list[str] | None) -> list[str]:

@@ -60,15 +60,14 @@ def plan(
 def _list() -> None:
     """Show each experiment of the project, and then what is wrong with the others."""
     root = project_root()
-    rows: list[tuple[str, ...]] = []
-    broken: list[RequestError] = []
+    rows, broken = list[tuple[str, ...]](), list[RequestError]()
     for path in definition.files(root):
         try:
-            found = definition.load(path, root)
+            experiment = definition.load(path, root)
         except RequestError as error:
             broken.append(error)
             continue
-        rows.append((found.name, found.summary, found.published.source if found.published else ""))
+        rows.append((experiment.name, experiment.summary, experiment.published.source if experiment.published else ""))
     if not rows and not broken:
         raise RequestError(f"{root}: there are no experiments; runner init writes the first")
     show_rows(rows)

@@ -21,13 +21,13 @@ def recover(
     not known to live.
     """
     from runner.execution.recover import LEFT, RUNS
-    from runner.execution.recover import recover as find
+    from runner.execution.recover import recover as recovered
 
     left = count = 0
-    for found in find(results, dry_run=dry_run):
-        show(f"{found.path}: {found.what}: {found.text}")
-        count += found.what != RUNS
-        left += found.what == LEFT
+    for run in recovered(results, dry_run=dry_run):
+        show(f"{run.path}: {run.what}: {run.text}")
+        count += run.what != RUNS
+        left += run.what == LEFT
     if not count:
         say(f"{results}: every run is finished, or its runner lives")
     if left:

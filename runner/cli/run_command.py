@@ -69,11 +69,11 @@ def run(
     metrics = {**defined.metrics, **chosen.metrics}
     defined = structs.replace(defined, scaling=chosen.scaling or defined.scaling, metrics=metrics)
     made = make_plan(defined, chosen)
-    there = None
+    earlier = None
     if missing:
-        from runner.execution.missing import missing as without_those_there
+        from runner.execution.missing import missing as only_missing
 
-        made, there = without_those_there(made, on, results)
+        made, earlier = only_missing(made, on, results)
         if not made.runs:
             say("no repeat is missing")
             return
@@ -92,7 +92,7 @@ def run(
     with signals.taken() as interrupts, Screen() as screen:
         for note in _notes(made, is_observed=target.observes and not no_observe):
             screen.note(note)
-        records = execute(made, target, words, results, screen, interrupts, there)
+        records = execute(made, target, words, results, screen, interrupts, earlier)
         done = sum(record.status == "completed" for record in records)
         then = f"next: runner summarize {shlex.quote(str(results))}"
         screen.note(f"{done} of {len(made.runs)} runs completed; {then}")

@@ -134,11 +134,11 @@ def _failure_card(record: Record) -> Iterator[str]:
     if failure is None or not (record.status in ("failed", "killed") or (stuck and record.status == "timed_out")):
         return
     hint = hints().get(failure.hint or "")
-    own = next((rank for rank in (stuck.ranks if stuck else ()) if rank.rank == failure.rank), None)
+    who = next((rank for rank in (stuck.ranks if stuck else ()) if rank.rank == failure.rank), None)
     shown = {
         "first": "" if stuck and failure.rank is None else _who(record, failure),
         "cause": failure.cause or "",
-        "event": f"its last one was {own.event}, {own.quiet_seconds or 0:.0f} s before" if own and own.event else "",
+        "event": f"its last one was {who.event}, {who.quiet_seconds or 0:.0f} s before" if who and who.event else "",
         "hint": f"{hint.name}: {hint.means}" if hint else "",
         "": hint.do if hint else "",
     }
@@ -154,9 +154,9 @@ def _who(record: Record, failure: Failure) -> str:
     facts = next((rank.facts for rank in record.ranks if rank.rank == failure.rank), {})
     exits = record.outcome.exits if record.outcome else []
     place = next((end.place for end in exits if end.node == failure.node), {})
-    found = [one_line(word, 100) for word in (place.get("pod"), place.get("machine") or facts.get("host")) if word]
+    names = [one_line(word, 100) for word in (place.get("pod"), place.get("machine") or facts.get("host")) if word]
     who = f"rank {failure.rank} on node {failure.node}" if failure.rank is not None else f"node {failure.node}"
-    return f"{who} ({', '.join(found)})" if found else who
+    return f"{who} ({', '.join(names)})" if names else who
 
 
 def _console() -> Console:

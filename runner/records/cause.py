@@ -60,8 +60,8 @@ class Statement:
 
 def read(lines: list[str]) -> Statement:
     """Find the failure in the last lines of a process, in linear time."""
-    if (found := _tracebacks(lines)) and found[-1].cause:
-        return found[-1]
+    if (statements := _tracebacks(lines)) and statements[-1].cause:
+        return statements[-1]
     places = range(len(lines) - 1, -1, -1)
     for mark in ("what():", "Fatal Python error:"):
         if (place := next((place for place in places if mark in lines[place]), None)) is not None:
@@ -103,18 +103,18 @@ def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any
         return log | {"hint": None}
     ranks: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, text in tail:
-        begun = _RANK.match(text)
-        ranks[f"rank {begun[1]}: " if begun else ""].append((number, text[begun.end() if begun else 0 :]))
-    found = sorted(
+        mark = _RANK.match(text)
+        ranks[f"rank {mark[1]}: " if mark else ""].append((number, text[mark.end() if mark else 0 :]))
+    errors = sorted(
         (lines[one.place][0], rank, one.cause, one.lines)
         for rank, lines in ranks.items()
         for one in _tracebacks([text for _, text in lines])
         if one.cause
     )
     texts = [text for _, text in tail]
-    if not found:
+    if not errors:
         return log | {"hint": find_hint([text for text in texts if text.strip()][-_LAST:], texts, [])}
-    line, rank, cause, lines = next((one for one in found if not VICTIM.search(one[2])), found[0])
+    line, rank, cause, lines = next((one for one in errors if not VICTIM.search(one[2])), errors[0])
     words = f"{rank}{one_line(cause, _LONGEST)} (line {line})"
     launchers = f"line {log['lines'].get('status')} says: "
     notes = [words, *(note for note in log["notes"] if not note.startswith(launchers))]
@@ -127,8 +127,8 @@ def _tracebacks(lines: list[str]) -> list[Statement]:
     prefix = source = ""
     in_frames = is_chained = False
     for place, line in enumerate(lines):
-        before, found, _ = line.partition(_TRACEBACK)
-        if found and _IGNORED not in "".join(lines[place - 1 : place]):
+        before, begins, _ = line.partition(_TRACEBACK)
+        if begins and _IGNORED not in "".join(lines[place - 1 : place]):
             if not chains or not (is_chained or before.endswith(_RETHROWN)):
                 chains.append([])
             prefix, in_frames, is_chained = before.removesuffix(_RETHROWN), True, False
@@ -142,7 +142,7 @@ def _tracebacks(lines: list[str]) -> list[Statement]:
             source = line.removeprefix(prefix)
         elif chains and chains[-1] and not in_frames:
             is_chained = is_chained or any(link in line for link in _CHAINED)
-            if len(chains[-1][-1][1]) < _FOLLOWING and not found:
+            if len(chains[-1][-1][1]) < _FOLLOWING and not begins:
                 chains[-1][-1][1].append(line.removeprefix(prefix))
     return [_statement(chain) for chain in chains]
 
@@ -187,17 +187,17 @@ def hints() -> dict[str, Hint]:
     return {hint.name: hint for hint in msgspec.convert(data, list[Hint])}
 
 
-def find_hint(said: list[str], printed: list[str], ended: Collection[str]) -> str | None:
+def find_hint(lines: list[str], printed: list[str], ended: Collection[str]) -> str | None:
     """Return the first hint that fits the lines of a failure, all last lines, or how the process ended."""
     fitting = [
         hint.name
         for hint in hints().values()
-        if _has(said, hint.says) or (_has(printed, hint.anywhere) and _has(said, hint.needs))
+        if _has(lines, hint.says) or (_has(printed, hint.anywhere) and _has(lines, hint.needs))
     ]
     by_end = [hint.name for hint in hints().values() if {*ended} & {*hint.ended}]
     return next(iter(by_end if OUT_OF_MEMORY in ended else fitting + by_end), None)
 
 
 def _has(lines: list[str], patterns: list[str]) -> bool:
-    found = re.compile("|".join(patterns) or "(?!)")
-    return any(found.search(line[:_LONGEST_LINE]) for line in lines)
+    pattern = re.compile("|".join(patterns) or "(?!)")
+    return any(pattern.search(line[:_LONGEST_LINE]) for line in lines)

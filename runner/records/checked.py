@@ -34,8 +34,8 @@ def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
     keep_out_of_git(results)
     folder = results / experiment
     folder.mkdir(parents=True, exist_ok=True)
-    known = {**read(folder), str(processes): check}
-    write_file(folder / FILE, msgspec.json.format(msgspec.json.encode(known), indent=2) + b"\n")
+    checks = {**read(folder), str(processes): check}
+    write_file(folder / FILE, msgspec.json.format(msgspec.json.encode(checks), indent=2) + b"\n")
 
 
 def read(folder: Path) -> dict[str, Check]:

@@ -52,9 +52,9 @@ _payload = re.compile(re.escape(TOKEN) + rb"(.*)")
 
 def parse_event(line: bytes) -> Event | None:
     """Parse one line; None if it is no event."""
-    found = _payload.search(line) if len(line) <= LONGEST_LINE else None
+    match = _payload.search(line) if len(line) <= LONGEST_LINE else None
     try:
-        return _decode(found[1]) if found else None
+        return _decode(match[1]) if match else None
     except _NO_EVENT:
         return None
 
@@ -78,13 +78,13 @@ def _parse(data: bytes, number: int) -> Block:
     events: list[Event] = []
     malformed: list[Malformed] = []
     counted = 0
-    for found in _payload.finditer(data):
+    for match in _payload.finditer(data):
         try:
-            events.append(_decode(found[1]))
+            events.append(_decode(match[1]))
         except _NO_EVENT as error:
-            start = data.rfind(b"\n", 0, found.start()) + 1
+            start = data.rfind(b"\n", 0, match.start()) + 1
             number += data.count(b"\n", counted, start)
             counted = start
-            text = data[start : found.end()][:LONGEST_KEPT].decode("utf-8", "replace")
+            text = data[start : match.end()][:LONGEST_KEPT].decode("utf-8", "replace")
             malformed.append(Malformed(number, str(error), text))
     return Block(events, malformed)

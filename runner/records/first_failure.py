@@ -108,13 +108,13 @@ def _left(raw: RawFiles, node: int, victim: int, failed: Collection[int]) -> Fai
     count = len(others) - len(set(_CLOSING.findall(_report(raw, node))))
     if not count:
         return None
-    who, rank, lines = f"{count} of the ranks {listed(others)}", None, []
-    if count == len(others):
-        who, rank, lines = f"rank {listed(others)}", others[0], _last_lines(raw, others[0])
-    last = f", last line: {one_line(lines[-1], 200)}" if lines else ""
-    why = f"{who} had ended by itself (exit code 0{last}) while rank {victim} still ran"
-    advice = "all ranks have to leave the loop together (broadcast the decision)"
-    return Failure(rank, node, None if rank is None else 0, last_lines=lines, cause=f"{why}: {advice}")
+    all_left = count == len(others)
+    who = f"rank {listed(others)}" if all_left else f"{count} of the ranks {listed(others)}"
+    why = f"{who} had ended by itself (exit code 0) while rank {victim} still ran"
+    why += ": all ranks have to leave the loop together (broadcast the decision)"
+    first = Failure(others[0], node, 0, last_lines=_last_lines(raw, others[0])) if all_left else Failure(None, node)
+    first.cause = why
+    return first
 
 
 def _explain(failure: Failure, raw: RawFiles, outcome: Outcome, ranks: list[RankFacts]) -> None:

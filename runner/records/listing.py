@@ -14,19 +14,19 @@ def list_runs(results: Path, left_out: list[str]) -> list[str]:
     """Return where below a folder each run with a record lies, and note what is left out; RequestError without one."""
     if not results.is_dir():
         raise RequestError(f"{results}: there is no such folder; `runner` alone says how to make a first one")
-    found = []
+    runs = []
     base = len(str(results)) + 1
     for entry in run_folders(results, left_out):
         try:
             os.stat(f"{entry.path}/{RECORD}", follow_symlinks=False)  # noqa: PTH116 - a hundred thousand times
-            found.append(entry.path[base:])
+            runs.append(entry.path[base:])
         except FileNotFoundError:
             if Path(entry.path, "raw").is_dir():
                 make = f"make it with: runner collect {shlex.quote(entry.path)}"
                 left_out.append(f"{entry.path}: left out: no {RECORD}; {make}")
         except OSError as error:
             left_out.append(f"{entry.path}: left out: {error.strerror}")
-    return found
+    return runs
 
 
 def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]]:
@@ -42,14 +42,14 @@ def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]
 
 
 def _folders(path: str, left_out: list[str]) -> list[os.DirEntry[str]]:
-    found = []
+    folders = []
     try:
         with os.scandir(path) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    found.append(entry)
+                    folders.append(entry)
                 elif entry.is_symlink():
                     left_out.append(f"{entry.path}: left out: it is a link, and links are not followed")
     except OSError as error:
         left_out.append(f"{path}: left out: {error.strerror}")
-    return sorted(found, key=lambda entry: entry.name)
+    return sorted(folders, key=lambda entry: entry.name)

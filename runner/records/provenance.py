@@ -53,37 +53,37 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
     have, and `git` says why something is not known ("nothing has changed" would be a guess); each is left out if there
     is none. Nothing is said of a folder that is in no repository, or in one without a commit.
     """
-    said: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     diff = b""
     try:
         repository = git.find(root)
         if repository is None or repository.commit is None:
-            return said, diff
-        said |= {"commit": repository.commit, "dirty": None, "diff_sha256": None}
+            return facts, diff
+        facts |= {"commit": repository.commit, "dirty": None, "diff_sha256": None}
         if repository.prefix:
-            said["prefix"] = os.fsencode(repository.prefix).decode("utf-8", "replace")
+            facts["prefix"] = os.fsencode(repository.prefix).decode("utf-8", "replace")
         lines = repository.ask(*_STATUS).split(b"\0")[:-1]
-        said["dirty"] = bool(lines)
+        facts["dirty"] = bool(lines)
         changed = (line.split(b" ", 8) for line in lines if line.startswith(b"1 "))
         # A submodule with changed or untracked files, in porcelain version 2.
         inner = [fields[8] for fields in changed if fields[2].startswith(b"S") and not fields[2].endswith(b"..")]
-        said |= {"submodules": [one_line(os.fsdecode(name), 200) for name in inner]} if inner else {}
+        facts |= {"submodules": [one_line(os.fsdecode(name), 200) for name in inner]} if inner else {}
         if lines and (diff := repository.ask(*_DIFF)):
-            said["diff_sha256"] = hashlib.sha256(diff).hexdigest()
+            facts["diff_sha256"] = hashlib.sha256(diff).hexdigest()
     except git.GitError as error:
-        said["git"] = str(error)
-    return said, diff if len(diff) <= LARGEST_DIFF else diff[:LARGEST_DIFF] + b"\n... cut\n"
+        facts["git"] = str(error)
+    return facts, diff if len(diff) <= LARGEST_DIFF else diff[:LARGEST_DIFF] + b"\n... cut\n"
 
 
 def describe_runner() -> dict[str, Any]:
     """Describe this process, so that a later one can find out whether it still lives."""
-    own = psutil.Process()
+    process = psutil.Process()
     return {
         "version": runner.__version__,
         "python": platform.python_version(),
         "host": socket.gethostname(),
-        "pid": own.pid,
-        "pid_started": own.create_time(),
+        "pid": process.pid,
+        "pid_started": process.create_time(),
         "manifest": manifest.NAME,  # so that one that is gone is not taken for one that never was
         READER: hash_reader(),
     }
@@ -103,9 +103,9 @@ def is_alive(description: dict[str, Any]) -> bool | None:
     if description.get("host") != socket.gethostname():
         return None
     try:
-        found = psutil.Process(description["pid"])
+        process = psutil.Process(description["pid"])
         # Whoever started it may never ask how it ended, for example as process 1 of a container.
-        return abs(found.create_time() - description["pid_started"]) < 1 and found.status() != psutil.STATUS_ZOMBIE
+        return abs(process.create_time() - description["pid_started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 

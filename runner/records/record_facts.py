@@ -37,14 +37,14 @@ def machines_of(record: Record) -> Machines:
     launch = record.launch
     nodes, here = _nodes(record), facts_here(launch)
 
-    def told(name: str) -> list[Any]:
-        found = [facts.get(name) for facts, _ in nodes]
-        return found if here.get(name) is None else [here[name], *(value for value in found if value is not None)]
+    def values_of(name: str) -> list[Any]:
+        values = [facts.get(name) for facts, _ in nodes]
+        return values if here.get(name) is None else [here[name], *(value for value in values if value is not None)]
 
     # These cores are the cell's: what its axis names, or what Slurm and Kubernetes allot to so many processes.
     allotted = any("job" in place or "limits" in place for _, place in nodes) and not launch.options.get("cpu")
-    cores = "" if allotted or "cpus" in launch.options else _kinds(told("cores"))
-    memory = told("memory_bytes")
+    cores = "" if allotted or "cpus" in launch.options else _kinds(values_of("cores"))
+    memory = values_of("memory_bytes")
     each = set()
     for facts, place in nodes:
         # The host of a container is its own name, and no machine's.
@@ -52,7 +52,7 @@ def machines_of(record: Record) -> Machines:
         name = place.get("machine") or host or here.get("name")
         each.add((facts.get("machine") or here.get("machine") or "", name or ""))
     return Machines(
-        {"CPU": _kinds(told("cpu")), "usable cores": cores, "kernel": _kinds(told("kernel"))},
+        {"CPU": _kinds(values_of("cpu")), "usable cores": cores, "kernel": _kinds(values_of("kernel"))},
         [min(memory), max(memory)] if memory and None not in memory else [],
         sorted(each),
     )
@@ -60,14 +60,14 @@ def machines_of(record: Record) -> Machines:
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the facts of each node's first rank, and its place; empty if unknown."""
-    said: dict[int, dict[str, Any]] = {}
+    of_nodes: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
-        if rank.facts and rank.node not in said:
+        if rank.facts and rank.node not in of_nodes:
             of_cpu = {"cpu": rank.facts.get("device_name")} if record.launch.device == "cpu" else {}
-            said[rank.node] = of_cpu | {name: value for name, value in rank.facts.items() if value is not None}
+            of_nodes[rank.node] = of_cpu | {name: value for name, value in rank.facts.items() if value is not None}
     places = {ended.node: ended.place for ended in record.outcome.exits} if record.outcome else {}
-    found = [(said.get(node, {}), places.get(node, {})) for node in sorted({*said, *places})]
-    return found if len(found) >= Layout.parse(record.launch.layout).nodes else [*found, ({}, {})]
+    nodes = [(of_nodes.get(node, {}), places.get(node, {})) for node in sorted({*of_nodes, *places})]
+    return nodes if len(nodes) >= Layout.parse(record.launch.layout).nodes else [*nodes, ({}, {})]
 
 
 def facts_here(launch: Launch) -> dict[str, Any]:
@@ -107,18 +107,18 @@ def end_of(record: Record) -> float | None:
 def figures_of(record: Record) -> Figures:
     """Return the figures of a run, besides its accuracy, that say what it has learned."""
     metrics = record.metrics
-    told: dict[str, list[float | None]] = {TEST_LOSS: _losses(record.evaluations, metrics.get("final_eval_loss"))}
+    figures: dict[str, list[float | None]] = {TEST_LOSS: _losses(record.evaluations, metrics.get("final_eval_loss"))}
     if evaluated := record.printed.get("final_eval"):  # of a program that knows nothing of the kit
         metric, value = evaluated["value"]["metric"], evaluated["value"]["value"]
         if metric == "perplexity":  # it is compared as the loss whose exponential it is
             metric, value = TEST_LOSS, math.log(value) if value and value > 0 else None
         name = TEST_LOSS if metric == "val_loss" else metric
-        if name not in (None, "accuracy") and not told.get(name):
-            told[name] = [value]
-    told[TRAINING_LOSS] = _losses(record.epochs, metrics.get("final_loss"))
+        if name not in (None, "accuracy") and not figures.get(name):
+            figures[name] = [value]
+    figures[TRAINING_LOSS] = _losses(record.epochs, metrics.get("final_loss"))
     return {
         name: [math.nan if value is None else value for value in (values[0], values[-1])]
-        for name, values in told.items()
+        for name, values in figures.items()
         if values
     }
 

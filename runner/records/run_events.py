@@ -40,6 +40,7 @@ _EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_r
 class _Rank:
     """One rank, with the times of its events by the host's clock in ms, and its own measured seconds."""
 
+    number: int
     kept: RankFacts
     first_start: float = math.inf
     last_stop: float = -math.inf
@@ -129,10 +130,10 @@ class RunEvents:
             else:
                 self._take(event, default_rank)
         except (ValueError, OverflowError, msgspec.MsgspecError) as error:
-            self._doubt(event, default_rank, str(error))
+            self._doubt(event.metadata.get("rank", default_rank), f"{event.key}: {error}")
 
-    def _doubt(self, event: Event, rank: int, why: str) -> None:
-        self._doubts[one_line(f"rank {event.metadata.get('rank', rank)}: {event.key}: {why}", 200)] = None
+    def _doubt(self, rank: object, why: str) -> None:
+        self._doubts[one_line(f"rank {rank}: {why}", 200)] = None
 
     def _take(self, event: Event, default_rank: int) -> None:
         number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
@@ -142,7 +143,7 @@ class RunEvents:
         if rank.latest == -math.inf or event.key in ("load", "epoch_start", "epoch_stop"):
             self._load[rank.kept.node].take(event)
         if event.time_ms < rank.latest - _CLOCK_MS:
-            self._doubts[f"rank {number}: its clock runs backwards"] = None
+            self._doubt(number, "its clock runs backwards")
         rank.latest = max(rank.latest, event.time_ms)
         self._count(rank.kept, whole(event.metadata.get("seq"), 0, _LARGEST))
         if taker := self._takers.get(event.key):
@@ -152,7 +153,7 @@ class RunEvents:
 
     def _rank(self, number: int) -> _Rank:
         if number not in self._ranks:
-            self._ranks[number] = _Rank(RankFacts(rank=number, node=self._layout.node_of(number)))
+            self._ranks[number] = _Rank(number, RankFacts(rank=number, node=self._layout.node_of(number)))
         return self._ranks[number]
 
     def _count(self, rank: RankFacts, seq: int | None) -> None:
@@ -161,7 +162,7 @@ class RunEvents:
         if seq is None:
             rank.events_seen += not expected
         elif seq < expected:
-            self._doubts[f"rank {rank.rank}: a sequence number came twice"] = None
+            self._doubt(rank.rank, "a sequence number came twice")
         else:
             rank.events_seen = rank.events_seen + 1 if expected else 1
             rank.events_expected = seq + 1
@@ -177,7 +178,7 @@ class RunEvents:
         try:
             return figure(name, value)
         except ValueError as error:
-            self._doubt(event, rank.kept.rank, str(error))
+            self._doubt(rank.number, f"{event.key}: {error}")
             return None
 
     def finish(self) -> None:
@@ -186,7 +187,7 @@ class RunEvents:
         trained = (rank for rank, seen in self._observed.items() if any(one.steps for one in seen.values()))
         for rank in map(self._rank, sorted({*range(self._layout.world_size), *self._ranks, *trained})):
             if rank.first_start == math.inf:  # of a program that prints no events
-                rank.kept.observed = _of_trainer([*self._observed[rank.kept.rank].values()])
+                rank.kept.observed = _of_trainer([*self._observed[rank.number].values()])
             record.ranks.append(rank.kept)
         record.metrics = {name: value for name, (_, value) in self._metrics.items()}
         if (total := self._total()) is not None:
@@ -208,8 +209,7 @@ class RunEvents:
             by_clock, measured = (rank.last_stop - rank.first_start) / 1_000, rank.total_seconds
             if measured is not None and abs(by_clock - measured) > max(_CLOCK_MS / 1_000, _CLOCK_SHARE * measured):
                 one_clock = False
-                words = f"its clock was set: {by_clock:g} s by it, {measured:g} s measured"
-                self._doubts[f"rank {rank.kept.rank}: {words}"] = None
+                self._doubt(rank.number, f"its clock was set: {by_clock:g} s by it, {measured:g} s measured")
         if stopped and one_clock:
             total = max(rank.last_stop for rank in stopped) - min(rank.first_start for rank in started)
             return total / 1000 if total >= 0 else None
@@ -217,7 +217,7 @@ class RunEvents:
 
     def _start(self, rank: _Rank, event: Event) -> None:
         if rank.first_start < math.inf:
-            self._doubts[f"rank {rank.kept.rank}: more than one run_start"] = None
+            self._doubt(rank.number, "more than one run_start")
         else:
             rank.kept.facts = _fields(event) | rank.kept.facts
         rank.first_start = min(rank.first_start, event.time_ms)
@@ -226,9 +226,9 @@ class RunEvents:
         kept, fields = rank.kept, event.metadata
         status, error = one_line(fields.get("status"), 100), fields.get("error")
         if rank.last_stop > -math.inf:
-            self._doubts[f"rank {kept.rank}: more than one run_stop: {kept.status}, then {status}"] = None
+            self._doubt(rank.number, f"more than one run_stop: {kept.status}, then {status}")
         if event.time_ms < rank.first_start < math.inf:
-            self._doubts[f"rank {kept.rank}: it stopped before it started"] = None
+            self._doubt(rank.number, "it stopped before it started")
         kept.status, kept.error = status, one_line(error, 500) if error else None
         rank.last_stop = max(rank.last_stop, event.time_ms)
         if (seconds := self._figure(rank, event, "total_seconds", fields.get("total_seconds"))) is not None:
@@ -249,20 +249,20 @@ class RunEvents:
         for name, given in event.value.items() if isinstance(event.value, dict) else ():
             if (value := self._figure(rank, event, name, given)) is None:
                 continue
-            first, before = self._metrics.get(name, (rank.kept.rank, -math.inf))
+            first, before = self._metrics.get(name, (rank.number, -math.inf))
             if name.endswith(("_seconds", "_bytes")):
-                self._metrics[name] = rank.kept.rank, max(before, value)
-            elif rank.kept.rank <= first:
-                self._metrics[name] = rank.kept.rank, value
+                self._metrics[name] = rank.number, max(before, value)
+            elif rank.number <= first:
+                self._metrics[name] = rank.number, value
 
     def _phase(self, rank: _Rank, event: Event) -> None:
         """Sum the seconds of a phase by rank; the slowest rank counts for the run."""
         if (seconds := self._figure(rank, event, "seconds", event.metadata.get("seconds"))) is not None:
-            self._phases[event.key.removesuffix("_stop")][rank.kept.rank] += seconds
+            self._phases[event.key.removesuffix("_stop")][rank.number] += seconds
 
     def _epoch(self, rank: _Rank, event: Event) -> None:
         """Fill one row per epoch: fields of rank 0, seconds of the slowest rank, samples and times of each rank."""
-        fields, who = event.metadata, rank.kept.rank
+        fields, who = event.metadata, rank.number
         epoch = whole(fields.get("epoch_num"), 0, _LARGEST)
         if epoch is None:
             return
@@ -283,7 +283,7 @@ class RunEvents:
 
     def _fact(self, rank: _Rank, event: Event) -> None:
         """Keep facts about data and work, which rank 0 prints once."""
-        if rank.kept.rank == 0:
+        if rank.number == 0:
             self._record.facts["parameters_sha256" if event.key == "parameters" else event.key] = event.value
             self._record.facts |= _fields(event) if event.key == "dataset" else {}
 

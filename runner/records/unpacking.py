@@ -49,12 +49,14 @@ def opened(path: Path) -> Iterator[Archive]:
     """Unpack an archive in a block, and compare it with its manifest; RunError, RequestError as for `unpack`."""
     with temporary_folder("kit") as scratch:
         unpack(path, scratch)
-        found = Archive(path, scratch / TOP)
+        archive = Archive(path, scratch / TOP)
         try:
-            found.faults = manifest.altered(manifest.read((found.folder / manifest.NAME).read_bytes()), found.folder)
+            archive.faults = manifest.altered(
+                manifest.read((archive.folder / manifest.NAME).read_bytes()), archive.folder
+            )
         except (OSError, ValueError) as error:
-            found.faults = [f"{manifest.NAME}: {reason_of(error)}"]
-        yield found
+            archive.faults = [f"{manifest.NAME}: {reason_of(error)}"]
+        yield archive
 
 
 def unpack(path: Path, folder: Path) -> None:

@@ -205,7 +205,7 @@ def test_who_failed_first_is_named(tmp_path: Path, make: Make, case: str) -> Non
             [(1, 1, 1), (2, 1, 1)],
             1,
             0,
-            "rank 0 had ended by itself (exit code 0, last line: early stopping) while",
+            "rank 0 had ended by itself (exit code 0) while",
         ),
         ([(1, 1, 1)], 1, None, "1 of the ranks 0, 2 had ended by itself (exit code 0) while rank 1"),
     ],

@@ -23,17 +23,13 @@ def test_gpus_are_those_that_may_be_used_in_their_order(monkeypatch: pytest.Monk
 
 
 def test_the_lock_of_a_project_is_the_first_of_those_that_are_there(tmp_path: Path) -> None:
-    def lock_of_the_project() -> str | None:
-        code, _ = provenance.describe_code(tmp_path, {})
-        found: str | None = code["lock_sha256"]
-        return found
-
-    assert lock_of_the_project() is None
+    assert provenance.describe_code(tmp_path, {})[0]["lock_sha256"] is None
     for name in reversed(provenance.LOCKS):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
-        assert lock_of_the_project() == hashlib.sha256(name.encode()).hexdigest()
+        lock = provenance.describe_code(tmp_path, {})[0]["lock_sha256"]
+        assert lock == hashlib.sha256(name.encode()).hexdigest()
 
 
 @pytest.fixture
@@ -109,13 +105,10 @@ def test_a_repository_of_somebody_else_is_said_to_be_refused(root: Path, monkeyp
     assert code["git"].startswith("git refuses: detected dubious ownership in repository at ")
 
 
-def test_nothing_is_said_without_a_repository_or_a_commit(tmp_path: Path) -> None:
+def test_of_no_repository_nothing_is_said_and_of_one_the_folder_in_it(root: Path, tmp_path: Path) -> None:
     assert describe_repository(tmp_path) == ({}, b"")
     git(tmp_path, "init", "--quiet")
-    assert describe_repository(tmp_path) == ({}, b"")
-
-
-def test_a_folder_below_the_top_is_named(root: Path) -> None:
+    assert describe_repository(tmp_path) == ({}, b""), "it has no commit"
     assert "prefix" not in describe_repository(root)[0]
     below = root / "services" / "my [exp] é"
     below.mkdir(parents=True)

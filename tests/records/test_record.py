@@ -79,8 +79,8 @@ def test_what_is_wrong_with_a_record_is_said(tmp_path: Path, make: Make) -> None
 def test_runs_are_found_below_results_and_below_one_experiment(tmp_path: Path, make: Make) -> None:
     runs = [make.run(tmp_path, experiment=name).path for name in ("a", "b", "b")]
     (tmp_path / "b" / "notes.txt").write_text("no run")
-    assert [entry.path for entry in run_folders(tmp_path, [])] == sorted(map(str, runs))
-    assert [entry.path for entry in run_folders(tmp_path / "b", [])] == sorted(map(str, runs[1:]))
+    for folder, below in ((tmp_path, runs), (tmp_path / "b", runs[1:])):
+        assert [entry.path for entry in run_folders(folder, [])] == sorted(map(str, below))
     left_out: list[str] = []
     assert list(run_folders(tmp_path / "nowhere", left_out)) == []
     assert left_out == [f"{tmp_path}/nowhere: left out: No such file or directory"]

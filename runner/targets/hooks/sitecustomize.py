@@ -1,7 +1,7 @@
 """Notes what a process of a run does with torch, and lets every rank answer with its stacks.
 
 The notes say which process group it joins, and whether it computes gradients. They are lines of the file
-KIT_SEEN-rank<RANK>.seen, which `runner.records.seen` reads; without KIT_SEEN there are none. Each thing is noted once.
+KIT_SEEN-rank<RANK>.seen, which `runner.records.parse` reads; without KIT_SEEN there are none. Each thing is noted once.
 A `sitecustomize` that stands further on the path runs as it would without this one.
 """
 
