@@ -31,6 +31,7 @@ from runner.logs.pattern import (
     PatternError,
     compile_pattern,
     is_cut,
+    is_torn_off,
     value_of,
 )
 
@@ -42,6 +43,8 @@ MLPERF = "mlperf"
 """The name of MLPerf's own events, which have no YAML file."""
 NONE = "none"
 """No dialect: only what launchers say of the program is read."""
+PART = "a number of it was read only in part, or may be torn"
+BELOW = "a value below 0"
 _REPLACED = {"train_loss", "step", "steps", "done", "total", "throughput", "epoch", "epochs"}
 """Fields of which the last value of a writer counts, in one epoch."""
 _COUNT, _DIGIT = re.compile(r"\{\d*,?\d*\}"), re.compile(r"\d")
@@ -115,22 +118,25 @@ class Pattern:
                 return iter(())
         return self.regex.finditer(text[:LINE])
 
-    def read(self, match: re.Match[str], line: int) -> tuple[dict[str, Value], bool]:
-        """Return the values of a match, and whether one was left out that is only the beginning of a number."""
+    def read(self, match: re.Match[str], line: int, *, is_torn: bool = False) -> tuple[dict[str, Value], list[str]]:
+        """Return the values of a match, and why others are left out; `is_torn`: the end of the line is missing."""
         values: dict[str, Value] = {}
-        has_cut = False
+        wrong = []
         for name, text in match.groupdict().items():
             if text is None:
                 continue
-            if name not in COUNTED and is_cut(match, name):
-                has_cut = True
+            if is_torn_off(match, name, is_torn=is_torn) or (name not in COUNTED and is_cut(match, name)):
+                wrong.append(PART)
+                continue
+            if text.startswith("-") and not name.endswith("loss"):
+                wrong.append(BELOW)
                 continue
             unit = self.line.units.get(name)
             if (value := value_of(match, name, unit)) is not None:
                 is_guessed = unit == "fraction"
                 unit = "percent" if is_guessed and value > 1 else unit
                 values[name] = Value(value, line, unit, self.line.scope, self.line.weak, is_guessed)
-        return values, has_cut
+        return values, wrong
 
 
 @dataclass(frozen=True)
@@ -204,7 +210,7 @@ def _pattern(dialect: Dialect, line: Line) -> Pattern:
     regex, literals = compile_pattern(line.pattern)
     after = compile_pattern(line.after)[0] if line.after is not None else None
     any_digits = "(?P=" not in line.pattern and not _DIGIT.search(_COUNT.sub("", regex.pattern))
-    is_replaced = not (regex.groupindex.keys() - _REPLACED or line.says or after)
+    is_replaced = any_digits and not (regex.groupindex.keys() - _REPLACED or line.says or after)
     return Pattern(dialect, line, regex, literals, after, any_digits, is_replaced)
 
 

@@ -35,6 +35,8 @@ class Block(NamedTuple):
 
     data: bytes
     line: int
+    is_torn: bool = False
+    """Whether the end of its last line is missing."""
 
 
 class Lines:
@@ -75,10 +77,10 @@ class Lines:
                 yield self._block(data[:end])
             if len(begun) > LONGEST:
                 self.cut += 1
-                yield self._block(begun[:LONGEST])
+                yield self._block(begun[:LONGEST], is_torn=True)
                 begun, skipping = b"", True
         if begun:
-            yield self._block(begun)
+            yield self._block(begun, is_torn=not self.ends_with_newline)
 
     def _text(self, chunk: bytes) -> bytes:
         is_first = not self.bytes
@@ -96,7 +98,7 @@ class Lines:
         self.ends_with_newline = chunk.endswith((b"\n", b"\r"))
         return chunk
 
-    def _block(self, data: bytes) -> Block:
+    def _block(self, data: bytes, *, is_torn: bool = False) -> Block:
         if _KEY in data:
             data = _without_observed(data)
         if b"\x1b" in data:
@@ -105,7 +107,7 @@ class Lines:
             data = _BACK.sub(b"\r", data)
         if b"it/s" in data or b"s/it" in data or b"<0" in data:
             data = _BAR.sub(rb"\1\r", data)
-        block = Block(data, self.line)
+        block = Block(data, self.line, is_torn)
         self.line += data.count(b"\n")
         return block
 

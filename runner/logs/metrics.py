@@ -9,9 +9,13 @@ from typing import Any
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.logs.origin import MOST_WRITERS, Who
-from runner.logs.pattern import LINE, PatternError, compile_pattern, is_cut
+from runner.logs.pattern import LINE, PatternError, compile_pattern, is_cut, is_torn_off
 
 NAME = "[a-z][a-z0-9_]{0,39}"
+_BEGIN = re.compile(r"(?<!\d)(?<!\d[.,eE])")
+_GLUED = re.compile(r"(?!(?:[num]?s|min|h|x)\b)\w")
+"""What follows on a part of a word, as in 0x1F, 3e or 5k; 12s is a number with its unit."""
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 
 
 @dataclass(eq=False)
@@ -24,10 +28,10 @@ class Metric:
     said: dict[Who, list[tuple[float, int]]] = field(default_factory=dict)
     """The last value of each writer with its line, and its best."""
 
-    def add(self, text: str, line: int, who: Who) -> None:
+    def add(self, text: str, line: int, who: Who, *, is_torn: bool) -> None:
         """Take the matches of a line; what is no whole number, such as the 1 of 1e-05, is kept as NaN."""
         for match in self.regex.finditer(text[:LINE]):
-            new = _number(match), line
+            new = _number(match, is_torn=is_torn), line
             best = self.said.get(who, [new])[-1]
             is_better = new[0] > best[0] if self.best == "max" else new[0] < best[0]
             if who in self.said or len(self.said) < MOST_WRITERS:
@@ -42,11 +46,21 @@ class Metric:
         return last | ({"best": best, "best_line": best_line} if self.best and math.isfinite(best) else {})
 
 
-def _number(match: re.Match[str]) -> float:
+def _number(match: re.Match[str], *, is_torn: bool) -> float:
+    text = match[1]
+    if (
+        not text
+        or is_cut(match, 1)
+        or is_torn_off(match, 1, is_torn=is_torn)
+        or not _BEGIN.match(match.string, match.start(1))
+    ):
+        return math.nan
+    is_glued = match.end() == match.end(1) and _GLUED.match(match.string, match.end())
+    if is_glued or "_" in text or ("," in text and not _THOUSANDS.fullmatch(text)):  # float() takes 1_000 for 1000
+        return math.nan
     try:
-        is_part = is_cut(match, 1) or "_" in match[1]  # float() takes 1_000 for 1000
-        return math.nan if is_part else float(match[1].replace(",", ""))
-    except (AttributeError, TypeError, ValueError):  # the first two: an optional group that matched nothing
+        return float(text.replace(",", ""))
+    except ValueError:
         return math.nan
 
 

@@ -7,6 +7,8 @@ import math
 import re
 from typing import Any
 
+from runner.core.errors import did_you_mean
+
 try:
     from re import _constants as _code  # type: ignore[attr-defined]
     from re import _parser as _sre  # type: ignore[attr-defined]
@@ -49,6 +51,7 @@ _PADDED = re.compile(
 _PADDING = 16
 """Blanks that may stand before a number, with which programs fill a column: `Epoch:  1`."""
 _FLAGS = re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII
+_NAME = re.compile(r"(?<!\\)\{([A-Za-z_]\w*)\}")
 _CUT = re.compile(r"[.,]?\d|[eE][-+]?\d")
 _THOUSANDS = re.compile(r"[ '\u2019\u00a0\u202f]\d{3}(?!\d)")
 _CLOCK = re.compile(r"(?:(\d{1,4}) days?, )?(\d{1,4}):(\d\d):(\d\d(?:\.\d{1,9})?)")
@@ -64,6 +67,8 @@ def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[s
     text = _PADDED.sub(_with_padding, text)
     for word, meaning in _SHORTHANDS.items():
         text = text.replace(word, f"(?:{meaning})")
+    if unknown := _NAME.search(text):
+        raise PatternError(f"unknown {unknown[0]}{did_you_mean(unknown[0], _SHORTHANDS)}")
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
@@ -72,6 +77,12 @@ def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[s
     if pattern.flags & _FLAGS or not literals:
         raise PatternError(f"every match has to contain the same {least} or more letters, and no flags are set")
     return pattern, tuple(sorted(literals, key=lambda literal: (-len(literal), literal)))
+
+
+def is_torn_off(match: re.Match[str], group: str | int, *, is_torn: bool) -> bool:
+    """Return whether the rest of a group may be missing: it ends a torn line, or a line as in `Loss: 0.`."""
+    end = match.end(group)
+    return end == len(match.string) and (is_torn or end == LINE or match[group].endswith("."))
 
 
 def is_cut(match: re.Match[str], group: str | int) -> bool:

@@ -5,8 +5,7 @@ What patterns may match a line is kept for all lines that differ in their digits
 other's values, such as the states of a progress bar, the first and the last are read.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,11 +19,11 @@ from trainkit import files
 
 _MASK = bytes.maketrans(b"123456789", b"0" * 9)
 _MARK = mlperf.MARK.encode()
-_COMMON = (b"poch", b"loss", b"ccura", b"acc", b"Loss", b"raining", b"rror: ", b"tep", b"orld", b"ime", b"erf", b"alid")
+_COMMON = (b"poch", b"oss", b"ccura", b"acc", b"raining", b"rror: ", b"tep", b"orld", b"ime", b"erf", b"alid")
 """Fragments that many texts have."""
-_MOST_KNOWN = 20_000
-_LONGEST_KNOWN = 1_000
-_Match = tuple[Pattern, re.Match[str]]
+_SAME = ("epoch", "epochs", "total")
+_MOST_KEPT, _OVERHEAD = 8_000_000, 150
+"""Bytes of the lines that are kept, and what each takes beside its own."""
 
 
 @dataclass
@@ -46,22 +45,26 @@ class _Kind(NamedTuple):
 
     patterns: list[Pattern]
     metrics: list[Metric]
-    begin: int
-    """The length of their prefix."""
+    replaced: Pattern | None = None
+    """The one that reads values that only replace those of the line before."""
+    same: Sequence[slice] = ()
+    """Where such lines have to be equal: their prefix, epoch and total."""
+    place: slice = slice(0)
+    """How far the training is, which must not go back."""
+
+    def key(self, line: bytes) -> tuple[object, ...]:
+        """Return what is the same in lines that replace each other; nothing for other lines."""
+        if not self.replaced:
+            return ()
+        if len(self.patterns) > 1:
+            text = line[self.same[0].stop :].decode()
+            if any(one is not self.replaced and next(one.matches(text), None) for one in self.patterns):
+                return ()
+        return self.replaced, *[line[part] for part in self.same]
 
 
-_EVENTS = _Kind([], [], 0)
+_EVENTS = _Kind([], [])
 """Events of MLPerf."""
-
-
-class _Line(NamedTuple):
-    """A line that something may read."""
-
-    number: int
-    text: str
-    kind: _Kind
-    above: bytes
-    """The last line before it that is not blank."""
 
 
 def read_log(
@@ -107,16 +110,15 @@ class _Reader:
         self._facts = Facts()
         self._plain: Facts | None = Facts() if any(dialect.name == PLAIN for dialect in dialects) else None
         """What dialects and `plain` have read, until a dialect reads a line of the training."""
-        self._metrics = [(_masked(metric), metric) for metric in metrics.values()]
-        self._fragments: dict[bytes, list[tuple[bytes, Pattern]]] = {}
-        self._patterns = [pattern for dialect in dialects for pattern in dialect.patterns]
-        for pattern in self._patterns:
-            text = _masked(pattern)
-            fragment = next((part for part in _COMMON if part in text), text)
-            self._fragments.setdefault(fragment, []).append((text, pattern))
-        self._present: list[tuple[bytes, list[tuple[bytes, Pattern]]]] = []
-        """The fragments that stand in a block."""
-        self._known: dict[bytes, _Kind | None] = {}
+        readers = [*(pattern for dialect in dialects for pattern in dialect.patterns), *metrics.values()]
+        self._readers = [([text.encode().translate(_MASK) for text in one.literals], one) for one in readers]
+        self._fragments: dict[bytes, list[int]] = {_MARK: []}
+        """Which readers may read a line with a fragment."""
+        for number, (texts, _) in enumerate(self._readers):
+            common = (part for part in _COMMON for text in texts if part in text)
+            self._fragments.setdefault(next(common, texts[0]), []).append(number)
+        self._kinds: dict[bytes, _Kind | None] = {}
+        self._size = 0
         self._above = b""
         self._bar = 0, b""
         """The line of a progress bar, and the prefix that stands once before all of its states."""
@@ -128,95 +130,134 @@ class _Reader:
         return facts
 
     def read(self, block: Block) -> None:
-        """Read the lines of a block."""
+        """Read the lines of a block; of those that only replace each other's values the first and the last."""
+        text, numbers = self._lines(block)
+        lines, masked = text.split(b"\n"), text.translate(_MASK).split(b"\n")
+        self._learn(set(masked))
+        torn = len(lines) - 1 if block.is_torn else -1
         places: dict[tuple[object, ...], int] = {}
-        held: dict[tuple[object, ...], tuple[_Line, list[_Match], int]] = {}
+        held: dict[tuple[object, ...], tuple[int, int]] = {}
         """The last line of each kind that replaces others, and how many it stands for."""
-        masked = block.data.translate(_MASK)
-        self._present = [(fragment, readers) for fragment, readers in self._fragments.items() if fragment in masked]
-        for line in self._lines(block):
-            text = line.text[line.kind.begin :]
-            found = [(one, match) for one in line.kind.patterns for match in one.matches(text, line.above)]
-            if not (found or line.kind.metrics or line.kind is _EVENTS):
+
+        def take(at: int, count: int = 1) -> None:
+            kind = kinds[at] or _EVENTS
+            above = self._above
+            if any(pattern.after for pattern in kind.patterns):
+                above = next((line for line in reversed(lines[:at]) if line.strip()), above)
+            self._take(lines[at], kind, numbers[at], above, count, is_torn=at == torn)
+
+        kinds = [*map(self._kinds.get, masked)]
+        for at, kind in enumerate(kinds):
+            if kind is None:
                 continue
-            key, place = _replaced(line, found) if len(found) == 1 else ((), 0)
+            key = kind.key(lines[at]) if at != torn else ()
+            place = int(lines[at][kind.place] or 0) if key else 0
             if key and place >= places.get(key, place + 1):
                 places[key] = place
-                held[key] = line, found, held.pop(key)[2] + 1 if key in held else 1
+                held[key] = at, held[key][1] + 1 if key in held else 1
                 continue
-            for one in held.values():
-                self._take(*one)
+            for one in sorted(held.values()):
+                take(*one)
             held.clear()
-            self._take(line, found, 1)
-            places = places | {key: place} if key else {}
-        for one in held.values():
-            self._take(*one)
+            take(at)
+            if key:
+                places[key] = place
+            else:
+                places.clear()
+        for one in sorted(held.values()):
+            take(*one)
+        self._above = next((line for line in reversed(lines) if line.strip()), self._above)
 
-    def _lines(self, block: Block) -> Iterator[_Line]:
-        """Yield the lines that something may read. A carriage return ends a line as well, but is not counted."""
-        for number, whole in enumerate(block.data.split(b"\n"), block.line):
-            lines = [whole]
-            if b"\r" in whole or number == self._bar[0]:
-                lines = [state for state in whole.split(b"\r") if state]
-                if len(lines) > 1 and number != self._bar[0]:
-                    text = lines[0].decode("utf-8", "replace")
-                    self._bar = number, text[: len(text) - len(origin.split(text)[1])].encode()
-                    lines[0] = lines[0][len(self._bar[1]) :]
-                if number == self._bar[0]:
-                    lines = [self._bar[1] + state for state in lines]
-            for line in lines:
-                if kind := self._kind(line):
-                    yield _Line(number, line.decode("utf-8", "replace"), kind, self._above)
-                if line and not line.isspace():
-                    self._above = line
+    def _lines(self, block: Block) -> tuple[bytes, Sequence[int]]:
+        """Return lines with their numbers. A carriage return ends a line as well, but is not counted."""
+        data = block.data.replace(b"\r\n", b"\n")
+        if b"\r" not in data and block.line != self._bar[0]:
+            return data, range(block.line, block.line + data.count(b"\n") + 1)
+        lines, numbers = [], []
+        for number, whole in enumerate(data.split(b"\n"), block.line):
+            states = [state for state in whole.split(b"\r") if state] or [b""]
+            if len(states) > 1 and number != self._bar[0]:
+                text = states[0].decode("utf-8", "replace")
+                self._bar = number, text[: len(text) - len(origin.split(text)[1])].encode()
+                states[0] = states[0][len(self._bar[1]) :]
+            prefix = self._bar[1] if number == self._bar[0] else b""
+            lines += [prefix + state for state in states]
+            numbers += [number] * len(states)
+        return b"\n".join(lines), numbers
 
-    def _kind(self, line: bytes) -> _Kind | None:
+    def _learn(self, masked: set[bytes]) -> None:
+        """Keep what may read lines whose digits are masked: most of them have none of the fragments."""
+        if self._size > _MOST_KEPT:
+            self._kinds, self._size = {}, 0
+        new = masked - self._kinds.keys()
+        self._kinds.update(dict.fromkeys(new))
+        text = b"\n".join(new) + b"\n"
+        self._size += len(text) + _OVERHEAD * len(new)
+        readers: dict[bytes, set[int]] = {}
+        for fragment, numbers in self._fragments.items():
+            at = text.find(fragment)
+            while at >= 0:
+                end = text.find(b"\n", at)
+                readers.setdefault(text[text.rfind(b"\n", 0, at) + 1 : end], set()).update(numbers)
+                at = text.find(fragment, end)
+        for line, found in readers.items():
+            self._kinds[line] = self._kind(line, sorted(found))  # of two dialects the last one counts
+
+    def _kind(self, line: bytes, readers: list[int]) -> _Kind | None:
+        """Return what may read a line whose digits are masked."""
         if _MARK in line:
             return _EVENTS if mlperf.is_of_use(line) else None
-        masked = line.translate(_MASK)
-        if masked in self._known:
-            return self._known[masked]
-        patterns = {
-            pattern
-            for fragment, pairs in self._present
-            if fragment in masked
-            for literal, pattern in pairs
-            if literal in masked and (self._plain or pattern.dialect.name != PLAIN)
+        pairs = map(self._readers.__getitem__, readers)
+        wanted = [reader for texts, reader in pairs if all(text in line for text in texts)]
+        if not wanted:
+            return None
+        text = line.decode("utf-8", "replace")
+        rest = origin.split(text)[1]
+        kind = _Kind([], [])
+        matches = []
+        for reader in wanted:
+            if isinstance(reader, Metric):
+                kind.metrics.append(reader)
+            elif self._plain or reader.dialect.name != PLAIN:
+                found = [(reader, match) for match in reader.matches(rest)] if reader.takes_any_digits else []
+                matches += found
+                if found or not reader.takes_any_digits:
+                    kind.patterns.append(reader)
+        if len(matches) != 1 or kind.metrics or not line.isascii():
+            return kind if kind.patterns or kind.metrics else None
+        ((pattern, match),) = matches
+        begin = len(text) - len(rest)
+        places = {
+            name: slice(*(begin + end for end in match.span(name)))
+            for name, value in match.groupdict().items()
+            if value
         }
-        metrics = [metric for literal, metric in self._metrics if literal in masked]
-        kind = None
-        if patterns or metrics:
-            text = line.decode("utf-8", "replace")
-            rest = origin.split(text)[1]
-            matching = (one for one in patterns if not one.takes_any_digits or next(one.matches(rest), None))
-            ordered = sorted(matching, key=self._patterns.index)  # of two dialects the last one counts
-            kind = _Kind(ordered, metrics, len(text) - len(rest)) if ordered or metrics else None
-        if len(line) <= _LONGEST_KNOWN:
-            if len(self._known) == _MOST_KNOWN:
-                self._known.clear()
-            self._known[masked] = kind
-        return kind
+        place = places.get("done") or places.get("step") or slice(0)
+        if not pattern.is_replaced or pattern.read(match, 0)[1] or b"," in line[place]:
+            return kind
+        same = [slice(begin), *(places[name] for name in _SAME if name in places)]
+        return kind._replace(replaced=pattern, same=same, place=place)
 
-    def _take(self, line: _Line, found: list[_Match], count: int) -> None:
+    def _take(self, line: bytes, kind: _Kind, number: int, above: bytes, count: int, *, is_torn: bool) -> None:
         """Add what each dialect reads in a line; what `plain` reads counts where no other dialect reads it."""
-        who, text = origin.split(line.text)
-        if line.kind is _EVENTS:
+        who, text = origin.split(line.decode("utf-8", "replace"))
+        if kind is _EVENTS:
             for event in mlperf.events(text):
-                self._facts.add_event(event, Record(line.number, text, who))
+                self._facts.add_event(event, Record(number, text, who))
                 self._plain = None
-        for metric in line.kind.metrics:
-            metric.add(text, line.number, who.writer)
+        for metric in kind.metrics:
+            metric.add(text, number, who.writer, is_torn=is_torn)
         records: dict[str, Record] = {}
-        for pattern, match in found:
+        for pattern, match in [(one, match) for one in kind.patterns for match in one.matches(text, above)]:
             name = pattern.dialect.name
-            values, has_cut = pattern.read(match, line.number)
-            new = Record(line.number, text, who, name, pattern.dialect.best, count)
+            values, wrong = pattern.read(match, number, is_torn=is_torn)
+            new = Record(number, text, who, name, pattern.dialect.best, count)
             record = records.setdefault(name, new)
             if any(key in record.values and record.values[key].value != values[key].value for key in values):
                 self._add(record)  # two lines in one
                 record = records[name] = new
             record.values |= values
-            record.wrong += ["a number of it was read only up to its comma, point or blank"] * has_cut
+            record.wrong += wrong
             if says := pattern.line.says:
                 record.says.add(says)
                 record.weak |= {says} if pattern.line.weak else set()
@@ -229,23 +270,8 @@ class _Reader:
         record.finish()
         if self._plain and record.dialect != PLAIN and (record.trains or "run_loss" in record.values):
             self._plain = None
-            self._known.clear()
+            self._kinds = {}
         if self._plain:
             self._plain.add(record)
         if record.dialect != PLAIN:
             self._facts.add(record)
-
-
-def _masked(reader: Pattern | Metric) -> bytes:
-    return reader.literals[0].encode().translate(_MASK)
-
-
-def _replaced(line: _Line, found: list[_Match]) -> tuple[tuple[object, ...], int]:
-    """Return what is the same in lines that replace each other's values, and their place; nothing for other lines."""
-    pattern, match = found[0]
-    said = match.groupdict()
-    place = (said.get("done") or said.get("step") or "0").replace(",", "")
-    if line.kind.metrics or not (pattern.is_replaced and place.isdecimal()):
-        return (), 0
-    prefix = line.text[: line.kind.begin]
-    return (pattern, prefix, said.get("epoch"), said.get("epochs"), said.get("total")), int(place)
