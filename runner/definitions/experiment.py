@@ -43,6 +43,10 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
     values = document.values
     if isinstance(values, dict):  # a key without a value is as if it were left out
         values = {key: value for key, value in values.items() if value is not None}
+        measure = str(values.get("measure", MEASURES[0]))
+        if not measure.endswith("_seconds"):
+            near = did_you_mean(measure, ("train_seconds", "total_seconds", *MEASURES))
+            document.fail(f"'measure' has to be a time in seconds{near}", "measure")
     definition: Definition = decode(document, Definition, values)
     if definition.name != path.stem:
         document.fail(f"the name '{definition.name}' has to be that of the file, '{path.stem}'", "name")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from runner.core.text import one_line
 from runner.logs import mlperf
-from runner.logs.dialect import MLPERF, Value
+from runner.logs.dialect import BELOW, MLPERF, Value
 from runner.logs.origin import MOST_WRITERS, Origin, Who
 from runner.logs.pattern import METRICS
 
@@ -129,8 +129,10 @@ class Writer:
     throughput: Value | None = None
     evaluations: dict[tuple[bool, str], Evaluations] = field(default_factory=dict)
     """By whether they are weak, and by metric."""
-    places: dict[bool, tuple[float, float]] = field(default_factory=dict)
-    """The first and the last epoch of its training, and its steps before it names an epoch (True)."""
+    places: dict[bool, tuple[float, float, int]] = field(default_factory=dict)
+    """The first epoch of its training and the last one, and the line of the first; its steps before an epoch (True)."""
+    titles: dict[float | int, list[int]] = field(default_factory=dict)
+    """The lines of the first two epochs that only name it, as `Epoch 1/5`; also with a loss if there is one epoch."""
     ignored: int = 0
     """The line of a traceback that Python ignores."""
 
@@ -170,13 +172,13 @@ class Facts:
     """The words of each writer, until the training goes on."""
     repeated: set[tuple[Who, str]] = field(default_factory=set)
     """Words that the training went on after: they are of an epoch."""
-    restart: int = 0
-    """The line in which a second training begins."""
+    restart: tuple[int, int] | None = None
+    """The lines in which a training begins, and seems to begin again."""
     left_out: dict[str, tuple[int, str]] = field(default_factory=dict)
     """The first line with a value that cannot be right, by what is wrong with it."""
     times: list[tuple[int, datetime]] = field(default_factory=list)
     """The first loss line with a time stamp, and the last line with one that says something."""
-    runs: dict[str, list[tuple[int, mlperf.Event]]] = field(default_factory=dict)
+    runs: dict[str, list[tuple[int, mlperf.Event, Who]]] = field(default_factory=dict)
     """The events run_start and run_stop, with their lines."""
     benchmark: str | None = None
     dialects: dict[str, int] = field(default_factory=dict)
@@ -205,6 +207,11 @@ class Facts:
             self._train(record, who, writer)
         self._evaluate(record, writer)
         self._end(record, who, writer)
+        epoch, epochs = values.get("epoch"), values.get("epochs")
+        is_title = epochs and values.keys().isdisjoint(("train_loss", *_PLACES) if epochs.value > 1 else _PLACES)
+        if epoch and is_title and (epoch.value in writer.titles or len(writer.titles) < 2):
+            lines = writer.titles.setdefault(epoch.value, [])
+            lines[MOST_WRITERS:] = [] if record.line in lines else [record.line]
         if origin.time and self.times and record.line > self.times[0][0] and (record.says or values.keys() - {"epoch"}):
             self.times[1:] = [(record.line, origin.time)]
 
@@ -213,8 +220,12 @@ class Facts:
         key, value, epoch = event.key, event.value, mlperf.number(event.metadata.get("epoch_num"))
         new: Value | None = None
         if key in ("run_start", "run_stop"):
-            self.epoch = None if key == "run_start" else self.epoch
-            self.runs.setdefault(key, [])[MOST_WRITERS:] = [(record.line, event)]
+            who = record.origin.writer
+            if key == "run_start":
+                self.epoch = None
+                if any(who == stopped for *_, stopped in self.runs.get("run_stop", [])):
+                    self.restart = self.restart or (self.runs.get(key, [(0, None)])[0][0], record.line)
+            self.runs.setdefault(key, [])[MOST_WRITERS:] = [(record.line, event, who)]
         elif key == "submission_benchmark" and isinstance(value, str):
             self.benchmark = value
         elif key in ("number_of_ranks", "number_of_nodes"):
@@ -227,7 +238,8 @@ class Facts:
             new = Value(int(epoch or 0), record.line) if is_whole else None
         elif key == mlperf.EVALUATION:
             result, scope = mlperf.evaluation(value)
-            new = None if result is None else Value(result, record.line, scope=scope, epoch=epoch)
+            record.wrong += [BELOW] if result is not None and result < 0 else []
+            new = None if result is None or result < 0 else Value(result, record.line, scope=scope, epoch=epoch)
         record.values = {key: new._replace(weak=True)} if new else {}
         self.add(record)
 
@@ -236,12 +248,19 @@ class Facts:
 
         Nor by bare numbers before lines, as in `[300] loss: 1.9`, if each stands once.
         """
+        world = self.fact("world_size")
+        for writer in self.writers.values():
+            first, second = [*writer.titles.values(), [], []][:2]  # each rank may name each epoch
+            times = max(len(second), world.value if world and len(self.writers) == 1 else 1)
+            if len(first) > times:
+                self.restart = self.restart or (first[0], first[times])
         if self.restart or (self._has_bare_numbers and len(self.writers) > 1 and not self.is_repeated):
             for writer in self.writers.values():
                 writer.train_loss, writer.evaluations = None, {}
             self.stated_best = None
         if self.restart:
             self.writers, self.ends, self.times, self.epochs = {}, {}, [], {False: {}, True: {}}
+            self.runs = {}
 
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""
@@ -288,7 +307,7 @@ class Facts:
         """Take what is stated for the whole run; another summary of it is of a second training."""
         new, old = record.values.get("run_loss"), writer.run_loss
         if new and old and not (new.weak or old.weak or math.isclose(new.value, old.value, rel_tol=_CLOSE)):
-            self.restart = self.restart or record.line
+            self.restart = self.restart or (old.line, record.line)
         if new and (old is None or old.weak or not new.weak):
             writer.run_loss = new
         writer.throughput = record.values.get("throughput", writer.throughput)
@@ -299,10 +318,12 @@ class Facts:
         now = Progress(record.line, epoch, *(values[name].value if name in values else None for name in _PLACES))
         if before and before.done is not None and before.done == before.total and before.epoch == now.epoch:
             # A bar is shown again at its end; or one over other data is an evaluation, or the next epoch: nobody knows.
-            if loss and (now.done is None or "epoch" in values):
+            has_ended = any(end.word for key, end in self.ends.items() if key[0] == who)
+            is_other = loss and writer.train_loss and loss.value != writer.train_loss.value
+            if loss and (epoch is None or (has_ended and is_other)):
+                self.restart = self.restart or (before.line, record.line)
+            elif loss and (now.done is None or "epoch" in values):
                 writer.train_loss = loss._replace(epoch=epoch)
-            elif loss and epoch is None:
-                self.restart = self.restart or record.line
             return
         self._go_on(now, who, writer)
         if loss:
@@ -317,10 +338,10 @@ class Facts:
         """Take where the training is; a second one begins where it goes back to its first epoch or step."""
         place, before = now.step if now.epoch is None else now.epoch, self.progress
         if place is not None:
-            first, last = writer.places.get(now.epoch is None, (place, place))
+            first, last, line = writer.places.get(now.epoch is None, (place, place, now.line))
             if place <= first and place < last:
-                self.restart = self.restart or now.line
-            writer.places[now.epoch is None] = first, place
+                self.restart = self.restart or (line, now.line)
+            writer.places[now.epoch is None] = first, place, line
         if before and before.done is not None and now.done is not None and before.epoch != now.epoch:
             self.widest = max(self.widest or 0, before.done)
         self.progress = now

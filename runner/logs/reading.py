@@ -110,8 +110,11 @@ class _Reader:
         self._facts = Facts()
         self._plain: Facts | None = Facts() if any(dialect.name == PLAIN for dialect in dialects) else None
         """What dialects and `plain` have read, until a dialect reads a line of the training."""
-        readers = [*(pattern for dialect in dialects for pattern in dialect.patterns), *metrics.values()]
-        self._readers = [([text.encode().translate(_MASK) for text in one.literals], one) for one in readers]
+        readers: list[Pattern | Metric] = [one for dialect in dialects for one in dialect.patterns]
+        readers += metrics.values()
+        self._readers: list[tuple[list[bytes], Pattern | Metric]] = [
+            ([text.encode().translate(_MASK) for text in one.literals], one) for one in readers
+        ]
         self._fragments: dict[bytes, list[int]] = {_MARK: []}
         """Which readers may read a line with a fragment."""
         for number, (texts, _) in enumerate(self._readers):

@@ -109,7 +109,7 @@ def _span(facts: Facts) -> dict[str, Any] | None:
     """Return the time between the first and the last time stamp that say something about the run."""
     if facts.runs:
         starts, stops = (
-            [(line, event.time_ms) for line, event in facts.runs.get(key, []) if event.time_ms is not None]
+            [(line, event.time_ms) for line, event, _ in facts.runs.get(key, []) if event.time_ms is not None]
             for key in ("run_start", "run_stop")
         )
         if not starts or not stops:
@@ -137,7 +137,11 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
     if not shown["wall_time_s"] and (walls := [end for end in facts.ends.values() if end.wall]):
         notes.append(f"line {walls[0].line}: the duration of one epoch: {walls[0].text}")
     if facts.restart:
-        notes.append(f"line {facts.restart}: a training begins again: of two trainings no figure is taken")
+        notes.append(
+            "lines {} and {}: a training seems to begin again: of two trainings no figure is taken".format(
+                *facts.restart
+            )
+        )
     notes += [f"line {line}: left out: {why}: {text}" for why, (line, text) in facts.left_out.items()]
     if facts.has_more_writers:
         notes.append(f"more than {MOST_WRITERS:,} ranks and containers print here: the others are left out")
@@ -150,20 +154,21 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
 
 def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
     """Judge whether a run completed or failed, as far as its log says so."""
+    failure, notes = facts.failure, list[str]()
     if stops := facts.runs.get("run_stop"):
-        stop, start = stops[-1][0], facts.runs.get("run_start", [(0, None)])[-1][0]
+        stop, start = stops[-1][0], facts.runs["run_start"][-1][0] if "run_start" in facts.runs else 0
         if start > stop:
             return None, start, ["another run_start has no run_stop"]
-        said = [event.metadata.get("status") for _, event in stops]
+        said = [event.metadata.get("status") for _, event, _ in stops]
         if bad := [word for word in said if word not in (None, "success")]:
             return "failed", stop, [f"run_stop says {one_line(repr(bad[0]), 60)}"]
-        return "completed", stop, [] if "success" in said else ["run_stop has no status"]
+        notes = [f"line {failure.line} says: {failure.text}"] if failure else []
+        return "completed", stop, notes + ["run_stop has no status"] * ("success" not in said)
     is_short, is_reached = _end_of_epochs(facts)
     ends = {} if is_short else facts.ends
     words = [(end.line, end.who) for key, end in ends.items() if end.word and key not in facts.repeated]
     completed, who = max(words, default=(0, None))
     trained = facts.progress.line if facts.progress else 0
-    failure, notes = facts.failure, list[str]()
     if failure:
         is_last = failure.line >= max(trained, facts.evaluated, completed) and _ends_with(tail, failure.line)
         notes = [f"line {failure.line} says: {failure.text}" + ("" if is_last else "; the run went on")]

@@ -29,6 +29,34 @@ def test_the_beginning_of_a_number_and_what_python_alone_takes_for_one_are_none(
     assert read(f"cost=0.5\ncost={number}\n", cost={"pattern": pattern}) == {"cost": {"value": None, "line": 2}}
 
 
+@pytest.mark.parametrize("number", ["1_234", "0x1F", "3e", "5k", "0,97", "12,34", "0."])
+@pytest.mark.parametrize("pattern", ["cost=({number})", r"cost=([\d,.]+)", r"cost=.*?([\d,.]+)"])
+def test_a_part_of_a_word_or_a_comma_that_parts_no_thousands_is_no_number(number: str, pattern: str) -> None:
+    assert read(f"cost={number}\n", cost={"pattern": pattern}) == {"cost": {"value": None, "line": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "value"),
+    [
+        ("cost=1,234,567.5\n", r"cost=([\d,.]+)", 1234567.5),
+        ("cost=12s\n", "cost=({number})", 12),
+        ("cost=5k\n", "cost=({number})k", 5),
+        ("cost=97%", "cost=({number})", 97),
+        ("cost=9", "cost=({number})", None),
+        ("cost=12.5\n", "cost.*({number})", None),
+    ],
+)
+def test_thousands_and_units_are_read_and_a_number_that_may_be_torn_is_not(
+    text: str, pattern: str, value: float | None
+) -> None:
+    assert read(text, cost={"pattern": pattern}) == {"cost": {"value": value, "line": 1}}
+
+
+def test_a_shorthand_that_does_not_exist_is_refused_with_the_one_that_does() -> None:
+    with pytest.raises(RequestError, match=r"did you mean '\{number\}'"):
+        read_words(["loss=loss: ({numbr})"])
+
+
 def test_of_two_trainings_no_metric_is_taken() -> None:
     lines = [f"Epoch {epoch}/2, Loss: 0.{epoch}\n" for epoch in (1, 2, 1, 2)]
     found = summary(

@@ -107,6 +107,62 @@ def test_each_state_of_a_progress_bar_is_a_line_with_the_prefix_of_its_first() -
     assert found["dialects"]["tqdm"] == 91
 
 
+def test_what_follows_on_a_progress_bar_in_its_line_has_the_prefix_of_the_line() -> None:
+    found = read("[rank0]: epoch: 1, loss: 9\n[rank1]: 10%|\b\b\r20%|\r epoch: 1, loss: 3\n")
+    assert (value(found, "last_train_loss"), found["dialects"]) == (9, {"epoch-losses": 2})
+
+
+def run(at: int) -> str:
+    return event(at, "run_start") + event(at + 1, "eval_accuracy", 0.5) + event(at + 2, "run_stop", status="success")
+
+
+BAR = "1/1 [=====] - 1s 2ms/step - loss: 0.{} - val_loss: 0.4\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (run(1_000) + run(2_000), "lines 1 and 4:"),
+        ("Epoch 1/1, Loss: 0.9\nEpoch 1/1, Loss: 0.1\n", "lines 1 and 2:"),
+        ("Epoch 1/5\n" + BAR.format(5) + "Epoch 1/5\n" + BAR.format(4), "lines 1 and 3:"),
+        (
+            "Epoch 1/5\n" + BAR.format(5) + "Epoch 1/5\n" + BAR.format(4) + "Epoch 2/5\n" + BAR.format(3),
+            "lines 1 and 3:",
+        ),
+        ("".join(f"Epoch {n}/2, Loss: 0.{n}\n" for n in (1, 2, 1)), "lines 1 and 3:"),
+        (
+            "Epoch [1/1], Step [9/9], Loss: 0.5\nFinished Training\nEpoch [1/1], Step [9/9], Loss: 0.9\n",
+            "lines 1 and 3:",
+        ),
+    ],
+)
+def test_of_two_trainings_no_figure_is_taken_and_the_note_names_both_lines(text: str, lines: str) -> None:
+    found = read(text)
+    assert not any(
+        found[field] for field in ("status", "epochs_seen", "last_train_loss", "final_eval", "timestamps_span_s")
+    )
+    assert any(note.startswith(lines) for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"[rank{rank}]: Epoch 1/1, Loss: 0.5\n" for rank in (0, 1)),
+        "world size: 2\n" + "Epoch 1/1, Loss: 0.5\n" * 2,
+        "".join(f"Epoch {n}/2\n{BAR.format(5)}" for n in (1, 1, 2, 2)),
+        "Epoch 1/2, Loss: 0.7\n" * 3 + "Epoch 2/2, Loss: 0.5\n",
+        "".join(f"[rank{rank}]: {line}\n" for rank in (0, 1) for line in (run(1) + "Epoch 1/1, Loss: 0.5").split("\n")),
+    ],
+)
+def test_an_epoch_that_each_rank_names_is_of_one_training(text: str) -> None:
+    assert value(read(text), "last_train_loss") == 0.5
+
+
+def test_a_traceback_before_run_stop_is_a_note() -> None:
+    found = read(event(1, "run_start") + "Traceback (most recent call last):\nKeyError: 'a'\n" + run(2).split("\n")[2])
+    assert (found["status"], found["notes"][-1]) == ("completed", "line 3 says: KeyError: 'a'")
+
+
 def test_values_that_contradict_each_other_are_kept_and_none_is_chosen() -> None:
     found = read("local rank: 0, world size: 8\nlocal rank: 0, world size: 4\n")
     assert found["world_size"] is None

@@ -42,6 +42,29 @@ def test_an_accuracy_above_all_is_left_out_with_a_note(line: str) -> None:
     assert f"line 1: left out: an accuracy above 100%: {line}" in found["notes"]
 
 
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("Test accuracy: -3%", "final_eval"),
+        ("Training time: -12 seconds", "wall_time_s"),
+        ("{'train_runtime': 10.0, 'train_samples_per_second': -3, 'train_loss': 0.5, 'epoch': 1.0}", "throughput"),
+        (':::MLLOG {"key": "eval_accuracy", "value": -0.5, "metadata": {}}', "final_eval"),
+    ],
+)
+def test_what_cannot_be_below_0_is_left_out_with_a_note(line: str, field: str) -> None:
+    found = read(f"Epoch 1/3, Loss: -0.5\n{line}\n")
+    assert (found[field], found["notes"][0]) == (None, f"line 2: left out: a value below 0: {line}")
+
+
+@pytest.mark.parametrize("end", ["0.", "0.\n", "0.4"])
+def test_a_number_that_may_be_torn_is_left_out_with_a_note(end: str) -> None:
+    found = read(f"Epoch 1/2, Loss: 0.9\nEpoch 2/2, Loss: {end}")
+    assert (found["status"], found["last_train_loss"]["line"]) == (None, 1)
+    assert any(note.startswith("line 2: left out") for note in found["notes"])
+    bar = "".join(f"{n}/9 [==] - loss: 0.{n}\r" for n in (1, 2, 3))
+    assert read(f"Epoch 1/1\n{bar}4/9 [==] - loss: {end}")["last_train_loss"]["value"] == 0.3
+
+
 def test_the_best_evaluation_is_found_in_one_unit() -> None:
     found = read("val Loss: 0.1 Acc: 0.9912\nTest Accuracy: 98.5%\n")
     assert (found["best_eval"]["value"], found["best_eval"]["unit"]) == (0.9912, "fraction")
