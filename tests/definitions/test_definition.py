@@ -106,7 +106,11 @@ SHAPES = [
     ("when: cuda", "when: gpu", "11: 'when' has to be cpu or cuda"),
     ("baseline: {layout: 1x1}", "baseline: 1x1", "12: 'baseline' has to be a mapping"),
     ("measure: total_seconds", "measure: accuracy", "13: 'measure' has to be a time in seconds"),
-    ("measure: total_seconds", "measure: train_secnds", "'train_seconds'"),
+    (
+        "measure: total_seconds",
+        "measure: train_secnds",
+        "13: 'measure' has to be a time in seconds; did you mean 'train_seconds'",
+    ),
     ("repeat: 5", "repeat: 0", "14: 'repeat' has to be a whole number >= 1, not 0"),
     ("repeat: 5", "repeat: true", "14: 'repeat' has to be a whole number, not True"),
     ("repeat: 5", "launcher: mpirun", "14: 'launcher' has to be python or torchrun"),
