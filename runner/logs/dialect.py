@@ -31,7 +31,6 @@ from runner.logs.pattern import (
     PatternError,
     compile_pattern,
     is_cut,
-    is_torn_off,
     value_of,
 )
 
@@ -45,7 +44,7 @@ NONE = "none"
 """No dialect: only what launchers say of the program is read."""
 PART = "a number of it was read only in part, or may be torn"
 BELOW = "a value below 0"
-_REPLACED = {"train_loss", "step", "steps", "done", "total", "throughput", "epoch", "epochs"}
+_REPLACED = {"train_loss", "step", "steps", "done", "total", "throughput", "epoch"}
 """Fields of which the last value of a writer counts, in one epoch."""
 _COUNT, _DIGIT = re.compile(r"\{\d*,?\d*\}"), re.compile(r"\d")
 _PLACE = re.compile(r"\.(\w+)|\[(\d+)\]")
@@ -125,7 +124,7 @@ class Pattern:
         for name, text in match.groupdict().items():
             if text is None:
                 continue
-            if is_torn_off(match, name, is_torn=is_torn) or (name not in COUNTED and is_cut(match, name)):
+            if is_cut(match, name, is_torn=is_torn, is_counted=name in COUNTED):
                 wrong.append(PART)
                 continue
             if text.startswith("-") and not name.endswith("loss"):

@@ -9,13 +9,13 @@ from typing import Any
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.logs.origin import MOST_WRITERS, Who
-from runner.logs.pattern import LINE, PatternError, compile_pattern, is_cut, is_torn_off
+from runner.logs.pattern import LINE, PatternError, compile_pattern, is_cut
 
 NAME = "[a-z][a-z0-9_]{0,39}"
 _BEGIN = re.compile(r"(?<!\d)(?<!\d[.,eE])")
 _GLUED = re.compile(r"(?!(?:[num]?s|min|h|x)\b)\w")
 """What follows on a part of a word, as in 0x1F, 3e or 5k; 12s is a number with its unit."""
-_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = re.compile(r"[-+]?(?:(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 @dataclass(eq=False)
@@ -47,21 +47,10 @@ class Metric:
 
 
 def _number(match: re.Match[str], *, is_torn: bool) -> float:
-    text = match[1]
-    if (
-        not text
-        or is_cut(match, 1)
-        or is_torn_off(match, 1, is_torn=is_torn)
-        or not _BEGIN.match(match.string, match.start(1))
-    ):
-        return math.nan
+    text = (match[1] or "").strip()
     is_glued = match.end() == match.end(1) and _GLUED.match(match.string, match.end())
-    if is_glued or "_" in text or ("," in text and not _THOUSANDS.fullmatch(text)):  # float() takes 1_000 for 1000
-        return math.nan
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return math.nan
+    is_whole = _NUMBER.fullmatch(text) and _BEGIN.match(match.string, match.start(1)) and not is_glued
+    return float(text.replace(",", "")) if is_whole and not is_cut(match, 1, is_torn=is_torn) else math.nan
 
 
 def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:

@@ -79,17 +79,18 @@ def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[s
     return pattern, tuple(sorted(literals, key=lambda literal: (-len(literal), literal)))
 
 
-def is_torn_off(match: re.Match[str], group: str | int, *, is_torn: bool) -> bool:
-    """Return whether the rest of a group may be missing: it ends a torn line, or a line as in `Loss: 0.`."""
-    end = match.end(group)
-    return end == len(match.string) and (is_torn or end == LINE or match[group].endswith("."))
+def is_cut(match: re.Match[str], group: str | int, *, is_torn: bool, is_counted: bool = False) -> bool:
+    """Return whether a group may be only the beginning of a number: 0 of 0,4193, 1 of 1e-05 or of `1 234.5`.
 
-
-def is_cut(match: re.Match[str], group: str | int) -> bool:
-    """Return whether a group holds only the beginning of a number: 0 of 0,4193, 1 of 1e-05 or of `1 234.5`."""
-    digits, end = match[group].lstrip("+-"), match.end(group)
+    So may be what ends a torn line, and `0.` at the end of any line; a number that is counted may stand before a comma.
+    """
+    text, end = match[group], match.end(group)
+    if end == len(match.string) and (is_torn or end == LINE or text.endswith(".")):
+        return True
+    digits = text.lstrip("+-")
     is_short = digits.isdigit() and len(digits) <= 3
-    return bool(_CUT.match(match.string, end) or (is_short and _THOUSANDS.match(match.string, end)))
+    is_begun = _CUT.match(match.string, end) or (is_short and _THOUSANDS.match(match.string, end))
+    return bool(is_begun and not is_counted)
 
 
 def value_of(match: re.Match[str], field: str, unit: str | None) -> Any:

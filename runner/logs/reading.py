@@ -5,7 +5,7 @@ What patterns may match a line is kept for all lines that differ in their digits
 other's values, such as the states of a progress bar, the first and the last are read.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +21,9 @@ _MASK = bytes.maketrans(b"123456789", b"0" * 9)
 _MARK = mlperf.MARK.encode()
 _COMMON = (b"poch", b"oss", b"ccura", b"acc", b"raining", b"rror: ", b"tep", b"orld", b"ime", b"erf", b"alid")
 """Fragments that many texts have."""
-_SAME = ("epoch", "epochs", "total")
-_MOST_KEPT, _OVERHEAD = 8_000_000, 150
-"""Bytes of the lines that are kept, and what each takes beside its own."""
+_PLACES = {"epoch", "total", "done", "step"}
+_KEPT = 32
+"""Blocks of which the masked lines are kept."""
 
 
 @dataclass
@@ -121,7 +121,7 @@ class _Reader:
             common = (part for part in _COMMON for text in texts if part in text)
             self._fragments.setdefault(next(common, texts[0]), []).append(number)
         self._kinds: dict[bytes, _Kind | None] = {}
-        self._size = 0
+        self._blocks = 0
         self._above = b""
         self._bar = 0, b""
         """The line of a progress bar, and the prefix that stands once before all of its states."""
@@ -133,43 +133,21 @@ class _Reader:
         return facts
 
     def read(self, block: Block) -> None:
-        """Read the lines of a block; of those that only replace each other's values the first and the last."""
+        """Read the lines of a block."""
         text, numbers = self._lines(block)
         lines, masked = text.split(b"\n"), text.translate(_MASK).split(b"\n")
-        self._learn(set(masked))
-        torn = len(lines) - 1 if block.is_torn else -1
-        places: dict[tuple[object, ...], int] = {}
-        held: dict[tuple[object, ...], tuple[int, int]] = {}
-        """The last line of each kind that replaces others, and how many it stands for."""
-
-        def take(at: int, count: int = 1) -> None:
-            kind = kinds[at] or _EVENTS
-            above = self._above
-            if any(pattern.after for pattern in kind.patterns):
-                above = next((line for line in reversed(lines[:at]) if line.strip()), above)
-            self._take(lines[at], kind, numbers[at], above, count, is_torn=at == torn)
-
-        kinds = [*map(self._kinds.get, masked)]
-        for at, kind in enumerate(kinds):
-            if kind is None:
-                continue
-            key = kind.key(lines[at]) if at != torn else ()
-            place = int(lines[at][kind.place] or 0) if key else 0
-            if key and place >= places.get(key, place + 1):
-                places[key] = place
-                held[key] = at, held[key][1] + 1 if key in held else 1
-                continue
-            for one in sorted(held.values()):
-                take(*one)
-            held.clear()
-            take(at)
-            if key:
-                places[key] = place
-            else:
-                places.clear()
-        for one in sorted(held.values()):
-            take(*one)
-        self._above = next((line for line in reversed(lines) if line.strip()), self._above)
+        self._blocks += 1
+        if not self._blocks % _KEPT:
+            self._kinds = {}
+        self._learn(set(masked) - self._kinds.keys())
+        kinds = [self._kinds[line] for line in masked]
+        if block.is_torn and (last := kinds[-1]) and last.replaced:
+            kinds[-1] = last._replace(replaced=None)
+        for at, count in _needed(lines, kinds):
+            above = next(filter(bytes.strip, map(lines.__getitem__, range(at - 1, -1, -1))), self._above)
+            is_torn = block.is_torn and at == len(lines) - 1
+            self._take(lines[at], kinds[at] or _EVENTS, numbers[at], above, count, is_torn=is_torn)
+        self._above = next(filter(bytes.strip, reversed(lines)), self._above)
 
     def _lines(self, block: Block) -> tuple[bytes, Sequence[int]]:
         """Return lines with their numbers. A carriage return ends a line as well, but is not counted."""
@@ -178,24 +156,20 @@ class _Reader:
             return data, range(block.line, block.line + data.count(b"\n") + 1)
         lines, numbers = [], []
         for number, whole in enumerate(data.split(b"\n"), block.line):
-            states = [state for state in whole.split(b"\r") if state] or [b""]
-            if len(states) > 1 and number != self._bar[0]:
-                text = states[0].decode("utf-8", "replace")
+            rest = whole.lstrip(b"\r")
+            if b"\r" in rest and number != self._bar[0]:
+                text = rest.decode("utf-8", "replace")
                 self._bar = number, text[: len(text) - len(origin.split(text)[1])].encode()
-                states[0] = states[0][len(self._bar[1]) :]
-            prefix = self._bar[1] if number == self._bar[0] else b""
-            lines += [prefix + state for state in states]
+                rest = rest[len(self._bar[1]) :]
+            states = [state for state in rest.split(b"\r") if state]
+            lines += [self._bar[1] + state for state in states] if number == self._bar[0] else states
             numbers += [number] * len(states)
         return b"\n".join(lines), numbers
 
     def _learn(self, masked: set[bytes]) -> None:
-        """Keep what may read lines whose digits are masked: most of them have none of the fragments."""
-        if self._size > _MOST_KEPT:
-            self._kinds, self._size = {}, 0
-        new = masked - self._kinds.keys()
-        self._kinds.update(dict.fromkeys(new))
-        text = b"\n".join(new) + b"\n"
-        self._size += len(text) + _OVERHEAD * len(new)
+        """Find what may read lines whose digits are masked: most of them have none of the fragments."""
+        self._kinds.update(dict.fromkeys(masked))
+        text = b"\n".join(masked) + b"\n"
         readers: dict[bytes, set[int]] = {}
         for fragment, numbers in self._fragments.items():
             at = text.find(fragment)
@@ -204,42 +178,35 @@ class _Reader:
                 readers.setdefault(text[text.rfind(b"\n", 0, at) + 1 : end], set()).update(numbers)
                 at = text.find(fragment, end)
         for line, found in readers.items():
-            self._kinds[line] = self._kind(line, sorted(found))  # of two dialects the last one counts
+            pairs = [self._readers[number] for number in sorted(found)]  # of two dialects the last one counts
+            wanted = [reader for texts, reader in pairs if all(text in line for text in texts)]
+            if _MARK in line:
+                self._kinds[line] = _EVENTS if mlperf.is_of_use(line) else None
+            elif wanted:
+                self._kinds[line] = self._kind(line, wanted)
 
-    def _kind(self, line: bytes, readers: list[int]) -> _Kind | None:
-        """Return what may read a line whose digits are masked."""
-        if _MARK in line:
-            return _EVENTS if mlperf.is_of_use(line) else None
-        pairs = map(self._readers.__getitem__, readers)
-        wanted = [reader for texts, reader in pairs if all(text in line for text in texts)]
-        if not wanted:
-            return None
+    def _kind(self, line: bytes, readers: list[Pattern | Metric]) -> _Kind | None:
         text = line.decode("utf-8", "replace")
-        rest = origin.split(text)[1]
-        kind = _Kind([], [])
-        matches = []
-        for reader in wanted:
+        begin = len(text) - len(origin.split(text)[1])
+        kind, matches = _Kind([], []), []
+        for reader in readers:
             if isinstance(reader, Metric):
                 kind.metrics.append(reader)
             elif self._plain or reader.dialect.name != PLAIN:
-                found = [(reader, match) for match in reader.matches(rest)] if reader.takes_any_digits else []
+                found = [(reader, match) for match in reader.matches(text[begin:])] if reader.takes_any_digits else []
                 matches += found
-                if found or not reader.takes_any_digits:
-                    kind.patterns.append(reader)
+                kind.patterns.extend([reader] if found or not reader.takes_any_digits else [])
         if len(matches) != 1 or kind.metrics or not line.isascii():
             return kind if kind.patterns or kind.metrics else None
         ((pattern, match),) = matches
-        begin = len(text) - len(rest)
         places = {
-            name: slice(*(begin + end for end in match.span(name)))
-            for name, value in match.groupdict().items()
-            if value
+            name: slice(begin + match.start(name), begin + match.end(name))
+            for name in _PLACES & match.re.groupindex.keys()
         }
-        place = places.get("done") or places.get("step") or slice(0)
+        place = places.pop("done", None) or places.pop("step", slice(0))
         if not pattern.is_replaced or pattern.read(match, 0)[1] or b"," in line[place]:
             return kind
-        same = [slice(begin), *(places[name] for name in _SAME if name in places)]
-        return kind._replace(replaced=pattern, same=same, place=place)
+        return kind._replace(replaced=pattern, same=[slice(begin), *places.values()], place=place)
 
     def _take(self, line: bytes, kind: _Kind, number: int, above: bytes, count: int, *, is_torn: bool) -> None:
         """Add what each dialect reads in a line; what `plain` reads counts where no other dialect reads it."""
@@ -278,3 +245,23 @@ class _Reader:
             self._plain.add(record)
         if record.dialect != PLAIN:
             self._facts.add(record)
+
+
+def _needed(lines: list[bytes], kinds: list[_Kind | None]) -> Iterator[tuple[int, int]]:
+    """Yield the places of lines, and how many each is for: of lines that replace values the first and the last."""
+    places: dict[tuple[object, ...], int] = {}
+    held: dict[tuple[object, ...], tuple[int, int]] = {}
+    for at, kind in enumerate(kinds):
+        if kind is None:
+            continue
+        key = kind.key(lines[at])
+        place = int(lines[at][kind.place] or 0) if key else 0
+        if key and place >= places.get(key, place + 1):
+            held[key] = at, held[key][1] + 1 if key in held else 1
+        else:
+            yield from sorted(held.values())
+            yield at, 1
+            held.clear()
+            places = places if key else {}
+        places[key] = place
+    yield from sorted(held.values())
