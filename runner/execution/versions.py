@@ -1,6 +1,7 @@
 """Two versions, as words of the command line name them -> their runs, made in turn.
 
-A B, B A, A B, ... for every cell, so that a slow drift favours neither.
+A B, B A, A B, ... for every cell, and the cells forwards and backwards in turn, so that drift of the machine favours
+neither a side nor a cell.
 """
 
 from collections.abc import Callable
@@ -82,7 +83,8 @@ def run_in_turn(
                 observer.note(f"left out: {cell}: only {name} has it")
         side = Side(comparison, name, version.label)
         runs = [replace(run, side=side) for run in version.plan.runs if str(run.cell) in common]
-        runs.sort(key=lambda run: (run.repeat, common.index(str(run.cell))))
+        # By repeat, and within a repeat by cell, forwards and backwards in turn.
+        runs.sort(key=lambda run: (run.repeat, common.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
         plan = replace(version.plan, runs=tuple(runs))
         jobs.append(prepare(plan, version.target, version.words, results, observer, interrupts))
     # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
