@@ -14,7 +14,7 @@ from runner.core.text import listed
 from runner.definitions.plan import Plan, Run
 from runner.execution import missing
 from runner.execution.disk import NEXT_RUN_BYTES, describe_error, reserved, what_is_lost
-from runner.execution.hangs.watch import Watch
+from runner.execution.hangs.hang_watch import Watch
 from runner.execution.launch import describe_launch, describe_surroundings, utc_now
 from runner.execution.observer import Observer, guarded
 from runner.execution.recover import forget, remember
@@ -179,8 +179,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
             with interrupts.raising():
                 ending.enter_context(reserved(folder.path))
                 handle = life.start()
-                layout, on_gpu = Layout.parse(launch.layout), launch.device == "cuda"
-                watch = Watch(handle, layout, launch.patience_seconds, life.nodes, on_gpu=on_gpu)
+                watch = Watch(handle, launch, life.nodes)
                 ending.callback(watch.close)
                 deadline = began + (life.timeout_seconds or launch.timeout_seconds)
                 because = follow(handle, folder, deadline, observer, watch, interrupts)

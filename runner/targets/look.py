@@ -13,7 +13,8 @@ Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's for
 from __future__ import annotations  # Python 3.8, which torch 2.3 still runs on, does not know `list[str]`
 
 # /proc is read by its own names, without the cost of importing pathlib.
-# ruff: noqa: PTH115, PTH123, PTH208
+# ruff: noqa: PTH115, PTH118, PTH119, PTH123, PTH208
+import ast
 import contextlib
 import errno
 import json
@@ -45,6 +46,7 @@ REFUSED = "nothing listens there: it has not started, or that is another machine
 _SILENCE = "no answer: a firewall drops it, or no machine has that address"
 _TROUBLES = {errno.EAGAIN: _SILENCE, errno.ETIMEDOUT: _SILENCE, errno.ECONNREFUSED: REFUSED}
 """What an attempt to connect shows; EAGAIN is Python's own time-out."""
+_TOLD = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 MARK = "KIT-LOOK "
 
 
@@ -125,8 +127,9 @@ def _is_agent(process: dict[str, Any]) -> bool:
 
 def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
-    environment, state = agent["environment"], agent["state"]
+    environment, command, state = agent["environment"], agent["command"], agent["state"]
     master, port = environment.get("PET_MASTER_ADDR", ""), environment.get("PET_MASTER_PORT", "")
+    nodes = command[command.index("--nnodes") + 1] if "--nnodes" in command[:-1] else environment.get("PET_NNODES")
     own = _own(agent["pid"], sockets)
     listening = any(entry[0] == "listening" and entry[1].endswith(f":{port}") for entry in own)
     connected = any(entry[0] == "connected" and entry[2].endswith(f":{port}") for entry in own)
@@ -134,7 +137,7 @@ def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
     return {
         "pid": agent["pid"],
         "state": state,
-        "told": {"node": environment.get("PET_NODE_RANK"), "master": master, "port": port},
+        "told": {"node": environment.get("PET_NODE_RANK"), "nodes": nodes, "master": master, "port": port},
         "listening": listening,
         "connected": connected,
         **(_attempt(master, int(port)) if may_try else {}),
@@ -179,6 +182,7 @@ def _rank(rank: dict[str, Any]) -> dict[str, Any]:
         "node": environment.get("GROUP_RANK"),
         "listening": sorted({entry[1] for entry in rank["own"] if entry[0] == "listening"})[:20],
         "connecting": sorted({entry[2] for entry in rank["own"] if entry[0] == "connecting"})[:20],
+        "sets": _sets(rank),
     }
 
 
@@ -283,6 +287,40 @@ def main_thread(text: str) -> list[list[Any]]:
     threads = [frames for frames in threads if frames]
     mains = [frames for frames in threads if frames[-1][2] in ("<module>", "_run_module_as_main")]
     return (mains or threads or [[]])[-1][:_MOST_FRAMES]
+
+
+def _sets(rank: dict[str, Any]) -> list[str]:
+    """Return the lines of a rank's script, and of files of its stack, that override torchrun's variables for a group.
+
+    They are read only while the rank joins one.
+    """
+    if not rank["retries"] and not any(frame[2] == "init_process_group" for frame in rank["stack"]):
+        return []
+    scripts = [os.path.join(f"/proc/{rank['pid']}/cwd", word) for word in rank["command"][1:4] if word.endswith(".py")]
+    own = {frame[0] for frame in rank["stack"] if not any(part in frame[0] for part in OF_LIBRARIES)}
+    sets = {}
+    for file in [*scripts, *sorted(own)]:
+        with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+            with open(file, "rb") as source:
+                tree = ast.parse(source.read(1_000_000))
+            for line, name, value in _constants(tree):
+                if rank["environment"].get(name) != value:
+                    sets[name] = f"{os.path.basename(file)}:{line} sets {name}"
+    return list(sets.values())
+
+
+def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield each constant that code assigns to such a variable, unless it asks for one of them first."""
+    if isinstance(tree, ast.If) and any(name in ast.dump(tree.test) for name in _TOLD):
+        return
+    if isinstance(tree, ast.Assign) and isinstance(tree.value, ast.Constant):
+        for target in tree.targets:
+            if isinstance(target, ast.Subscript) and "environ" in ast.dump(target.value):
+                name = getattr(target.slice, "value", "")
+                if name in _TOLD:
+                    yield tree.lineno, name, str(tree.value.value)
+    for child in ast.iter_child_nodes(tree):
+        yield from _constants(child)
 
 
 def _abort(ranks: list[dict[str, Any]]) -> None:

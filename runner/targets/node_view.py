@@ -25,6 +25,7 @@ class Told(msgspec.Struct):
     """The world that a launcher was told of."""
 
     node: str | None = None
+    nodes: str | None = None
     master: str = ""
     port: str = ""
 
@@ -47,7 +48,8 @@ class AgentView(msgspec.Struct):
 class RankView(msgspec.Struct):
     """A rank's process: its state, the cores that it keeps busy, and its main thread's stack, the innermost first.
 
-    `retries`: it may still be looking for the store of the group, and cannot be asked for its stack.
+    `retries`: it may still be looking for the store of the group, and cannot be asked for its stack. `sets`: lines of
+    the program that override torchrun's variables for that, such as `train.py:5 sets MASTER_PORT`.
     """
 
     rank: int
@@ -59,6 +61,7 @@ class RankView(msgspec.Struct):
     listening: list[str] = []
     connecting: list[str] = []
     retries: bool = False
+    sets: list[str] = []
 
 
 @dataclass(frozen=True)

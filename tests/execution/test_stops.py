@@ -11,9 +11,8 @@ from typing import cast
 
 import pytest
 
-from runner.core.layout import Layout
 from runner.execution import signals
-from runner.execution.hangs.watch import Watch
+from runner.execution.hangs.hang_watch import Watch
 from runner.execution.observer import Observer
 from runner.execution.run import follow
 from runner.targets.base import Handle
@@ -41,7 +40,7 @@ def test_a_run_that_overruns_its_time_in_silence_is_ended_and_says_where_its_ran
     record = project.record()
     assert record["status"] == "timed_out"
     assert record["reason"].startswith("not done after timeout_seconds: 1000")
-    quiet = r"; nothing was heard for 1001 s: ranks 0, 1 \(node 0\) are at toys/ok\.py:\d+$"
+    quiet = r"; nothing was heard for 1001 s: rank 0, 1 \(node 0\) is at toys/ok\.py:\d+$"
     assert re.search(quiet, record["reason"]), record["reason"]
     assert [rank["event"] for rank in record["outcome"]["stuck"]["ranks"]] == ["progress", "progress"]
     assert record["events"]["seen"] == 4
@@ -86,7 +85,8 @@ def test_a_signal_whose_exception_python_drops_ends_the_run(
         def stop(self) -> None:
             """Nothing runs."""
 
-    folder, watch = make.run(tmp_path), Watch(Endless(), Layout.parse("1x1"), None)
+    folder = make.run(tmp_path)
+    watch = Watch(Endless(), folder.launch())
     with signals.taken() as interrupts, interrupts.raising():
         show = sys.unraisablehook
 

@@ -8,11 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from runner.core import clock
 from runner.core.layout import Layout
 from runner.core.text import listed
-from runner.execution.hangs import sentences
-from runner.execution.hangs.ranks import Heard, positions_of, take_printed_stacks
+from runner.execution.hangs.diagnosis import STARTING, Heard, of_rendezvous, of_silence
+from runner.execution.hangs.places import take_printed_stacks
 from runner.records.events import Event
 from runner.records.folder import RunFolder
-from runner.records.schema import Stuck, StuckRank
+from runner.records.schema import Launch, Stuck, StuckRank
 from runner.targets.base import Handle, Line
 from runner.targets.node_view import NodeView
 
@@ -25,7 +25,6 @@ PATIENCE_TIMES = 10.0
 """How long a silence, and how many times the longest one before, may last until it is said where the ranks are."""
 QUIET_SECONDS = 10.0
 """A run that is ended after so long a silence is asked where its ranks are."""
-_MOST_FRAMES = 20
 _MOST_STACKS = 8
 _QUOTED = re.compile(r'"[^"]{0,500}"')
 
@@ -33,20 +32,12 @@ _QUOTED = re.compile(r'"[^"]{0,500}"')
 class Watch:
     """The watch over one run, or over those of its nodes that are followed.
 
-    After `patience` seconds without a sign of any rank the run is ended; None if it shall go on.
+    After `patience_seconds` without a sign of any rank the run is ended; None if it shall go on.
     """
 
-    def __init__(
-        self,
-        handle: Handle,
-        layout: Layout,
-        patience: float | None,
-        nodes: tuple[int, ...] | None = None,
-        *,
-        on_gpu: bool = False,
-    ) -> None:
-        self._handle, self._agreed, self._on_gpu = handle, patience, on_gpu
-        self._looked = clock.monotonic()
+    def __init__(self, handle: Handle, launch: Launch, nodes: tuple[int, ...] | None = None) -> None:
+        self._handle, self._agreed, self._on_gpu = handle, launch.patience_seconds, launch.device == "cuda"
+        layout, self._looked = Layout.parse(launch.layout), clock.monotonic()
         self._heard = Heard(layout, self._looked, tuple(range(layout.nodes)) if nodes is None else nodes)
         self._pool = ThreadPoolExecutor(1)
         self._look: Future[list[NodeView]] | None = None
@@ -72,7 +63,7 @@ class Watch:
             self._looked = now
             # All nodes are looked at only if it is not known without that who is missing.
             self._look = self._pool.submit(lambda: self._handle.idle() or self._handle.look())
-        elif not waits and self._silence != heard.last and now - heard.last > self._patience:
+        elif not waits and self._silence != heard.last and self._is_silent(now):
             self._silence = heard.last
             self._look = self._pool.submit(self._handle.look)
 
@@ -81,7 +72,7 @@ class Watch:
 
         The rendezvous has a time-out of its own, and a queue may keep nodes waiting.
         """
-        since = self._heard.last if self._heard.ranks else self._all_there
+        since = self._heard.last if self._heard.when else self._all_there
         return self._agreed is not None and since is not None and now - since > self._agreed
 
     def last_look(self, folder: RunFolder, say: Callable[[str], None]) -> Stuck | None:
@@ -89,19 +80,18 @@ class Watch:
 
         Ranks that cannot be asked are ended so that they print their stack.
         """
-        now = clock.monotonic()
-        quiet = now - self._heard.last
-        is_quiet = quiet >= min(QUIET_SECONDS, self._agreed or QUIET_SECONDS)
-        if not is_quiet and not (self._said and self._is_waiting):
+        heard, now, waits = self._heard, clock.monotonic(), self._is_waiting
+        quiet = now - heard.last
+        if quiet < min(QUIET_SECONDS, self._agreed or QUIET_SECONDS) and not (self._said and waits):
             return None
         views = self._handle.look(abort=True)
-        if self._is_waiting and (says := sentences.of_rendezvous(self._heard, views)):
+        if waits and (says := of_rendezvous(heard, views)):
             return Stuck(quiet, says)
-        take_printed_stacks(folder, self._heard.layout, views)
-        found = self._stuck(views, now)
-        for words in _stacks(found):
-            say(f"  {words}")
-        return found
+        take_printed_stacks(folder, heard.layout, views)
+        stuck = of_silence(heard, views, now, on_gpu=self._on_gpu)
+        for words in _stacks(stuck):
+            say(words)
+        return stuck
 
     def close(self) -> None:
         """End the thread that looks; a next run may start its processes then."""
@@ -111,53 +101,42 @@ class Watch:
     def _is_waiting(self) -> bool:
         heard = self._heard
         is_quiet_node = len(heard.nodes) < len(heard.followed) and self._all_there is None
-        return is_quiet_node or (bool(heard.joining) and len(heard.joined) < len(heard.own))
+        return is_quiet_node or (bool(heard.joining) and len(heard.joined) < len(heard.followed_ranks))
 
-    @property
-    def _patience(self) -> float:
-        return max(PATIENCE_SECONDS, PATIENCE_TIMES * self._heard.longest)
+    def _is_silent(self, now: float) -> bool:
+        return now - self._heard.last > max(PATIENCE_SECONDS, PATIENCE_TIMES * self._heard.longest)
 
     def _tell(self, views: list[NodeView], now: float) -> Iterator[str]:
         """Yield what the views show, unless it was said before or it is too early."""
         heard, says, stacks = self._heard, [], []
         head = f"waiting for the rendezvous since {now - heard.waiting_since:.0f} s"
         if self._is_waiting:
-            says = sentences.of_rendezvous(heard, views)
+            says = of_rendezvous(heard, views)
             if views and not says and all(view.seen and view.seen.ranks for view in views):
                 self._all_there = now
-            if says and says[0].endswith(sentences.STARTING) and now - heard.began < STARTING_SECONDS:
+            if says and says[0].endswith(STARTING) and now - heard.began < STARTING_SECONDS:
                 return
-        elif now - heard.last > self._patience:
-            found = self._stuck(views, now)
-            head, says, stacks = f"no rank was heard of for {found.quiet_seconds:.0f} s", found.says, _stacks(found)
+        elif self._is_silent(now):
+            stuck = of_silence(heard, views, now, on_gpu=self._on_gpu)
+            head, says, stacks = f"no rank was heard of for {stuck.quiet_seconds:.0f} s", stuck.says, _stacks(stuck)
         kinds = [_QUOTED.sub("", words) for words in says]  # the name of a pod that is tried again differs
         if says and kinds != self._said:
             self._said = kinds
             yield f"{head}: {says[0]}"
-            yield from (f"  {words}" for words in [*says[1:], *stacks])
-
-    def _stuck(self, views: list[NodeView], now: float) -> Stuck:
-        positions = positions_of(self._heard.layout, views, on_gpu=self._on_gpu)
-        ranks = []
-        for place in positions:
-            heard = self._heard.ranks.get(place.rank)
-            event, quiet = (heard.words(), round(now - heard.when, 1)) if heard else ("", None)
-            stack = [f"{file}:{line} in {function}" for file, line, function in place.stack[:_MOST_FRAMES]]
-            ranks.append(StuckRank(place.rank, place.node, place.does, event, quiet, stack))
-        says, late = sentences.of_silence(self._heard, views, positions), sentences.late_of(positions)
-        return Stuck(now - self._heard.last, says, late[0].rank if len(late) == 1 else None, ranks)
+            yield from (f"  {words}" for words in says[1:])
+            yield from stacks
 
 
-def _stacks(found: Stuck) -> list[str]:
+def _stacks(stuck: Stuck) -> list[str]:
     """Return the stacks of a run that waits, each with its ranks, that of the rank first that the others wait for."""
     alike: dict[tuple[str, ...], list[StuckRank]] = defaultdict(list)
-    for rank in sorted(found.ranks, key=lambda rank: rank.rank != found.rank):
-        if rank.stack:
-            alike[tuple(rank.stack)].append(rank)
+    for rank in sorted(stuck.ranks, key=lambda rank: rank.rank != stuck.rank):
+        alike[tuple(rank.stack)].append(rank)
+    alike.pop((), None)
     says = []
     for stack, ranks in list(alike.items())[:_MOST_STACKS]:
         first = ranks[0]
         last = f"last event {first.event}, {first.quiet_seconds:.0f} s ago" if first.event else "no event"
-        says.append(f"rank {listed(rank.rank for rank in ranks)}: {last}; the stack, the innermost line first:")
-        says += [f"  {frame}" for frame in stack]
+        says.append(f"  rank {listed(rank.rank for rank in ranks)}: {last}; the stack, the innermost line first:")
+        says += [f"    {frame}" for frame in stack]
     return says

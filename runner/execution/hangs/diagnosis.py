@@ -1,0 +1,199 @@
+"""Why a run waits, in sentences: who is missing at the rendezvous, or which rank makes no progress."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from runner.core.layout import Layout
+from runner.core.network import is_loopback
+from runner.core.text import listed
+from runner.core.values import whole
+from runner.execution.hangs.places import Place, places_of, seen
+from runner.logs.mlperf import OBSERVED
+from runner.records.events import Event
+from runner.records.schema import Stuck, StuckRank
+from runner.targets.base import Line
+from runner.targets.look import REFUSED
+from runner.targets.node_view import AgentView, NodeView
+
+STARTING = "its torchrun is starting"
+_OF_THE_NODE = "load"
+"""The event of a separate thread, which goes on while the training hangs."""
+_LONGEST_EPOCH = 1_000_000_000
+_MOST_FRAMES = 20
+
+
+@dataclass
+class Heard:
+    """What was heard of the ranks of the nodes that are followed, in seconds of a monotonic clock."""
+
+    layout: Layout
+    began: float
+    followed: tuple[int, ...]
+    when: dict[int, float] = field(default_factory=dict)
+    """The last line of each rank."""
+    events: dict[int, str] = field(default_factory=dict)
+    """The last event of each rank, for example `epoch_start 2`."""
+    nodes: set[int] = field(default_factory=set)
+    joining: set[int] = field(default_factory=set)
+    """Ranks that began to join the process group."""
+    joined: set[int] = field(default_factory=set)
+    longest: float = 0.0
+    """The longest silence of all ranks that ended."""
+
+    def __post_init__(self) -> None:
+        self.last = self.waiting_since = self.began
+        """When the waiting for the others began: with the launch, or as the first rank began to join."""
+        self.followed_ranks = [rank for node in self.followed for rank in self.layout.ranks_of(node)]
+
+    def take(self, line: Line, event: Event | None, now: float) -> None:
+        """Take in a line that a process printed; an event begins with a newline, so that there are empty lines."""
+        if event.key == _OF_THE_NODE if event is not None else not line.text.strip():
+            return
+        self.longest, self.last = max(self.longest, now - self.last), now
+        self.nodes.add(line.node)
+        stated = whole(event.metadata.get("rank"), 0, self.layout.world_size - 1) if event else None
+        rank = self.layout.first_rank(line.node) + line.local_rank if stated is None else stated
+        self.when[rank] = now
+        if event is None or event.key == OBSERVED:
+            return
+        epoch = whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)
+        self.events[rank] = event.key if epoch is None else f"{event.key} {epoch}"
+        if event.key == "init_start":
+            self.waiting_since = self.waiting_since if self.joining else now
+            self.joining.add(rank)
+        elif event.key == "init_stop":
+            self.joined.add(rank)
+
+
+def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
+    """Say who is missing and why: first the launchers of the nodes, then their ranks; empty if all are there."""
+    missing: dict[str, list[int]] = defaultdict(list)
+    host = next((view.seen.host for view in views if view.node == 0 and view.seen), None)
+    for view in views:
+        if why := _absence(view, heard, is_beside_node_0=bool(view.seen and view.seen.host == host)):
+            missing[why].append(view.node)
+    if missing:
+        absent = {node for nodes in missing.values() for node in nodes}
+        joined = [view.node for view in views if view.node not in absent]
+        says = [f"node {listed(missing[why])} has not joined: {why}" for why in sorted(missing, key=STARTING.__eq__)]
+        return says + ([f"node {listed(joined)} has joined"] if joined else [])
+    if not heard.joining:
+        return []
+    late = [rank for rank in heard.followed_ranks if rank not in heard.joining]
+    if not late:
+        waits = [rank for rank in heard.followed_ranks if rank not in heard.joined]
+        return [f"rank {listed(waits)} cannot make the connections of the process group", *_connections(views)]
+    does = {place.rank: f"it {place.does}" for place in places_of(heard.layout, views) if place.kind != "unknown"}
+    says = [f"rank {listed(sorted(heard.joining))} waits for the others to join the process group"]
+    for rank in late:
+        why = does.get(rank, "it has printed nothing about it")
+        says.append(f"rank {rank} (node {heard.layout.node_of(rank)}) has not begun to: {why}")
+    return says
+
+
+def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: bool = False) -> Stuck:
+    """Say why nothing is heard, first the cause, then what hides it, and where each rank is.
+
+    The others wait for the ranks that answer nobody, else for those that are in no exchange.
+    """
+    places = places_of(heard.layout, views, on_gpu=on_gpu)
+    waiting = [place for place in places if place.kind in ("waits", "pair")]
+    late = [place for place in places if place.kind == "held"]
+    late = late or [place for place in places if waiting and place.kind == "runs"]
+    others = [place for place in places if place.kind in ("runs", "unclear") and place not in late]
+    unknown = [place.rank for place in places if place.kind == "unknown"]
+    waits = _sentences(waiting)
+    if late:
+        whom = listed(place.rank for place in late)
+        says = [*_sentences(late), *(f"{words} for rank {whom}" for words in waits), *_sentences(others)]
+    elif len(waits) > 1 and not others and any(place.kind == "waits" for place in waiting):
+        # A send and a receive can meet.
+        says = [f"the ranks wait in different operations: {'; '.join(waits)}"]
+        says.append("all ranks have to call the same operations in the same order")
+    else:
+        says = [*waits, *_sentences(others)]
+    if unknown:
+        says.append(f"rank {listed(unknown)} cannot be asked for the stack; it is printed when the run is ended")
+    for view in views:
+        lacks = [rank for rank in heard.layout.ranks_of(view.node) if rank not in {place.rank for place in places}]
+        if view.idle:
+            says.insert(0, f"node {view.node}: {view.idle}")
+        elif view.trouble:
+            says.append(f"node {view.node} cannot be looked at: {view.trouble}")
+        else:
+            says[:0] = [f"rank {rank} (node {view.node}) {_lost(heard, view, rank)}" for rank in lacks]
+    ranks = []
+    for place in places:
+        when, event = heard.when.get(place.rank), heard.events.get(place.rank, "")
+        quiet = None if when is None else round(now - when, 1)
+        ranks.append(StuckRank(place.rank, place.node, place.does, event, quiet, place.stack[:_MOST_FRAMES]))
+    rank = late[0].rank if len(late) == 1 else None
+    return Stuck(now - heard.last, [*says, *_connections(views)], rank, ranks)
+
+
+def _absence(view: NodeView, heard: Heard, *, is_beside_node_0: bool) -> str | None:
+    """Return why a node has not joined; None if it has."""
+    agents = view.seen.agents if view.seen else []
+    for nodes in [agent.told.nodes for agent in agents]:
+        if nodes not in (None, str(heard.layout.nodes)):  # its ranks may train alone
+            return f"its torchrun was told of {nodes} nodes, not of {heard.layout.nodes}"
+    if view.node in heard.nodes:
+        return None
+    if view.idle or view.trouble:
+        return view.idle or f"it cannot be looked at: {view.trouble}"
+    if not view.seen or view.seen.ranks:
+        return None
+    return _of_agent(agents[0], is_beside_node_0=is_beside_node_0) if agents else "no torchrun runs there"
+
+
+def _of_agent(agent: AgentView, *, is_beside_node_0: bool) -> str | None:
+    told = agent.told
+    if agent.state in "Tt":
+        return f"its torchrun is stopped by a signal (process {agent.pid}: kill -CONT {agent.pid} lets it go on)"
+    if agent.connected or agent.listening:
+        return None
+    if not agent.trouble or (agent.trouble == REFUSED and is_beside_node_0):
+        return STARTING
+    at, addresses = f"{told.master}:{told.port}", listed(agent.addresses)
+    if agent.addresses and all(map(is_loopback, agent.addresses)):
+        return f"it looks for node 0 at {at}, which is {addresses}: itself; name node 0's address in the network"
+    known = f" ({addresses})" if addresses not in ("", told.master) else ""
+    return f"it cannot reach node 0's torchrun at {at}{known}: {agent.trouble}"
+
+
+def _connections(views: Sequence[NodeView]) -> Iterator[str]:
+    """Say which ranks wait for an answer, and which listen where only their own machine comes."""
+    machines = {view.seen.host for view in views if view.seen}
+    for node, rank in seen(views):
+        name = f"rank {rank.rank} (node {node})"
+        if rank.connecting:
+            far = listed(rank.connecting)
+            yield f"{name} gets no answer from {far}: a firewall drops it, or the interface is the wrong one"
+        is_alone = bool(rank.listening) and all(is_loopback(at.rpartition(":")[0]) for at in rank.listening)
+        if len(machines) > 1 and is_alone:
+            yield (
+                f"{name} listens at {rank.listening[0]}, where no other node comes: "
+                "set GLOO_SOCKET_IFNAME to the interface that reaches the others (runner doctor names it)"
+            )
+
+
+def _lost(heard: Heard, view: NodeView, rank: int) -> str:
+    """Say what is known of a rank without a process. Its launcher would have ended all had its exit code not been 0."""
+    if view.seen is None or view.seen.nameless:
+        return "cannot be told from other processes, whose titles have overwritten their environment"
+    never = rank not in heard.when and not view.seen.ranks
+    if never or not any(agent.state not in "TtZ" for agent in view.seen.agents):
+        return "has no process"
+    return "has ended by itself (exit code 0)"
+
+
+def _sentences(places: Iterable[Place]) -> list[str]:
+    """Say where ranks are, those that do the same together."""
+    alike: dict[str, list[Place]] = defaultdict(list)
+    for place in places:
+        alike[place.does].append(place)
+    return [
+        f"rank {listed(place.rank for place in group)} (node {listed(sorted({place.node for place in group}))}) {does}"
+        for does, group in alike.items()
+    ]
