@@ -92,7 +92,7 @@ def run(
     with signals.taken() as interrupts, Screen() as screen:
         for note in _notes(made, is_observed=target.observes and not no_observe):
             screen.note(note)
-        records = execute(made, target, words, results, screen, interrupts, earlier)
+        records = execute(made, target, results, screen, interrupts, earlier)
         done = sum(record.status == "completed" for record in records)
         then = f"next: runner summarize {shlex.quote(str(results))}"
         screen.note(f"{done} of {len(made.runs)} runs completed; {then}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from runner.execution.disk import NEXT_RUN_BYTES, describe_error, reserved, what
 from runner.execution.hangs.hang_watch import Watch
 from runner.execution.launch import describe_launch, describe_surroundings, utc_now
 from runner.execution.observer import Observer, guarded
-from runner.execution.recover import forget, remember
+from runner.execution.recover import forget, remember, words_of
 from runner.execution.signals import Interrupts
 from runner.records.events import parse_event
 from runner.records.folder import RunFolder, begin, require_writable
@@ -35,12 +35,11 @@ MOST_LOST = 3
 
 @dataclass(frozen=True)
 class Job:
-    """A run with all that starting it takes; `words` are the target's options, as `name=value`, for the watchdog."""
+    """A run with all that starting it takes."""
 
     run: Run
     spec: LaunchSpec
     target: Target[Any]
-    words: list[str]
     surroundings: dict[str, Any]
     diff: str
 
@@ -53,7 +52,6 @@ class Job:
 def execute(
     plan: Plan,
     target: Target[Any],
-    words: list[str],
     results: Path,
     observer: Observer,
     interrupts: Interrupts,
@@ -65,16 +63,14 @@ def execute(
     is full before a later run; and what `missing` raises if the runs differ from those
     that are `there`.
     """
-    jobs = prepare(plan, target, words, results, observer, interrupts)
+    jobs = prepare(plan, target, results, observer, interrupts)
     missing.require_same([Record(launch=job.describe(), status="running") for job in jobs], there or {})
     records = carry_out(jobs, results, observer, interrupts)
     missing.require_same(records, there or {})
     return records
 
 
-def prepare(
-    plan: Plan, target: Target[Any], words: list[str], results: Path, observer: Observer, interrupts: Interrupts
-) -> list[Job]:
+def prepare(plan: Plan, target: Target[Any], results: Path, observer: Observer, interrupts: Interrupts) -> list[Job]:
     """Check that the plan can be carried out, build the image, describe it all; nothing is written below `results`."""
     observer = guarded(observer)
     specs = [target.spec(run) for run in plan.runs]
@@ -88,7 +84,7 @@ def prepare(
     jobs = []
     for run, spec in zip(plan.runs, specs, strict=True):
         surroundings, diff = described[run.cell.program.name]
-        jobs.append(Job(run, spec, target, words, {**surroundings, "image": image}, diff))
+        jobs.append(Job(run, spec, target, {**surroundings, "image": image}, diff))
     if why := jobs[0].surroundings["code"].get("git"):
         observer.note(f"{why}: the record does not say all that is changed in the code")
     return jobs
@@ -112,7 +108,7 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
         if launch.masked:
             observer.note(f"masked in the record: {listed(launch.masked)}")
         start = partial(job.target.start, job.spec, folder)
-        record = supervise(Life(folder, launch, start, target=job.target, words=job.words), observer, interrupts)
+        record = supervise(Life(folder, launch, start, target=job.target), observer, interrupts)
         observer.end(run, record, folder.path)
         records.append(record)
         if record.status == INTERRUPTED or interrupts.asked:
@@ -144,7 +140,6 @@ class Life:
     """The nodes that are followed; None if all are."""
     target: Target[Any] | None = None
     """Cleans up after a start that failed, and after a runner that was killed; None if nothing is started."""
-    words: list[str] = field(default_factory=list)
     timeout_seconds: float | None = None
 
 
@@ -175,7 +170,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
     with ExitStack() as ending:
         try:
             # Before `raising`: a signal in the midst of it would lose the watchdog, which takes the runner for dead.
-            guard = watchdog.watch(life.target.name, folder.path, life.words) if life.target else None
+            guard = watchdog.watch(life.target.name, folder.path, words_of(launch)) if life.target else None
             with interrupts.raising():
                 ending.enter_context(reserved(folder.path))
                 handle = life.start()

@@ -55,12 +55,11 @@ class Choices:
 
 @dataclass(frozen=True)
 class Version:
-    """One side, ready to be run: what it is, for a person; its runs; the target, and its options as words."""
+    """One side, ready to be run: what it is, for a person; its runs, and the target."""
 
     label: str
     plan: Plan
     target: Target[Any]
-    words: list[str]
 
 
 def run_in_turn(
@@ -86,7 +85,7 @@ def run_in_turn(
         # By repeat, and within a repeat by cell, forwards and backwards in turn.
         runs.sort(key=lambda run: (run.repeat, common.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
         plan = replace(version.plan, runs=tuple(runs))
-        jobs.append(prepare(plan, version.target, version.words, results, observer, interrupts))
+        jobs.append(prepare(plan, version.target, results, observer, interrupts))
     # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
     pairs = [(a, b) if a.run.repeat % 2 else (b, a) for a, b in zip(*jobs, strict=True)]
     sides: dict[str, list[RunSummary]] = {name: [] for name in NAMES}
@@ -130,7 +129,7 @@ def version_of(word: str, kind: Kind, choices: Choices, root: Path, check_out: C
         words.append(f"{IMAGE}={word}")
     experiment = definition.load(_definition(word, kind, choices, project), project)
     plan = make_plan(experiment, choices.selection)
-    return Version(label, plan, targets.load(choices.target, words), words)
+    return Version(label, plan, targets.load(choices.target, words))
 
 
 def _definition(word: str, kind: Kind, choices: Choices, project: Path) -> Path:

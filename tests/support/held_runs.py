@@ -49,4 +49,4 @@ def run_here(
     experiment = definition.load(project.root / "experiments" / "tiny.yaml", project.root)
     with signals.taken() as interrupts, Watching(at, times, do) as screen:
         plan = make_plan(experiment, Selection())
-        execute(plan, targets.load("local"), [], project.results, screen, interrupts)
+        execute(plan, targets.load("local"), project.results, screen, interrupts)

@@ -49,7 +49,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
         screen, before = trial.TrialScreen(), _files(proposal.root)
         with signals.taken() as interrupts, screen:
-            execute(plan, trial.Tried(), [], folder / "results", screen, interrupts)
+            execute(plan, trial.Tried(), folder / "results", screen, interrupts)
         (tried,) = screen.trials
         script = proposal.modules.script
         if tried.failed:

@@ -89,7 +89,7 @@ def reproduce(
     with _tree(record, sources, diff, wish) as (root, notes):
         run = replace(run_of(as_it_came_out(record), root), repeat=1, repeats=1)
         target = targets.load(name, words)
-        jobs = prepare(Plan((run,), (run.cell,), ()), target, words, wish.results, observer, interrupts)
+        jobs = prepare(Plan((run,), (run.cell,), ()), target, wish.results, observer, interrupts)
         made = {key: value for key, value in record.launch.code.items() if key in _OF_COMMIT}
         for job in jobs:  # the checkout is no repository: what it was made from is known
             own = {key: value for key, value in job.surroundings["code"].items() if key not in _OF_COMMIT}
