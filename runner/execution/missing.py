@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from runner.core.errors import RequestError, RunError
 from runner.core.text import one_line
 from runner.core.values import spell_non_finite
@@ -22,26 +20,28 @@ from runner.records.schema import Record
 
 There = dict[str, Record]
 """One completed run of each cell that has one, by the name of the cell."""
+_ONLY_AFTER = ("data", "machines")
+"""Facts that only a completed run shows."""
 
 
 def missing(plan: Plan, target: str, results: Path) -> tuple[Plan, There]:
     """Leave out the repeats that are there, and return a run of each cell that has any."""
-    experiment, device = plan.runs[0].experiment.name, plan.runs[0].device
+    first = plan.runs[0]
     there: There = {}
-    done = set()
-    for entry in run_folders(results / experiment, []):
+    done = []
+    for entry in run_folders(results / first.experiment.name, []):
         record = RunFolder(Path(entry.path)).finished()
         if record is None or record.status != "completed" or record.launch.by_hand or record.launch.side:
             continue
         launch = record.launch
-        if (launch.experiment, launch.target, launch.device) == (experiment, target, device):
+        if (launch.target, launch.device) == (target, first.device):
             cell = cell_name(launch.layout, launch.axes)
             there[cell] = record
-            done.add((cell, launch.repeat, msgspec.json.encode(launch.args)))
+            done.append((cell, launch.repeat, launch.args))
     left = []
     for run in plan.runs:
         cell = cell_name(str(run.cell.layout), spell_non_finite(run.cell.axes))
-        if (cell, run.repeat, msgspec.json.encode(spell_non_finite(run.cell.args))) not in done:
+        if (cell, run.repeat, spell_non_finite(run.cell.args)) not in done:
             left.append(run)
     return replace(plan, runs=tuple(left)), there
 
@@ -50,20 +50,18 @@ def require_same(runs: Iterable[Record], there: There) -> None:
     """Raise an error that names what differs between runs, planned or completed, and those that are there."""
     for now in runs:
         cell = cell_name(now.launch.layout, now.launch.axes)
-        then = there.get(cell)
-        if then is None or now.status not in ("running", "completed"):
+        if cell not in there or now.status not in ("running", "completed"):
             continue
-        facts_of = _facts_after if now.status == "completed" else _facts_before
-        facts, earlier = facts_of(now), facts_of(then)
-        for what, before in earlier.items():
-            if before != facts.get(what):
+        then, is_planned = there[cell], now.status == "running"
+        facts = _facts(now)
+        for what, before in _facts(then).items():
+            if before != facts.get(what) and not (is_planned and what in _ONLY_AFTER):
                 seen = f"{one_line(before, 80)} in run {then.launch.id}, now {one_line(facts.get(what), 80)}"
-                kind = RunError if now.status == "completed" else RequestError
+                kind = RequestError if is_planned else RunError
                 raise kind(f"{cell}: {what}: {seen}: make all repeats again, without --missing")
 
 
-def _facts_before(run: Record) -> dict[str, Any]:
-    """Return what is known before a run is started."""
+def _facts(run: Record) -> dict[str, Any]:
     launch, image, host = run.launch, run.launch.image or {}, facts_here(run.launch)
     return {
         "commit": launch.code.get("commit"),
@@ -73,9 +71,6 @@ def _facts_before(run: Record) -> dict[str, Any]:
         "image": image.get("id") or image.get("digest") or image.get("name"),
         "options of the target": launch.options,
         "machine": host.get("machine") or host.get("name"),
+        "data": run.facts.get("data_sha256"),
+        "machines": machines_of(run).each,
     }
-
-
-def _facts_after(run: Record) -> dict[str, Any]:
-    """Return what only a completed run shows."""
-    return {"data": run.facts.get("data_sha256"), "machines": machines_of(run).each}

@@ -2,23 +2,30 @@
 
 It leaves the raw files, and how its torchrun ended. The record is made by `runner collect`, or in memory by
 `runner summarize`.
+
+The nodes find one run by a file in the results folder that they share, `.nodes/<work>`, where `work` is a hash of what
+a node is about to do. Node 0 writes the run's id there, and removes the file when all nodes are together or its part
+has ended. Another node takes the id if the file is younger than `YOUNG_SECONDS`. While it waits for one, a file
+`.nodes/<work>.node<number>` shows node 0 that it is there, and with which work. Times are those of the disk, so that
+the clocks of the machines do not matter.
 """
 
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from runner.core import clock
-from runner.core.errors import Interrupted, RequestError
+from runner.core.errors import Interrupted, RequestError, RunError
 from runner.core.network import is_loopback, route_to, variables_for
+from runner.core.text import listed
 from runner.definitions.choices import Selection
 from runner.definitions.experiment import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.execution.launch import describe_launch, describe_surroundings
-from runner.execution.meeting import SAY_SECONDS, Meeting, find
 from runner.execution.observer import Observer, guarded
 from runner.execution.run import INTERRUPTED, Life, supervise
 from runner.execution.signals import Interrupts
@@ -28,8 +35,12 @@ from runner.records.schema import Launch, Outcome, Record
 from runner.targets.base import LaunchSpec, Line, NodeSpec, Note
 from runner.targets.local import Local, LocalHandle
 from runner.targets.torchrun import node_specs
+from trainkit.files import write_file
 
 TARGET = "compose"
+YOUNG_SECONDS = 120.0
+SAY_SECONDS = 10.0
+_POLL_SECONDS = 0.5
 
 
 def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -> Run:
@@ -90,7 +101,8 @@ def run_node(
         life = Life(folder, launch, lambda: handle, partial(_keep, handle), (node,), Local())
         record = supervise(life, observer, interrupts)
     finally:
-        handle.end_meeting()
+        if handle.meeting:
+            handle.meeting.end()
     failed = not record.outcome or [end.code for end in record.outcome.exits] != [0]
     if node == 0 or failed:
         observer.end(run, record, folder.path)
@@ -117,48 +129,100 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
     return replace(spec, env={**spec.env, **chosen})
 
 
+class Meeting:
+    """Node 0's side: the file with the run's id, and who of the other nodes is missing."""
+
+    is_over = False
+
+    def __init__(self, results: Path, work: str, folder: RunFolder, nodes: int) -> None:
+        self._folder, self._nodes, self._own = folder, nodes, _place(results) / work
+        write_file(self._own, folder.path.name.encode())
+        self._began = self._own.stat().st_mtime
+
+    def missing(self) -> str:
+        """Say which nodes are not here, and which of them have other work; empty if all are, or were."""
+        nodes = range(1, 1 if self.is_over else self._nodes)
+        absent = [node for node in nodes if not self._folder.agent(node).exists()]
+        others = [node for node in absent if self._has_other_work(node)]
+        said = []
+        if others:
+            said.append(f"node {listed(others)} has another experiment, args, layout or programs than node 0")
+        if rest := [node for node in absent if node not in others]:
+            elsewhere = f"a node that does not see this results folder needs --run {self._folder.path.name}"
+            said.append(f"node {listed(rest)} is not here: started? with the --master that node 0 has? {elsewhere}")
+        return "; ".join(said)
+
+    def end(self) -> None:
+        """Let no more nodes come; safe to call again."""
+        self.is_over = True
+        with suppress(OSError):
+            if self._own.read_text() == self._folder.path.name:  # else it is that of a later run
+                self._own.unlink()
+
+    def _has_other_work(self, node: int) -> bool:
+        waiting = self._own.parent.glob(f"*.node{node}")
+        with suppress(FileNotFoundError):  # it waits no longer
+            return any(path.stem != self._own.name and path.stat().st_mtime > self._began for path in waiting)
+        return False
+
+
+def find(results: Path, work: str, node: int, say: Callable[[str], None], seconds: float = YOUNG_SECONDS) -> str:
+    """Return the id of node 0's run of the same work; RunError if there is none within some seconds."""
+    place = _place(results)
+    own, shared = place / f"{work}.node{node}", place / work
+    began = said = clock.monotonic()
+    try:
+        while True:
+            own.touch()
+            with suppress(FileNotFoundError):
+                if own.stat().st_mtime - shared.stat().st_mtime < YOUNG_SECONDS:
+                    return shared.read_text()
+            now = clock.monotonic()
+            if now - began > seconds:
+                why = "started? with the same experiment, args, layout and programs?"
+                raise RunError(f"node 0 of this run did not come to {place} within {seconds:g} s: {why}")
+            if now - said > SAY_SECONDS:
+                said = now
+                say(f"waiting for node 0 in {place}; without a shared folder: --run ID, which node 0 prints")
+            clock.sleep(_POLL_SECONDS)
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def _place(results: Path) -> Path:
+    place = results / ".nodes"
+    place.mkdir(exist_ok=True)
+    return place
+
+
 class _Handle(LocalHandle):
     """Node 0 says who is missing until its processes print, for they start when all nodes are there."""
 
     meeting: Meeting | None = None
-    _waited = 0.0
-
-    @property
-    def waited_seconds(self) -> float:
-        """The time in which nodes were missing."""
-        return self._waited
+    waited_seconds = 0.0
+    """The time in which nodes were missing."""
 
     def lines(self) -> Iterator[Line | Note | None]:
         began = said = clock.monotonic()
         for line in super().lines():
-            if self.meeting:
-                now = clock.monotonic()
-                self._waited = now - began
-                if isinstance(line, Line):
-                    self.end_meeting()
-                elif now - said > SAY_SECONDS:
+            now = clock.monotonic()
+            if self.meeting and isinstance(line, Line):
+                self.meeting.end()
+            elif self.meeting and not self.meeting.is_over:
+                self.waited_seconds = now - began
+                if now - said > SAY_SECONDS:
                     said = now
-                    if missing := self.missing():
+                    if missing := self.meeting.missing():
                         yield Note(missing)
             yield line
-
-    def missing(self) -> str | None:
-        """Say who is missing, if no process here has printed anything."""
-        return self.meeting.missing() if self.meeting else None
-
-    def end_meeting(self) -> None:
-        """Let no more nodes come; safe to call again."""
-        if self.meeting:
-            self.meeting.end()
-        self.meeting = None
 
 
 def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
     """Keep how the node ended; the record is for the screen alone."""
     ended = outcome.exits[0] if outcome.exits else handle.exits[0]
     ended.stopped_because, outcome.exits = outcome.stopped_because, [ended]
-    if ended.code != 0:
-        ended.why = handle.missing()
+    if ended.code != 0 and handle.meeting:
+        ended.why = handle.meeting.missing() or ended.why
     folder.keep_exit(ended)
     return collect(folder, launch, outcome)
 

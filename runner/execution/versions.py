@@ -15,7 +15,7 @@ import msgspec
 from runner import targets
 from runner.core.errors import RequestError
 from runner.core.git import commit_of, short_name
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
 from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.plan import Plan, make_plan
@@ -28,7 +28,6 @@ from runner.records.schema import Side
 from runner.report.run_summary import RunSummary, summary_of
 from runner.targets.base import Target
 
-NAMES = ("A", "B")
 IMAGE = "image"
 """The option of the targets that can be given an image."""
 _SUFFIXES = (".yaml", ".yml")
@@ -71,15 +70,14 @@ def run_in_turn(
     what becomes of a cell that fails, is as in `execution.run.execute`: neither side runs it again.
     """
     comparison = new_id("comparison")
-    cells = [[str(cell) for cell in version.plan.cells] for version in versions]
-    common = [cell for cell in cells[0] if cell in cells[1]]
+    first, second = (list(map(str, version.plan.cells)) for version in versions)
+    common = [cell for cell in first if cell in second]
     if not common:
-        raise RequestError(f"A and B have no cell in common: {', '.join(cells[0])} and {', '.join(cells[1])}")
+        raise RequestError(f"A and B have no cell in common: {listed(first)} and {listed(second)}")
+    if rest := [cell for cell in [*first, *second] if cell not in common]:
+        observer.note(f"left out, because only one version has it: {listed(rest)}")
     jobs = []
-    for name, version, own in zip(NAMES, versions, cells, strict=True):
-        for cell in own:
-            if cell not in common:
-                observer.note(f"left out: {cell}: only {name} has it")
+    for name, version in zip("AB", versions, strict=True):
         side = Side(comparison, name, version.label)
         runs = [replace(run, side=side) for run in version.plan.runs if str(run.cell) in common]
         # By repeat, and within a repeat by cell, forwards and backwards in turn.
@@ -88,7 +86,7 @@ def run_in_turn(
         jobs.append(prepare(plan, version.target, results, observer, interrupts))
     # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
     pairs = [(a, b) if a.run.repeat % 2 else (b, a) for a, b in zip(*jobs, strict=True)]
-    sides: dict[str, list[RunSummary]] = {name: [] for name in NAMES}
+    sides: dict[str, list[RunSummary]] = {"A": [], "B": []}
     for record in carry_out([job for pair in pairs for job in pair], results, observer, interrupts):
         path = f"{record.launch.experiment}/{record.launch.id}"
         if record.launch.side:
@@ -138,7 +136,7 @@ def _definition(word: str, kind: Kind, choices: Choices, project: Path) -> Path:
         return Path(word)
     name = choices.selection.experiment
     if not name:
-        names = ", ".join(path.stem for path in definition.files(project))
+        names = listed(path.stem for path in definition.files(project))
         raise RequestError(f"{one_line(word)}: say what is run: --experiment, one of {names}")
     if name.endswith(_SUFFIXES):
         return project / name

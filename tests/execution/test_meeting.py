@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runner.core.errors import RunError
-from runner.execution.meeting import YOUNG_SECONDS, Meeting, find
+from runner.execution.node import YOUNG_SECONDS, Meeting, find
 from runner.records.folder import RunFolder, begin
 from tests.support.records import Make
 

@@ -36,15 +36,12 @@ class Heard:
     """The last event of each rank, for example `epoch_start 2`."""
     nodes: set[int] = field(default_factory=set)
     joining: set[int] = field(default_factory=set)
-    """Ranks that began to join the process group."""
-    joined: set[int] = field(default_factory=set)
+    """Ranks that began to join the process group, and have not."""
     longest: float = 0.0
     """The longest silence of all ranks that ended."""
 
     def __post_init__(self) -> None:
-        self.last = self.waiting_since = self.began
-        """When the waiting for the others began: with the launch, or as the first rank began to join."""
-        self.followed_ranks = [rank for node in self.followed for rank in self.layout.ranks_of(node)]
+        self.last = self.began
 
     def take(self, line: Line, event: Event | None, now: float) -> None:
         """Take in a line that a process printed; an event begins with a newline, so that there are empty lines."""
@@ -60,14 +57,13 @@ class Heard:
         epoch = whole(event.metadata.get("epoch_num"), 0, _LONGEST_EPOCH)
         self.events[rank] = event.key if epoch is None else f"{event.key} {epoch}"
         if event.key == "init_start":
-            self.waiting_since = self.waiting_since if self.joining else now
             self.joining.add(rank)
         elif event.key == "init_stop":
-            self.joined.add(rank)
+            self.joining.discard(rank)
 
 
 def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
-    """Say who is missing and why: first the launchers of the nodes, then their ranks; empty if all are there."""
+    """Say which nodes are missing and why; empty if the launchers of all are there."""
     missing: dict[str, list[int]] = defaultdict(list)
     host = next((view.seen.host for view in views if view.node == 0 and view.seen), None)
     for view in views:
@@ -78,18 +74,7 @@ def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
         joined = [view.node for view in views if view.node not in absent]
         says = [f"node {listed(missing[why])} has not joined: {why}" for why in sorted(missing, key=STARTING.__eq__)]
         return says + ([f"node {listed(joined)} has joined"] if joined else [])
-    if not heard.joining:
-        return []
-    late = [rank for rank in heard.followed_ranks if rank not in heard.joining]
-    if not late:
-        waits = [rank for rank in heard.followed_ranks if rank not in heard.joined]
-        return [f"rank {listed(waits)} cannot make the connections of the process group", *_connections(views)]
-    does = {place.rank: f"it {place.does}" for place in places_of(heard.layout, views) if place.kind != "unknown"}
-    says = [f"rank {listed(sorted(heard.joining))} waits for the others to join the process group"]
-    for rank in late:
-        why = does.get(rank, "it has printed nothing about it")
-        says.append(f"rank {rank} (node {heard.layout.node_of(rank)}) has not begun to: {why}")
-    return says
+    return []
 
 
 def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: bool = False) -> Stuck:

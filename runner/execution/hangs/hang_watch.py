@@ -17,7 +17,7 @@ from runner.targets.base import Handle, Line
 from runner.targets.node_view import NodeView
 
 RENDEZVOUS_SECONDS = 6.0
-"""How long the rendezvous may take before the nodes are looked at, which takes some seconds, and how often."""
+"""How long nodes or ranks may be missing before all are looked at, which takes some seconds."""
 STARTING_SECONDS = 20.0
 """How long a launcher may take to start before that is said; on a busy machine they take some seconds."""
 PATIENCE_SECONDS = 60.0
@@ -43,7 +43,7 @@ class Watch:
         self._look: Future[list[NodeView]] | None = None
         self._said: list[str] = []
         self._all_there: float | None = None
-        """When every node was first seen to have ranks, although nothing was heard of some."""
+        """When every node was first seen to have ranks, although nothing was heard of some nodes."""
         self._silence: float | None = None
         """When the silence began in which the ranks were last looked at."""
 
@@ -59,7 +59,7 @@ class Watch:
                 views = [] if self._look.exception() else self._look.result()
                 self._look = None
                 yield from self._tell(views, now)
-        elif waits and now - max(self._looked, heard.waiting_since) > RENDEZVOUS_SECONDS:
+        elif waits and now - self._looked > RENDEZVOUS_SECONDS:
             self._looked = now
             # All nodes are looked at only if it is not known without that who is missing.
             self._look = self._pool.submit(lambda: self._handle.idle() or self._handle.look())
@@ -99,17 +99,17 @@ class Watch:
 
     @property
     def _is_waiting(self) -> bool:
-        heard = self._heard
-        is_quiet_node = len(heard.nodes) < len(heard.followed) and self._all_there is None
-        return is_quiet_node or (bool(heard.joining) and len(heard.joined) < len(heard.followed_ranks))
+        return len(self._heard.nodes) < len(self._heard.followed) and self._all_there is None
 
     def _is_silent(self, now: float) -> bool:
-        return now - self._heard.last > max(PATIENCE_SECONDS, PATIENCE_TIMES * self._heard.longest)
+        heard = self._heard
+        usual = RENDEZVOUS_SECONDS if heard.joining else max(PATIENCE_SECONDS, PATIENCE_TIMES * heard.longest)
+        return now - heard.last > usual
 
     def _tell(self, views: list[NodeView], now: float) -> Iterator[str]:
         """Yield what the views show, unless it was said before or it is too early."""
         heard, says, stacks = self._heard, [], []
-        head = f"waiting for the rendezvous since {now - heard.waiting_since:.0f} s"
+        head = f"waiting for the rendezvous since {now - heard.began:.0f} s"
         if self._is_waiting:
             says = of_rendezvous(heard, views)
             if views and not says and all(view.seen and view.seen.ranks for view in views):

@@ -104,24 +104,12 @@ def test_nodes_of_one_machine_that_find_nobody_there_yet_are_starting() -> None:
     assert of_rendezvous(heard(), views) == [f"node 0, 1 has not joined: {STARTING}"]
 
 
-def test_a_rank_that_does_not_begin_to_join_is_named_with_where_it_is() -> None:
-    says = of_rendezvous(heard(TWO, (0, "init_start"), (1, "run_start")), [rank(0, []), rank(1, LOADER)])
-    assert says[1] == "rank 1 (node 1) has not begun to: it is at me/data.py:12 in fetch"
-
-
-def test_connections_that_nobody_answers_are_named_when_all_ranks_are_there() -> None:
-    views = [rank(0, [], listening=["127.0.1.1:4000"]), rank(1, [], connecting=["10.0.0.1:41234"])]
-    says = of_rendezvous(heard(TWO, (0, "init_start"), (1, "init_start")), views)
-    assert says[0].startswith("rank 0, 1 cannot make the connections")
-    assert says[1].startswith("rank 0 (node 0) listens at 127.0.1.1:4000, where no other node comes")
-    assert says[2].startswith("rank 1 (node 1) gets no answer from 10.0.0.1:41234: a firewall")
-
-
 DIFFERENT = "the ranks wait in different operations: rank 0 (node 0) waits in "
 IN_BARRIER = "rank 0 (node 0) waits in barrier at me/x.py:5"
 STORE = "(node 0, 1) may be looking for the store of the group: "
 SETS = {"sets": ["train.py:5 sets MASTER_PORT"]}
 SIZE = {"sets": ["train.py:3 sets WORLD_SIZE"]}
+LOOPBACK = {"listening": ["127.0.1.1:4000"]}
 STUCK: list[tuple[NodeView, NodeView, list[str], int | None]] = [
     (rank(0, BACKWARD), rank(1, [], state="T"), ["rank 1 (node 1) is stopped", "rank 0 (node 0) waits in backward"], 1),
     (rank(0, BACKWARD), rank(1, [], state="D"), ["rank 1 (node 1) waits for a disk", "rank 0"], 1),
@@ -132,6 +120,7 @@ STUCK: list[tuple[NodeView, NodeView, list[str], int | None]] = [
         ["rank 0, 1 (node 0, 1) waits in all_reduce at me/train.py:57 in train", "rank 1 (node 1) gets no answer"],
         None,
     ),
+    (rank(0, JOINS, **LOOPBACK), rank(1, JOINS), ["rank 0, 1", "rank 0 (node 0) listens at 127.0.1.1:4000"], None),
     *((rank(0, ALL_REDUCE), rank(1, other), [DIFFERENT], None) for other in (BROADCAST, BARRIER, BACKWARD, IN_DDP)),
     (rank(0, SEND), rank(1, RECEIVE), ["rank 0 (node 0) waits in send", "rank 1 (node 1) waits in recv"], None),
     (rank(0, BARRIER), rank(1, ITEM, busy=1.0), ["rank 1 (node 1) computes at", IN_BARRIER], 1),
@@ -302,6 +291,15 @@ def test_who_is_missing_is_said_again_when_it_changes_and_a_run_that_never_print
     assert notes_after(enough, run, held_clock) == []
     held_clock.advance(21)
     assert run.is_hung(clock.monotonic())
+
+
+def test_ranks_that_wait_for_one_to_join_say_so_soon(held_clock: HeldClock) -> None:
+    run = watch(Silent(rank(0, JOINS), rank(1, LOADER)))
+    for number, key in ((0, "init_start"), (1, "run_start")):
+        run.take(Line(number, 0, b""), Event(0, key, metadata={"rank": number}))
+    first, second, *_ = notes_after(hang_watch.RENDEZVOUS_SECONDS + 1, run, held_clock)
+    assert first == "no rank was heard of for 7 s: rank 1 (node 1) is at me/data.py:12 in fetch"
+    assert second.startswith("  rank 0 (node 0) waits in init_process_group at")
 
 
 def test_the_utilization_that_goes_on_beside_a_hang_is_no_sign_of_progress(held_clock: HeldClock) -> None:
