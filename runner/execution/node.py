@@ -98,7 +98,7 @@ def run_node(
         handle.meeting = Meeting(results, work, folder, nodes)
         observer.note(f"run {launch.id}; nodes that do not see {results} need --run {launch.id}")
     try:
-        life = Life(folder, launch, lambda: handle, partial(_keep, handle), (node,), Local())
+        life = Life(folder, launch, lambda: handle, partial(_keep, handle), is_one_node=True, target=Local())
         record = supervise(life, observer, interrupts)
     finally:
         if handle.meeting:

@@ -136,8 +136,8 @@ class Life:
     """Start the run, or begin to watch it; OSError or KitError if that fails."""
     keep: Callable[[RunFolder, Launch, Outcome], Record] = keep_record
     """Make the record; OSError, ValueError or KitError if that fails."""
-    nodes: tuple[int, ...] | None = None
-    """The nodes that are followed; None if all are."""
+    is_one_node: bool = False
+    """Whether only one node of the run is started and followed."""
     target: Target[Any] | None = None
     """Cleans up after a start that failed, and after a runner that was killed; None if nothing is started."""
     timeout_seconds: float | None = None
@@ -174,7 +174,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
             with interrupts.raising():
                 ending.enter_context(reserved(folder.path))
                 handle = life.start()
-                watch = Watch(handle, launch, life.nodes)
+                watch = Watch(handle, launch, is_one_node=life.is_one_node)
                 ending.callback(watch.close)
                 deadline = began + (life.timeout_seconds or launch.timeout_seconds)
                 because = follow(handle, folder, deadline, observer, watch, interrupts)

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from runner.core.layout import Layout
 from runner.core.network import is_loopback
@@ -23,25 +22,21 @@ _LONGEST_EPOCH = 1_000_000_000
 _MOST_FRAMES = 20
 
 
-@dataclass
 class Heard:
-    """What was heard of the ranks of the nodes that are followed, in seconds of a monotonic clock."""
+    """What was heard of the ranks of a run, in seconds of a monotonic clock."""
 
-    layout: Layout
-    began: float
-    followed: tuple[int, ...]
-    when: dict[int, float] = field(default_factory=dict)
-    """The last line of each rank."""
-    events: dict[int, str] = field(default_factory=dict)
-    """The last event of each rank, for example `epoch_start 2`."""
-    nodes: set[int] = field(default_factory=set)
-    joining: set[int] = field(default_factory=set)
-    """Ranks that began to join the process group, and have not."""
-    longest: float = 0.0
-    """The longest silence of all ranks that ended."""
-
-    def __post_init__(self) -> None:
-        self.last = self.began
+    def __init__(self, layout: Layout, began: float) -> None:
+        self.layout = layout
+        self.began = self.last = began
+        self.when: dict[int, float] = {}
+        """The last line of each rank."""
+        self.events: dict[int, str] = {}
+        """The last event of each rank, for example `epoch_start 2`."""
+        self.nodes: set[int] = set()
+        self.joining: set[int] = set()
+        """Ranks that began to join the process group, and have not."""
+        self.longest = 0.0
+        """The longest silence of all ranks that ended."""
 
     def take(self, line: Line, event: Event | None, now: float) -> None:
         """Take in a line that a process printed; an event begins with a newline, so that there are empty lines."""

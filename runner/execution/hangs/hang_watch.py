@@ -30,15 +30,16 @@ _QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
 class Watch:
-    """The watch over one run, or over those of its nodes that are followed.
+    """The watch over one run, or over one node of it, of which alone lines come then.
 
     After `patience_seconds` without a sign of any rank the run is ended; None if it shall go on.
     """
 
-    def __init__(self, handle: Handle, launch: Launch, nodes: tuple[int, ...] | None = None) -> None:
+    def __init__(self, handle: Handle, launch: Launch, *, is_one_node: bool = False) -> None:
         self._handle, self._agreed, self._on_gpu = handle, launch.patience_seconds, launch.device == "cuda"
-        layout, self._looked = Layout.parse(launch.layout), clock.monotonic()
-        self._heard = Heard(layout, self._looked, tuple(range(layout.nodes)) if nodes is None else nodes)
+        self._looked = clock.monotonic()
+        self._heard = Heard(Layout.parse(launch.layout), self._looked)
+        self._nodes = 1 if is_one_node else self._heard.layout.nodes
         self._pool = ThreadPoolExecutor(1)
         self._look: Future[list[NodeView]] | None = None
         self._said: list[str] = []
@@ -99,7 +100,7 @@ class Watch:
 
     @property
     def _is_waiting(self) -> bool:
-        return len(self._heard.nodes) < len(self._heard.followed) and self._all_there is None
+        return len(self._heard.nodes) < self._nodes and self._all_there is None
 
     def _is_silent(self, now: float) -> bool:
         heard = self._heard

@@ -23,28 +23,29 @@ from tests.support.records import make_launch
 
 TWO = Layout.parse("2x1")
 TORCH = "/usr/lib/python3/site-packages/torch"
-C10D = f"{TORCH}/distributed/distributed_c10d.py"
-WRAPPER = (f"{TORCH}/distributed/c10d_logger.py", 75, "wrapper")
-MODULE = ("/home/me/train.py", 90, "<module>")
-ALL_REDUCE = [(C10D, 2224, "all_reduce"), WRAPPER, ("/home/me/train.py", 57, "train"), MODULE]
-BROADCAST = [(C10D, 2100, "broadcast"), WRAPPER, ("/home/me/train.py", 61, "train"), MODULE]
-JOINS = [(f"{TORCH}/distributed/rendezvous.py", 9, "_create_c10d_store"), (C10D, 1, "init_process_group"), MODULE]
-OF_THE_KIT = ("/k/trainkit/distributed.py", 9, "barrier")
-BARRIER = [(C10D, 3600, "barrier"), WRAPPER, OF_THE_KIT, ("/home/me/x.py", 5, "<module>")]
-BACKWARD = [(f"{TORCH}/autograd/graph.py", 744, "_engine_run_backward"), ("/home/me/train.py", 58, "train")]
-DDP = f"{TORCH}/nn/parallel/distributed.py"
-IN_FORWARD = [("/home/me/model.py", 7, "forward"), (DDP, 1589, "forward"), ("/home/me/train.py", 56, "train")]
-IN_DDP = [(DDP, 2100, "_sync_buffers"), (DDP, 1589, "forward"), ("/home/me/train.py", 56, "train")]
-ON_GPU = [(f"{TORCH}/cuda/__init__.py", 892, "synchronize"), ("/home/me/train.py", 60, "train")]
-EVENT_ON_GPU = [(f"{TORCH}/cuda/streams.py", 224, "synchronize"), ("/home/me/train.py", 60, "train")]
+Stack = list[tuple[str, int, str]]
+
+
+def calls(file: str, function: str, line: int = 57) -> Stack:
+    """The stack of a script that calls a function of torch, which calls another one."""
+    inner = (f"{TORCH}/distributed/c10d_logger.py", 75, "wrapper")
+    return [(f"{TORCH}/{file}.py", 1, function), inner, ("/home/me/train.py", line, "train")]
+
+
+C10D = "distributed/distributed_c10d"
+ALL_REDUCE, BARRIER, SEND, RECEIVE = (calls(C10D, name) for name in ("all_reduce", "barrier", "send", "recv"))
+JOINS = calls("distributed/rendezvous", "_create_c10d_store")
+BACKWARD = calls("autograd/graph", "_engine_run_backward")
+IN_DDP = calls("nn/parallel/distributed", "_sync_buffers")
+IN_FORWARD = [("/home/me/model.py", 7, "forward"), *calls("nn/parallel/distributed", "forward")]
+ON_GPU = calls("cuda/streams", "synchronize", 60)
 ITEM = [("/home/me/train.py", 59, "train")]
-LOADER = [("/usr/lib/python3/queue.py", 171, "get"), ("/home/me/data.py", 12, "fetch"), MODULE]
-SEND, RECEIVE = ([(C10D, 1, call), ("/home/me/p2p.py", 3, "f")] for call in ("send", "recv"))
+LOADER = [("/usr/lib/python3/queue.py", 171, "get"), ("/home/me/data.py", 12, "fetch"), *ITEM]
 
 
 def heard(layout: Layout = TWO, *events: tuple[int, str]) -> Heard:
     """What was heard: ranks and keys of events."""
-    everything = Heard(layout, 0.0, tuple(range(layout.nodes)))
+    everything = Heard(layout, 0.0)
     for rank, key in events:
         node = layout.node_of(rank)
         line = Line(node, rank - layout.first_rank(node), b"")
@@ -71,7 +72,6 @@ MISSING = {
     "kill -CONT 7 lets it go on": agent(1, "T"),
     "is starting": agent(1, **AT),
     "was told of 3 nodes, not of 2": agent(1, connected=True, nodes="3"),
-    "node0:29500: the name does not resolve": agent(1, trouble="the name does not resolve"),
     "node0:29500 (10.0.0.1): nothing listens there": agent(1, **AT, trouble=look.REFUSED),
     "10.0.0.1:29500: No route to host": agent(1, master="10.0.0.1", **AT, trouble="No route to host"),
     "is 127.0.0.1: itself": agent(1, **ITSELF),
@@ -105,14 +105,11 @@ def test_nodes_of_one_machine_that_find_nobody_there_yet_are_starting() -> None:
 
 
 DIFFERENT = "the ranks wait in different operations: rank 0 (node 0) waits in "
-IN_BARRIER = "rank 0 (node 0) waits in barrier at me/x.py:5"
-STORE = "(node 0, 1) may be looking for the store of the group: "
-SETS = {"sets": ["train.py:5 sets MASTER_PORT"]}
-SIZE = {"sets": ["train.py:3 sets WORLD_SIZE"]}
+STORE = "rank 0, 1 (node 0, 1) may be looking for the store of the group: "
+JOINING = "rank 0, 1 (node 0, 1) waits in init_process_group"
 LOOPBACK = {"listening": ["127.0.1.1:4000"]}
 STUCK: list[tuple[NodeView, NodeView, list[str], int | None]] = [
     (rank(0, BACKWARD), rank(1, [], state="T"), ["rank 1 (node 1) is stopped", "rank 0 (node 0) waits in backward"], 1),
-    (rank(0, BACKWARD), rank(1, [], state="D"), ["rank 1 (node 1) waits for a disk", "rank 0"], 1),
     (rank(0, BACKWARD), rank(1, [], state="Z"), ["rank 1 (node 1) has ended", "rank 0"], 1),
     (
         rank(0, ALL_REDUCE),
@@ -121,39 +118,26 @@ STUCK: list[tuple[NodeView, NodeView, list[str], int | None]] = [
         None,
     ),
     (rank(0, JOINS, **LOOPBACK), rank(1, JOINS), ["rank 0, 1", "rank 0 (node 0) listens at 127.0.1.1:4000"], None),
-    *((rank(0, ALL_REDUCE), rank(1, other), [DIFFERENT], None) for other in (BROADCAST, BARRIER, BACKWARD, IN_DDP)),
+    *((rank(0, ALL_REDUCE), rank(1, other), [DIFFERENT], None) for other in (BARRIER, BACKWARD, IN_DDP)),
     (rank(0, SEND), rank(1, RECEIVE), ["rank 0 (node 0) waits in send", "rank 1 (node 1) waits in recv"], None),
-    (rank(0, BARRIER), rank(1, ITEM, busy=1.0), ["rank 1 (node 1) computes at", IN_BARRIER], 1),
+    (rank(0, BARRIER), rank(1, ITEM, busy=1.0), ["rank 1 (node 1) computes at", "rank 0 (node 0) waits in barrier"], 1),
     (rank(0, BACKWARD), rank(1, IN_FORWARD), ["rank 1 (node 1) is at me/model.py:7 in forward", "rank 0"], 1),
     (rank(0, []), NodeView(1, Seen("node1", [], [])), ["rank 1 (node 1) has no process", "rank 0 cannot be ask"], None),
     (rank(0, [], retries=True), rank(1, ALL_REDUCE), ["rank 1 (node 1) waits in all_reduce at", "rank 0"], None),
-    (*(rank(number, [], retries=True, **SETS) for number in (0, 1)), [f"rank 0, 1 {STORE}train.py:5"], None),
-    (*(rank(number, [], retries=True) for number in (0, 1)), [f"rank 0, 1 {STORE}does the program set"], None),
-    (
-        *(rank(n, JOINS, **SIZE) for n in (0, 1)),
-        ["rank 0, 1 (node 0, 1) waits in init_process_group (train.py:3"],
-        None,
-    ),
+    (*(rank(n, [], retries=True, sets=["t.py:5 sets A"]) for n in (0, 1)), [f"{STORE}t.py:5 sets A"], None),
+    (*(rank(n, [], retries=True) for n in (0, 1)), [f"{STORE}does the program set"], None),
+    (*(rank(n, JOINS, sets=["t.py:3 sets A"]) for n in (0, 1)), [f"{JOINING} (t.py:3 sets A) at"], None),
 ]
 """Two ranks, the beginnings of what is said of them, and which one the other waits for."""
 # A wait on the GPU keeps a core busy.
 STUCK_ON_GPUS = [
-    (
-        rank(0, ON_GPU, busy=1.0),
-        rank(1, LOADER),
-        [
-            "rank 1 (node 1) is at me/data.py:12 in fetch",
-            "rank 0 (node 0) waits on the GPU at me/train.py:60 in train for",
-        ],
-        1,
-    ),
+    (rank(0, ON_GPU, busy=1.0), rank(1, LOADER), ["rank 1 (node 1) is at", "rank 0 (node 0) waits on the GPU at"], 1),
     (rank(0, BARRIER), rank(1, ON_GPU), [DIFFERENT], None),
-    (rank(0, BARRIER), rank(1, EVENT_ON_GPU, busy=1.0), [DIFFERENT], None),
     *(
         (
-            rank(0, BARRIER, busy=1.0),
+            rank(0, BARRIER),
             rank(1, busy, busy=1.0),
-            [IN_BARRIER, "rank 1 (node 1) is busy computing, or"],
+            ["rank 0 (node 0) waits in barrier", "rank 1 (node 1) is busy"],
             None,
         )
         for busy in (ITEM, BACKWARD)
