@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from shlex import split
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -31,13 +31,13 @@ from runner.definitions.plan import Run, make_plan
 from runner.definitions.program import ALONE
 from runner.records.checked import Check, keep
 from runner.targets import load
+from runner.tools.check.checking import check as judge
 from runner.tools.check.elsewhere import check_elsewhere
-from runner.tools.check.finding import MISTAKE, Verdict
-from runner.tools.check.remote import carry_out
+from runner.tools.check.mistakes import MISTAKE, Verdict
+from runner.tools.check.processes import Program
 from trainkit.sources import hash_sources
 
 _DIFFERS, _UNKNOWN = 1, 4
-_MOST_RUNS = 6
 _PROCESSES = "{n}"
 _SAID = {
     "same": "the same training with {} processes as with one",
@@ -88,10 +88,10 @@ def check(
     all. Exit codes: 0 the same training, 1 it differs, 4 something decisive could not be seen.
     """
     world, chosen = _world(layout), select(experiment, arguments=arguments, change=change, device=device)
-    first, asked = request(chosen, world, seconds)
+    first, program = request(chosen, world)
     if steps:
-        asked["settings"] = {"KIT_CHECK_STEPS": str(steps), "KIT_CHECK_STEPS_HARD": "1"}
-    again = asked["again"] = split(resume_args) if resume or resume_args else None
+        program.settings.update(KIT_CHECK_STEPS=str(steps), KIT_CHECK_STEPS_HARD="1")
+    again = split(resume_args) if resume or resume_args else None
 
     def tell(what: str) -> None:
         if not as_json:
@@ -99,19 +99,24 @@ def check(
 
     if on == "local":
         with temporary_folder("check") as folder:
-            verdict = carry_out(asked, first.experiment.root, folder, tell)
+            verdict = judge(program, world, seconds, folder, tell, again)
     else:
-        verdict = check_elsewhere(load(on, with_), first, asked, _MOST_RUNS * seconds, tell)
+        verdict = check_elsewhere(load(on, with_), first, program, world, seconds, tell, again)
     if as_json:
         show_document(to_json(verdict.values()))
     else:
         _show(verdict, _SAID if again is None else _RESUMED, world)
     if again is None:
-        mistakes = [one_line(found.title, 300) for found in verdict.findings if found.level == MISTAKE]
-        program, args = first.cell.program, first.cell.args
-        code = hash_sources(program.sources(first.experiment.root))
+        cell, root = first.cell, first.experiment.root
         kept = Check(
-            verdict.word, code, program.name, args, mistakes[:50], verdict.off, verdict.order, verdict.not_checked
+            verdict.word,
+            hash_sources(cell.program.sources(root)),
+            cell.program.name,
+            cell.args,
+            [one_line(each.title, 300) for each in verdict.findings if each.level == MISTAKE][:50],
+            verdict.off,
+            verdict.order,
+            verdict.not_checked,
         )
         try:
             keep(results, first.experiment.name, world, kept)
@@ -131,23 +136,23 @@ def _world(layout: str) -> int:
     return parsed.world_size
 
 
-def request(chosen: Selection, world: int, seconds: float) -> tuple[Run, dict[str, Any]]:
-    """Return the run of one process, and what a check of it asks for: its words for each number of processes."""
-    runs: dict[int, Run] = {}
+def request(chosen: Selection, world: int) -> tuple[Run, Program]:
+    """Return the run of one process, and the program that is checked."""
+    runs: list[Run] = []
     line = chosen.arguments
     for processes in (1, world):
-        if not is_script(chosen.experiment):
-            if line:
-                raise RequestError(f"{line[0]}: {chosen.experiment} is no script; give arguments as --set name=value")
-            one = replace(chosen, layouts=(f"1x{processes}",), repeat=1)
-            runs[processes] = make_plan(experiment_of(chosen.experiment), one).runs[0]
-        else:
+        if is_script(chosen.experiment):
             words = [word.replace(_PROCESSES, str(processes)) for word in line]
-            runs[processes] = module(SCRIPT).run_of(here(), replace(chosen, arguments=words))
-    words_of = {count: [*run.cell.program.words, *run.cell.program.argv(run.cell.args)] for count, run in runs.items()}
-    alone = any(_PROCESSES in word for word in line) or ALONE in words_of[1]
-    asked = {"words": words_of, "search": runs[1].cell.program.search, "alone": alone, "device": chosen.device}
-    return runs[1], {**asked, "settings": {}, "world": world, "seconds": seconds, "again": None}
+            runs.append(module(SCRIPT).run_of(here(), replace(chosen, arguments=words)))
+        elif line:
+            raise RequestError(f"{line[0]}: {chosen.experiment} is no script; give arguments as --set name=value")
+        else:
+            one = replace(chosen, layouts=(f"1x{processes}",), repeat=1)
+            runs.append(make_plan(experiment_of(chosen.experiment), one).runs[0])
+    first, program = runs[0], runs[0].cell.program
+    all_words = [[*run.cell.program.words, *run.cell.program.argv(run.cell.args)] for run in runs]
+    alone = any(_PROCESSES in word for word in line) or ALONE in all_words[0]
+    return first, Program(all_words, first.experiment.root, program.search, alone, chosen.device)
 
 
 def _show(verdict: Verdict, words: dict[str, str], world: int) -> None:

@@ -2,50 +2,46 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
-from runner.tools.check.finding import Verdict
 from runner.tools.check.judge_evaluation import judge_evaluation, judge_prints
 from runner.tools.check.judge_samples import judge_samples
 from runner.tools.check.judge_weights import FEW_ELEMENTS, judge_gradients, judge_randomness, judge_rate, judge_weights
+from runner.tools.check.mistakes import Verdict
 from runner.tools.check.observation import Rank, read
-from runner.tools.check.processes import Job, run_side_by_side
+from runner.tools.check.processes import Job, Program, run_side_by_side
+from runner.tools.check.resuming import check_resume
 
 _SEED_ALONE, _SEED = "20240501", "7"
 _NAMED = 3
 
 
-@dataclass(frozen=True)
-class Program:
-    """What is checked: its words behind `python` for a number of processes, and where it is started.
+def check(
+    program: Program,
+    world: int,
+    seconds: float,
+    folder: Path,
+    say: Callable[[str], None],
+    again: Sequence[str] | None = None,
+) -> Verdict:
+    """Say whether `world` processes train what one trains; files go to `folder`, and each run may take `seconds`.
 
-    One that is `alone` starts its processes itself.
+    With further words for a second start: whether a training that is ended goes on as one that was not.
     """
-
-    words: Callable[[int], list[str]]
-    root: Path
-    search: tuple[str, ...] = ()
-    alone: bool = False
-    device: str = "cpu"
-    settings: dict[str, str] = field(default_factory=dict)
-
-    def job(self, world: int, folder: Path, settings: dict[str, str]) -> Job:
-        """Return a run of it by so many processes."""
-        words = self.words(world)
-        return Job(words, self.root, self.search, world, folder, self.alone, {**self.settings, **settings}, self.device)
-
-
-def check(program: Program, world: int, seconds: float, folder: Path, say: Callable[[str], None]) -> Verdict:
-    """Say whether `world` processes train what one trains; files go to `folder`, and each run may take `seconds`."""
+    if again is not None:
+        return check_resume(program, world, seconds, folder, say, again)
     runs = _Runs(program, seconds, folder, say)
     verdict = Verdict()
     failure, seen = runs.run("alone", 1, "one process", KIT_CHECK_SEED=_SEED_ALONE)
     alone = _trained(seen, failure, "one process", verdict)
     caps = json.dumps(_caps(alone) if alone else {})
-    failure, ranks = runs.run("ranks", world, f"{world} processes", KIT_CHECK_CAPS=caps, **_limit(alone))
+    limit = {}
+    if alone and any(alone.of("cut")) and not alone.loaders:  # a training without loaders was ended
+        limit = {"KIT_CHECK_STEPS": str(max(step for step, _ in alone.steps) + 1)}
+    failure, ranks = runs.run("ranks", world, f"{world} processes", KIT_CHECK_CAPS=caps, **limit)
     first = _trained(ranks, failure, f"{world} processes", verdict)
     if alone is None or first is None:
         return verdict
@@ -80,30 +76,25 @@ def check(program: Program, world: int, seconds: float, folder: Path, say: Calla
 
 def not_checked(alone: Rank, ranks: list[Rank]) -> list[str]:
     """Return what the ranks do of which only the beginning was compared, or nothing."""
-    first, found = ranks[0], []
+    first, parts = ranks[0], []
     if any(first.of("scheduler")) or len({tuple(event["rate"]) for event in first.of("step")}) > 1:
-        last = [
-            f"{event['rate'][0]:.3g} at step {event['step']}"
-            for rank in (first, alone)
-            for event in [*rank.of("step")][-1:]
-        ]
-        found.append(f"learning rates behind step 4: the last was {last[0]}, with one process {last[-1]}")
+        ours, theirs = ([*rank.of("step")][-1] for rank in (first, alone))
+        last = f"{ours['rate'][0]:.3g} at step {ours['step']}, with one process {theirs['rate'][0]:.3g}"
+        parts.append(f"learning rates behind step 4: the last was {last} at step {theirs['step']}")
     if any(first.of("clip")):
-        found.append("clipping of gradients behind step 4")
+        parts.append("clipping of gradients behind step 4")
     written = Counter(Path(path).name for rank in ranks for path in {event["path"] for event in rank.of("wrote")})
     if written:
         names = (f"{name} by {number} of {len(ranks)} ranks" for name, number in written.most_common(_NAMED))
-        found.append(f"files: {', '.join(names)}")
+        parts.append(f"files: {', '.join(names)}")
     if any(own.workers for own in first.trainings):
-        found.append("random numbers of loader workers")
-    small = [event for event in first.of("collective") if 0 < event["elements"] <= FEW_ELEMENTS and event["place"]]
-    gradients = [event["place"] for event in first.of("collective") if event["gradient"]]  # known of the first steps
-    joined = (event for event in small if "broadcast" not in event["name"] and event["place"] not in gradients)
-    figure = next(joined, None)
-    if figure:
-        file, line, _ = figure["place"][0]
-        found.append(f"figures that are joined over ranks ({file}:{line})")
-    return found
+        parts.append("random numbers of loader workers")
+    joins = [event for event in first.of("collective") if "broadcast" not in event["name"] and event["place"]]
+    gradients = [event["place"] for event in joins if event["gradient"]]  # known of the first steps
+    figures = (event["place"][0] for event in joins if 0 < event["elements"] <= FEW_ELEMENTS)
+    if figure := next((place for place in figures if place not in gradients), None):
+        parts.append(f"figures that are joined over ranks ({figure[0]}:{figure[1]})")
+    return parts
 
 
 @dataclass(frozen=True)
@@ -148,7 +139,11 @@ class _Runs:
             self.run(kept, len(ranks), f"{len(ranks)} processes, without dropout", KIT_CHECK_MODE="keep", **quiet)
         self.say("one process with the batches of all")
         settings = {"KIT_CHECK_MODE": "replay", "KIT_CHECK_KEPT": str(self.folder / kept), **quiet}
-        if _accumulates(alone, ranks):
+        one, several = (
+            next((event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0), 1)
+            for rank in (alone, ranks[0])
+        )
+        if several and one == several * len(ranks):  # one process takes the ranks' number of batches for each step
             settings["KIT_CHECK_SEQUENTIAL"] = "1"
         jobs = [self._job("replay", 1, settings), self._job("order", 1, {"KIT_CHECK_REVERSED": "1", **settings})]
         # A program that chooses its port itself has the same one in both.
@@ -161,7 +156,7 @@ class _Runs:
         return replay, order, failure
 
     def _job(self, name: str, world: int, settings: dict[str, str]) -> Job:
-        return self.program.job(world, self.folder / name, {"KIT_CHECK_SEED": _SEED, **settings})
+        return Job(self.program, world, self.folder / name, {"KIT_CHECK_SEED": _SEED, **settings})
 
 
 def _trained(ranks: list[Rank], failure: str, who: str, verdict: Verdict) -> Rank | None:
@@ -186,19 +181,3 @@ def _caps(alone: Rank) -> dict[str, int]:
             kind = "train" if event["trains"] else "other"
             caps[kind] = max(caps.get(kind, 0), event["batches"])
     return caps
-
-
-def _limit(alone: Rank | None) -> dict[str, str]:
-    """Return the steps after which a training without loaders was ended, so that it is with several."""
-    if alone is None or not any(alone.of("cut")) or alone.loaders:
-        return {}
-    return {"KIT_CHECK_STEPS": str(max(step for step, _ in alone.steps) + 1)}
-
-
-def _accumulates(alone: Rank, ranks: list[Rank]) -> bool:
-    """Return whether one process makes up for the ranks: it takes their number of batches for each step."""
-    one, several = (
-        next((event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0), 1)
-        for rank in (alone, ranks[0])
-    )
-    return bool(several) and one == several * len(ranks)

@@ -4,6 +4,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from runner.core.text import one_line
 from runner.definitions.plan import Run
 from runner.targets.base import Target
 from runner.targets.ssh import cargo
-from runner.tools.check.finding import Finding, Verdict
+from runner.tools.check.mistakes import Verdict
+from runner.tools.check.processes import Program
 from runner.tools.check.remote import MARK
 
 _KIT = Path(__file__).parents[2]
 _SENT = ("core/clock.py", "core/ports.py", "core/text.py", "core/parent.py", "targets/clean_environment.py")
+_MOST_RUNS = 6
 _NOT_SENT = ("check_command.py", "elsewhere.py")
 _BOOT = (
     "import atexit,shutil,sys,tarfile,tempfile;sys.dont_write_bytecode=True;"
@@ -29,39 +32,36 @@ _BOOT = (
 
 
 def check_elsewhere(
-    target: Target[Any], run: Run, request: dict[str, Any], seconds: float, say: Callable[[str], None]
+    target: Target[Any],
+    run: Run,
+    program: Program,
+    world: int,
+    seconds: float,
+    say: Callable[[str], None],
+    again: list[str] | None,
 ) -> Verdict:
     """Check a run's program where a target runs it; RequestError if that cannot be done there."""
+    asked = {"program": asdict(program), "world": world, "seconds": seconds, "again": again}
     spec = target.spec(run)
     target.preflight(spec)
     try:
-        printed = target.once(spec, ["-c", _BOOT], _archive(run, request), seconds, say).decode("utf-8", "replace")
+        printed = target.once(spec, ["-c", _BOOT], _archive(run, asked), _MOST_RUNS * seconds, say).decode(
+            "utf-8", "replace"
+        )
         head, mark, answer = printed.rpartition(MARK)
         if not mark:
             last = [line for line in head.splitlines() if line.strip()][-1:]
             raise RequestError(one_line(f"target {target.name}: the check did not end: {''.join(last)}", 500))
-        return Verdict(*msgspec.structs.astuple(msgspec.json.decode(answer.strip(), type=_Answer)))
+        return msgspec.json.decode(answer.strip(), type=Verdict)
     except (OSError, msgspec.DecodeError) as error:
         raise RequestError(one_line(f"target {target.name}: {reason_of(error)}", 500)) from None
 
 
-class _Answer(msgspec.Struct):
-    """A `Verdict` of which nothing may be missing."""
-
-    findings: list[Finding]
-    unknown: list[str]
-    facts: list[str]
-    off: list[float]
-    order: float | None
-    compared: dict[str, int]
-    not_checked: list[str]
-
-
-def _archive(run: Run, request: dict[str, Any]) -> bytes:
+def _archive(run: Run, asked: dict[str, Any]) -> bytes:
     """Pack the project below `work`, what a check needs of this kit below `kit`, and what is asked."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name, data in (*_of_project(run), *_of_kit(), ("request.json", json.dumps(request).encode())):
+        for name, data in (*_of_project(run), *_of_kit(), ("request.json", json.dumps(asked, default=str).encode())):
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(data), 0o644
             tar.addfile(member, io.BytesIO(data))

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from runner.tools.check.finding import Finding, Verdict, found
+from runner.tools.check.mistakes import Finding, Verdict, describe
 from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Event, Rank
 from runner.tools.check.source_lines import figure_line
 
@@ -85,7 +85,7 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int, root: Path) 
     distinct = _distinct(whole, parts)
     if distinct is not None and distinct < size:
         evidence = f"the ranks evaluate {distinct} different samples, one process {size}"
-        return found("partial-evaluation", evidence, place, epoch=number)
+        return describe("partial-evaluation", evidence, place, epoch=number)
     counts = [part.rows for part in parts if part.rows is not None]
     if whole.rows is None or not counts:
         return None
@@ -103,7 +103,7 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int, root: Path) 
     if gathers and not (loader and loader.sampler_place):
         place = gathers[0]["place"]  # a library made the sampler
     evidence = f"the figure counts {counted} samples, one process {whole.rows}: {counted - whole.rows} of them twice"
-    return found("padded-evaluation", evidence, place, epoch=number)
+    return describe("padded-evaluation", evidence, place, epoch=number)
 
 
 def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) -> Finding | None:
@@ -120,7 +120,7 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) 
             evidence = f"rank {rank} prints a figure of its own {len(part.samples)} of {size} samples: {text}"
             loader = part.of_loader if len(parts) == 1 else None
             place = (loader.sampler_place or loader.loader) if loader else figure_line(root, part.place, said["place"])
-            return found("partial-evaluation", evidence, place, rank=rank, epoch=number)
+            return describe("partial-evaluation", evidence, place, rank=rank, epoch=number)
     return None
 
 
@@ -165,7 +165,7 @@ def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
                     digits = len(text.partition(".")[2].partition("e")[0])
                     if digits >= 2 and abs(float(text) - value) <= 0.51 * 10**-digits < abs(value - mean) / 10:
                         evidence = f"rank {rank.rank} prints {text}, its own loss; over the ranks it is {mean:.6g}"
-                        verdict.findings.append(found("wrong-loss-print", evidence, event["place"], rank=rank.rank))
+                        verdict.add("wrong-loss-print", evidence, event["place"], rank=rank.rank)
                         return
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from pathlib import Path
 
-from runner.tools.check.finding import NOTE, Finding, Verdict, found
-from runner.tools.check.observation import Pass, Place, Rank
+from runner.tools.check.mistakes import NOTE, Finding, Verdict, describe
+from runner.tools.check.observation import Pass, Place, Rank, Sample
 from runner.tools.check.source_lines import epoch_loop, iter_line, part_line, work_line
 
 _STREAM = "_InfiniteConstantSampler"
 """The sampler of a loader over an IterableDataset, which takes no other."""
-Name = Callable[[tuple[Hashable, Hashable]], Hashable]
+Name = Callable[[Sample], Hashable]
 
 
 def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
@@ -28,7 +28,7 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         why = "one rank reads them from a loader and hands them to the others"
         verdict.unknown.append(f"samples: {why}, so what each trains on was not seen")
         return
-    if any(found_.is_cut_up for own in ours for found_ in own) and not any(found_.is_cut_up for found_ in theirs):
+    if any(each.is_cut_up for own in ours for each in own) and not any(each.is_cut_up for each in theirs):
         why = "its rows are changed before they enter the model, or many are equal"
         verdict.unknown.append(f"samples: which part of its batches each rank trains on cannot be told: {why}")
         return
@@ -48,16 +48,16 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
             f"{distinct} of them different"
         )
     verdict.compared["samples"] = min(map(len, [theirs, *ours]))
-    one, all_ = theirs[0].batches[0], sum(passes[0].batches[0] for passes in ours)
+    one, all_ = theirs[0].batch_size, sum(passes[0].batch_size for passes in ours)
     if per_step(alone, theirs) * 1.01 < sum(map(per_step, ranks, ours)):
         evidence = f"a step has {all_} samples on {len(ranks)} processes, {one} on one"
-        verdict.findings.append(found("global-batch", evidence, ours[0][0].loader))
+        verdict.add("global-batch", evidence, ours[0][0].loader)
 
 
 def per_step(rank: Rank, passes: list[Pass]) -> float:
     """Return the samples of an optimizer's step: batches times backward passes in each."""
     backwards = [event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0]
-    return passes[0].batches[0] * max(1, backwards[0] if backwards else 1)
+    return passes[0].batch_size * max(1, backwards[0] if backwards else 1)
 
 
 def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
@@ -65,22 +65,22 @@ def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
 
     Contents may repeat, or be changed by noise and padding. Indices mislead where each rank holds a list of its own.
     """
-    indexed = all(sample[0] is not None for passes in ours for found_ in passes for sample in found_.samples)
+    indexed = all(sample[0] is not None for passes in ours for each in passes for sample in each.samples)
     is_noisy, per_rank = False, []
     for passes in ours:
         contents: dict[Hashable, Hashable] = {}
-        for index, content in (sample for found_ in passes for sample in found_.samples):
+        for index, content in (sample for each in passes for sample in each.samples):
             if index is not None and content is not None:
                 is_noisy |= contents.setdefault(index, content) != content
         per_rank.append(contents)
     if indexed:
-        sizes = {found_.size for passes in (*theirs, *ours) for found_ in passes}
+        sizes = {each.size for passes in (*theirs, *ours) for each in passes}
         first, *others = per_rank
         shared = [(first[index], other[index]) for other in others for index in first.keys() & other.keys()]
         agree = sum(a == b for a, b in shared)
         if len(sizes) == 1 and (is_noisy or agree >= 0.9 * len(shared)):
             return lambda sample: ("index", sample[0])
-    if is_noisy or any(sample[1] is None for passes in ours for found_ in passes for sample in found_.samples):
+    if is_noisy or any(sample[1] is None for passes in ours for each in passes for sample in each.samples):
         return None
     return lambda sample: ("content", sample[1])
 
@@ -88,7 +88,7 @@ def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
 def _allowed(ours: list[list[Pass]]) -> int:
     """Return how many samples may be repeated or left out at the end of an epoch: a batch of all ranks."""
     total = sum(len(own[0].samples) for own in ours)
-    batch = sum(own[0].batches[0] for own in ours)
+    batch = sum(own[0].batch_size for own in ours)
     return max(len(ours), min(batch, total // 8), total // 50)
 
 
@@ -113,7 +113,7 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list
             if identical:
                 evidence += "; every rank has the same samples in the same order"
             mend = _dividing(ours[0][epoch], is_identical=identical)
-            return found("overlap", evidence, place, mend, rank=1, epoch=epoch + 1, step=ours[0][epoch].first_step)
+            return describe("overlap", evidence, place, mend, rank=1, epoch=epoch + 1, step=ours[0][epoch].first_step)
     return None
 
 
@@ -133,7 +133,7 @@ def _repeated(theirs: list[Pass], name: Name) -> Finding | None:
     if training.sampler != _STREAM or first != training.workers or first < 2 or {first} != {first, *others}:
         return None
     evidence = f"in an epoch of one process each sample comes {first} times, once from each of the loader's workers"
-    return found("repeated-samples", evidence, training.sampler_place or training.loader, epoch=1)
+    return describe("repeated-samples", evidence, training.sampler_place or training.loader, epoch=1)
 
 
 def _where(training: Pass, root: Path) -> Place:
@@ -159,7 +159,7 @@ def _missing(theirs: list[Pass], ours: list[list[Pass]], name: Name, root: Path)
                 work = work_line(root, training.place)
                 place = place if work == training.place and not training.is_broken else work
             evidence = f"in epoch {epoch + 1} the ranks train on {union} different samples, one process on {alone}"
-            return found("missing-samples", evidence, place, epoch=epoch + 1, step=training.first_step)
+            return describe("missing-samples", evidence, place, epoch=epoch + 1, step=training.first_step)
     return None
 
 
@@ -180,12 +180,12 @@ def _same_order(
     why = why if is_same else "with one process the order changes"
     evidence = f"each of {len(ours[0])} epochs has the samples in the same order; {why}"
     mend = "" if training.sampler == "DistributedSampler" else "draw the order from a seed and the epoch"
-    finding = found("same-order", evidence, place, mend, epoch=2, step=training.first_step)
+    finding = describe("same-order", evidence, place, mend, epoch=2, step=training.first_step)
     return replace(finding, level=NOTE) if is_same else finding
 
 
 def _is_constant(passes: list[Pass], name: Name) -> bool:
-    orders = [[name(sample) for sample in found_.samples] for found_ in passes if found_.is_whole]
+    orders = [[name(sample) for sample in each.samples] for each in passes if each.is_whole]
     shortest = min(map(len, orders), default=0)
     return len(orders) > 1 and shortest > 1 and all(order[:shortest] == orders[0][:shortest] for order in orders)
 
@@ -204,7 +204,7 @@ def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
         f"{after[0]} of the {after[1]} samples that are evaluated are trained on by some rank, {own} by the same one; "
         f"with one process {before[0]}"
     )
-    return found("leak", evidence, place, epoch=1)
+    return describe("leak", evidence, place, epoch=1)
 
 
 def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
@@ -226,7 +226,7 @@ def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
 
 def differing_draw(ranks: list[Rank]) -> Place | None:
     """Return the first line that draws something else at random on another rank, or in another run."""
-    draws = [[event for event in rank.of("draw") if event["name"] != "torch.randperm"] for rank in ranks]
+    draws = [[event for event in rank.of("draw") if event["name"] != "randperm"] for rank in ranks]
     for same in zip(*draws, strict=False):
         if len({event["number"] for event in same}) > 1 and len({str(event["place"][0]) for event in same}) == 1:
             place: Place = same[0]["place"]

@@ -4,8 +4,8 @@ import math
 from operator import itemgetter
 from pathlib import Path
 
-from runner.tools.check.finding import Verdict, found
 from runner.tools.check.judge_samples import differing_draw, per_step
+from runner.tools.check.mistakes import Verdict
 from runner.tools.check.observation import Event, Place, Rank
 from runner.tools.check.source_lines import calls_backward, divides, loss_line, rate_line
 
@@ -56,12 +56,10 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
     known = (weights[shared[0]], {None})  # a program may begin again with the weights of the start
     meets_again = any(len(weights[key]) == 1 and weights[key] not in known for key in behind)
     if not start_apart and (meets_again or not end_apart):
-        methods = [f"{event['name']} ({_title(event)})" for event in ranks[0].of("method")]
-        why = " and ".join(dict.fromkeys(methods)) or "are weights averaged?"
-        verdict.unknown.append(f"weights: they differ between steps and are equal again later: {why}")
+        verdict.unknown.append("weights: they differ between steps and are equal again later: are they averaged?")
     elif start_apart and not (gradients_apart and end_apart):
         evidence = "before the first step the weights of the ranks differ"
-        verdict.findings.append(found("initial-weights", evidence, place, rank=1, step=0))
+        verdict.add("initial-weights", evidence, place, rank=1, step=0)
     else:
         step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
         how, place = _averaging(ranks[0], place)
@@ -69,7 +67,7 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         evidence = (
             f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
         )
-        verdict.findings.append(found("not-averaged", evidence, place, mend, rank=1, step=step))
+        verdict.add("not-averaged", evidence, place, mend, rank=1, step=step)
     return False
 
 
@@ -115,8 +113,8 @@ def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
 
 def _reductions(events: list[Event]) -> list[Event]:
     """Return the collectives on what may be gradients, and no count or loss."""
-    found_ = [event for event in events if event["kind"] == "collective" and "broadcast" not in event["name"]]
-    return [event for event in found_ if event["gradient"] or event["elements"] > FEW_ELEMENTS]
+    joins = [event for event in events if event["kind"] == "collective" and "broadcast" not in event["name"]]
+    return [event for event in joins if event["gradient"] or event["elements"] > FEW_ELEMENTS]
 
 
 def _in_function(place: Place, other: Place) -> Place:
@@ -153,8 +151,8 @@ def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
         f"{compared[0]['scale']:.4f}; another order of the ranks gives {noise:.1e} by itself"
     )
     for path in replay.of("path") if until is None else ():
-        off = f"{path['relative']:.1e} of the way they went, half of them by at most {path['ulps']:.0f} ulps"
-        verdict.facts.append(f"weights after {path['steps']} steps against one process with all batches: off by {off}")
+        off = f"off by {path['relative']:.1e} of the way they went"
+        verdict.facts.append(f"weights after {path['steps']} steps against one process with all batches: {off}")
     # A difference grows from step to step by itself.
     event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)
     is_hooked = _hooked(ranks[0], compared, event is not None, verdict)
@@ -235,9 +233,8 @@ def judge_rate(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> 
     if one and sum(all_) <= one * 1.01:
         optimizer = ranks[0].first("optimizer")
         evidence += ", although a step has no more samples"
-        verdict.findings.append(
-            found("learning-rate", evidence, rate_line(root, optimizer["place"] if optimizer else []), step=step)
-        )
+        place = rate_line(root, optimizer["place"] if optimizer else [])
+        verdict.add("learning-rate", evidence, place, step=step)
     else:
         verdict.facts.append(evidence)
 
@@ -258,7 +255,7 @@ def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict
         verdict.unknown.append(f"gradients: that of one process with the batches of all ranks is {off}, {why}")
         return
     reduces = next(iter(_around_first_step(ranks[0])[0]), None)
-    if reduces and len({tuple(rank.trainings[0].batches[:1]) for rank in ranks}) > 1:
+    if reduces and len({rank.trainings[0].batch_size for rank in ranks}) > 1:
         place = reduces["place"]  # batches of unequal size: the average has to weigh them, not the loss
     wanted, given = (" and ".join(f"{share:.4f}" for share in each) for each in shares)
     kind, clip, seen = "uneven-weights", ranks[0].first("clip"), ranks[0].events
@@ -268,7 +265,7 @@ def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict
         f"at step {event['step']} the gradients of the ranks weigh {given}; in one process with the same samples they "
         f"weigh {wanted}: the gradient is {off}"
     )
-    verdict.findings.append(found(kind, evidence, place, rank=0, step=event["step"]))
+    verdict.add(kind, evidence, place, rank=0, step=event["step"])
 
 
 def _scaled(
@@ -294,7 +291,7 @@ def _scaled(
         weights = ", ".join(f"{value:.2f}" for value in used or ())
         evidence += f": the ranks' gradients are summed with weights {weights}" if used else ""
         place = reduces["place"]
-    verdict.findings.append(found("scaled-gradients", evidence, place, rank=0, step=step))
+    verdict.add("scaled-gradients", evidence, place, rank=0, step=step)
 
 
 def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None:
@@ -329,14 +326,14 @@ def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
     seed = ranks[0].first("seed")
     if len(ranks) > 1 and shared and len({other[shared[0]] for other in states}) == 1:
         evidence = "dropout and other noise draw the same numbers on every rank"
-        verdict.findings.append(found("same-noise", evidence, seed["place"] if seed else []))
+        verdict.add("same-noise", evidence, seed["place"] if seed else [])
     model = ranks[0].first("model")
     buffers = [{event["step"]: event["number"] for event in rank.of("buffers")} for rank in ranks]
     if model and model["batch_norm"] and any(other != buffers[0] for other in buffers):
         wrapper = ranks[0].first("ddp")
         evidence = "BatchNorm takes its statistics from the samples of each rank; they differ from rank to rank"
         place = wrapper["place"] if wrapper else model["place"]
-        verdict.findings.append(found("unsynchronised-buffers", evidence, place))
+        verdict.add("unsynchronised-buffers", evidence, place)
     first, other = alone.first("step"), ranks[0].first("step")
     seeded = any(event["name"] == "torch" for event in alone.of("seed"))
     drawn = differing_draw([alone, ranks[0]])
@@ -344,4 +341,4 @@ def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
         drawn = model["place"] if model else []
     if drawn is not None:
         evidence = "with another seed of the process something else is drawn: the program sets none before"
-        verdict.findings.append(found("not-repeatable", evidence, drawn))
+        verdict.add("not-repeatable", evidence, drawn)

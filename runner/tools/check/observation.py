@@ -5,26 +5,43 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import compress, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 Event = dict[str, Any]
 Place = list[list[Any]]
 """Lines of the program that lead to a call, the innermost first: [file, line, function]."""
+_OF_PASS = ("key", "place", "loader", "sampler", "sampler_place", "size", "base", "shuffles", "workers", "number")
 WHOLE_PASSES = 3
 """Passes over a loader that are looked at; the observer makes the further ones short."""
+
+
+Sample = tuple[Hashable, Hashable]
+"""Its (index in the data set, number of its content); one of them may be unknown."""
+
+
+@dataclass
+class Batch:
+    """What a loader handed out at once.
+
+    `uses` counts the training forward passes before the next batch, `fed` their rows. `part` has the rows of it that
+    entered the model, where they were fewer; None if they cannot be told.
+    """
+
+    samples: list[Sample]
+    uses: int = 0
+    fed: int = 0
+    part: set[int] | None = field(default_factory=set)
 
 
 @dataclass
 class Pass:
     """One iteration over a loader, or one epoch of a loop that takes its samples by hand.
 
-    `length` is how many batches its loader says it has. `samples` has (index, content) of each sample in order; one of
-    them may be unknown. `is_whole` says whether they are all that the pass would have had. `is_used` says of each batch
-    whether a forward pass came before the next batch, and `again` how many more came. `parts` has the rows of each
-    batch that entered the model, where they were fewer;
-    None if they cannot be told, and then `is_cut_up`.
+    `length` is how many batches its loader says it has; `rest` are the samples that were not fetched any more.
+    `is_whole` says whether `samples` are all that the pass would have had, `is_cut_up` that the rows of a batch which
+    entered the model cannot be told, and `is_skipped` that some entered none.
     """
 
     key: str
@@ -37,53 +54,60 @@ class Pass:
     length: int | None = None
     workers: int = 0
     first_step: int = 0
-    samples: list[tuple[Hashable, Hashable]] = field(default_factory=list)
-    batches: list[int] = field(default_factory=list)
-    is_used: list[bool] = field(default_factory=list)
-    parts: list[set[int] | None] = field(default_factory=list)
-    fed: list[int] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    rest: list[Sample] = field(default_factory=list)
     is_cut_up: bool = False
     trains: bool = False
     is_whole: bool = True
     is_broken: bool = True
-    again: int = 0
     is_skipped: bool = False
     shuffles: bool = False
     number: int = -1
 
+    @property
+    def samples(self) -> list[Sample]:
+        """Its samples in order."""
+        return [sample for batch in self.batches for sample in batch.samples] + self.rest
+
+    @property
+    def batch_size(self) -> int:
+        """How many samples its first batch has."""
+        return len(self.batches[0].samples)
+
+    @property
+    def again(self) -> bool:
+        """Whether batches are fetched ahead: then several forward passes follow one after another."""
+        return any(batch.uses > 1 for batch in self.batches)
+
     def feed(self, event: Event) -> None:
         """Take in a training forward pass behind the last batch."""
-        self.again += self.is_used[-1]
-        self.is_used[-1] = True
-        if event["run"] == self.number and event["rows"] < self.batches[-1]:
-            part = self.parts[-1]
+        batch = self.batches[-1]
+        batch.uses += 1
+        batch.fed += event["rows"]
+        if event["run"] == self.number and event["rows"] < len(batch.samples):
             taken = event["taken"]
-            self.parts[-1] = None if part is None or taken is None else part | set(taken)
-        self.fed[-1] += event["rows"]
+            batch.part = None if batch.part is None or taken is None else batch.part | set(taken)
 
     def leave_out_cut_off(self) -> None:
         """Leave out the rows of each batch that entered no model: some programs cut the part of a rank out of each."""
-        samples, at, sizes = list[tuple[Hashable, Hashable]](), 0, []
-        for number, part, fed in zip(self.batches, self.parts, self.fed, strict=True):
-            batch = self.samples[at : at + number]
-            at += number
-            self.is_cut_up |= part is None and fed < number
-            samples += [batch[place] for place in sorted(part) if place < number] if part else batch
-            sizes.append(len(part) if part else number)
-        if sizes != self.batches:
-            self.samples, self.batches, self.is_skipped = samples, sizes, True
+        for batch in self.batches:
+            self.is_cut_up |= batch.part is None and batch.fed < len(batch.samples)
+            if batch.part and len(batch.part) < len(batch.samples):
+                batch.samples = [batch.samples[place] for place in sorted(batch.part) if place < len(batch.samples)]
+                self.is_skipped = True
 
-    def leave_out_skipped(self) -> None:
-        """Leave out the batches that the program passed over: some give every rank all, of which it trains on its own.
-
-        One that fetches batches ahead has as many forward passes as batches, several one after another.
-        """
-        if self.again or not 1 < sum(self.is_used) < len(self.batches) - 1:
-            return
-        used = [is_used for is_used, number in zip(self.is_used, self.batches, strict=True) for _ in range(number)]
-        self.samples = [*compress(self.samples, used)]
-        self.batches = [*compress(self.batches, self.is_used)]
-        self.is_skipped = True
+    def end(self, event: Event) -> None:
+        """Take in its end; leave out batches that the program passed over, as some give every rank those of all."""
+        self.is_broken = False
+        self.leave_out_cut_off()
+        used = [batch for batch in self.batches if batch.uses]
+        if 1 < len(used) < len(self.batches) - 1 and not self.again:
+            self.batches, self.is_skipped = used, True
+        is_empty = event["cut"] and not event["rest"] and not self.batches
+        if event["rest"] is None or is_empty or (self.is_skipped and event["rest"]):
+            self.is_whole = False
+        else:
+            self.rest = [(index, None) for index in event["rest"]]
 
 
 @dataclass
@@ -97,7 +121,7 @@ class Evaluation:
     key: str
     place: Place
     step: int
-    samples: list[tuple[Hashable, Hashable]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     of_loader: Pass | None = None
     counted: Counter[str] = field(default_factory=Counter)
     once: Counter[str] = field(default_factory=Counter)
@@ -154,8 +178,8 @@ class Rank:
         """The steps before which the weights were those of the start again, as behind a rehearsal."""
         weights = {step: event["weights"] for (step, optimizer), event in self.steps.items() if optimizer == 0}
         start = weights.get(0)
-        known = weights.items() if start is not None else ()
-        return [step for step, value in known if step > 1 and value == start != weights.get(step - 1)]
+        again = [step for step, value in weights.items() if step > 1 and value == start != weights.get(step - 1)]
+        return again if start is not None else []
 
     @cached_property
     def loaders(self) -> list[Pass]:
@@ -166,41 +190,25 @@ class Rank:
         for event in self.events:
             kind = event["kind"]
             if kind == "pass":
-                over |= {number for number, found in passes.items() if not found.is_broken}
-                known = ("key", "place", "loader", "sampler", "sampler_place", "size", "base", "shuffles", "number")
-                told = {name: event[name] for name in known}
-                told |= {"length": event["batches"], "workers": event["workers"]}
-                passes[event["number"]] = Pass(**told, first_step=event["step"])
+                over |= {number for number, earlier in passes.items() if not earlier.is_broken}
+                told = {name: event[name] for name in _OF_PASS}
+                passes[event["number"]] = Pass(**told, length=event["batches"], first_step=event["step"])
             elif kind == "batch":
                 current = event["run"]
-                found = passes[current]
-                number = event["rows"]
-                indices = event["indices"] or [None] * number
-                found.samples += zip(indices, event["hashes"] or [None] * len(indices), strict=False)
-                found.batches.append(len(indices))
-                found.is_used.append(False)
-                found.parts.append(set())
-                found.fed.append(0)
+                passes[current].batches.append(Batch(_samples(event)))
             elif kind == "forward" and event["train"]:
-                last = {found.key: found for found in passes.values() if found.is_used and found.number not in over}
-                for found in last.values():
-                    found.feed(event)
+                last = {each.key: each for each in passes.values() if each.batches and each.number not in over}
+                for each in last.values():
+                    each.feed(event)
             elif kind == "pass_end":
-                found = passes[event["number"]]
-                found.is_broken = False
-                found.leave_out_cut_off()
-                found.leave_out_skipped()
-                is_empty = event["cut"] and not event["rest"] and not found.batches
-                if event["rest"] is None or is_empty or (found.is_skipped and event["rest"]):
-                    found.is_whole = False
-                else:
-                    found.samples += [(index, None) for index in event["rest"]]
+                passes[event["number"]].end(event)
                 current = None
             elif kind == "step" and current is not None:
                 passes[current].trains = True
-        for broken in (found for found in passes.values() if found.is_broken):
-            broken.leave_out_cut_off()
-        return [found for found in passes.values() if found.samples]
+        for each in passes.values():
+            if each.is_broken:
+                each.leave_out_cut_off()
+        return [each for each in passes.values() if each.samples]
 
     @cached_property
     def by_hand(self) -> list[Pass]:
@@ -212,11 +220,10 @@ class Rank:
         counter = _epoch_counter(seen)
         for event in seen:
             key = event["loops"].get(counter) if counter else 0
-            new = Pass("by hand", event["place"], event["place"], first_step=event["step"], trains=True)
-            found = epochs.setdefault(key, new)
-            found.is_broken = False
-            found.samples += [(None, number) for number in event["hashes"]]
-            found.batches.append(event["rows"])
+            new = Pass(
+                "by hand", event["place"], event["place"], first_step=event["step"], trains=True, is_broken=False
+            )
+            epochs.setdefault(key, new).batches.append(Batch([(None, number) for number in event["hashes"]]))
         passes = list(epochs.values())
         if passes and any(self.of("cut")):
             passes[-1].is_whole = False
@@ -226,59 +233,51 @@ class Rank:
     def trainings(self) -> list[Pass]:
         """The passes that train, of the loader that brings most samples, or by hand."""
         amounts: Counter[str] = Counter()
-        for found in self.loaders:
-            if found.trains:
-                amounts[found.key] += len(found.samples)
-        if not amounts:
-            return self.by_hand[:WHOLE_PASSES]
-        key = amounts.most_common(1)[0][0]
-        return [found for found in self.loaders if found.trains and found.key == key][:WHOLE_PASSES]
+        for each in self.loaders:
+            amounts[each.key] += len(each.samples) if each.trains else 0
+        (key, most), *_ = amounts.most_common(1) or [("", 0)]
+        of_loader = [each for each in self.loaders if each.trains and each.key == key]
+        return (of_loader if most else self.by_hand)[:WHOLE_PASSES]
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:
         """What was evaluated, in order."""
-        passes = {event["number"]: event for event in self.of("pass")}
-        trains = {number for number in passes if self._is_training(number)}
-        found: list[Evaluation] = []
-        current: Evaluation | None = None
-        waiting: dict[int, list[tuple[Hashable, Hashable]]] = {}
+        keys = {event["number"]: event["key"] for event in self.of("pass")}
+        loaders = {each.number: each for each in self.loaders}
+        trains = {each.number for each in self.loaders if each.trains}
+        trains |= {event["number"] for event in self.of("pass_end") if event["trains"]}
         cut = {event["number"] for event in self.of("pass_end") if event["cut"]}
+        evaluations: list[Evaluation] = []
+        current: Evaluation | None = None
+        waiting: dict[int, list[Sample]] = {}
         for event in self.events:
-            kind = event["kind"]
-            if kind == "batch" and event["run"] not in trains:
-                indices = event["indices"] or [None] * event["rows"]
-                hashes = event["hashes"] or [None] * len(indices)
-                waiting.setdefault(event["run"], []).extend(zip(indices, hashes, strict=False))
-            elif kind == "forward" and not event["train"] and event["run"] not in trains:
-                source = passes.get(event["run"])
-                key = source["key"] if source else "by hand"
+            kind, run = event["kind"], event.get("run")
+            if kind == "batch" and run not in trains:
+                waiting.setdefault(event["run"], []).extend(_samples(event))
+            elif kind == "forward" and not event["train"] and run not in trains:
+                key = keys.get(event["run"], "by hand")
                 # A loader that takes a batch ahead has ended before its last batch is evaluated.
-                is_last = source is None and current is not None and event["place"] == current.place
+                is_last = run not in keys and current is not None and event["place"] == current.place
                 if current is None or event["step"] != current.step or (current.key != key and not is_last):
                     current = Evaluation(key, event["place"], event["step"])
-                    found.append(current)
-                if source:
+                    evaluations.append(current)
+                if run in keys:
                     current.samples += waiting.pop(event["run"], [])
-                    current.of_loader = next((p for p in self.loaders if p.number == event["run"]), None)
-                    current.is_whole = event["run"] not in cut
+                    current.of_loader = loaders.get(event["run"])
+                    current.is_whole = run not in cut
                 elif current.key == key:
                     current.samples += [(None, number) for number in event["hashes"]]
             elif kind == "forward" and event["train"]:
                 current = None
             elif current is not None:
                 current.take(event)
-        return found
+        return evaluations
 
-    def _is_training(self, number: int) -> bool:
-        inside = False
-        for event in self.events:
-            if event["kind"] == "batch":
-                inside = event["run"] == number
-            elif event["kind"] == "pass_end" and event["number"] == number:
-                return bool(event["trains"])
-            elif event["kind"] == "step" and inside:
-                return True
-        return False
+
+def _samples(event: Event) -> list[Sample]:
+    """Return the samples of a batch."""
+    indices = event["indices"] or [None] * event["rows"]
+    return [*zip(indices, event["hashes"] or [None] * len(indices), strict=False)]
 
 
 def _epoch_counter(events: list[Event]) -> str | None:

@@ -1,6 +1,7 @@
 """Runs a program on several processes of this machine, with the observer in each."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from threading import Event
 
@@ -19,13 +21,15 @@ from runner.core.parent import die_with_parent
 from runner.core.ports import held_port
 from runner.core.text import one_line
 from runner.targets.clean_environment import WITHOUT_GPU, clean_environment
-from runner.tools.check.observation import read
-from runner.tools.check.uneven import Stillness, uneven
+from runner.tools.check.observation import Rank, read
 
 HOOKS = Path(__file__).parent / "hooks"
 _GRACE_SECONDS = 8.0
 """What a process gets to end after its last line: with Gloo, torch 2.3 may hang there."""
 _POLL_SECONDS = 0.05
+_STILL_SECONDS = 20.0
+"""So long no rank does anything that is seen before it is asked whether they take unequal numbers of steps."""
+_OVER = ("waits", "destroy", "end")
 _LAST_LINES = 200
 _EXCEPTION = re.compile(r"(?:\[rank\d{1,6}\]:\s*)?[\w.]{1,120}(?:Error|Exception|Exit|Interrupt)\b")
 """The last line of a traceback: `[rank0]: torch.distributed.DistBackendError: ...`."""
@@ -34,36 +38,44 @@ _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300}?)", line (\d{1,9})
 
 
 @dataclass(frozen=True)
-class Job:
-    """A run of a program: its words behind `python`, by how many processes, and the settings of the observer.
+class Program:
+    """What is checked: its words behind `python` for one process and for several, and where it is started.
 
-    A program that is `alone` starts its processes itself. What is seen and printed goes to files of `folder`.
+    One that is `alone` starts its processes itself. `settings` are the observer's.
     """
 
-    words: list[str]
+    words: Sequence[list[str]]
     root: Path
-    search: tuple[str, ...]
+    search: Sequence[str] = ()
+    alone: bool = False
+    device: str = "cpu"
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run of a program by so many processes; what is seen and printed goes to files of `folder`."""
+
+    program: Program
     world: int
     folder: Path
-    alone: bool = False
     settings: dict[str, str] = field(default_factory=dict)
-    device: str = "cpu"
 
     def environment(self, rank: int, port: int) -> dict[str, str]:
         """Return the environment of a process: that of torchrun, and the observer's."""
-        path = [str(HOOKS), *(str(self.root / folder) for folder in self.search), os.environ.get("PYTHONPATH", "")]
-        world = {} if self.alone else _world(rank, self.world, port)
-        hidden = WITHOUT_GPU if self.device == "cpu" else {}
+        program = self.program
+        path = [str(HOOKS), *(str(program.root / folder) for folder in program.search), os.environ.get("PYTHONPATH")]
         return {
             **clean_environment(),
-            **world,
-            **hidden,
+            **({} if program.alone else _world(rank, self.world, port)),
+            **(WITHOUT_GPU if program.device == "cpu" else {}),
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "PYTHONUNBUFFERED": "1",
             "KIT_CHECK_FOLDER": str(self.folder),
             "KIT_CHECK_RANK": str(rank),
-            "KIT_CHECK_ROOT": str(self.root),
+            "KIT_CHECK_ROOT": str(program.root),
+            **program.settings,
             **self.settings,
         }
 
@@ -98,13 +110,23 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
     It is ended early where `given_up` is set.
     """
     job.folder.mkdir(parents=True, exist_ok=True)
-    held, began = held_port(), clock.monotonic()
+    held, deadline = held_port(), clock.monotonic() + seconds
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for rank in range(1 if job.alone else job.world):
-            port = held.getsockname()[1]
-            started.append(start(job, rank, port))  # those before are ended if a start fails
-        failure = _wait(job, started, began + seconds, given_up or Event())
+        for rank in range(1 if job.program.alone else job.world):  # those before are ended if a start fails
+            with (job.folder / f"output-{rank}.txt").open("wb") as output:
+                process = subprocess.Popen(
+                    [sys.executable, *job.program.words[job.world > 1]],
+                    cwd=job.program.root,
+                    env=job.environment(rank, held.getsockname()[1]),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl(2), and nothing of Python
+                )
+            started.append(process)
+        return _wait(job, started, deadline, given_up or Event())
     finally:
         for process in started:
             with suppress(ProcessLookupError, PermissionError):
@@ -113,43 +135,26 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
         held.close()
         if "KIT_CHECK_KILL" not in job.settings:
             put_back(job.folder)
-    return failure
 
 
-def start(job: Job, rank: int, port: int) -> subprocess.Popen[bytes]:
-    """Start one process of a job; it leads a session of its own."""
-    with (job.folder / f"output-{rank}.txt").open("wb") as output:
-        return subprocess.Popen(
-            [sys.executable, *job.words],
-            cwd=job.root,
-            env=job.environment(rank, port),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl(2), and nothing of Python
-        )
-
-
-def written(folder: Path) -> set[str]:
-    """Return the files and folders that the program of a run wrote while it trained."""
+def written(folder: Path) -> list[tuple[str, str | None]]:
+    """Return the files and folders that the program of a run wrote while it trained, each with a copy from before."""
     noted = folder / "saved.txt"
-    return {json.loads(line)[0] for line in noted.read_text("utf-8").splitlines()} if noted.exists() else set()
+    return [json.loads(line) for line in noted.read_text("utf-8").splitlines()] if noted.exists() else []
 
 
 def put_back(folder: Path) -> None:
     """Leave the files that a program wrote as they were before, or a next run would go on from its checkpoint."""
-    noted = folder / "saved.txt"
-    lines = noted.read_text("utf-8").splitlines() if noted.exists() else []
-    for path, copy in reversed([*map(json.loads, lines)]):  # what the first rank found counts, so it comes last
+    for name, copy in reversed(written(folder)):  # what the first rank saw counts, so it comes last
+        path = Path(name)
         if copy:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(copy, path)
-        elif Path(path).is_dir():
+        elif path.is_dir():
             with suppress(OSError):
-                Path(path).rmdir()
+                path.rmdir()
         else:
-            Path(path).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, given_up: Event) -> str:
@@ -194,8 +199,47 @@ def _why(job: Job, rank: int, code: int | None) -> str:
     """Return how a rank failed: its exception, with the program's own line that led to it."""
     text = (job.folder / f"output-{rank}.txt").read_text("utf-8", "replace")
     printed = [line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]
-    said = next((line for line in reversed(printed) if _EXCEPTION.match(line)), (printed or ["it printed nothing"])[-1])
-    places = [found for line in printed if (found := _PLACE.match(line)) and found[1].startswith(f"{job.root}/")]
-    own = [found for found in places if "site-packages" not in found[1]]
-    place = f"{Path(own[-1][1]).relative_to(job.root)}:{own[-1][2]}: " if own else ""
-    return one_line(f"rank {rank} ended with code {code}: {place}{said}", 400)
+    last = next((line for line in reversed(printed) if _EXCEPTION.match(line)), (printed or ["it printed nothing"])[-1])
+    root, place = f"{job.program.root}/", ""
+    for match in filter(None, map(_PLACE.match, printed)):
+        if match[1].startswith(root) and "site-packages" not in match[1]:
+            place = f"{match[1].removeprefix(root)}:{match[2]}: "
+    return one_line(f"rank {rank} ended with code {code}: {place}{last}", 400)
+
+
+def uneven(ranks: list[Rank], *, stand_still: bool) -> str:
+    """Say by what the ranks' numbers of steps differ, once a run failed or all stand still; nothing if they do not."""
+    backwards = [sum(1 for _ in rank.of("backward")) for rank in ranks]
+    if len(set(backwards)) < 2:
+        return ""
+    passes = [[own for own in rank.loaders if own.trains] for rank in ranks]
+    for several in zip_longest(*passes):
+        ended = [own.length or (None if own.is_broken else len(own.batches)) if own else None for own in several]
+        if len({*ended, None}) > 2:
+            return _unequal(ended, "batches an epoch")
+    least = ranks[backwards.index(min(backwards))]
+    if stand_still and least.events[-1]["kind"] in _OVER:
+        return _unequal(backwards, "backward passes")
+    return ""
+
+
+def _unequal(numbers: Sequence[int | None], what: str) -> str:
+    first, *others = [f"rank {rank} has {number or 'more'}" for rank, number in enumerate(numbers)]
+    return f"{', '.join([f'{first} {what}', *others])}: the ranks take unequal numbers of steps"
+
+
+class Stillness:
+    """Watches what the ranks of a run write to a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._size, self._since = folder, -1, 0.0
+
+    def uneven(self) -> str:
+        """Say by what their numbers of steps differ, if nothing was written for some time."""
+        size, now = sum(path.stat().st_size for path in self._folder.glob("*.jsonl")), clock.monotonic()
+        if size != self._size:
+            self._size, self._since = size, now
+        elif now > self._since + _STILL_SECONDS:
+            self._since = math.inf  # until something is written again
+            return uneven(read(self._folder), stand_still=True)
+        return ""

@@ -4,14 +4,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.tools.check.checking import Program
-from runner.tools.check.finding import Verdict, found
-from runner.tools.check.observation import Pass, Place, Rank, read
-from runner.tools.check.processes import put_back, run, written
+from runner.tools.check.mistakes import Verdict
+from runner.tools.check.observation import Pass, Place, Rank, Sample, read
+from runner.tools.check.processes import Job, Program, put_back, run, written
 
 CHECKPOINT, FOLDER = "{checkpoint}", "{folder}"
 """They stand for the last file that was saved and for its folder, among the arguments of the second start."""
@@ -22,10 +21,10 @@ _SEED, _OTHER_SEED = "7", "11"
 def check_resume(
     program: Program,
     world: int,
-    again: Sequence[str],
     seconds: float,
     folder: Path,
     say: Callable[[str], None],
+    again: Sequence[str],
     choose: Callable[[int, int], int] = random.randint,
 ) -> Verdict:
     """Say whether a training that is ended and started again goes on as one that was not ended.
@@ -37,7 +36,7 @@ def check_resume(
     settings = {"KIT_CHECK_STEPS": str(_MOST_STEPS), **program.settings, "KIT_CHECK_STEPS_HARD": "1"}
     settings |= {"KIT_CHECK_SEED": _SEED, "KIT_CHECK_WHOLE": "1"}
     say(f"{_processes(world)}, to the end")
-    failure = run(program.job(world, folder / "whole", settings), seconds)
+    failure = run(Job(program, world, folder / "whole", settings), seconds)
     whole = read(folder / "whole")
     saves = sorted(event["step"] for rank in whole for event in rank.of("saved"))
     steps = 1 + max((step for rank in whole for step, _ in rank.steps), default=-1)
@@ -56,7 +55,7 @@ def check_resume(
     killed = choose(first, last - 1 if first < last else steps - 1)
     say(f"{_processes(world)}, ended before step {killed} of {steps}")
     try:
-        run(program.job(world, folder / "ended", {**settings, "KIT_CHECK_KILL": str(killed)}), seconds)
+        run(Job(program, world, folder / "ended", {**settings, "KIT_CHECK_KILL": str(killed)}), seconds)
         before = read(folder / "ended")
         apart = _first_apart(whole, before, "weights", 0)
         if not before or apart is not None:
@@ -65,12 +64,13 @@ def check_resume(
             return verdict
         path = next((event["path"] for event in reversed(before[0].events) if event.get("path")), CHECKPOINT)
         words = [word.replace(CHECKPOINT, path).replace(FOLDER, str(Path(path).parent)) for word in again]
-        resumed = replace(program, words=lambda count: [*program.words(count), *words])
+        resumed = replace(program, words=[[*first_words, *words] for first_words in program.words])
         for count in (world, 1):
             say(f"{_processes(count)}, started again")
-            job = resumed.job(count, folder / f"again-{count}", {**settings, "KIT_CHECK_SEED": _OTHER_SEED})
+            job = Job(resumed, count, folder / f"again-{count}", {**settings, "KIT_CHECK_SEED": _OTHER_SEED})
             failure = run(job, seconds)
-            _judge(whole, read(job.folder), before[0], written(folder / "ended"), failure, count, verdict)
+            files = {name for name, _ in written(folder / "ended")}
+            _judge(whole, read(job.folder), before[0], files, failure, count, verdict)
         if first >= last:
             how = "what changes then, such as the learning rate, was not compared; train longer"
             verdict.unknown.append(f"after the step at which it goes on nothing is saved, or no epoch begins: {how}")
@@ -99,7 +99,7 @@ def _judge(
     who, is_same = f"started again with {_processes(count)}", count == len(whole)
     if not again or not again[0].steps:
         kind = ("resumed-fails" if failure else "resumed-steps") if is_same else "resumed-elsewhere"
-        verdict.findings.append(found(kind, f"{who}: {failure or 'it trains no step'}", place))
+        verdict.add(kind, f"{who}: {failure or 'it trains no step'}", place)
         return
     if not is_same and any(event["sharded"] for event in whole[0].of("model")):
         verdict.facts.append(f"{who}: it trains; weights in other shards are not compared")
@@ -111,13 +111,13 @@ def _judge(
         verdict.unknown.append(f"{who}: it was not seen to read what it saved, or to go on from it; {how}")
     elif not start:
         evidence = "the first step has weights that the other run never had" if start is None else "it begins again"
-        verdict.findings.append(found("resumed-weights", f"{who}: {evidence}", place, step=start))
+        verdict.add("resumed-weights", f"{who}: {evidence}", place, step=start)
     else:
         verdict.facts.append(f"{who}: goes on from step {start} with the same weights bit for bit")
         if is_same:
             for kind, apart in _differences(whole, again, start):
                 evidence, at = f"{who}: {apart.evidence}", apart.place or place
-                verdict.findings.append(found(kind, evidence, at, rank=apart.rank, step=apart.step))
+                verdict.add(kind, evidence, at, rank=apart.rank, step=apart.step)
 
 
 class _Apart(NamedTuple):
@@ -182,11 +182,8 @@ def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Ap
         had.update(given)
         total += len(rest)
         if rest != given and first is None:
-            orders = [[_name(sample) for sample in training.samples] for training in passes[:epoch]]
-            earlier = next((at for at, order in enumerate(orders) if order == given), None)
-            order = "another" if earlier is None else f"that of epoch {earlier + 1} again"
             said = f"in epoch {epoch + 1}, from step {start} on, "
-            first = _Apart(start, ours.rank, f"{said}the order of the samples is {order}", given_to.place)
+            first = _Apart(start, ours.rank, f"{said}the samples come in another order", given_to.place)
     if first is None:
         return None
     if wanted != had and (not is_broken or set(done) & set(had)):
@@ -200,11 +197,11 @@ def _passed_over(training: Pass) -> int:
     """Return how many samples a program took from its loader only to come behind them."""
     if training.again or training.is_skipped:
         return 0
-    first = training.is_used.index(True) if True in training.is_used else 0
-    return sum(training.batches[:first])
+    passed = [*takewhile(lambda batch: not batch.uses, training.batches)]
+    return sum(len(batch.samples) for batch in passed) if len(passed) < len(training.batches) else 0
 
 
-def _name(sample: tuple[Hashable, Hashable]) -> Hashable:
+def _name(sample: Sample) -> Hashable:
     return sample[0] if sample[0] is not None else sample[1]
 
 
@@ -214,7 +211,10 @@ def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], 
     training = passes[epoch]
     steps = lengths[epoch] if epoch < len(lengths) else next(iter(lengths), len(training.batches))
     done = round((start - training.first_step) * len(training.batches) / max(steps, 1))
-    names, at = [_name(sample) for sample in training.samples], sum(training.batches[:done])
+    names, at = (
+        [_name(sample) for sample in training.samples],
+        sum(len(each.samples) for each in training.batches[:done]),
+    )
     return names[:at], names[at:]
 
 
@@ -233,8 +233,8 @@ def _samples_by_hand(whole: Rank, again: Rank, start: int) -> tuple[str, _Apart]
 
 
 def _by_step(rank: Rank) -> dict[int, list[int]]:
-    found_: dict[int, list[int]] = {}
+    hashes: dict[int, list[int]] = {}
     for event in rank.of("forward"):
         if event["train"]:
-            found_.setdefault(event["step"], []).extend(event.get("hashes") or [])
-    return found_
+            hashes.setdefault(event["step"], []).extend(event["hashes"] or [])
+    return hashes

@@ -1,7 +1,7 @@
 """Finds the line of a program that a person has to change."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 from runner.tools.check.observation import Place
 
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
+_GIVES = (ast.Assign, ast.AugAssign, ast.For)
 
 
 @cache
@@ -22,10 +23,10 @@ def _tree(path: Path) -> ast.Module:
 def _around(path: Path, line: int) -> list[ast.stmt]:
     """Return the statements around a line, the outermost first, without those of an outer function."""
     statements = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.stmt))
-    found = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
-    found.sort(key=lambda node: (node.lineno, -(node.end_lineno or 0)))
-    functions = [at for at, node in enumerate(found) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return found[functions[-1] :] if functions else found
+    around = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    around.sort(key=lambda node: (node.lineno, -(node.end_lineno or 0)))
+    functions = [at for at, node in enumerate(around) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return around[functions[-1] :] if functions else around
 
 
 def epoch_loop(root: Path, place: Place) -> Place:
@@ -40,45 +41,24 @@ def epoch_loop(root: Path, place: Place) -> Place:
 
 
 def loss_line(root: Path, place: Place) -> Place:
-    """Return where the loss was computed on which backward was called: the assignment before it, by its name."""
-    if not place:
-        return place
-    file, line, function = place[0]
-    around = _around(root / file, line)
-    if not around:
-        return place
-    names = {node.id for node in ast.walk(around[-1]) if isinstance(node, ast.Name)}
-    best = None
-    for node in ast.walk(_scope(around, root / file)):
-        if isinstance(node, ast.Assign | ast.AugAssign) and node.lineno < line:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            written = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
-            is_loss = any("loss" in name.lower() for name in written & names) or _receiver(around[-1]) in written
-            if is_loss and (best is None or node.lineno > best):
-                best = node.lineno
-    return [[file, best, function]] if best else place
+    """Return where the loss was computed on which backward was called: the last assignment before it to its name."""
+    for file, line, function in place[:1]:
+        around = _around(root / file, line)
+        names = {name for last in around[-1:] for name in _names(last) if _is_loss(name, ast.unparse(last))}
+        given = (node for node in ast.walk(_scope(around, root / file)) if isinstance(node, _GIVES))
+        lines = [node.lineno for node in given if node.lineno < line and names & _targets(node)]
+        if lines:
+            return [[file, max(lines), function]]
+    return place
+
+
+def _is_loss(name: str, text: str) -> bool:
+    return "loss" in name.lower() or text.startswith(f"{name}.backward(") or f".backward({name}" in text
 
 
 def calls_backward(root: Path, place: Place) -> bool:
     """Return whether the program itself calls backward in this line."""
-    file, line, _ = place[0]
-    calls = (node for node in ast.walk(_tree(root / file)) if isinstance(node, ast.Call) and node.lineno <= line)
-    named = (call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "backward")
-    return any(line <= (call.end_lineno or call.lineno) for call in named)
-
-
-def _receiver(statement: ast.stmt) -> str | None:
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        if isinstance(call.func.value, ast.Name) and call.func.attr == "backward":
-            return call.func.value.id
-        if call.args and isinstance(call.args[0], ast.Name):
-            return call.args[0].id
-    return None
-
-
-def _scope(around: list[ast.stmt], path: Path) -> ast.AST:
-    return around[0] if isinstance(around[0], ast.FunctionDef | ast.AsyncFunctionDef) else _tree(path)
+    return any(".backward(" in ast.unparse(statement) for statement in _around(root / place[0][0], place[0][1])[-1:])
 
 
 def divides(root: Path, place: Place) -> bool:
@@ -86,7 +66,7 @@ def divides(root: Path, place: Place) -> bool:
     if not place:
         return False
     file, line, _ = place[0]
-    worlds = _worlds(_tree(root / file))
+    worlds = _holders(_tree(root / file), "world_size")
     divisors = [
         part.right if isinstance(part, ast.BinOp) else part.value
         for node in ast.walk(_tree(root / file))
@@ -98,54 +78,45 @@ def divides(root: Path, place: Place) -> bool:
 
 
 def work_line(root: Path, place: Place) -> Place:
-    """Return where a loop by hand is told how much work it has: an assignment that names the number of processes."""
-    for file, line, function in place:
-        around = _around(root / file, line)
-        if not around:
-            continue
-        scope = _scope(around, root / file)
-        worlds = _worlds(scope) | _worlds(_tree(root / file))
-        wanted = [name for loop in around if isinstance(loop, ast.For) for name in _names(loop.iter) if name != "range"]
-        seen: set[str] = set()
-        while wanted:
-            name = wanted.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            for node in ast.walk(scope):
-                if isinstance(node, ast.Assign) and name in {n for t in node.targets for n in _names(t)}:
-                    used = set(_names(node.value))
-                    if used & worlds and any(isinstance(part, ast.Div | ast.FloorDiv) for part in ast.walk(node.value)):
-                        return [[file, node.lineno, function]]
-                    wanted += used
-    return place
+    """Return where a loop by hand is told how much work it has: where the number of processes divides something."""
+
+    def names(around: list[ast.stmt]) -> Iterator[str]:
+        return (name for loop in around if isinstance(loop, ast.For) for name in _names(loop.iter))
+
+    return _origin(root, place, names, (ast.Div, ast.FloorDiv))
 
 
 def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
     """Return where the samples of a rank are cut out: the nearest line behind a place that cuts by its rank.
 
-    The names of a loop by hand lead there, or the first argument of a loader, through assignments and own functions.
+    The names of a loop by hand lead there, or the first argument of a loader.
+    """
+
+    def names(around: list[ast.stmt]) -> Iterator[str]:
+        calls = [node for node in ast.walk(around[-1]) if isinstance(node, ast.Call)]
+        loaders = (call for call in calls if _last_name(call) == "DataLoader")
+        given = (value for call in loaders for value in [*call.args, *(word.value for word in call.keywords)][:1])
+        return (name for node in (given if of_loader else around[-1:]) for name in _names(node))
+
+    return _origin(root, place, names, (ast.Slice, ast.BinOp))
+
+
+def _origin(
+    root: Path, place: Place, names: Callable[[list[ast.stmt]], Iterator[str]], kinds: tuple[type[ast.AST], ...]
+) -> Place:
+    """Return the nearest line behind the names of a place that has the rank and a node of some kinds.
+
+    It follows assignments, loops, and own functions.
     """
     for file, line, function in place:
         around, tree = _around(root / file, line), _tree(root / file)
-        if not around:
-            continue
-        wanted = list(_names(around[-1]))
-        if of_loader:
-            calls = [
-                node for node in ast.walk(around[-1]) if isinstance(node, ast.Call) and _last_name(node) == "DataLoader"
-            ]
-            given = [
-                call.args[0] if call.args else call.keywords[0].value for call in calls if call.args or call.keywords
-            ]
-            wanted = [name for node in given for name in _names(node)]
         ranks = _holders(tree)
-        work = [(name, _scope(around, root / file)) for name in wanted]
+        work = [(name, _scope(around, root / file)) for name in names(around)] if around else []
         for name, scope in work:  # it grows
             _pass_on(tree, name, ranks)
             for node, value, inside in _definitions(tree, scope, name):
-                cuts = any(isinstance(part, ast.Slice | ast.BinOp) for part in ast.walk(value))
-                if cuts and _says_rank(value, ranks) and node.lineno != line:
+                is_of_kind = any(isinstance(part, kinds) for part in ast.walk(value))
+                if is_of_kind and node.lineno != line and _says_rank(value, ranks):
                     return [[file, node.lineno, function]]
                 work += [(each, inside) for each in _names(value) if (each, inside) not in work]
     return place
@@ -189,28 +160,38 @@ def rate_line(root: Path, place: Place) -> Place:
     return place
 
 
+def _scope(around: list[ast.stmt], path: Path) -> ast.AST:
+    return around[0] if around and isinstance(around[0], ast.FunctionDef | ast.AsyncFunctionDef) else _tree(path)
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    return (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+
+
 def _last_name(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
+def _targets(node: ast.Assign | ast.AugAssign | ast.For) -> set[str]:
+    """Return the names that a statement gives a value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {name for target in targets for name in _names(target)}
+
+
 def _definitions(tree: ast.AST, scope: ast.AST, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.AST]]:
-    """Yield the statements that give a name its value, with their scopes, and those of an own function of that name."""
-    given = list(_given(scope, name)) or list(_given(tree, name))
-    yield from given
+    """Yield the statements that give a name its value, with their scopes, or those of an own function of that name."""
+    for place in (scope, tree):
+        given = [node for node in _inside(place) if isinstance(node, _GIVES) and name in _targets(node)]
+        yield from ((node, node.iter if isinstance(node, ast.For) else node.value, place) for node in given)
+        if given:
+            return
     for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and function.name == name and not given:
+        if isinstance(function, ast.FunctionDef) and function.name == name:
             for part in _inside(function):
-                is_call = isinstance(part, ast.Expr) and not isinstance(part.value, ast.Yield)
-                if isinstance(part, ast.Assign | ast.Return | ast.Expr) and part.value and not is_call:
+                if not isinstance(part, ast.Assign | ast.Return | ast.Expr) or part.value is None:
+                    continue
+                if not isinstance(part, ast.Expr) or isinstance(part.value, ast.Yield):
                     yield part, part.value, function
-
-
-def _given(scope: ast.AST, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.AST]]:
-    for node in _inside(scope):
-        if isinstance(node, ast.Assign) and name in {part for target in node.targets for part in _names(target)}:
-            yield node, node.value, scope
-        elif isinstance(node, ast.For) and name in _names(node.target):
-            yield node, node.iter, scope
 
 
 def _inside(scope: ast.AST) -> Iterator[ast.AST]:
@@ -221,13 +202,14 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
             yield from _inside(node)
 
 
-def _holders(tree: ast.AST) -> set[str]:
-    """Return the names that hold the rank or the number of processes."""
-    found = {"rank", "local_rank", *_worlds(tree)}
+def _holders(tree: ast.AST, word: str = "rank") -> set[str]:
+    """Return the names that hold the rank or the number of processes; only the number for the word world_size."""
+    names = {word, f"local_{word}", "world_size", "WORLD_SIZE", "world", "num_replicas", "nprocs", "n_procs"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and ("rank" in ast.unparse(node.value).lower()):
-            found |= {name for target in node.targets for name in _names(target) if len(node.targets) == 1}
-    return found - {"self"}
+        text = ast.unparse(node.value).lower() if isinstance(node, ast.Assign) else ""
+        if isinstance(node, ast.Assign) and (word in text or "world_size" in text):
+            names |= _targets(node)
+    return names - {"self"}
 
 
 def _says_rank(value: ast.AST, ranks: set[str]) -> bool:
@@ -245,16 +227,3 @@ def _pass_on(tree: ast.AST, name: str, ranks: set[str]) -> None:
             for call in calls:
                 pairs = zip(node.args.args, call.args, strict=False)
                 ranks |= {parameter.arg for parameter, given in pairs if _says_rank(given, ranks)}
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    return (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
-
-
-def _worlds(scope: ast.AST) -> set[str]:
-    """Return the names that hold the number of processes."""
-    found = {"world_size", "WORLD_SIZE", "world", "num_replicas", "nprocs", "n_procs"}
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Assign) and ("world_size" in ast.unparse(node.value).lower()):
-            found |= {name for target in node.targets for name in _names(target)}
-    return found

@@ -7,8 +7,8 @@ import pytest
 
 from runner.definitions.choices import Selection
 from runner.tools.check.check_command import request
-from runner.tools.check.finding import KINDS
-from runner.tools.check.remote import carry_out
+from runner.tools.check.checking import check
+from runner.tools.check.mistakes import MENDS
 
 ROOT = Path(__file__).parents[3]
 FOLDER = Path(__file__).with_name("documents")
@@ -20,9 +20,8 @@ ROWS = re.findall(r"(?m)^\| `(\w+\.py)`, .* \| (.+) \|$", (ROOT / "docs" / "refe
 @pytest.mark.parametrize(("program", "said"), ROWS)
 def test_the_mistakes_of_the_documents_are_named_as_the_page_says(program: str, said: str, tmp_path: Path) -> None:
     line = ["--num-procs", "{n}"] if program == "mnist_spawn.py" else []
-    run, asked = request(Selection(str(FOLDER / program), line), 2, 300)
-    verdict = carry_out(asked, run.experiment.root, tmp_path / "seen", lambda _: None)
-    assert {finding.kind for finding in verdict.findings} == {kind for kind in KINDS if kind in said}
+    verdict = check(request(Selection(str(FOLDER / program), line), 2)[1], 2, 300, tmp_path / "seen", lambda _: None)
+    assert {finding.kind for finding in verdict.findings} == {kind for kind in MENDS if kind in said}
     for kind, text in re.findall(r"([\w-]+) at (?:the )?(?:printed |test )?`?(\w+)`?", said):
         (line_number,) = [finding.line for finding in verdict.findings if finding.kind == kind]
         assert line_number is not None

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.tools.check.checking import Program, check
+from runner.tools.check.checking import check
+from runner.tools.check.processes import Program
 
 TRAINS = """
 import torch
@@ -34,7 +35,7 @@ def test_a_sampler_that_is_to_shuffle_and_is_told_no_epoch_is_noted_if_one_proce
     tmp_path: Path, call: str, kinds: list[str]
 ) -> None:
     (tmp_path / "train.py").write_text(TRAINS.replace("# call", call))
-    verdict = check(Program(lambda _: ["train.py"], tmp_path), 2, 300, tmp_path / "seen", lambda _: None)
+    verdict = check(Program([["train.py"]] * 2, tmp_path), 2, 300, tmp_path / "seen", lambda _: None)
     assert not verdict.unknown
     assert {finding.kind for finding in verdict.findings} == {"global-batch", *kinds}
     assert verdict.word == "same"

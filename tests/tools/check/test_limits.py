@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from runner.tools.check.checking import not_checked
-from runner.tools.check.finding import Verdict
 from runner.tools.check.judge_evaluation import judge_prints
+from runner.tools.check.mistakes import Verdict
 from runner.tools.check.observation import Rank
 
 PLACE = [["train.py", 9, "main"]]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.tools.check.checking import Program, check
-from runner.tools.check.processes import Job, run
+from runner.tools.check.checking import check
+from runner.tools.check.processes import Job, Program, run
 
 TRAINS = """
 import os, random
@@ -94,7 +94,7 @@ def test_losses_and_random_numbers_are_bit_for_bit_those_without_it(tmp_path: Pa
     words = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(world), "--redirects", "3"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*words, "--log-dir", tmp_path / "plain", "train.py"], cwd=tmp_path, env=environment, check=True)
-    assert run(Job(["train.py"], tmp_path, (), world, tmp_path / "seen"), 300) == ""
+    assert run(Job(Program([["train.py"]] * 2, tmp_path), world, tmp_path / "seen"), 300) == ""
     for rank in range(world):
         (without,) = (tmp_path / "plain").glob(f"*/attempt_0/{rank}/stdout.log")
         seen = (tmp_path / "seen" / f"output-{rank}.txt").read_text().splitlines()
@@ -115,7 +115,7 @@ def test_losses_and_random_numbers_are_bit_for_bit_those_without_it(tmp_path: Pa
 @pytest.mark.usefixtures("forked")
 def test_what_cannot_be_seen_is_unknown_with_its_reason(text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(text)
-    program = Program(lambda _: ["train.py"], tmp_path, alone=text == STARTS)
+    program = Program([["train.py"]] * 2, tmp_path, alone=text == STARTS)
     verdict = check(program, 2, 300, tmp_path / "seen", lambda _: None)
     assert verdict.word == "unknown"
     assert why in " ".join(verdict.unknown)
@@ -126,7 +126,7 @@ def test_a_run_leaves_no_checkpoint_for_the_next_and_the_one_that_was_there_as_i
     (tmp_path / "old.pt").write_bytes(b"of a person")
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "model.bin").write_bytes(b"weights")
-    assert run(Job(["train.py"], tmp_path, (), 2, tmp_path / "seen"), 300) == ""
+    assert run(Job(Program([["train.py"]] * 2, tmp_path), 2, tmp_path / "seen"), 300) == ""
     assert (tmp_path / "old.pt").read_bytes() == b"of a person"
     assert (tmp_path / "kept" / "model.bin").read_bytes() == b"weights"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "old.pt", "seen", "train.py"]

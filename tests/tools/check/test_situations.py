@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from runner.tools.check.checking import Program, check
-from runner.tools.check.finding import Verdict
+from runner.tools.check.checking import check
 from runner.tools.check.judge_evaluation import judge_evaluation
 from runner.tools.check.judge_samples import judge_samples
-from runner.tools.check.observation import Evaluation, Event, Pass, Rank
-from runner.tools.check.uneven import Stillness, uneven
+from runner.tools.check.mistakes import Verdict
+from runner.tools.check.observation import Batch, Evaluation, Event, Pass, Rank
+from runner.tools.check.processes import Program, Stillness, uneven
 from tests.support.held_clock import HeldClock
 
 PLACE = [["train.py", 7, "main"]]
@@ -28,8 +28,8 @@ def a_rank(number: int, events: Sequence[Event] = (), **seen: Any) -> Rank:
 
 
 def a_pass(samples: Sequence[int], **told: Any) -> Pass:
-    names = [(None, number) for number in samples]
-    return Pass("train.py:7", PLACE, PLACE, samples=names, batches=[len(names)], trains=True, is_broken=False, **told)
+    batch = Batch([(None, number) for number in samples])
+    return Pass("train.py:7", PLACE, PLACE, batches=[batch], trains=True, is_broken=False, **told)
 
 
 def an_evaluation(key: str, indices: Sequence[int], *, reduces: bool) -> Evaluation:
@@ -159,5 +159,5 @@ if world > 1:
 )
 def test_what_is_not_known_to_be_the_same_is_unknown(change: tuple[str, str], word: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(HOOKED.replace(*change))
-    verdict = check(Program(lambda _: ["train.py"], tmp_path), 2, 300, tmp_path / "seen", lambda _: None)
+    verdict = check(Program([["train.py"]] * 2, tmp_path), 2, 300, tmp_path / "seen", lambda _: None)
     assert (verdict.word, word in " ".join(verdict.unknown)) == ("unknown", True), verdict

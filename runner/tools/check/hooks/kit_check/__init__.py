@@ -8,14 +8,14 @@ import importlib.abc
 import importlib.util
 import sys
 
-from kit_check import draws, methods, printed
+from kit_check import draws, printed
 from kit_check.recorder import recorder
 
 
 def _torch(module):
     from kit_check import collectives, forward, loaders, replay, saved, steps
 
-    for part in (forward, loaders, steps, collectives, draws, methods, replay, saved):
+    for part in (forward, loaders, steps, collectives, draws, replay, saved):
         with recorder.guarded():
             part.of_torch(module)
 
@@ -32,9 +32,6 @@ _HOOKS = {
     "sklearn.model_selection": draws.of_sklearn,
     "datasets": draws.of_datasets,
     "safetensors.torch": _safetensors,
-    "torch.distributed.algorithms.join": methods.of_class("Join"),  # DistributedDataParallel.join makes one too
-    "torch.distributed.algorithms.model_averaging.averagers": methods.of_class("ModelAverager"),
-    "torch.distributed.optim.post_localSGD_optimizer": methods.of_class("PostLocalSGDOptimizer"),
 }
 
 

@@ -1,9 +1,15 @@
-"""Sees process groups and collectives."""
+"""Sees process groups, collectives, and hooks on the way of the gradients."""
 
 import functools
 
 from kit_check import draws, replay
 from kit_check.recorder import recorder
+from kit_check.state import state
+
+_TORCHS = "torch.distributed.algorithms.ddp_comm_hooks"
+_HARMLESS = f"{_TORCHS}.default_hooks"
+"""Its hooks average, some in half precision."""
+_MOST_KEPT = 100
 
 _NAMES = (
     "all_reduce", "reduce", "broadcast", "all_gather", "gather", "all_gather_into_tensor", "reduce_scatter",
@@ -26,27 +32,35 @@ def of_torch(torch):
             watched = _watched(torch, name, getattr(module, name))
             setattr(module, name, watched)
             setattr(distributed_c10d, name, watched)
-    init = module.init_process_group
 
-    @functools.wraps(init)
-    def init_process_group(*args, **kwargs):
-        result = init(*args, **kwargs)
+    def begun(*args, **kwargs):
+        recorder.be(module.get_rank(), module.get_world_size())
+        recorder.emit("group")
+        draws.seed_rank(torch, module.get_rank())
+
+    def is_over(*args, **kwargs):
+        recorder.sum_up("destroy")  # with Gloo, torch 2.3 may hang in it
+
+    recorder.hook([module, distributed_c10d], "init_process_group", after=begun)
+    recorder.hook([module, distributed_c10d], "destroy_process_group", is_over)
+    from torch.nn.parallel import DistributedDataParallel
+
+    register = DistributedDataParallel.register_comm_hook
+
+    @functools.wraps(register)
+    def register_comm_hook(self, kept, hook):
         with recorder.guarded():
-            recorder.be(module.get_rank(), module.get_world_size())
-            recorder.emit("group", place=recorder.place())
-            draws.seed_rank(torch, module.get_rank())
-        return result
+            name = getattr(hook, "__name__", type(hook).__name__)
+            begins = getattr(kept, "start_powerSGD_iter", 0)
+            if begins < _MOST_KEPT:
+                state.kept = max(state.kept, begins + 2)
+            if hook.__module__ != _HARMLESS or "wrapper" in name:  # it may wrap any hook
+                lossy = any(of.__module__.startswith(_TORCHS) for of in (hook, type(kept)))
+                recorder.emit("comm_hook", name=name, lossy=lossy, begins=begins, place=recorder.place())
+        # What the gradients of the ranks are compared with goes through no hook.
+        return None if recorder.mode == "replay" else register(self, kept, hook)
 
-    destroy = module.destroy_process_group
-
-    @functools.wraps(destroy)
-    def destroy_process_group(*args, **kwargs):
-        with recorder.guarded():
-            recorder.nearly_end()  # with Gloo, torch 2.3 may hang in it
-        return destroy(*args, **kwargs)
-
-    module.init_process_group = distributed_c10d.init_process_group = init_process_group
-    module.destroy_process_group = distributed_c10d.destroy_process_group = destroy_process_group
+    DistributedDataParallel.register_comm_hook = register_comm_hook
 
 
 def _watched(torch, name, function):

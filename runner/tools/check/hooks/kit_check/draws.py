@@ -14,31 +14,23 @@ _base = int(os.environ.get("KIT_CHECK_SEED", "0"))
 _seeded = set()
 
 
-def _draw(function, name, result_of):
-    @functools.wraps(function)
-    def drawn(*args, **kwargs):
-        result = function(*args, **kwargs)
-        with recorder.guarded():
-            place = recorder.place()
-            if recorder.is_here and place and not _is_import(place[0]):
-                text = repr(result_of(args, result))[:4000]
-                recorder.emit("draw", name=name, number=zlib.crc32(text.encode()), place=place)
-        return result
-
-    return drawn
+def _watch(owners, name, value_of):
+    """Write what a function draws, as a value of what it returns and is given."""
+    recorder.hook(owners, name, after=lambda result, *args, **kwargs: _drawn(name, value_of(result, *args)))
 
 
-def _is_import(frame):
-    """Return whether a line imports something: what a library draws then is its own business."""
-    line = linecache.getline(os.path.join(recorder.root, frame[0]), frame[1])
-    return line.lstrip().startswith(("import ", "from "))
+def _drawn(name, value):
+    place = recorder.place()
+    line = linecache.getline(os.path.join(recorder.root, place[0][0]), place[0][1]) if place else "import "
+    if not line.lstrip().startswith(("import ", "from ")):  # what a library draws while it is imported is its own
+        recorder.emit("draw", name=name, number=zlib.crc32(repr(value)[:4000].encode()), place=place)
 
 
-def _argument(args, _):
-    return list(args[0][:50]) if hasattr(args[0], "__getitem__") else args[0]
+def _argument(_, given, *args):
+    return list(given[:50]) if hasattr(given, "__getitem__") else given
 
 
-def _result(_, result):
+def _result(result, *_):
     first = result[0] if isinstance(result, (list, tuple)) and result else result
     first = getattr(first, "indices", first)
     first = next(iter(first.values())) if isinstance(first, dict) and first else first
@@ -47,15 +39,12 @@ def _result(_, result):
     return list(first[:50]) if isinstance(first, (list, tuple)) else first
 
 
-def _seeding(function, name):
-    @functools.wraps(function)
+def _watch_seed(owners, function, name):
     def seed(*args, **kwargs):
-        with recorder.guarded():
-            _seeded.add(name)
-            recorder.emit("seed", name=name, place=recorder.place())
-        return function(*args, **kwargs)
+        _seeded.add(name)
+        recorder.emit("seed", name=name, place=recorder.place())
 
-    return seed
+    recorder.hook(owners, function, seed)
 
 
 def _faster(real, began, speed):
@@ -69,42 +58,38 @@ def of_python():
             real = getattr(time, name)
             setattr(time, name, functools.partial(_faster, real, real(), speed))
     random.seed(_base + (recorder.rank or 0))
-    random.shuffle = _draw(random.shuffle, "random.shuffle", _argument)
-    random.sample = _draw(random.sample, "random.sample", _result)
-    random.seed = _seeding(random.seed, "random")
+    _watch([random], "shuffle", _argument)
+    _watch([random], "sample", _result)
+    _watch_seed([random], "seed", "random")
 
 
 def of_numpy(numpy):
     """Put the hooks on numpy.random."""
     module = numpy.random
     module.seed(_base + (recorder.rank or 0))
-    module.shuffle = _draw(module.shuffle, "numpy.random.shuffle", _argument)
-    module.permutation = _draw(module.permutation, "numpy.random.permutation", _result)
-    module.choice = _draw(module.choice, "numpy.random.choice", _result)
-    module.default_rng = _draw(module.default_rng, "numpy.random.default_rng", lambda _, made: made.bit_generator.state)
-    module.seed = _seeding(module.seed, "numpy")
+    _watch([module], "shuffle", _argument)
+    _watch([module], "permutation", _result)
+    _watch([module], "choice", _result)
+    _watch([module], "default_rng", lambda made, *_: made.bit_generator.state)
+    _watch_seed([module], "seed", "numpy")
 
 
 def of_sklearn(module):
     """Put the hooks on the splits of scikit-learn."""
-    split = _draw(module.train_test_split, "train_test_split", _result)
     inner = sys.modules["sklearn.model_selection._split"]
-    module.train_test_split = inner.train_test_split = split
+    _watch([module, inner], "train_test_split", _result)
     for kind in (inner.BaseCrossValidator, inner.BaseShuffleSplit):
         kind.split = _folds(kind.split)
 
 
 def _folds(function):
-    """Write what a splitter draws for each fold; the program's line is the one that asks for it."""
+    """Write what a splitter draws for each fold, at the line that asks for it."""
 
     @functools.wraps(function)
     def split(*args, **kwargs):
         for fold in function(*args, **kwargs):
             with recorder.guarded():
-                place = recorder.place()
-                if recorder.is_here and place:
-                    text = repr(_result(args, fold))
-                    recorder.emit("draw", name="split", number=zlib.crc32(text.encode()), place=place)
+                _drawn("split", _result(fold))
             yield fold
 
     return split
@@ -112,8 +97,7 @@ def _folds(function):
 
 def of_datasets(module):
     """Put the hooks on the split of Hugging Face datasets."""
-    kind = module.Dataset
-    kind.train_test_split = _draw(kind.train_test_split, "train_test_split", lambda _, result: result["train"][:20])
+    _watch([module.Dataset], "train_test_split", lambda result, *_: result["train"][:20])
 
 
 def of_torch(torch):
@@ -121,9 +105,9 @@ def of_torch(torch):
     import torch.utils.data as data
 
     torch.manual_seed(_base + (recorder.rank or 0))
-    torch.manual_seed = torch.random.manual_seed = _seeding(torch.manual_seed, "torch")
-    torch.randperm = _draw(torch.randperm, "torch.randperm", _result)
-    data.random_split = data.dataset.random_split = _draw(data.random_split, "random_split", _result)
+    _watch_seed([torch, torch.random], "manual_seed", "torch")
+    _watch([torch], "randperm", _result)
+    _watch([data, data.dataset], "random_split", _result)
 
 
 def fingerprints():

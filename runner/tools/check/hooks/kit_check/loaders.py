@@ -1,6 +1,5 @@
 """Sees which samples loaders hand out, and cuts long passes."""
 
-import functools
 import json
 import os
 import weakref
@@ -17,6 +16,7 @@ _SHORT_PASSES = 20
 _MOST_INDICES = 2_000_000
 _caps = json.loads(os.environ.get("KIT_CHECK_CAPS", "{}"))
 _places = weakref.WeakKeyDictionary()
+_indices = weakref.WeakKeyDictionary()
 _passes = {}
 _taken_up = {}
 _begun = {}
@@ -29,22 +29,19 @@ def of_torch(torch):
     from torch.utils.data import DataLoader, DistributedSampler
     from torch.utils.data import dataloader as module
 
-    iterator = module._BaseDataLoaderIter
-    for kind in (DataLoader, DistributedSampler):
-        kind.__init__ = _placed(kind.__init__)
-    iterate, take, reset = DataLoader.__iter__, iterator._next_index, iterator._reset
-    set_epoch = DistributedSampler.set_epoch
+    def made(self, *args, **kwargs):
+        _places.setdefault(self, recorder.place())
 
-    def _next_index(self):
-        index = take(self)
-        if not hasattr(self, "kit_indices"):
-            self.kit_indices = deque()
-        self.kit_indices.append(index)
-        return index
+    def taken(index, self):
+        _indices.setdefault(self, deque()).append(index)
 
-    def _reset(self, *args, **kwargs):
-        self.kit_indices = deque()
-        return reset(self, *args, **kwargs)
+    def reset(self, *args, **kwargs):
+        _indices[self] = deque()
+
+    def set_epoch(*args, **kwargs):
+        recorder.emit("set_epoch", place=recorder.place())
+
+    iterate = DataLoader.__iter__
 
     def __iter__(self):
         inner = iterate(self)
@@ -53,25 +50,12 @@ def of_torch(torch):
                 return Pass(self, inner)
         return inner
 
-    @functools.wraps(set_epoch)
-    def watched(self, epoch):
-        with recorder.guarded():
-            recorder.emit("set_epoch", place=recorder.place())
-        return set_epoch(self, epoch)
-
-    DataLoader.__iter__, iterator._next_index, iterator._reset = __iter__, _next_index, _reset
-    DistributedSampler.set_epoch = watched
-
-
-def _placed(make):
-    @functools.wraps(make)
-    def __init__(self, *args, **kwargs):
-        with recorder.guarded():
-            if recorder.is_here:
-                _places.setdefault(self, recorder.place())
-        make(self, *args, **kwargs)
-
-    return __init__
+    recorder.hook([DataLoader], "__init__", made)
+    recorder.hook([DistributedSampler], "__init__", made)
+    recorder.hook([DistributedSampler], "set_epoch", set_epoch)
+    recorder.hook([module._BaseDataLoaderIter], "_next_index", after=taken)
+    recorder.hook([module._BaseDataLoaderIter], "_reset", reset)
+    DataLoader.__iter__ = __iter__
 
 
 class Pass:
@@ -86,11 +70,11 @@ class Pass:
         self.key = ":".join(map(str, place[0][:2])) if place else type(loader.dataset).__name__
         if number := _among_loaders_of_a_place(self.key, loader):
             self.key += f"#{number}"
-        self.before = _passes.get(self.key, 0)
         if _begun.get(self.key, state.steps) < state.steps:
             _take_up(self.key)
         _begun[self.key], self.earlier = state.steps, _taken_up.get(self.key, 0)
-        _passes[self.key] = self.before + 1
+        _passes[self.key] = _passes.get(self.key, 0) + 1
+        replay.begin(self.key)
         self._saved = replay.batches(self.key) if recorder.mode == "replay" else None
         self._describe(place)
 
@@ -196,17 +180,17 @@ class Pass:
 
     def _rest(self):
         """Take the indices that would have come, without their samples; None if they are too many or have none."""
-        found = []
-        for index in [*getattr(self._inner, "kit_indices", ()), *self._inner._sampler_iter]:
+        indices = []
+        for index in [*_indices.get(self._inner, ()), *self._inner._sampler_iter]:
             if index is None or (isinstance(index, list) and None in index):
                 return None
-            found += _resolved(self._loader.dataset, index)
-            if len(found) > _MOST_INDICES:
+            indices += _resolved(self._loader.dataset, index)
+            if len(indices) > _MOST_INDICES:
                 return None
-        return found
+        return indices
 
     def _write(self, batch):
-        queue = getattr(self._inner, "kit_indices", None)
+        queue = _indices.get(self._inner)
         index = queue.popleft() if queue else None
         tensors = rows.tensors_in(batch)
         indices = None
@@ -216,8 +200,7 @@ class Pass:
         self.rows, self._tensors = number, tensors
         hashes = rows.hashes(tensors, number)
         recorder.emit("batch", run=self.number, step=state.steps, rows=number, indices=indices, hashes=hashes)
-        if recorder.mode != "replay":
-            replay.keep_batch(self.key, self.before, batch, index)
+        replay.keep_batch(self.key, batch, index)
 
 
 def _length(loader):

@@ -1,7 +1,6 @@
 """Sees the figures that the program prints."""
 
 import builtins
-import functools
 import logging
 import sys
 
@@ -10,22 +9,18 @@ from kit_check.recorder import recorder
 
 def of_python():
     """Put the hooks on print and on logging."""
-    write, handle = builtins.print, logging.Logger.handle
+    recorder.hook([builtins], "print", _print)
+    recorder.hook([logging.Logger], "handle", _handle)
 
-    @functools.wraps(write)
-    def watched(*args, **kwargs):
-        with recorder.guarded():
-            if kwargs.get("file") in (None, sys.stdout, sys.stderr):
-                _emit(" ".join(map(str, args)))
-        return write(*args, **kwargs)
 
-    def handled(self, record):
-        with recorder.guarded():
-            if self.isEnabledFor(record.levelno) and not self.name.startswith(("torch", "c10d")):
-                _emit(record.getMessage())
-        return handle(self, record)
+def _print(*args, **kwargs):
+    if kwargs.get("file") in (None, sys.stdout, sys.stderr):
+        _emit(" ".join(map(str, args)))
 
-    builtins.print, logging.Logger.handle = watched, handled
+
+def _handle(logger, record):
+    if logger.isEnabledFor(record.levelno) and not logger.name.startswith(("torch", "c10d")):
+        _emit(record.getMessage())
 
 
 def _emit(text):

@@ -1,6 +1,7 @@
 """Writes what is seen as JSON lines, and knows which lines of the program it comes from."""
 
 import atexit
+import functools
 import json
 import os
 import sys
@@ -40,11 +41,11 @@ class Recorder:
         self._file = open(path, "w", 1, encoding="utf-8")  # noqa: SIM115 - it is open to the end
         rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
         self.be(int(rank) if rank.isdigit() else 0, int(world) if world.isdigit() else 1)
-        atexit.register(self.end, "exit")
+        atexit.register(self.end)
         leave = os._exit
 
         def _exit(code):
-            self.end("os._exit")
+            self.end()
             leave(code)
 
         os._exit = _exit
@@ -66,24 +67,19 @@ class Recorder:
         if self.is_here:
             self._file.write(json.dumps({"kind": kind, **fields}, default=repr) + "\n")
 
-    def end(self, how):
+    def end(self):
         """Write the last event, once."""
-        if not self.is_here:
-            return
+        if self.is_here:
+            self.sum_up("end")
+            self._file.close()
+            self._file = None
+
+    def sum_up(self, kind):
+        """Write what is known at the end, and that it comes."""
         for function in self.at_exit:
             with self.guarded():
                 function()
-        self.emit("end", how=how)
-        self._file.close()
-        self._file = None
-
-    def nearly_end(self):
-        """Write what would be written at the end: the process may not come to it."""
-        if self.is_here:
-            for function in self.at_exit:
-                with self.guarded():
-                    function()
-            self.emit("destroy")
+        self.emit(kind)
 
     def leave(self):
         """End the program, as all that is to be seen was seen."""
@@ -105,6 +101,24 @@ class Recorder:
                     trace = trace.tb_next
                 place = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
                 self.emit("trouble", text=text[:300], place=place)
+
+    def hook(self, owners, name, before=None, after=None):
+        """Call `before` with the arguments of a function, and `after` with its result and them, in this process."""
+        function = getattr(owners[0], name)
+
+        @functools.wraps(function)
+        def hooked(*args, **kwargs):
+            if before and self.is_here:
+                with self.guarded():
+                    before(*args, **kwargs)
+            result = function(*args, **kwargs)
+            if after and self.is_here:
+                with self.guarded():
+                    after(result, *args, **kwargs)
+            return result
+
+        for owner in owners:
+            setattr(owner, name, hooked)
 
     def is_own(self, file):
         """Whether a file belongs to the program, and not to a library."""

@@ -7,7 +7,6 @@ it depends on how many samples there are as one process with a batch of that siz
 
 import functools
 import os
-import re
 
 from kit_check import rows
 from kit_check.recorder import recorder
@@ -17,15 +16,8 @@ _MOST_BYTES = 300_000_000
 _ALIKE = 3e-2
 """Relative difference of gradients that rounding to half precision may reach."""
 _bytes = 0
-_weights = []
-_steps = []
-_batches = {}
-_used = {}
-_again = {}
-_rows_used = {}
-_arguments = []
-_targets = []
-_drawn = []
+_kept = {"weights": [], "steps": [], "arguments": [], "targets": [], "drawn": []}
+_passes = {}
 _DRAWS = ("randn", "rand", "randint", "randn_like", "rand_like", "randint_like", "normal", "bernoulli")
 _saved = False
 _ranks = []
@@ -39,8 +31,8 @@ def of_torch(torch):
     """Load what the ranks kept, if this is a replay; take the noise away, if it is asked for."""
     if recorder.mode == "replay":
         folder = os.environ["KIT_CHECK_KEPT"]
-        names = sorted((name for name in os.listdir(folder) if re.fullmatch(r"kept-\d+\.pt", name)), key=_number)
-        _ranks[:] = [torch.load(os.path.join(folder, name), weights_only=False) for name in names]
+        while os.path.exists(path := os.path.join(folder, f"kept-{len(_ranks)}.pt")):
+            _ranks.append(torch.load(path, weights_only=False))
         state.kept = max([state.kept, *(len(rank["steps"]) for rank in _ranks)])
     for name in _DRAWS:
         setattr(torch, name, _shared(getattr(torch, name)))
@@ -57,9 +49,8 @@ def _shared(function):
         with recorder.guarded():
             if state.current is None or state.depth or not result.dim() or not recorder.is_here or not recorder.place():
                 return result
-            if recorder.mode != "replay":
-                if _keeps():
-                    _drawn.append(_copied(result))
+            if _keeps():
+                _kept["drawn"].append(_copied(result))
             elif _ranks and len(_given.setdefault("drawn", [])) < min(len(rank["drawn"]) for rank in _ranks):
                 at = len(_given["drawn"])
                 joined = _joined([rank["drawn"][at] for rank in (_ranks[::-1] if _reversed else _ranks)])
@@ -69,10 +60,6 @@ def _shared(function):
         return result
 
     return drawn
-
-
-def _number(name):
-    return int(re.sub(r"\D", "", name))
 
 
 def _without_noise(torch):
@@ -102,31 +89,41 @@ def _while_training(function, value):
     return drawn
 
 
-def _copied(value, depth=0):
-    """Copy the tensors of a batch to the CPU."""
-    global _bytes
-    if hasattr(value, "detach") and hasattr(value, "clone"):
-        _bytes += value.numel() * value.element_size()
-        return value.detach().cpu().clone()
-    if depth > 4:
-        return value
+def _mapped(value, change):
+    """Return a batch with other tensors, and other lists without tensors."""
+    if hasattr(value, "detach"):
+        return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_copied(part, depth + 1) for part in value))
+        return type(value)(*(_mapped(part, change) for part in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(_copied(part, depth + 1) for part in value)
+        return type(value)(_mapped(part, change) for part in (value if rows.tensors_in(value) else change(value)))
     if hasattr(value, "items") and hasattr(value, "keys"):
-        return {key: _copied(part, depth + 1) for key, part in value.items()}
+        return {key: _mapped(part, change) for key, part in value.items()}
     return value
 
 
+def _copied(value):
+    """Copy the tensors of a batch to the CPU."""
+
+    def copy(part):
+        global _bytes
+        if not hasattr(part, "detach"):
+            return part
+        _bytes += part.numel() * part.element_size()
+        return part.detach().cpu().clone()
+
+    return _mapped(value, copy)
+
+
 def _keeps():
-    return not _saved and state.steps < state.kept and not state.is_sharded and _bytes < _MOST_BYTES
+    is_early = not _saved and state.steps < state.kept and _bytes < _MOST_BYTES
+    return is_early and not state.is_sharded and recorder.mode != "replay"
 
 
 def keep_weights():
     """Keep the weights before the first step."""
     if _keeps() and recorder.rank == 0:
-        _weights[:] = [_copied(parameter) for parameter in state.parameters()]
+        _kept["weights"] = [_copied(parameter) for parameter in state.parameters()]
 
 
 def keep_step(kept):
@@ -134,7 +131,7 @@ def keep_step(kept):
     if recorder.mode == "replay":
         _compare(kept)
     elif _keeps():
-        _steps.append(kept)
+        _kept["steps"].append(kept)
 
 
 def rates(step):
@@ -143,85 +140,82 @@ def rates(step):
     return _ranks[0]["steps"][step]["rates"] if alike else None
 
 
-def keep_batch(key, number, batch, index):
-    """Keep a batch of a loader's pass."""
+def begin(key):
+    """Begin to keep the batches of another pass of a loader."""
+    _passes.setdefault(key, []).append([])
+
+
+def keep_batch(key, batch, index):
+    """Keep a batch of the latest pass of a loader."""
     if _keeps():
-        _batches.setdefault(key, {}).setdefault(number, []).append((_copied(batch), index))
-        _used[key, number] = [*_used.get((key, number), ()), False]
-        _rows_used.setdefault((key, number), []).append(set())
+        _passes[key][-1].append(_Batch(_copied(batch), index))
 
 
-def use_rows(key, number, places):
+class _Batch:
+    """A batch, the indices of its samples, how many forward passes followed on it, and which of its rows they took."""
+
+    def __init__(self, batch, index):
+        self.given, self.uses, self.rows = (batch, index), 0, set()
+
+
+def use_rows(key, places):
     """Note which rows of the last batch of a pass were used: some programs cut the part of a rank out of each batch."""
-    if (key, number) in _rows_used:
-        _rows_used[key, number][-1].update(places)
+    for batch in _passes[key][-1][-1:]:
+        batch.rows.update(places)
 
 
 def use_batches():
     """Note that the last batch of each pass was used: some programs give every rank all, of which it takes its own."""
-    for key, number in dict(_used.keys()).items():  # the latest pass of each loader
-        used = _used[key, number]
-        _again[key, number] = _again.get((key, number), 0) + used[-1]
-        used[-1] = True
+    for passes in _passes.values():
+        for batch in passes[-1][-1:]:
+            batch.uses += 1
 
 
-def _taken(key, number):
+def _taken(batches):
     """Return the batches of a pass that were used: all, if some were fetched ahead and used one after another."""
-    given, used = _batches[key][number], _used[key, number]
-    given = [_cut(*batch, sorted(places)) if places else batch for batch, places in zip(given, _rows_used[key, number])]
-    skips = 1 < sum(used) < len(used) - 1 and not _again.get((key, number))
-    return [batch for batch, is_used in zip(given, used) if is_used] if skips else given
+    used = [batch for batch in batches if batch.uses]
+    skips = 1 < len(used) < len(batches) - 1 and all(batch.uses < 2 for batch in used)
+    return [
+        _cut(*batch.given, sorted(batch.rows)) if batch.rows else batch.given for batch in (used if skips else batches)
+    ]
 
 
 def _cut(batch, index, places):
     """Return rows of a batch, with their indices."""
     number = rows.rows_of(rows.tensors_in(batch))
-    part = [index[at] for at in places] if isinstance(index, list) and len(index) == number else index
-    return _rows_at(batch, number, places), part
 
+    def cut(part):
+        if hasattr(part, "dim"):
+            return part[places] if part.dim() and len(part) == number else part
+        return [part[at] for at in places] if len(part) == number else part
 
-def _rows_at(value, number, places):
-    if hasattr(value, "detach"):
-        return value[places] if value.dim() and len(value) == number else value
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_rows_at(part, number, places) for part in value))
-    if isinstance(value, (list, tuple)):
-        if len(value) == number and not rows.tensors_in(value):
-            return type(value)(value[at] for at in places)
-        return type(value)(_rows_at(part, number, places) for part in value)
-    if hasattr(value, "items"):
-        return {key: _rows_at(part, number, places) for key, part in value.items()}
-    return value
+    return _mapped(batch, cut), cut(index) if isinstance(index, list) else index
 
 
 def keep_arguments(args, kwargs):
     """Keep what enters a model when no loader brought it."""
     if _keeps():
-        _arguments.append((_copied(args), _copied(kwargs)))
+        _kept["arguments"].append(_copied((args, kwargs)))
 
 
 def keep_target(target):
     """Keep what a loss compares with when no loader brought it."""
     if _keeps():
-        _targets.append(_copied(target))
+        _kept["targets"].append(_copied(target))
 
 
 def save():
     """Write what was kept, once."""
     global _saved
-    if _saved or recorder.mode == "replay" or not _steps:
+    if _saved or not _kept["steps"]:
         return
     _saved = True
     import torch
 
     kept = {
-        "weights": _weights,
+        **_kept,
         "after": [rows.sampled(parameter) for parameter in state.parameters()],
-        "steps": _steps,
-        "batches": {key: [_taken(key, number) for number in sorted(passes)] for key, passes in _batches.items()},
-        "arguments": _arguments,
-        "targets": _targets,
-        "drawn": _drawn,
+        "batches": {key: [_taken(batches) for batches in passes if batches] for key, passes in _passes.items()},
     }
     torch.save(kept, os.path.join(recorder.folder, f"kept-{recorder.rank}.pt"))
 
@@ -237,10 +231,8 @@ def path():
     start = torch.cat([rows.sampled(weight) for weight in _ranks[0]["weights"]])
     way = float((theirs - start).norm())
     if ours.shape == theirs.shape and way:
-        spacing = torch.nextafter(theirs.float().abs(), torch.tensor(float("inf"))) - theirs.float().abs()
-        ulps = float(((ours - theirs).abs() / spacing).median())
         steps = min(len(rank["steps"]) for rank in _ranks)
-        recorder.emit("path", relative=float((ours - theirs).norm()) / way, ulps=ulps, steps=steps)
+        recorder.emit("path", relative=float((ours - theirs).norm()) / way, steps=steps)
 
 
 def is_gradient(tensor):

@@ -3,7 +3,6 @@
 What a program writes before it has an optimizer, such as data that it fetched, stays.
 """
 
-import functools
 import json
 import os
 import shutil
@@ -22,45 +21,28 @@ _read = {"size": 0, "paths": set()}
 
 def of_torch(torch):
     """Put hooks on torch.save, on files that Python opens for writing, and on folders that it makes."""
-    save, load = torch.save, torch.load
-
-    @functools.wraps(save)
-    def watched(value, file, *args, **kwargs):
-        with recorder.guarded():
-            path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
-            _checkpoint(path if isinstance(path, (str, os.PathLike)) else None)
-        return save(value, file, *args, **kwargs)
-
-    @functools.wraps(load)
-    def watched_load(*args, **kwargs):
-        with recorder.guarded():
-            file = args[0] if args else kwargs.get("f")
-            path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
-            path = os.path.realpath(path) if isinstance(path, (str, os.PathLike)) else None
-            recorder.emit("loaded", step=state.steps, path=path, place=recorder.place())
-        return load(*args, **kwargs)
-
-    torch.save = torch.serialization.save = watched
-    torch.load = torch.serialization.load = watched_load
+    owners = [torch, torch.serialization]
+    recorder.hook(owners, "save", lambda obj, f, *args, **kwargs: _checkpoint(_path(f)))
+    recorder.hook(owners, "load", _load)
     sys.addaudithook(_audit)
 
 
 def of_safetensors(module):
     """Put the hook on safetensors' files, which no code of Python opens."""
-    save = module.save_file
+    recorder.hook([module], "save_file", lambda tensors, filename, *args, **kwargs: _checkpoint(_path(filename)))
 
-    @functools.wraps(save)
-    def save_file(tensors, filename, *args, **kwargs):
-        with recorder.guarded():
-            _checkpoint(filename)
-        return save(tensors, filename, *args, **kwargs)
 
-    module.save_file = save_file
+def _path(file):
+    path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+    return os.path.realpath(path) if isinstance(path, (str, os.PathLike)) else None
+
+
+def _load(f, *args, **kwargs):
+    recorder.emit("loaded", path=_path(f), place=recorder.place())
 
 
 def _checkpoint(path):
-    path = path and os.path.realpath(path)
-    if recorder.is_here and not (path and path.startswith(_own())):
+    if not (path and path.startswith(_own())):
         if path is not None:
             _note(path)
         recorder.emit("saved", step=state.steps, path=path, place=recorder.place())
@@ -83,7 +65,7 @@ def _audit(event, args):
             if event == "open" and not _writes(*args[1:]):
                 path = os.path.realpath(path)
                 if path not in _noted and path in _written():
-                    recorder.emit("read_back", step=state.steps)
+                    recorder.emit("read_back")
             else:
                 folder = args[-1] if event != "open" else -1  # the descriptor of one, as shutil.rmtree has it
                 _note(os.path.realpath(path if folder == -1 else os.path.join(f"/proc/self/fd/{folder}", path)))

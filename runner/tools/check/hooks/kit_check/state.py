@@ -15,6 +15,7 @@ class State:
         self.kept = 4  # optimizer steps of which gradients and batches are kept
         self.steps = 0
         self.depth = 0
+        self.forward_rows = 0
         self.current = None
         self.optimizers = []
         self.wrapped = weakref.WeakSet()

@@ -24,60 +24,37 @@ def of_torch(torch):
     """Put the hooks on optimizers and on backward."""
     from torch.optim import optimizer as module
 
-    kind = module.Optimizer
-    make, clear, backward = kind.__init__, kind.zero_grad, torch.autograd.backward
-    clear_module = torch.nn.Module.zero_grad
-
-    @functools.wraps(make)
-    def __init__(self, *args, **kwargs):
-        make(self, *args, **kwargs)
-        with recorder.guarded():
-            if recorder.is_here:
-                state.optimizers.append(self)
-                recorder.emit("optimizer", name=type(self).__name__, place=recorder.place(made=self))
-
-    @functools.wraps(clear)
-    def zero_grad(self, *args, **kwargs):
-        for parameter in parameters_of(self):
-            _local.pop(id(parameter), None)
-        return clear(self, *args, **kwargs)
-
-    @functools.wraps(clear_module)
-    def zero_grad_of_module(self, *args, **kwargs):
-        for parameter in self.parameters():
-            _local.pop(id(parameter), None)
-        return clear_module(self, *args, **kwargs)
-
-    @functools.wraps(backward)
-    def watched(tensors, *args, **kwargs):
-        with recorder.guarded():
-            first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
-            value = float(first.detach()) if first is not None and first.numel() == 1 else None
-            _clock["backwards"] += 1
-            recorder.emit("backward", value=value, step=state.steps, place=recorder.place())
-        return backward(tensors, *args, **kwargs)
-
-    kind.__init__, kind.zero_grad, torch.autograd.backward = __init__, zero_grad, watched
-    torch.nn.Module.zero_grad = zero_grad_of_module
+    recorder.hook([module.Optimizer], "__init__", after=_made)
+    recorder.hook([module.Optimizer], "zero_grad", lambda self, *_, **kwargs: _forget(parameters_of(self)))
+    recorder.hook([torch.nn.Module], "zero_grad", lambda self, *_, **kwargs: _forget(self.parameters()))
+    recorder.hook([torch.autograd], "backward", _backward)
     module.register_optimizer_step_pre_hook(_before_step)
     module.register_optimizer_step_post_hook(_after_step)
     for name in ("clip_grad_norm_", "clip_grad_value_"):
-        clipping = _told("clip", getattr(torch.nn.utils, name))
-        setattr(torch.nn.utils, name, clipping)
-        setattr(torch.nn.utils.clip_grad, name, clipping)
-    scheduler = torch.optim.lr_scheduler.LRScheduler
-    scheduler.__init__ = _told("scheduler", scheduler.__init__)
+        recorder.hook([torch.nn.utils, torch.nn.utils.clip_grad], name, _clip)
+    recorder.hook([torch.optim.lr_scheduler.LRScheduler], "__init__", lambda *_, **kwargs: recorder.emit("scheduler"))
     recorder.at_exit += [_last, replay.save, replay.path]
 
 
-def _told(kind, function):
-    @functools.wraps(function)
-    def told(*args, **kwargs):
-        with recorder.guarded():
-            recorder.emit(kind, step=state.steps, place=recorder.place(made=next(iter(args), None)))
-        return function(*args, **kwargs)
+def _made(_, optimizer, *args, **kwargs):
+    state.optimizers.append(optimizer)
+    recorder.emit("optimizer", name=type(optimizer).__name__, place=recorder.place(made=optimizer))
 
-    return told
+
+def _clip(*args, **kwargs):
+    recorder.emit("clip", place=recorder.place())
+
+
+def _backward(tensors, *args, **kwargs):
+    first = tensors if hasattr(tensors, "detach") else next(iter(tensors), None)
+    value = float(first.detach()) if first is not None and first.numel() == 1 else None
+    _clock["backwards"] += 1
+    recorder.emit("backward", value=value, place=recorder.place())
+
+
+def _forget(parameters):
+    for parameter in parameters:
+        _local.pop(id(parameter), None)
 
 
 def watch_gradients():
@@ -107,30 +84,27 @@ def _before_step(optimizer, args, kwargs):
         _stepping[:] = [optimizer]
         _clock["began"] = _clock["began"] or recorder.clock()
         parameters, step = parameters_of(optimizer), state.steps
-        if not state.steps and recorder.mode != "replay":
+        if not step:
             replay.keep_weights()
-        if state.steps == _killed_at:
-            recorder.end("killed")
+        if step == _killed_at:
+            recorder.end()
             os.kill(os.getpid(), signal.SIGKILL)
-        if state.steps < _HASHED:
+        if step < _HASHED:
             forward.buffers()
         recorder.emit(
             "step",
-            step=state.steps,
+            step=step,
             optimizer=next((at for at, known in enumerate(state.optimizers) if known is optimizer), 0),
             backwards=_clock["backwards"],
             weights=_fingerprint(parameters),
-            gradients=_fingerprint([p.grad for p in parameters if p.grad is not None])
-            if state.steps < _HASHED
-            else None,
+            gradients=_fingerprint([p.grad for p in parameters if p.grad is not None]) if step < _HASHED else None,
             shapes=len(parameters),
             rate=[float(group.get("lr", 0)) for group in optimizer.param_groups][:4],
             **(_kept_by(optimizer, parameters) if recorder.is_whole else {}),
             place=recorder.place(),
         )
         _clock["backwards"] = 0
-        closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
-        if not callable(closure):
+        if not _has_closure(optimizer, args, kwargs):
             _keep(optimizer)
         if recorder.mode == "replay" and (rates := replay.rates(step)):
             _own_rates[:] = _rates_of(optimizer)
@@ -142,8 +116,7 @@ def _after_step(optimizer, args, kwargs):
         if not recorder.is_here or _is_inner(optimizer):
             return
         _stepping.clear()
-        closure = kwargs.get("closure") or next(iter(args[1:] if args and args[0] is optimizer else args), None)
-        if callable(closure):
+        if _has_closure(optimizer, args, kwargs):
             _keep(optimizer)
         _set_rates(optimizer, _own_rates)
         _own_rates.clear()
@@ -161,6 +134,11 @@ def _after_step(optimizer, args, kwargs):
         limit = state.steps if recorder.clock() - _clock["began"] > _FEW_SECONDS else 0
     if limit and state.steps >= limit and (state.current is None or "KIT_CHECK_STEPS_HARD" in os.environ):
         recorder.leave()
+
+
+def _has_closure(optimizer, args, kwargs):
+    """Return whether the gradients are computed within the step."""
+    return callable(kwargs.get("closure") or next((value for value in args if value is not optimizer), None))
 
 
 def _rates_of(optimizer):
@@ -183,8 +161,7 @@ def _keep(optimizer):
         "used": {order[id(p)]: rows.sampled(p.grad) for p in parameters if p.grad is not None and id(p) in order},
         "local": {order[id(p)]: _local[id(p)] for p in parameters if id(p) in _local and id(p) in order},
     }
-    for parameter in parameters:
-        _local.pop(id(parameter), None)
+    _forget(parameters)
     replay.keep_step(kept)
 
 
@@ -207,4 +184,4 @@ def _fingerprint(tensors):
 
 def _last():
     if state.optimizers:
-        recorder.emit("weights", step=state.steps, weights=rows.fingerprint(state.parameters()), place=[])
+        recorder.emit("weights", weights=rows.fingerprint(state.parameters()))
