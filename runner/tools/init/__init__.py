@@ -1,8 +1,8 @@
 """A repository of one's own becomes a project: its training script is found, tried once, and described.
 
-    a folder -> Tree (tree) -> Source of each file (source) -> the script that trains (choose)
-    -> how it is started (modules), what it does (traits) -> a short run (trial) -> how its output is read (reading)
-    -> the texts of a definition, of settings and of .gitignore (definition_text, settings_text) -> files
+    a folder -> the script that trains (proposal), what its files show (source, modules)
+    -> a short run (first_run), how its output is read (reading), why it failed (failure)
+    -> the texts of a definition and of settings (proposal) -> files
 
 Nothing of the repository is imported or edited, and only the short run starts anything of it.
 """

@@ -1,38 +1,60 @@
-"""The first run of a script, by which its output is read, and what a person is told of it."""
+"""The first run of a script, started as `runner run` starts it, by which its output is read."""
 
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from runner.cli.printing import say
+from runner.cli.progress import Progress
+from runner.cli.terminal import Screen
+from runner.core import clock
 from runner.core.errors import RequestError
-from runner.core.text import listed
+from runner.core.text import listed, one_line
+from runner.definitions.choices import Selection
+from runner.definitions.plan import Run, make_plan
 from runner.execution import signals
 from runner.execution.run import execute
-from runner.records.provenance import describe_repository
-from runner.tools.init import failure, reading, trial
-from runner.tools.init.definition_text import LIMIT_SECONDS
-from runner.tools.init.failure import INIT
-from runner.tools.init.proposal import Proposal
-from runner.tools.init.reading import Reading, recognise
+from runner.records.schema import Record
+from runner.targets.local import Local
+from runner.tools.init.failure import describe
+from runner.tools.init.proposal import INIT, LIMIT_SECONDS, Proposal
+from runner.tools.init.reading import Reading, Trial, recognise
+from runner.tools.init.source import Sign
 
-MOST_FILES = 50_000
-MORE = "to name more: --metric loss='loss: ({number})'"
+_MOST_FILES = 50_000
+_TORCH = "pip install 'distributed-experiment-kit[torch]'"
 
 
-def say_script(proposal: Proposal) -> None:
-    """Print which project and which script this is about."""
-    source = proposal.settings.source
-    say(f"project: {proposal.root}" + (f" ({source.name})" if source else ""))
-    say(f"script: {proposal.modules.script}: {proposal.modules.why}")
+class _Screen(Screen):
+    """Shows the live line of one run on a terminal, and keeps how it ended for the caller to say."""
+
+    trial: Trial
+
+    def begin(self, number: int, total: int, run: Run, _folder: Path) -> None:
+        """Begin to show the run."""
+        self._progress = Progress(number, total, run, [])
+        self._said = clock.monotonic()
+
+    def stopping(self, _why: str) -> None:
+        """Print nothing: that the time is up is what was announced."""
+
+    def end(self, _run: Run, record: Record, folder: Path) -> None:
+        """Stop to show the run, and keep its record."""
+        self._progress = None
+        self.trial = Trial(record, folder)
 
 
 def unread(proposal: Proposal) -> Reading:
     """Return how the output is read if it was never seen."""
-    return Reading((), "train_seconds", ("event lines",)) if proposal.traits.events else reading.unread()
+    if Sign.EVENTS in proposal.modules.signs:
+        return Reading((), "train_seconds", ("event lines",))
+    return Reading()
 
 
 def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
@@ -41,29 +63,29 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
     The command is the one that a person gave.
     """
     if importlib.util.find_spec("torch") is None:
-        raise RequestError(failure.torch_is_missing())
+        raise RequestError(f"torch is not installed for {one_line(sys.executable)}: {_TORCH}")
     folder, is_kept = Path(tempfile.mkdtemp(prefix="runner-init-")), False
     try:
         experiment = proposal.experiment(unread(proposal), folder)
-        plan = trial.plan_trial(experiment, device, seconds)
+        short = structs.replace(experiment, dialects={}, timeout_seconds=seconds, skip=[], baseline={})
+        plan = make_plan(short, Selection(device=device, layouts=("1x1",), repeat=1))
         say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
-        screen, before = trial.TrialScreen(), _files(proposal.root)
+        screen, before = _Screen(), _files(proposal.root)
         with signals.taken() as interrupts, screen:
-            execute(plan, trial.Tried(), folder / "results", screen, interrupts)
-        (tried,) = screen.trials
-        script = proposal.modules.script
-        if tried.failed:
-            said, is_kept = failure.describe(tried, proposal.root, script, command)
-            raise RequestError(said)
-        limit = f"a run of its own is ended after {LIMIT_SECONDS} s, unless a definition gives it more"
-        took = tried.record.metrics.get("wall_seconds", seconds)
+            execute(plan, Local(), folder / "results", screen, interrupts)
+        trial = screen.trial
+        if trial.record.failure is not None and not trial.ended_early:
+            why, is_kept = describe(trial, proposal.root, proposal.modules.script, command)
+            raise RequestError(why)
+        took = trial.record.metrics.get("wall_seconds", seconds)
         how = f"after {took:.1f} s, by itself"
-        if tried.ended_early:
+        if trial.ended_early:
+            limit = f"a run of its own is ended after {LIMIT_SECONDS} s, unless a definition gives it more"
             how = f"by the runner after {took:.0f} s, before it was done: {limit}"
         say(f"ended: {how}")
         if left := sorted(_files(proposal.root) - before):
             say(f"note: it left {listed(left, most=3)}: if the script goes on from there, remove it before a run")
-        return recognise(tried)
+        return recognise(trial)
     finally:
         if not is_kept:
             shutil.rmtree(folder, ignore_errors=True)
@@ -71,36 +93,22 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
 
 def _files(root: Path) -> set[str]:
     """List the files of a project, without those that are hidden; none if there are too many to look at."""
-    found: set[str] = set()
+    files: set[str] = set()
     for folder, folders, names in os.walk(root):
-        own = () if "pyvenv.cfg" in names or len(found) > MOST_FILES else folders
+        own = () if "pyvenv.cfg" in names or len(files) > _MOST_FILES else folders
         folders[:] = [name for name in own if name[0] != "." and name not in ("__pycache__", "results")]
-        found.update(os.path.relpath(os.path.join(folder, name), root) for name in names)  # noqa: PTH118
-    return found if len(found) <= MOST_FILES else set()
+        files.update(os.path.relpath(os.path.join(folder, name), root) for name in names)  # noqa: PTH118
+    return files if len(files) <= _MOST_FILES else set()
 
 
 def say_output(reading: Reading, *, tried: bool, metrics: Sequence[str] = ()) -> None:
     """Print how the output is read, and what else a person should know."""
-    more = f"--metric reads {', '.join(metrics)}" if metrics else MORE
-    if reading.dialects == ("none",) and not tried:
-        say("output: not looked at; docs/dialects.md lists dialects")
-    elif reading.dialects == ("none",):
-        what = "it printed nothing" if reading.is_silent else "no loss and no accuracy is read"
-        say(f"output: {what}; {more}")
+    more = f"--metric reads {', '.join(metrics)}" if metrics else "to name more: --metric loss='loss: ({number})'"
+    if reading.dialects == ("none",):
+        say(f"output: no loss and no accuracy is read; {more}" if tried else "output: not looked at")
     elif reading.dialects:
-        say(f"output: read by {' and '.join(reading.dialects)}: {', '.join(reading.fields)}; {more}")
+        say(f"output: read by {reading.dialects[0]}: {', '.join(reading.fields)}; {more}")
     else:
         say("output: event lines of the kit")
     if reading.unobserved:
         say(f"note: samples are not counted, so a run is timed from its launch to its end: {reading.unobserved}")
-    if reading.note:
-        say(f"note: {reading.note}")
-
-
-def say_state(root: Path) -> None:
-    """Print what a record will say of the repository's state."""
-    code, _ = describe_repository(root)
-    if code.get("git"):
-        say(f"note: {code['git']}")
-    if code.get("diff_sha256"):
-        say("note: there are changes that are not committed: each run keeps their diff")

@@ -10,7 +10,7 @@ from runner.core.output import write_outputs
 from runner.core.temporary import temporary_folder
 from runner.logs.dialect import NONE
 from runner.records.folder import keep_out_of_git
-from runner.tools.init.first_run import read_first_run, say_output, say_script, say_state, unread
+from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import propose
 
 
@@ -37,7 +37,9 @@ def init(
     The script is not edited. It is started once, so that its output can be read. Nothing that is there is overwritten.
     """
     proposal = propose(here(), script, name, change or [], arguments or [])
-    say_script(proposal)
+    source = proposal.settings.source
+    say(f"project: {proposal.root}" + (f" ({source.name})" if source else ""))
+    say(f"script: {proposal.modules.script}: {proposal.modules.why}")
     start = not no_try and not dry_run
     reading = read_first_run(proposal, device_of(device), try_seconds) if start else unread(proposal)
     with temporary_folder("init") as folder:
@@ -51,7 +53,6 @@ def init(
             say(f"nothing is written; {chosen}")
         return
     say_output(reading, tried=start)
-    say_state(proposal.root)
     write_outputs({path: text.encode() for path, text in files.items()}, below=proposal.root)
     keep_out_of_git(proposal.root / "results")
     for path in files:

@@ -1,126 +1,120 @@
-"""Which files of a repository a script imports, from which folder each is found, and how the script is started."""
+"""What a script is made of: its files, where its imports are, how it is started, and how many processes it trains with.
+
+All paths are from the repository's folder, with slashes.
+"""
 
 import importlib.util
 import re
 import sys
-from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from functools import cached_property, lru_cache
+from pathlib import Path
 
 from runner.core.errors import RequestError
 from runner.core.text import one_line
 from runner.definitions.definition import LONGEST_PROGRAM, PROGRAM, WORD
+from runner.definitions.sources import read_imported
 from runner.tools.init import source
-from runner.tools.init.source import SHOWN, Import, Source
-from trainkit.files import is_file, is_folder
+from runner.tools.init.source import ACROSS, FRAMEWORKS, SHOWN, Sign, Source
 
 USUAL_PLACES = ("", "src", "lib", "python")
 """Folders of a repository that hold its packages; the first is the repository itself."""
-MOST_MODULES = 500
+_LIGHTNING = {"lightning", "pytorch_lightning"}
+_TRAINERS = {"transformers", "trl", "sentence_transformers", "setfit"}
 
 
 class Modules:
-    """The files behind one script, which can be read; all paths are from the repository's folder, with slashes."""
+    """The files behind one script; RequestError if one of them cannot be read as Python.
+
+    `places` has the first names of imports that are not beside the script, with the folder that each is in.
+    """
 
     def __init__(self, root: Path, script: str) -> None:
-        self.root, self.script = root, script
-        self.files: dict[str, Source] = {}
+        self.root, self.script, self.folder = root, script, script.rpartition("/")[0]
         self.places: dict[str, str] = {}
-        """The first names of imports that are not beside the script, with the folder that each is found in."""
-        self._follow()
+        self.files: list[Source] = []
+        self.itself = source.read(root / script)
+        further: dict[str, str] | None = None
+        while further is None or further:
+            self.places |= further or {}
+            search = tuple(root / place for place in dict.fromkeys(self.places.values()))
+            self.files = [source.read(path) for path in read_imported(root, root / script, search)]
+            names = {name for file in self.files for name in file.imports} - self.places.keys()
+            further = {name: place for name in sorted(names) if (place := self._place(name)) is not None}
 
-    @property
+    @cached_property
     def signs(self) -> set[str]:
         """The signs of all files."""
-        return {sign for file in self.files.values() for sign in file.signs}
+        return {sign for file in self.files for sign in file.signs}
 
-    @property
-    def frameworks(self) -> list[str]:
+    @cached_property
+    def frameworks(self) -> set[str]:
         """The frameworks that any of the files imports."""
-        return sorted({name for file in self.files.values() for name in file.frameworks})
+        return {name for file in self.files for name in file.imports} & FRAMEWORKS
 
     @property
     def why(self) -> str:
         """What it does that a training does, as a person is shown it."""
-        shown = [sign for sign in SHOWN if sign in self.signs]
-        words = [f"imports {', '.join(self.frameworks)}"] if self.frameworks else []
-        return "; ".join([*words, *([f"has {', '.join(shown)}"] if shown else [])]) or "as named"
+        signs = [sign for sign in SHOWN if sign in self.signs]
+        words = [f"imports {', '.join(sorted(self.frameworks))}"] if self.frameworks else []
+        return "; ".join([*words, *([f"has {', '.join(signs)}"] if signs else [])]) or "as named"
 
-    def _follow(self) -> None:
-        pending = [self.script]
-        while pending and len(self.files) < MOST_MODULES:
-            file = pending.pop(0)
-            read = source.read(self.root / file)
-            if file in self.files or read is None:
-                continue
-            self.files[file] = read
-            for statement in read.imports:
-                pending += self._relative(file, statement) if statement.level else self._absolute(statement)
+    @property
+    def spawns(self) -> bool:
+        """Whether it starts the processes of its own process group; one that calls torchrun may be one of them, too."""
+        return Sign.SPAWN in self.signs if Sign.GROUP in self.signs else Sign.LAUNCH in self.itself.signs
 
-    def _relative(self, file: str, statement: Import) -> list[str]:
-        folder = _parent(file)
-        for _ in range(statement.level - 1):
-            folder = _parent(folder)
-        return self._files(folder, statement)
+    @property
+    def devices(self) -> str | None:
+        """What Lightning's Trainer is given as `devices`."""
+        return next((file.devices for file in self.files if file.devices is not None), None)
 
-    def _absolute(self, statement: Import) -> list[str]:
-        first = statement.module.partition(".")[0]
-        place = self._place(first)
-        if place is None:
-            return []
-        if place != _parent(self.script):
-            self.places.setdefault(first, place)
-        return self._files(place, statement)
+    @cached_property
+    def layout(self) -> tuple[bool, str]:
+        """Whether torchrun may start more than one process of it, and why, as a comment of the definition."""
+        signs, devices = self.signs, self.devices
+        if Sign.SPAWN in signs or self.spawns:
+            how = "spawn" if Sign.SPAWN in signs else Sign.LAUNCH
+            return False, f"the script starts its processes itself ({how})"
+        if self.frameworks & _LIGHTNING and signs & {Sign.TRAINER, Sign.FIT}:
+            if devices and (devices.isdigit() or devices.startswith("[")) and "WORLD_SIZE" not in devices:
+                return False, f"the Trainer is given devices={devices}: WORLD_SIZE there allows 1x2"
+            return True, "Lightning shares the work among them"
+        if sign := next((sign for sign in ACROSS if sign in signs), None):
+            return True, f"the script shares the work among them ({sign})"
+        if Sign.TRAINER in signs and self.frameworks & _TRAINERS:
+            return True, "the Trainer shares the work among them"
+        return False, "add 1x2 once the script calls init_process_group() and trains with DDP"
 
-    def _place(self, first: str) -> str | None:
-        """Return the folder in which a first name of imports is a module of the repository."""
-        folder = _parent(self.script)
-        if self._is_module(f"{folder}/{first}"):
-            return folder
-        if _is_installed(first, str(self.root)):
+    @property
+    def cpu_alone(self) -> bool:
+        """Whether it only trains in one process on a CPU."""
+        return "Lightning" in self.layout[1] and self.devices in (None, "'auto'", "-1", "'-1'")
+
+    def _place(self, name: str) -> str | None:
+        """Return the folder in which the first name of an import is a module, unless it is beside the script."""
+        if self._is_module(self.folder, name) or _is_installed(name, self.root):
             return None
-        above = [str(parent) for parent in PurePosixPath(folder).parents] if folder else []
-        places = [place if place != "." else "" for place in (*above, *USUAL_PLACES)]
-        return next((place for place in places if self._is_module(f"{place}/{first}")), None)
+        above = [str(parent) for parent in Path(self.folder).parents] if self.folder else []
+        places = ["" if place == "." else place for place in (*above, *USUAL_PLACES)]
+        return next((place for place in places if place != self.folder and self._is_module(place, name)), None)
 
-    def _is_module(self, stem: str) -> bool:
-        path = self.root / stem.strip("/")
-        if is_file(path.with_name(f"{path.name}.py")) or is_file(path / "__init__.py"):
-            return True
-        return is_folder(path) and path.name.isidentifier() and _has_python(path)
-
-    def _files(self, place: str, statement: Import) -> list[str]:
-        """List the files of an import: those of the packages that its module is in, the module, what is taken of it."""
-        parts = [part for part in statement.module.split(".") if part]
-        stems = ["/".join([*filter(None, [place]), *parts[:count]]) for count in range(len(parts) + 1)]
-        stems += [f"{stems[-1]}/{name}".strip("/") for name in statement.names if name.isidentifier()]
-        paths = [(f"{stem}.py", f"{stem}/__init__.py") for stem in stems[bool(parts) :] if stem]
-        return [path for pair in paths for path in pair if is_file(self.root / path)]
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
+    def _is_module(self, place: str, name: str) -> bool:
+        path = self.root / place / name
+        return path.with_name(f"{name}.py").is_file() or any(path.glob("*.py"))
 
 
 @lru_cache(maxsize=4_096)
-def _has_python(folder: Path) -> bool:
-    try:
-        return any(path.suffix == ".py" for path in folder.iterdir())
-    except OSError:
-        return False
-
-
-@lru_cache(maxsize=4_096)
-def _is_installed(name: str, root: str) -> bool:
+def _is_installed(name: str, root: Path) -> bool:
     """Return whether a module is part of Python, or installed outside of a folder; it is not imported."""
     if name in sys.stdlib_module_names:
         return True
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
         return False
-    if found is None or found.origin is None:  # none, or a folder without __init__.py
+    if spec is None or spec.origin is None:  # none, or a folder without __init__.py
         return False
-    return not Path(found.origin).is_relative_to(root) or "site-packages" in found.origin
+    return not Path(spec.origin).is_relative_to(root) or "site-packages" in spec.origin
 
 
 def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
@@ -129,44 +123,37 @@ def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
     Returns the name of the program, and the folders that its imports are found in. RequestError if it cannot be started
     as it lies here.
     """
-    folder, _, file = modules.script.rpartition("/")
-    top = _top(modules, folder)
-    places = {place for place in modules.places.values() if top is None or place != top}
+    script, top = modules.script, _top(modules)
+    places = set(modules.places.values()) - {top}
     if top is None:
-        # Bytes that are not UTF-8 are not printable.
-        is_short = len(modules.script) <= LONGEST_PROGRAM and modules.script.isprintable()
-        if not is_short or not re.fullmatch(PROGRAM, modules.script):
-            what = "no backslash and no line break, in UTF-8: rename it"
-            most = f"the path of a script has {LONGEST_PROGRAM} characters at most"
-            raise RequestError(f"{one_line(modules.script)}: {most}, {what}")
-        return modules.script, tuple(sorted(place or "." for place in places))
-    inner = folder.removeprefix(top).strip("/")
-    module = ".".join([*inner.split("/"), file.removesuffix(".py")])
-    if not re.fullmatch(rf"{WORD}(\.{WORD})+", module) or len(module) > LONGEST_PROGRAM:
-        wrong = f"{one_line(modules.script)} is in a package, and '{one_line(module)}' is no name of a module"
-        raise RequestError(f"{wrong}: rename it")
-    # torchrun puts the project's folder itself on the path of a module.
-    return module, tuple(place for place in (top, *sorted(places - {top})) if place)
+        name, path, form = script, sorted(place or "." for place in places), PROGRAM
+    else:
+        name = script.removesuffix(".py").removeprefix(top).strip("/").replace("/", ".")
+        # torchrun puts the project's folder itself on the path of a module.
+        path, form = [place for place in (top, *sorted(places)) if place], rf"{WORD}(\.{WORD})+"
+    # Bytes that are not UTF-8 are not printable.
+    if len(name) > LONGEST_PROGRAM or not name.isprintable() or not re.fullmatch(form, name):
+        most = f"a program has {LONGEST_PROGRAM} characters at most, in UTF-8, no backslash and no line break"
+        package = "; a module's name is words with dots between" * (top is not None)
+        raise RequestError(f"{one_line(script)} has no name for a definition: rename it ({most}{package})")
+    return name, tuple(path)
 
 
-def _top(modules: Modules, folder: str) -> str | None:
+def _top(modules: Modules) -> str | None:
     """Return the folder that holds the package which a script is part of, None if it can be started as a file."""
-    imports = modules.files[modules.script].imports
-    level = max((statement.level for statement in imports), default=0)
+    root, folder, level = modules.root, modules.folder, modules.itself.level
     parts = folder.split("/") if folder else []
     if level > len(parts):
-        above = one_line(modules.root.parent)
-        name = one_line(f"{modules.root.name}/{modules.script}")
+        name = one_line(f"{root.name}/{modules.script}")
+        above = one_line(root.parent)
         raise RequestError(f"{name} imports from its package, which begins above: run `runner init {name}` in {above}")
     if level:
         outside = len(parts)
-        while outside and is_file(modules.root.joinpath(*parts[:outside], "__init__.py")):
+        while outside and root.joinpath(*parts[:outside], "__init__.py").is_file():
             outside -= 1
         return "/".join(parts[: min(outside, len(parts) - level)])  # a package may do without __init__.py
     # It imports its own package by its full name, for example `from mypkg.data import ...` in src/mypkg/train.py.
-    for statement in imports:
-        first = statement.module.partition(".")[0]
-        place = modules.places.get(first)
-        if place is not None and f"{folder}/".startswith(f"{place}/{first}/".lstrip("/")):
+    for name, place in modules.places.items():
+        if name in modules.itself.imports and f"{folder}/".startswith(f"{place}/{name}/".lstrip("/")):
             return place
     return None

@@ -3,34 +3,45 @@
 import json
 import os
 import re
+import shlex
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from runner.core import git
 from runner.core.errors import RequestError
-from runner.core.text import one_line
+from runner.core.text import listed, one_line
+from runner.core.yaml_reader import scalar
+from runner.core.yaml_writer import to_yaml
 from runner.definitions import experiment as definition
 from runner.definitions import program as programs
+from runner.definitions.args import REST, unfit, wrong_name
 from runner.definitions.choices import read_change
 from runner.definitions.definition import NAME, NAME_FORM, Experiment
-from runner.definitions.program import Program
+from runner.definitions.program import Program, as_path
 from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, read_text
+from runner.records.observed import SAMPLE_SECONDS
 from runner.tools.init import source
-from runner.tools.init.arguments import of_line
-from runner.tools.init.choose import choose
-from runner.tools.init.definition_text import definition_lines
-from runner.tools.init.failure import INIT, RUN
 from runner.tools.init.modules import Modules, placement
 from runner.tools.init.reading import Reading
-from runner.tools.init.traits import Traits, traits
-from trainkit.files import is_file
+from runner.tools.init.source import Sign
 
+INIT, RUN = "runner init", "runner run"
+LIMIT_SECONDS = 1800
 _FOLDERS = (PACKAGE, "runner-definitions")
 """Where definitions may be; the first that is free, or that holds definitions already."""
 _GENERIC = {"main", "__main__", "run", "script", "app", "cli"}
 """Names of scripts that say nothing of an experiment."""
 _LONGEST_NAME = 40
+_GIT_SECONDS = 20
+_TRAINING = {Sign.BACKWARD, Sign.FIT, Sign.TRAINER}
+_STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_](?:.*=[ \t]*)?[\w.]*\(", re.MULTILINE)
+"""What a file has that may do something when it is started; searching for it is much faster than parsing."""
+_FOREIGN = {"tests", "test", "docs", "build", "dist", "results", "node_modules", "site-packages", "__pycache__"}
+_NO_PROGRAM = re.compile(r"setup\.py|conftest\.py|test_.*|.*_test\.py")
 _DEFINITION = re.compile(r"(?s)^program:.*^matrix:|^matrix:.*^program:", re.MULTILINE)
 _ABOUT = "# A project of the runner; its settings are definitions, path, image, dockerfile, code, with.<target>.\n"
 
@@ -41,7 +52,6 @@ class Proposal:
 
     settings: Settings
     modules: Modules
-    traits: Traits
     name: str
     program: Program
     args: dict[str, Any]
@@ -64,17 +74,53 @@ class Proposal:
 
     def text(self, reading: Reading) -> str:
         """Write the definition's text."""
-        lines = definition_lines(self.name, self.program, self.args, self.traits, reading)
-        return "".join(f"{line}\n" for line in lines)
+        return "".join(f"{line}\n" for line in self._lines(reading))
+
+    def _lines(self, reading: Reading) -> Iterator[str]:
+        """Write what was seen of the script, with comments that help a person to extend it."""
+        program, (is_parallel, why) = self.program, self.modules.layout
+        torchrun = ["torchrun", "--standalone", f"--nproc-per-node={1 + is_parallel}"]
+        launcher = ["python"] if self.modules.spawns else torchrun
+        words = shlex.join([*launcher, *program.words, *program.argv(self.args)])
+        search = f"PYTHONPATH={shlex.quote(':'.join(program.search))} " if program.search else ""
+        yield f"# By hand:  {one_line(search + words)}"
+        yield _pair("name", self.name)
+        several = "with one process and with two" if is_parallel else "with one process"
+        yield _pair("summary", one_line(f"How long does {program.name} take {several}?", 300))
+        yield _pair("program", program.name)
+        if self.modules.spawns:
+            yield "launcher: python  # it starts the processes of its process group itself"
+        if reading.dialects == ("none",):
+            yield "dialect: none  # its output is not read; docs/dialects.md lists dialects, and says how to write one"
+        elif reading.dialects:
+            yield f"dialect: {', '.join(reading.dialects)}  # reads its output: {', '.join(reading.fields)}"
+        if self.args:
+            yield "args:"
+            yield from (f"  {_pair(key, value)}" for key, value in self.args.items())
+        yield f"# runner plan {self.name} --probe shows what else it takes; a list below matrix makes an axis of one."
+        yield "matrix:"
+        yield f"  layout: [{'1x1, 1x2' if is_parallel else '1x1'}]  # nodes x processes; {one_line(why, 300)}"
+        if self.modules.cpu_alone:
+            yield "skip:"
+            reason = "Lightning counts the processes by its argument devices, which is one on a CPU"
+            yield f"  - {{layout: 1x2, when: cpu, why: '{reason}'}}"
+        counted = one_line(reading.unobserved, 300) or "of a sample, counted inside its processes"
+        yield f"measure: {reading.measure}" + f"  # {counted}" * (reading.measure == SAMPLE_SECONDS)
+        yield "repeat: 3  # runs of each cell; a claim needs 3"
+        yield f"timeout_seconds: {LIMIT_SECONDS}  # when a run is ended"
 
     def files(self, reading: Reading) -> dict[Path, str]:
         """Write the text of each file: of the definition, and of the settings if the folder has none."""
-        found = {self.path: self.text(reading)}
+        texts = {self.path: self.text(reading)}
         if self.settings.source is None:
             values = {"definitions": self.settings.definitions, "path": list(self.settings.path)}
             rows = [f"{key} = {json.dumps(values[key], ensure_ascii=False)}\n" for key in values if values[key]]
-            found[self.root / OWN_FILE] = "".join([_ABOUT, *rows])
-        return found
+            texts[self.root / OWN_FILE] = "".join([_ABOUT, *rows])
+        return texts
+
+
+def _pair(key: str, value: Any) -> str:
+    return to_yaml({key: value}).rstrip("\n")
 
 
 def propose(
@@ -86,16 +132,16 @@ def propose(
     arguments as its own command line has them. Of one that stays `unsaved` nothing is to be written.
     """
     settings, repository = project(here)
-    command = RUN if unsaved else INIT
     if unsaved and script is not None:
         named = Path(os.path.normpath(here / script))
-        if os.path.isdir(named) and not is_file(named / "__main__.py"):  # noqa: PTH112 - a long name is no error
+        if os.path.isdir(named) and not (named / "__main__.py").is_file():  # noqa: PTH112 - a long name is no error
             return propose(named, None, name, words, line, unsaved=True)
         if os.path.isfile(named) and not named.is_relative_to(settings.root):  # noqa: PTH113
             return propose(named.parent, str(named), name, words, line, unsaved=True)
-    found = _named(script, here, settings.root) if script else choose(settings.root, here, repository, command)
-    started, path = placement(found)
-    chosen_name = _name_of(found.script, settings.root, name)
+    command = RUN if unsaved else INIT
+    modules = _named(script, here, settings.root) if script else choose(settings.root, here, repository, command)
+    started, path = placement(modules)
+    chosen_name = _name_of(modules.script, settings.root, name)
     if unsaved:
         settings = replace(settings, path=tuple(dict.fromkeys((*settings.path, *path))))
     elif settings.source is None:
@@ -104,17 +150,34 @@ def propose(
         wanted = json.dumps([*settings.path, *missing], ensure_ascii=False)
         msg = f"{settings.source}: the script imports from {', '.join(missing)}/: write path = {wanted} there first"
         raise RequestError(one_line(msg))
-    if not unsaved:
-        _refuse_taken(settings, chosen_name)
+    there = settings.folder / f"{chosen_name}.yaml"
+    taken = [path for path in definition.files(settings.root) if path.stem == chosen_name] if settings.source else []
+    if not unsaved and (taken or there.exists()):
+        path_taken = one_line((taken or [there])[0].relative_to(settings.root))
+        raise RequestError(f"{path_taken} is there already: give another name, {INIT} --name {chosen_name}-2")
     program = programs.find(settings.root, started, settings)
     args = {**dict(map(read_change, words)), **of_line(program, line)}
-    return Proposal(settings, found, traits(found), chosen_name, program, args)
+    return Proposal(settings, modules, chosen_name, program, args)
 
 
-def script_of(here: Path) -> tuple[Path, Modules]:
-    """Return the project that a folder is in, and the script that trains there."""
-    settings, repository = project(here)
-    return settings.root, choose(settings.root, here, repository, RUN)
+def of_line(program: Program, line: list[str]) -> dict[str, Any]:
+    """Read words as named args, if those are written as just these words again; else keep them as they are."""
+    args: dict[str, Any] = {}
+    words = deque(line)
+    while words:
+        name = words.popleft()
+        name = name.removeprefix("--") or name
+        value: Any = True
+        if words and not words[0].startswith("-"):
+            text = words.popleft()
+            number = scalar(text)
+            is_number = isinstance(number, int | float) and not isinstance(number, bool) and unfit(number) is None
+            value = number if is_number and str(number) == text else text  # `007` and `1e-3` are texts
+        if name in args:
+            value = [*(args[name] if isinstance(args[name], list) else [args[name]]), value]
+        args[name] = value
+    is_read = not any(map(wrong_name, args)) and program.argv(args) == line
+    return args if is_read else {REST: line}
 
 
 def project(here: Path) -> tuple[Settings, git.Repository | None]:
@@ -123,10 +186,54 @@ def project(here: Path) -> tuple[Settings, git.Repository | None]:
         repository = git.find(here)
     except git.GitError as error:
         raise RequestError(f"{one_line(here)}: {error}") from None
-    found = nearest(here)
-    if found is None or (repository and not found.root.resolve().is_relative_to(repository.top.resolve())):
-        found = Settings(here)
-    return found, repository
+    settings = nearest(here)
+    if settings is None or (repository and not settings.root.resolve().is_relative_to(repository.top.resolve())):
+        settings = Settings(here)
+    return settings, repository
+
+
+def choose(root: Path, here: Path, repository: git.Repository | None, command: str) -> Modules:
+    """Return the one script below `here` that trains and is nearest to the top, by its path from `root`.
+
+    RequestError unless there is exactly one.
+    """
+    scripts: dict[str, Modules] = {}
+    for name in filter(_may_train, _files(here, repository)):
+        path = here / name
+        with suppress(RequestError):  # it is no Python of this version, or imports what is none
+            if path.is_file() and _STARTS.search(path.read_bytes()) and source.read(path).is_program:
+                modules = Modules(root, path.relative_to(root).as_posix())
+                if modules.signs & _TRAINING and modules.frameworks:
+                    scripts[name] = modules
+    # Else one that imports what trains.
+    scripts = {name: each for name, each in scripts.items() if each.itself.signs & _TRAINING} or scripts
+    depths = {name: sum(folder != "src" for folder in name.split("/")) for name in scripts}
+    nearest_ones = sorted(name for name in scripts if depths[name] == min(depths.values()))
+    if len(nearest_ones) == 1:
+        return scripts[nearest_ones[0]]
+    if nearest_ones:
+        first = one_line(shlex.quote(as_path(os.path.relpath(here / nearest_ones[0]))))
+        names = listed(one_line(name, 100) for name in nearest_ones)
+        raise RequestError(f"{len(nearest_ones)} scripts may be the training: {names}; name one: {command} {first}")
+    raise RequestError(f"no Python file here trains and can be run; name a script: {command} path/to/train.py")
+
+
+def _files(here: Path, repository: git.Repository | None) -> Iterator[str]:
+    """Yield the files below a folder: what git tracks or would track, else all but what is hidden or installed."""
+    if repository:
+        words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+        yield from os.fsdecode(repository.ask(*words, seconds=_GIT_SECONDS)).split("\0")
+        return
+    for folder, folders, names in os.walk(here):
+        is_environment = "pyvenv.cfg" in names
+        folders[:] = [] if is_environment else [name for name in folders if name[0] != "." and name not in _FOREIGN]
+        yield from (os.path.relpath(os.path.join(folder, name), here) for name in names if not is_environment)  # noqa: PTH118
+
+
+def _may_train(name: str) -> bool:
+    *folders, file = name.split("/")
+    is_foreign = any(folder[:1] == "." or folder in _FOREIGN for folder in folders)
+    return file.endswith(".py") and not is_foreign and not _NO_PROGRAM.fullmatch(file)
 
 
 def _named(word: str, here: Path, root: Path) -> Modules:
@@ -135,14 +242,10 @@ def _named(word: str, here: Path, root: Path) -> Modules:
     name = one_line(word, 200)
     if path.is_dir():
         path = path / "__main__.py"
-    if not os.path.isfile(path):  # noqa: PTH113 - a long name is no error
-        raise RequestError(f"no script {name} here ({one_line(path)}): name one by its path")
-    if path.suffix != ".py":
-        raise RequestError(f"{name} is no Python script: name the one that trains (of a notebook, save it as a script)")
+    if not os.path.isfile(path) or path.suffix != ".py":  # noqa: PTH113 - a long name is no error
+        raise RequestError(f"no Python script {name} here ({one_line(path)}): name one by its path")
     if not path.is_relative_to(root):
         raise RequestError(f"{name} is not below {one_line(root)}: run `runner init` in its own repository")
-    if isinstance(why := source.parse(path), str):
-        raise RequestError(f"{name} cannot be read: {one_line(why)}; mend that, or name another script")
     return Modules(root, path.relative_to(root).as_posix())
 
 
@@ -150,8 +253,7 @@ def _name_of(script: str, root: Path, given: str | None) -> str:
     """Return the name of the experiment: as given, or after the script, or its folder if every script is called so."""
     if given is not None:
         if not re.fullmatch(NAME, given):
-            wrong = f"--name {one_line(given, 100)} has to be {NAME_FORM}"
-            raise RequestError(f"{wrong}: for example --name {_valid(given)}")
+            raise RequestError(f"--name {one_line(given, 100)} has to be {NAME_FORM}, such as {_valid(given)}")
         return given
     *folders, file = script.split("/")
     stem = file.removesuffix(".py")
@@ -162,13 +264,9 @@ def _name_of(script: str, root: Path, given: str | None) -> str:
 
 
 def _valid(word: str) -> str:
-    """Make a valid name of any word."""
-    return slug(word)[:_LONGEST_NAME].strip("-") or "train"
-
-
-def slug(word: str) -> str:
-    """Write a word in lower-case letters, digits and hyphens; empty if it has no letter for that."""
-    return re.sub(r"[^a-z0-9]+", "-", word.lower().encode("ascii", "ignore").decode()).strip("-")
+    """Make a valid name of any word: lower-case letters, digits and hyphens."""
+    name = re.sub(r"[^a-z0-9]+", "-", word.lower().encode("ascii", "ignore").decode()).strip("-")
+    return name[:_LONGEST_NAME].strip("-") or "train"
 
 
 def _definitions(root: Path) -> str:
@@ -180,13 +278,3 @@ def _definitions(root: Path) -> str:
     raise RequestError(
         f'{", ".join(_FOLDERS)} hold other things: say definitions = "FOLDER" in {one_line(root / OWN_FILE)}'
     )
-
-
-def _refuse_taken(settings: Settings, name: str) -> None:
-    taken = [path for path in definition.files(settings.root) if path.stem == name] if settings.source else []
-    path = settings.folder / f"{name}.yaml"
-    if path.exists() or taken:
-        there = one_line((taken or [path])[0].relative_to(settings.root))
-        raise RequestError(
-            f"{there} is there already, and stays as it is: give the new one another name, runner init --name {name}-2"
-        )

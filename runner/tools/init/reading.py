@@ -1,6 +1,7 @@
 """What the first run printed -> the dialects that read it, and whether its samples could be counted."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -9,7 +10,6 @@ from runner.records.folder import RunFolder
 from runner.records.observed import SAMPLE_SECONDS
 from runner.records.parse import collect
 from runner.records.schema import Record
-from runner.tools.init.trial import Trial
 
 FIELDS = {
     "last_train_loss": "loss",
@@ -22,60 +22,56 @@ FIELDS = {
 
 
 @dataclass(frozen=True)
+class Trial:
+    """How the first run ended; `folder` is that of the run, with what was printed."""
+
+    record: Record
+    folder: Path
+
+    @property
+    def ended_early(self) -> bool:
+        """Return whether it was ended, because its time was up."""
+        outcome = self.record.outcome
+        return outcome is None or bool(outcome.stopped_because) or any(node.stopped for node in outcome.exits)
+
+
+@dataclass(frozen=True)
 class Reading:
-    """How a program's output is read: `dialects` is empty for one that prints the kit's event lines."""
+    """How a program's output is read: `dialects` is empty for one that prints the kit's event lines.
 
-    dialects: tuple[str, ...]
-    measure: str
+    `fields` are what the dialects read, and `unobserved` says why its samples could not be counted.
+    """
+
+    dialects: tuple[str, ...] = (NONE,)
+    measure: str = SAMPLE_SECONDS
     fields: tuple[str, ...] = ()
-    """What the dialects read."""
     unobserved: str = ""
-    """Why its samples could not be counted."""
-    note: str = ""
-    """What a person should know of a dialect that was not taken."""
-    is_silent: bool = False
-    """Nothing was printed."""
-
-
-def unread() -> Reading:
-    """Return how a program is timed of which nothing is read."""
-    return Reading((NONE,), SAMPLE_SECONDS)
 
 
 def recognise(trial: Trial) -> Reading:
     """Find the dialect that reads the most of what was printed."""
-    if (measure := _of_events(trial)) is not None:
-        return Reading((), measure, ("event lines",))
+    record = trial.record
+    if record.events.get("seen") and (record.status == "completed" or trial.ended_early):
+        times = [name for name in ("train_seconds", "total_seconds") if name in record.metrics]
+        if times or trial.ended_early:
+            return Reading((), (times or ["train_seconds"])[0], ("event lines",))
     everything = _read(trial, tuple(name for name in names() if name not in (LAUNCHERS, NONE)))
     lines: dict[str, int] = everything.printed["dialects"]
     unobserved = "" if trial.ended_early else everything.facts.get("unobserved", "")
-    seen = {name: _read(trial, (name,)) for name, count in lines.items() if count and name != LAUNCHERS}
-    seen = {name: record for name, record in seen.items() if _fields(record)}
-    # One that takes the end of this run for a failure would do so each time.
-    usable = {name for name, record in seen.items() if trial.ended_early or record.status == "completed"}
-    note = ""
-    if wrong := sorted(seen.keys() - usable):
-        note = f"dialect {wrong[0]} reads it, but not its end: {seen[wrong[0]].reason}"
+    usable: dict[str, list[str]] = {}
+    for name, count in lines.items():
+        if count and name != LAUNCHERS:
+            alone = _read(trial, (name,))
+            fields = [field for field in FIELDS if alone.printed.get(field)]
+            # One that takes the end of this run for a failure would do so each time.
+            if fields and (trial.ended_early or alone.status == "completed"):
+                usable[name] = fields
     if not usable:
-        printed = any(path.lstat().st_size for path in (trial.folder / "raw").rglob("*std*"))
-        return replace(unread(), note=note, is_silent=not printed, unobserved=unobserved)
-    best = max(usable, key=lambda name: (len(_fields(seen[name])), lines[name], name))
-    return Reading((best,), SAMPLE_SECONDS, tuple(map(FIELDS.__getitem__, _fields(seen[best]))), unobserved)
-
-
-def _of_events(trial: Trial) -> str | None:
-    """Return the time to compare of a program that prints the kit's event lines, None of any other."""
-    record = trial.record
-    if not record.events.get("seen") or (record.status != "completed" and not trial.ended_early):
-        return None
-    known = next((name for name in ("train_seconds", "total_seconds") if name in record.metrics), None)
-    return known or ("train_seconds" if trial.ended_early else None)
+        return Reading(unobserved=unobserved)
+    best = max(usable, key=lambda name: (len(usable[name]), lines[name], name))
+    return Reading((best,), SAMPLE_SECONDS, tuple(map(FIELDS.__getitem__, usable[best])), unobserved)
 
 
 def _read(trial: Trial, dialects: tuple[str, ...]) -> Record:
     launch = msgspec.structs.replace(trial.record.launch, dialects=dict.fromkeys(dialects, ""))
     return collect(RunFolder(trial.folder), launch, trial.record.outcome)
-
-
-def _fields(record: Record) -> list[str]:
-    return [name for name in FIELDS if record.printed.get(name)]

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
+from runner.core.errors import RequestError
+from runner.core.text import one_line
 from runner.definitions.sources import syntax_tree
-from trainkit.files import read_file
 
-LARGEST = 1_000_000
 FRAMEWORKS = {
     *("torch", "lightning", "pytorch_lightning", "transformers", "accelerate", "deepspeed", "keras", "trl", "peft"),
     *("fastai", "ignite", "composer", "trainkit", "timm", "sentence_transformers", "setfit", "diffusers"),
@@ -33,7 +32,6 @@ class Sign:
     SPAWN = "spawn()"
     LAUNCH = "torchrun"
     EVENTS = "event lines"
-    STDIN = "sys.stdin"
 
 
 ACROSS = (Sign.GROUP, Sign.DEEPSPEED, Sign.ACCELERATOR, Sign.FABRIC, Sign.PARALLEL)
@@ -52,74 +50,47 @@ _LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _SPAWNS = ("spawn", "start_processes")
 
 
-class Import(NamedTuple):
-    """One imported module; `level` counts the dots of a relative import, `names` are what is taken of it."""
-
-    module: str
-    level: int
-    names: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Source:
-    """A Python file: its imports, its signs, and whether starting it does anything."""
+    """A Python file: the first names of its imports, its signs, and whether starting it does anything.
 
-    imports: tuple[Import, ...]
+    `level` is the most dots of a relative import, `devices` what Lightning's Trainer is given, as it is written.
+    """
+
+    imports: frozenset[str]
+    level: int
     signs: frozenset[str]
-    guarded: bool
-    """It has `if __name__ == "__main__"`."""
-    works: bool
-    """Something is done at its top level, or its last lines take what a function of its own returns."""
+    is_program: bool
     devices: str | None = None
-    """What Lightning's Trainer is given as `devices`, as it is written."""
-
-    @property
-    def frameworks(self) -> list[str]:
-        """Name the frameworks that it imports."""
-        absolute = {statement.module.partition(".")[0] for statement in self.imports if not statement.level}
-        return sorted(absolute & FRAMEWORKS)
 
 
 @lru_cache(maxsize=8_192)
-def read(path: Path) -> Source | None:
-    """Read a file; None for one that cannot be read, or is no Python of this version."""
-    tree = parse(path)
-    if isinstance(tree, str):
-        return None
-    imports: list[Import] = []
-    signs: set[str] = set()
-    devices = None
+def read(path: Path) -> Source:
+    """Read a file; RequestError for one that cannot be read, or is no Python of this version."""
+    try:
+        tree = syntax_tree(path.read_bytes())
+    except SyntaxError as error:
+        version = ".".join(platform.python_version_tuple()[:2])
+        raise RequestError(f"{one_line(path.name)}:{error.lineno or 1} is no Python {version}: {error.msg}") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise RequestError(f"{one_line(path.name)} cannot be read: {one_line(error) or 'nested too deep'}") from None
+    imports, signs, level, devices = set[str](), set[str](), 0, None
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imports += [Import(alias.name, 0) for alias in node.names]
+            imports |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            imports.append(Import(node.module or "", node.level, tuple(alias.name for alias in node.names)))
+            level = max(level, node.level)
+            imports |= set() if node.level else {(node.module or "").partition(".")[0]}
         elif isinstance(node, ast.Call):
             signs |= set(_of_call(node))
             devices = devices or _devices(node)
         elif isinstance(node, ast.Constant) and node.value in _LAUNCHERS:
             signs.add(Sign.LAUNCH)
-        elif isinstance(node, ast.Attribute) and dotted(node) == "sys.stdin":
-            signs.add(Sign.STDIN)
-    guarded = any(isinstance(node, ast.If) and _is_guard(node.test) for node in tree.body)
-    works = any(map(_is_work, tree.body)) or _ends_with_own_call(tree.body)
-    return Source(tuple(imports), frozenset(signs), guarded, works, devices)
+    is_program = any(map(_is_work, tree.body)) or _ends_with_own_call(tree.body)
+    return Source(frozenset(imports), level, frozenset(signs), is_program, devices)
 
 
-def parse(path: Path) -> ast.Module | str:
-    """Parse a file; the words say why that cannot be done."""
-    try:
-        return syntax_tree(read_file(path, LARGEST))
-    except SyntaxError as error:
-        version = ".".join(platform.python_version_tuple()[:2])
-        return f"line {error.lineno or 1} is no Python {version} ({error.msg})"
-    except OSError as error:
-        return error.strerror or "it cannot be read"
-    except (ValueError, RecursionError, MemoryError) as error:
-        return str(error) or "it is nested too deep"
-
-
-def dotted(node: ast.AST) -> str:
+def _dotted(node: ast.AST) -> str:
     """Write a name or attributes of one, `a.b.c`; of anything else only its attributes, `.b.c`."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -128,12 +99,8 @@ def dotted(node: ast.AST) -> str:
     return ".".join([node.id if isinstance(node, ast.Name) else "", *reversed(parts)])
 
 
-def _last(node: ast.AST) -> str:
-    return dotted(node).rpartition(".")[2]
-
-
 def _of_call(call: ast.Call) -> Iterator[str]:
-    receiver, _, method = dotted(call.func).rpartition(".")
+    receiver, _, method = _dotted(call.func).rpartition(".")
     is_method = isinstance(call.func, ast.Attribute)
     owner = receiver.rpartition(".")[2].lower()
     if sign := _CALLS.get(method):
@@ -155,24 +122,20 @@ def _of_call(call: ast.Call) -> Iterator[str]:
 
 
 def _devices(call: ast.Call) -> str | None:
-    if _last(call.func) not in ("Trainer", "Fabric"):
+    if _dotted(call.func).rpartition(".")[2] not in ("Trainer", "Fabric"):
         return None
     return next((ast.unparse(word.value)[:200] for word in call.keywords if word.arg == "devices"), None)
 
 
-def _is_guard(test: ast.expr) -> bool:
-    words = {_last(node) for node in ast.walk(test)}
-    values = [node.value for node in ast.walk(test) if isinstance(node, ast.Constant)]
-    return "__name__" in words and "__main__" in values
-
-
 def _is_work(node: ast.stmt) -> bool:
-    """Return whether a statement at the top level works: it loops, or calls something that a training program calls."""
+    """Return whether a statement at the top level is the guard of a program, loops, or calls what a training calls."""
+    if isinstance(node, ast.If):
+        return "__name__" in ast.unparse(node.test) and "__main__" in ast.unparse(node.test)
     if isinstance(node, ast.For | ast.While | ast.With):
         return any(isinstance(inner, ast.Call) for inner in ast.walk(node))
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
         return False
-    name = dotted(node.value.func)
+    name = _dotted(node.value.func)
     return not name.startswith(("sys.path.", "warnings.", "logging.", "os.environ", "torch.set_", "torch.backends"))
 
 
@@ -188,5 +151,5 @@ def _ends_with_own_call(body: list[ast.stmt]) -> bool:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found = False
         elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
-            found |= dotted(node.value.func) in functions
+            found |= _dotted(node.value.func) in functions
     return found

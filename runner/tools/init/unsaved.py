@@ -15,11 +15,8 @@ from runner.definitions.choices import Selection
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Run, make_plan
 from runner.records.observed import SAMPLE_SECONDS
-from runner.tools.init.failure import run_command
 from runner.tools.init.first_run import read_first_run, say_output, unread
-from runner.tools.init.proposal import Proposal, propose, script_of
-from runner.tools.init.source import Sign
-from runner.tools.init.traits import traits
+from runner.tools.init.proposal import RUN, Proposal, choose, project, propose
 
 FIRST_SECONDS = 60
 """When the first run is ended."""
@@ -34,11 +31,9 @@ def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experimen
     line, changes = list(selection.arguments), list(selection.changes)
     proposal = propose(here, selection.experiment, None, changes, line, unsaved=True)
     _refuse_several_processes(proposal, selection.layouts)
-    if Sign.STDIN in proposal.modules.signs:
-        say("note: it reads sys.stdin, which is empty in a run")
     named, root = proposal.modules.script, proposal.root
     say(f"script: {named}: {proposal.modules.why}")
-    command = run_command(root / named)
+    command = f"{RUN} {shlex.quote(os.path.relpath(root / named))}"
     reading = read_first_run(proposal, selection.device, FIRST_SECONDS, command) if start else unread(proposal)
     say_output(reading, tried=start, metrics=list(selection.metrics))
     with temporary_folder("init") as folder:
@@ -56,12 +51,13 @@ def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experimen
 def command_of(here: Path) -> str:
     """Return the command that runs the training script of a folder, or why it is not to be found, and what it does."""
     try:
-        root, modules = script_of(here)
+        settings, repository = project(here)
+        modules = choose(settings.root, here, repository, RUN)
     except RequestError as error:
         return str(error)
-    layouts = "--layout 1x1 --layout 1x2" if traits(modules).parallel else "--layout 1x1"
+    layouts = "--layout 1x1 --layout 1x2" if modules.layout[0] else "--layout 1x1"
     what = "runs your script and keeps records of it; runner init writes its definition"
-    return f"{run_command(root / modules.script)} {layouts}    {what}"
+    return f"{RUN} {shlex.quote(os.path.relpath(settings.root / modules.script))} {layouts}    {what}"
 
 
 def run_of(folder: Path, selection: Selection) -> Run:
@@ -79,7 +75,6 @@ def _refuse_several_processes(proposal: Proposal, layouts: Sequence[str]) -> Non
             several = Layout.parse(word).world_size > 1
         except ValueError as error:
             raise RequestError(f"--layout: {error}") from None
-        if several and not proposal.traits.parallel:
-            why = f"--layout {word}: {proposal.traits.why_layout.partition('; ')[2]}"
-            why += ": leave --layout out, and give it their number as an argument of its own" * proposal.traits.spawns
-            raise RequestError(f"{proposal.modules.script}: {why}")
+        is_parallel, why = proposal.modules.layout
+        if several and not is_parallel:
+            raise RequestError(f"{proposal.modules.script}: --layout {word}: {why}")

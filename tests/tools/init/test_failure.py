@@ -6,7 +6,7 @@ import pytest
 
 from runner.records.schema import Failure, Record
 from runner.tools.init.failure import describe
-from runner.tools.init.trial import Trial
+from runner.tools.init.reading import Trial
 from tests.support.records import Make
 
 NAME = "runner run train.py"
@@ -15,6 +15,13 @@ NAME = "runner run train.py"
 def said(make: Make, tmp_path: Path, failure: Failure, command: str = NAME) -> str:
     trial = Trial(Record(launch=make.launch(), status="failed", failure=failure), tmp_path)
     return describe(trial, tmp_path, "train.py", command)[0]
+
+
+def test_a_module_that_is_missing_is_looked_for_in_the_project(make: Make, tmp_path: Path) -> None:
+    cause = "ModuleNotFoundError: No module named 'mine.net'"
+    assert ": install it for " in said(make, tmp_path, Failure(0, 0, 1, None, [cause], cause))
+    (tmp_path / "src" / "mine").mkdir(parents=True)
+    assert 'add path = ["src"] to [tool.runner]' in said(make, tmp_path, Failure(0, 0, 1, None, [cause], cause))
 
 
 def test_the_hint_of_its_record_is_shown(make: Make, tmp_path: Path) -> None:

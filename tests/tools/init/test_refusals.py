@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.support.projects import RUNNER, Ended, Project, complete
+from tests.support.projects import RUNNER, Project, complete
 from tests.support.repository import commit_all, git
 from tests.tools.init.test_scripts import SERVES, TRAINS, write
 
@@ -16,26 +16,18 @@ HELD = {f"{name}/notes.md": "" for name in ("experiments", "runner-definitions")
     [
         ({"serve.py": SERVES}, [], "no Python file here trains and can be run; name a script: runner init path/to/"),
         ({"a.py": TRAINS, "b.py": TRAINS}, [], "2 scripts may be the training: a.py, b.py; name one: runner init a.py"),
-        ({}, ["train.py"], "no script train.py here"),
-        ({"pkg/a.py": ""}, ["pkg"], "no script pkg here"),
-        ({"train": TRAINS}, ["train"], "train is no Python script"),
-        (
-            {"-a.py": TRAINS, "-b.py": TRAINS},
-            [],
-            "2 scripts may be the training: -a.py, -b.py; name one: runner init ./-a.py",
-        ),
-        ({"train.py": "print 'x'\n"}, ["train.py"], "train.py cannot be read: line 1 is no Python 3."),
-        ({"train.py": "x = '\0'\n"}, ["train.py"], "train.py cannot be read"),
-        ({}, ["/etc/hostname.py"], "no script /etc/hostname.py here"),
+        ({}, ["train.py"], "no Python script train.py here"),
+        ({"train": TRAINS}, ["train"], "no Python script train here"),
+        ({"-a.py": TRAINS, "-b.py": TRAINS}, [], "name one: runner init ./-a.py"),
+        ({"train.py": "print 'x'\n"}, ["train.py"], "train.py:1 is no Python 3."),
         ({"train.py": TRAINS}, ["--set", "epochs"], "--set epochs: write arg=value"),
-        ({"train.py": TRAINS}, ["--name", "A B"], "for example --name a-b"),
-        ({"train.py": TRAINS, "experiments/train.yaml": ""}, ["--name", "\u7ec3"], "for example --name train"),
+        ({"train.py": TRAINS}, ["--name", "A B"], "such as a-b"),
         ({"train.py": TRAINS, "pyproject.toml": "[tool.runner"}, [], "pyproject.toml: not TOML"),
         ({"x\\y/train.py": TRAINS}, [], "no backslash and no line break"),
-        ({"a\nb.py": TRAINS}, [], "no line break, in UTF-8: rename it"),
+        ({"a\nb.py": TRAINS}, [], "no line break"),
         ({"d" * 90 + "/finetune-it.py": TRAINS}, [], "100 characters at most"),
         ({"train.py": "from ..net import x\n" + TRAINS}, [], "imports from its package, which begins above"),
-        ({"src/my-pkg/train.py": "from .net import x\n" + TRAINS}, [], "is no name of a module: rename it"),
+        ({"src/my-pkg/train.py": "from .net import x\n" + TRAINS}, [], "rename it (a program"),
         ({"src/p/train.py": "from .n import x\n" + TRAINS, "runner.toml": ""}, [], 'write path = ["src"] there first'),
         ({"train.py": TRAINS, **HELD}, [], "experiments, runner-definitions hold other things: say def"),
         ({"train.py": TRAINS}, ["--try-seconds", "0"], "0.0 is not in the range"),
@@ -62,7 +54,7 @@ def test_a_definition_that_is_there_is_never_overwritten(folder: Project) -> Non
     path.write_text(path.read_text().replace("repeat: 3", "repeat: 7"))
     done = folder.runner("init", "--no-try")
     assert done.code == 2
-    assert done.stderr.endswith("give the new one another name, runner init --name train-2\n")
+    assert done.stderr.endswith("give another name, runner init --name train-2\n")
     assert "repeat: 7" in path.read_text()
     assert folder.runner("init", "--no-try", "--name", "train-2").code == 0
 
@@ -81,24 +73,13 @@ def test_a_repository_that_git_does_not_trust_is_not_taken_for_none(folder: Proj
     refused(folder, "git config --global --add safe.directory ", env=refusing)
 
 
-def test_a_name_that_is_not_utf_8_is_refused(folder: Project) -> None:
-    (folder.root / os.fsdecode(b"tr\xe4in.py")).write_text(TRAINS)
-    refused(folder, "in UTF-8: rename it")
-
-
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_is(folder: Project) -> None:
     write(folder.root, {"train.py": TRAINS})
-    done = with_rights(folder, ".", 0o555)
+    # Also against root.
+    limited = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    folder.root.chmod(0o555)
+    done = complete([*limited, RUNNER, "init", "--no-try"], folder.root, folder.environment())
+    folder.root.chmod(0o755)
     assert done.code == 2
     assert "cannot be written" in done.stderr.splitlines()[-1]
     assert folder.written() == {"train.py"}
-
-
-def with_rights(folder: Project, path: str, mode: int) -> Ended:
-    """Run the command while a folder has other rights, also against root."""
-    limited = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
-    (folder.root / path).chmod(mode)
-    try:
-        return complete([*limited, RUNNER, "init", "--no-try"], folder.root, folder.environment())
-    finally:
-        (folder.root / path).chmod(0o755)

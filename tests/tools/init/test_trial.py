@@ -57,35 +57,13 @@ def test_a_script_that_fails_is_shown_with_its_last_error_and_all_of_its_output(
 ) -> None:
     said = refused(folder, {"train.py": "print('first line')\nopen('data/train.bin')\n"})
     assert "train.py failed in its first run: FileNotFoundError: [Errno 2] No such file or directory" in said
+    assert "(train.py:2: open('data/train.bin'))" in said
     assert "; hint missing-file: A file of the program is not there" in said
     assert said.endswith("; --no-try leaves this run out")
     (scratch,) = kept(tmp_path)
     (stdout,) = scratch.rglob("node0-rank0.stdout")
     assert str(stdout.parent) in said
     assert stdout.read_text() == "first line\n"
-
-
-@pytest.mark.slow
-def test_a_missing_package_is_named_with_the_command_that_installs_it(folder: Project, tmp_path: Path) -> None:
-    missing = {"train.py": "import torch\nimport no_such_thing.inner\n"}
-    assert "'no_such_thing', which is not there: pip install no-such-thing" in refused(folder, missing)
-    assert "pip install -r requirements.txt" in refused(folder, {"requirements.txt": "no-such-thing"})
-    assert kept(tmp_path) == []
-
-
-def test_a_module_of_the_repository_that_is_found_nowhere_is_not_to_be_installed(folder: Project) -> None:
-    files = {"train.py": "import importlib\nimportlib.import_module('mine')\n", "src/mine/x.py": ""}
-    assert 'add path = ["src"] to [tool.runner]' in refused(folder, files)
-
-
-def test_what_the_script_says_of_its_arguments_is_the_one_line(folder: Project, tmp_path: Path) -> None:
-    source = (
-        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--source', required=True)\np.parse_args()\n"
-    )
-    said = refused(folder, {"train.py": source})
-    assert "train.py: the following arguments are required: --source; " in said
-    assert said.endswith(": runner init train.py -- ARGS")
-    assert kept(tmp_path) == []
 
 
 @pytest.mark.slow
