@@ -1,7 +1,7 @@
 """What a page says of single runs, read from their records: where each came from, its phases, curves and load.
 
-Only the runs that a page shows are read, and no more than `MOST_BYTES` of records. Each value is checked here: what no
-figure can be is None, and a gap in a plot.
+Only the runs that a page shows are read, and no more than `MOST_BYTES` of records. A reported value that is no figure
+is None, and a gap in a plot.
 """
 
 import re
@@ -32,7 +32,8 @@ MOST_RAW_BYTES = 32_000_000
 _LONGEST = 200
 _RATE = "_bus_bytes_per_second"
 
-Curve = list[tuple[float, float | None]]
+Curve = list[tuple[int, float | None, float | None]]
+Rates = dict[str, list[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
@@ -51,39 +52,39 @@ class Details:
     provenance: dict[str, str]
     command: tuple[str, ...]
     seconds: dict[str, float]
-    curves: dict[str, list[tuple[int, float | None, float | None]]] = field(default_factory=dict)
-    load: dict[str, Curve] = field(default_factory=dict)
+    curves: dict[str, Curve] = field(default_factory=dict)
+    load: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     rates: tuple[str, ...] = ()
 
 
 class DetailReader:
     """Reads the records of runs, up to `MOST_BYTES`; `left_out` counts those that are too large or broken."""
 
-    def __init__(self, results: Path) -> None:
+    def __init__(self) -> None:
         self.left_out = 0
-        self._results, self._room = results, MOST_BYTES
-        self._known: dict[str, Details | None] = {}
+        self._room = MOST_BYTES
+        self._read: dict[str, Details | None] = {}
 
     def __call__(self, run: RunSummary) -> Details | None:
         """Return what a run's record says; None if it is not read."""
-        if run.path not in self._known:
-            path = self._results / run.path
+        if run.path not in self._read:
+            path = Path(run.path)
             try:
                 data = files.read_file(path / RECORD, min(LARGEST_RECORD, self._room), below=path)
                 self._room -= len(data)
-                self._known[run.path] = details_of(read_record(data))
+                self._read[run.path] = details_of(read_record(data))
             except BROKEN:
                 self.left_out += 1
-                self._known[run.path] = None
-        return self._known[run.path]
+                self._read[run.path] = None
+        return self._read[run.path]
 
-    def messages(self, run: RunSummary) -> dict[str, list[tuple[float, float]]]:
+    def messages(self, run: RunSummary) -> Rates:
         """Return the bus bandwidths of a run by operation, as (bytes of a message, bytes a second)."""
-        folder = RunFolder(self._results / run.path)
+        folder = RunFolder(Path(run.path))
         try:
             for _, path in folder.raw_files(Layout.parse(run.layout)).printed():
-                if found := _messages(path, folder.path):  # those of the first process that printed some
-                    return found
+                if rates := _messages(path, folder.path):  # those of the first process that printed some
+                    return rates
         except BROKEN:
             pass
         return {}
@@ -91,94 +92,85 @@ class DetailReader:
 
 def details_of(record: Record) -> Details:
     """Reduce a record to what a page shows of it."""
-    launch = record.launch
-    seconds = {name: value for name in record.phases if (value := number(record.phases[name], 0.0)) is not None}
-    for phase, metric in (("train", "train_seconds"), ("total", "total_seconds"), ("wall", "wall_seconds")):
-        if (value := number(record.metrics.get(metric), 0.0)) is not None:
-            seconds.setdefault(phase, value)
+    metrics = record.metrics
+    timed = {"train": metrics.get("train_seconds"), "total": metrics.get("total_seconds")}
+    timed |= {"wall": metrics.get("wall_seconds"), **record.phases}
     return Details(
         provenance=_provenance(record),
-        command=tuple(dict.fromkeys(one_line(shlex.join(map(str, words))) for words in launch.argv[:64])),
-        seconds=seconds,
+        command=tuple(dict.fromkeys(one_line(shlex.join(words)) for words in record.launch.argv[:64])),
+        seconds={name: seconds for name, seconds in timed.items() if seconds is not None and seconds >= 0},
         curves=_curves(record),
         load=_load(record.load),
-        rates=tuple(name.removesuffix(_RATE) for name in record.metrics if name.endswith(_RATE)),
+        rates=tuple(name.removesuffix(_RATE) for name in metrics if name.endswith(_RATE)),
     )
 
 
 def _provenance(record: Record) -> dict[str, str]:
     launch = record.launch
     facts = [rank.facts for rank in record.ranks if rank.facts]
-    commit, dirty = launch.code.get("commit"), launch.code.get("dirty")
-    changes = " with uncommitted changes" if dirty else ", changes unknown" if launch.code.get("git") else ""
+    commit = launch.code.get("commit")
+    git = ", changes unknown" if launch.code.get("git") else ""
+    changes = " with uncommitted changes" if launch.code.get("dirty") else git
     image = launch.image or {}
-    pulled = {end.place["digest"] for end in record.outcome.exits if "digest" in end.place} if record.outcome else set()
-    found = {
-        "host": _values(fact.get("host") for fact in facts) or _word(launch.host.get("name")),
-        "system": _word(launch.host.get("os")),
-        "commit": f"{_word(commit)[:12]}{changes}" if commit else "",
-        "image": _word(image.get("digest") or image.get("id")) or _values(pulled),
-        "sources": _word(launch.code.get("sources_sha256"))[:12],
-        "definition": _word(launch.definition_sha256)[:12],
-        "kit": _word(launch.runner.get("version")),
+    pulled = [end.place.get("digest") for end in record.outcome.exits] if record.outcome else []
+    named = {"torch": "torch", "CUDA": "cuda", "NCCL": "nccl", "Python": "python", "threads": "threads"}
+    return {
+        "host": _words(fact.get("host") for fact in facts) or _words([launch.host.get("name")]),
+        "system": _words([launch.host.get("os")]),
+        "commit": f"{_words([commit])[:12]}{changes}" if commit else "",
+        "image": _words([image.get("digest") or image.get("id")]) or _words(pulled),
+        "sources": _words([launch.code.get("sources_sha256")])[:12],
+        "definition": launch.definition_sha256[:12],
+        "kit": _words([launch.runner.get("version")]),
+        **{label: _words(fact.get(name) for fact in facts) for label, name in named.items()},
     }
-    for label, fact in (("torch", "torch"), ("CUDA", "cuda"), ("NCCL", "nccl"), ("Python", "python")):
-        found[label] = _values(own.get(fact) for own in facts)
-    found["threads"] = _values(own.get("threads") for own in facts)
-    return found
 
 
-def _values(values: Iterable[Any]) -> str:
-    return listed(sorted({_word(value) for value in values if value is not None}))
+def _words(values: Iterable[Any]) -> str:
+    return listed(sorted({one_line(value, _LONGEST) for value in values if value is not None}))
 
 
-def _word(value: object) -> str:
-    return "" if value is None else one_line(value, _LONGEST)
-
-
-def _curves(record: Record) -> dict[str, list[tuple[int, float | None, float | None]]]:
+def _curves(record: Record) -> dict[str, Curve]:
     """Return loss and accuracy by epoch; the seconds are those of training, without the tests between epochs."""
     epochs = [row for row in record.epochs if whole(row.get("epoch_num")) is not None]
     ends = accumulate(positive(row.get("train_seconds")) or 0.0 for row in epochs)
     clock = {row["epoch_num"]: end or None for row, end in zip(epochs, ends, strict=True)}
     tests = [row for row in record.evaluations if whole(row.get("epoch_num")) is not None]
     sources = (("training loss", epochs, "loss"), ("test loss", tests, "loss"), ("accuracy", tests, "accuracy"))
-    found = {}
-    for label, rows, key in sources:
-        curve = [(row["epoch_num"], clock.get(row["epoch_num"]), number(row.get(key))) for row in rows if key in row]
-        if curve:
-            found[label] = thinned(curve)
-    return found
+    curves = {
+        label: [(row["epoch_num"], clock.get(row["epoch_num"]), number(row[key])) for row in rows if key in row]
+        for label, rows, key in sources
+    }
+    return {label: thinned(curve) for label, curve in curves.items() if curve}
 
 
-def _load(nodes: list[Load]) -> dict[str, Curve]:
+def _load(nodes: list[Load]) -> dict[str, list[tuple[float, float]]]:
     """Average each figure over nodes and devices, by the second."""
-    sums: dict[str, dict[float, list[float]]] = {}
+    looks: dict[str, dict[float, list[float]]] = {}
     for node in nodes[:64]:
-        seconds = node.points["seconds"]
         for key, values in node.points.items():
-            known = (figure for figure, names in LOAD_FIGURES.items() if re.fullmatch(names, key))
-            if figure := next(known, None):
-                for second, value in zip(seconds, values, strict=False):
-                    if second is not None and value is not None:
-                        sums.setdefault(figure, {}).setdefault(float(round(second)), []).append(value)
+            for figure, names in LOAD_FIGURES.items():
+                if re.fullmatch(names, key):
+                    for second, value in zip(node.points["seconds"], values, strict=False):
+                        if second is not None and value is not None:
+                            looks.setdefault(figure, {}).setdefault(float(round(second)), []).append(value)
     return {
         figure: thinned([(second, sum(values) / len(values)) for second, values in sorted(of_figure.items())])
-        for figure, of_figure in sums.items()
+        for figure, of_figure in looks.items()
     }
 
 
-def _messages(path: Path, below: Path) -> dict[str, list[tuple[float, float]]]:
+def _messages(path: Path, below: Path) -> Rates:
     """Read the bandwidth of each operation and size from what a process printed; ValueError if it is too long."""
-    found: dict[str, dict[float, float]] = {}
+    rates: dict[str, dict[float, float]] = {}
     with files.open_file(path, below) as file:
         if file.seek(0, 2) > MOST_RAW_BYTES:
             raise ValueError(path)
         file.seek(0)
-        told = (_message(event) for events, _ in read_events(file) for event in events)
-        for operation, size, rate in islice(filter(None, told), MOST_MESSAGES):
-            found.setdefault(operation, {})[size] = rate
-    return {operation: sorted(sizes.items()) for operation, sizes in found.items()}
+        messages = (_message(event) for events, _ in read_events(file) for event in events)
+        for operation, size, rate in islice(filter(None, messages), MOST_MESSAGES):
+            rates.setdefault(operation, {})[size] = rate
+    return {operation: sorted(sizes.items()) for operation, sizes in rates.items()}
 
 
 def _message(event: Event) -> tuple[str, float, float] | None:
@@ -188,6 +180,5 @@ def _message(event: Event) -> tuple[str, float, float] | None:
 
 def thinned(values: list[Any]) -> list[Any]:
     """Return at most `MOST_POINTS` values: every second, third, ... of them, and the last."""
-    step = -(-len(values) // MOST_POINTS) or 1
-    kept = values[::step]
-    return kept if (len(values) - 1) % step == 0 or not values else [*kept[: MOST_POINTS - 1], values[-1]]
+    step = -(-len(values) // (MOST_POINTS - 1)) or 1
+    return [*values[:-1:step], *values[-1:]]

@@ -1,5 +1,6 @@
-"""Selection -> the page: sections are laid out one after the other, until it has as many bytes as it may have."""
+"""Blocks -> the page: a section for each, the newest first, until it has as many bytes and plots as it may have."""
 
+from collections import defaultdict
 from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,8 +13,7 @@ from runner.report.rows import Block
 from runner.report.statistics import CONFIDENCE
 from runner.tools.pages import style
 from runner.tools.pages.details import DetailReader
-from runner.tools.pages.section import Section, Size, draw, section_of
-from runner.tools.pages.select import HERE, Selection
+from runner.tools.pages.section import Section, draw, section_of
 from runner.tools.pages.style import Plot
 from runner.tools.pages.subject import Subject
 
@@ -23,12 +23,9 @@ MOST_PLOTS = 48
 """Plots of a page: each takes a tenth of a second and some ten thousand bytes."""
 FEWEST_PLOTS = 3
 """Plots of a block, as long as there are any to give."""
-_BYTES_OF_A_PLOT = 4_000
-"""The fewest that one has."""
+MOST_BLOCKS = 30
 _RESERVED = 60_000
 """Bytes kept for the head of the page and for the list of what is not on it."""
-_SIZES = (Size(200, 20), Size(60, 8), Size(20, 3))
-"""What a block is laid out with, without plots: fewer rows and runs if it does not fit."""
 _MOST_NAMED = 300
 _MOST_NOTES = 50
 
@@ -41,58 +38,42 @@ class Page(NamedTuple):
     notes: list[str]
 
 
-def make_page(selection: Selection, title: str) -> Page:
+def make_page(blocks: list[Block], title: str, notes: list[str]) -> Page:
     """Lay out a page; the same results give the same bytes."""
-    reader = DetailReader(HERE)
-    environment = _environment()
-    blocks = selection.blocks
-    order = sorted(range(len(blocks)), key=lambda place: (_newest(blocks[place]), place), reverse=True)
+    reader, environment = DetailReader(), _environment()
+    newest_first = sorted(range(len(blocks)), key=lambda place: (_newest(blocks[place]), place), reverse=True)
     made: dict[int, tuple[Section, str]] = {}
-    left_out: list[Section] = []
     room, plots = MOST_BYTES - _RESERVED, MOST_PLOTS
-    for turn, place in enumerate(order):  # the newest first, in case not all fit
+    for turn, place in enumerate(newest_first[:MOST_BLOCKS]):
         subject = Subject(blocks[place], reader, _plot_prefix(place, blocks[place].first.experiment))
-        for size in _SIZES:
-            section = section_of(subject, place + 1, size)
-            bare = _render(environment, section)
-            if len(bare) <= room:
-                break
-        if len(bare) > room:
-            left_out.append(section)
-            continue
-        share = max(FEWEST_PLOTS, plots // (len(order) - turn))
-        draw(subject, section, min(plots, share, (room - len(bare)) // _BYTES_OF_A_PLOT))
+        section = section_of(subject, place + 1)
         text = _render(environment, section)
-        plots -= len(section.plots)
-        if len(text) > room:
-            section.plots, section.more_plots = [], True
-            text = bare
-        room -= len(text)
-        made[place] = section, text.decode()
-    shown = [made[place] for place in sorted(made)]
-    return _whole(environment, selection, shown, left_out, title, reader.left_out)
-
-
-def _whole(
-    environment: Environment,
-    selection: Selection,
-    shown: list[tuple[Section, str]],
-    left_out: list[Section],
-    title: str,
-    unread: int,
-) -> Page:
-    others = selection.left_out + [f"{section.title}: {section.runs:,} runs" for section in left_out]
-    told = [*([] if style.can_draw() else [style.NO_PLOTS]), *selection.notes]
-    why = f"{unread:,} records were not read for their provenance: they are too large, or broken"
-    notes = [*told, why] if unread else told
-    sections = [section for section, _ in shown]
-    template = environment.get_template("report.html.j2")
-    html = template.render(
+        if len(text.encode()) > room:
+            continue
+        draw(subject, section, min(plots, max(FEWEST_PLOTS, plots // (min(len(blocks), MOST_BLOCKS) - turn))))
+        with_plots = _render(environment, section)
+        if len(with_plots.encode()) > room:
+            section.plots, section.more_plots, plots = [], True, 0
+            text = _render(environment, section)
+        else:
+            text, plots = with_plots, plots - len(section.plots)
+        room -= len(text.encode())
+        made[place] = section, text
+    notes = [*([] if style.can_draw() else [style.NO_PLOTS]), *notes]
+    if reader.left_out:
+        notes.append(f"{reader.left_out:,} records were not read for their provenance: they are too large, or broken")
+    sections = [made[place][0] for place in sorted(made)]
+    others = _counted([block for place, block in enumerate(blocks) if place not in made])
+    claimed = sum(len(section.claimed) for section in sections)
+    compared = claimed + sum(len(section.refused) for section in sections)
+    html = environment.get_template(
+        "report.html.j2"
+    ).render(
         title=title,
         sections=sections,
-        bodies=[Markup(text) for _, text in shown],  # noqa: S704 - made by the template above, which escapes
-        runs=selection.runs,
-        verdict=_verdict(sections),
+        bodies=[Markup(made[place][1]) for place in sorted(made)],  # noqa: S704 - a template escaped it
+        runs=sum(len(row.runs) for block in blocks for row in block.rows),
+        verdict=f"{claimed} of {compared} comparisons may be claimed." if compared else "There is nothing to compare.",
         others=others[:_MOST_NAMED],
         more_others=max(0, len(others) - _MOST_NAMED),
         notes=notes[:_MOST_NOTES],
@@ -100,21 +81,20 @@ def _whole(
         confidence=CONFIDENCE,
         version=__version__,
     )
-    return Page(html, [plot for section in sections for plot in section.plots], told)
+    return Page(html, [plot for section in sections for plot in section.plots], notes)
 
 
-def _verdict(sections: list[Section]) -> str:
-    """Return how many of the speed-ups of a page may be claimed, and how many slow-downs."""
-    slower = sum(section.slow_downs for section in sections)
-    faster = sum(len(section.claimed) for section in sections) - slower
-    compared = faster + sum(len(section.refused) for section in sections)
-    if not compared and not slower:
-        return "There is no speed-up to claim."
-    slow_downs = f"{slower} slow-down{'' if slower == 1 else 's'}"
-    if not compared:
-        return f"{slow_downs} may be claimed."
-    speed_ups = f"{faster} of {compared} speed-up{'' if compared == 1 else 's'} may be claimed"
-    return f"{speed_ups}, and {slow_downs}." if slower else f"{speed_ups}."
+def _newest(block: Block) -> str:
+    """Return when the newest run of a block was started."""
+    return max(run.started for row in block.rows for run in row.runs)
+
+
+def _counted(blocks: list[Block]) -> list[str]:
+    """Name the experiments of blocks that are not on the page."""
+    runs: dict[str, list[int]] = defaultdict(list)
+    for block in blocks:
+        runs[block.first.experiment].append(sum(len(row.runs) for row in block.rows))
+    return [f"{name}: {len(counts):,} tables, {sum(counts):,} runs" for name, counts in sorted(runs.items())]
 
 
 def _plot_prefix(place: int, experiment: str) -> str:
@@ -135,12 +115,6 @@ def _environment() -> Environment:
     )
 
 
-def _render(environment: Environment, section: Section) -> bytes:
+def _render(environment: Environment, section: Section) -> str:
     plots = [(plot, Markup(style.inline(plot, plot.name))) for plot in section.plots]  # noqa: S704 - matplotlib escapes
-    template = environment.get_template("section.html.j2")
-    return template.render(section=section, plots=plots, seconds=page_seconds).encode()
-
-
-def _newest(block: Block) -> str:
-    """Return when the newest run of a block was started."""
-    return max(run.started for row in block.rows for run in row.runs)
+    return environment.get_template("section.html.j2").render(section=section, plots=plots, seconds=page_seconds)

@@ -29,8 +29,8 @@ def report(
 ) -> None:
     """Make one HTML file of the records, with plots.
 
-    It needs no network, and can be sent and printed. It shows speed-up, efficiency, phases, loss and accuracy,
-    bandwidth and load, the table with every number's runs, and what may not be claimed and why.
+    It needs no network, and can be sent and printed. It shows speed-up, phases, loss and accuracy, bandwidth
+    and load, the table with every number's runs, and what may not be claimed and why.
     """
     import gc
 

@@ -37,32 +37,33 @@ def curves(subject: Subject) -> list[Plot | Gap]:
         return [Gap("Loss and accuracy", "no complete run reports them by epoch")]
     if all(len(curve) == 1 for _, details in drawn for curve in details.curves.values()):
         return [Gap("Loss and accuracy", "the runs have one epoch, so there is no curve")]
-    found: list[Plot | Gap] = []
-    for kind, labels in (("loss", ("training loss", "test loss")), ("accuracy", ("accuracy",))):
-        if any(label in details.curves for _, details in drawn for label in labels):
-            found += [_curve(subject, drawn, kind, labels, over) for over in ("epochs", "seconds")]
-    return found
+    reported = {label for _, details in drawn for label in details.curves}
+    kinds = {"loss": ("training loss", "test loss"), "accuracy": ("accuracy",)}
+    return [
+        _curve(subject, drawn, kind, labels, over)
+        for kind, labels in kinds.items()
+        if reported & {*labels}
+        for over in ("epochs", "seconds")
+    ]
 
 
 def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], over: str) -> Plot | Gap:
     from matplotlib.ticker import MaxNLocator  # an extra
 
+    title = f"{kind.capitalize()} over {over}"
     figure, axes = style.axes()
+    percent = 100 if kind == "accuracy" else 1
     values: list[float] = []
     for number, (row, details) in enumerate(drawn):
         for label in labels:
-            points = [(epoch if over == "epochs" else at, value) for epoch, at, value in details.curves.get(label, [])]
-            x = [at for at, _ in points if at is not None]
-            if not x:
-                continue
+            points = _points(details, label, over)
             look = style.series(number) | {"linestyle": (0, (2, 1.4)) if label == "test loss" else "-"}
-            what = f" {label.removesuffix(' loss')}" if len(labels) > 1 else ""
-            percent = 100 if kind == "accuracy" else 1
-            # What is missing is a gap.
-            y = [math.nan if value is None else value * percent for at, value in points if at is not None]
-            axes.plot(x, y, label=style.name(row.first.cell) + what, markevery=max(1, len(x) // 10), **look)
+            name = style.name(row.first.cell) + (f" {label.removesuffix(' loss')}" if kind == "loss" else "")
+            y = [math.nan if value is None else value * percent for _, value in points]  # what is missing is a gap
+            if points:
+                x = [at for at, _ in points]
+                axes.plot(x, y, label=name, markevery=max(1, len(x) // 10), **look)
             values += [value for value in y if not math.isnan(value)]
-    title = f"{kind.capitalize()} over {over}"
     if not values:
         return Gap(title, f"each {kind} that was reported is no number")
     beside = _published(axes, subject, kind, over)
@@ -75,10 +76,15 @@ def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], o
     style.finish(figure, axes)
     say = _after_epochs if over == "epochs" else _after_seconds
     label = labels[-1] if any(labels[-1] in details.curves for _, details in drawn) else "training loss"
-    caption = f"{say(drawn, kind, label)} {beside}".strip()
-    if over == "epochs" and kind == "loss":
-        caption = f"{caption} {subject.which(len(drawn))}".strip()
+    which = subject.which(len(drawn)) if title == "Loss over epochs" else ""
+    caption = " ".join(filter(None, (say(drawn, kind, label), beside, which)))
     return Plot(subject.plot(f"{kind}-{over}"), title, caption, figure)
+
+
+def _points(details: Details, label: str, over: str) -> list[tuple[float, float | None]]:
+    """Return a curve over epochs, or over the seconds of training as far as the record has them."""
+    points = [(epoch if over == "epochs" else at, value) for epoch, at, value in details.curves.get(label, [])]
+    return [(at, value) for at, value in points if at is not None]
 
 
 def _published(axes: Axes, subject: Subject, kind: str, over: str) -> str:
@@ -106,43 +112,35 @@ def _published(axes: Axes, subject: Subject, kind: str, over: str) -> str:
 
 def _after_epochs(drawn: Drawn, kind: str, label: str) -> str:
     """Return what the last epoch came to, and whether the cells agree."""
-    ends = [(row, curve[-1]) for row, details in drawn if (curve := details.curves.get(label))]
-    last = [f"{row.first.cell} {_value(value, kind)}" for row, (_, _, value) in ends]
-    epochs = {epoch for _, (epoch, _, _) in ends}
-    last_epoch = max(epochs)
-    when = f"After {last_epoch} epoch{'' if last_epoch == 1 else 's'}" if len(epochs) == 1 else "At its last epoch"
-    broken = [
-        row.first.cell for row, details in drawn if any(value is None for _, _, value in details.curves.get(label, []))
-    ]
-    gap = f" Where the line of {listing(broken)} breaks, the value is no number." if broken else ""
-    compared = [row for row, _ in ends if row.baseline and row.baseline.first is not row.first]
-    differ = next(filter(None, (learned_differs(row, row.baseline) for row in compared if row.baseline)), None)
-    same = f" The cells do not learn the same: {differ}." if differ else " The cells learn the same."
-    if not compared or any(value is None for _, (_, _, value) in ends):
-        same = ""
+    reported = [(row, curve) for row, details in drawn if (curve := details.curves.get(label))]
+    last = ", ".join(f"{row.first.cell} {_value(curve[-1][2], kind)}" for row, curve in reported)
+    epochs = {curve[-1][0] for _, curve in reported}
+    number = max(epochs)
+    when = f"After {number} epoch{'' if number == 1 else 's'}" if len(epochs) == 1 else "At its last epoch"
     what = "test accuracy" if kind == "accuracy" else f"the {label}"
-    return f"{when}, {what} is: {', '.join(last)}.{same}{gap}"
+    words = f"{when}, {what} is: {last}."
+    compared = [(row, row.baseline) for row, _ in reported if row.baseline and not row.is_baseline]
+    if compared and all(curve[-1][2] is not None for _, curve in reported):
+        differ = next(filter(None, (learned_differs(row, base) for row, base in compared)), None)
+        words += f" The cells do not learn the same: {differ}." if differ else " The cells learn the same."
+    broken = [row.first.cell for row, curve in reported if any(value is None for _, _, value in curve)]
+    return words + (f" Where the line of {listing(broken)} breaks, the value is no number." if broken else "")
 
 
 def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
     """Return when each cell came to a value that all of them reach."""
-    known = [
-        (row, [(at, value) for _, at, value in details.curves.get(label, []) if at is not None and value is not None])
+    sign = 1 if kind == "accuracy" else -1
+    timed = {
+        row.first.cell: [(at, sign * value) for at, value in _points(details, label, "seconds") if value is not None]
         for row, details in drawn
-    ]
-    known = [(row, curve) for row, curve in known if curve]
-    if not known:
+    }
+    best = [max(value for _, value in curve) for curve in timed.values() if curve]
+    if not best:
         return "No seconds are known."
-    better = max if kind == "accuracy" else min
-    worse = min if kind == "accuracy" else max
-    goal = worse(better(value for _, value in curve) for _, curve in known)
-    goal = goal * _SOON if kind == "accuracy" else goal + (1 - _SOON) * abs(goal)
-    reached = []
-    for row, curve in known:
-        at = next((at for at, value in curve if (value >= goal if kind == "accuracy" else value <= goal)), None)
-        reached += [(at, row.first.cell)] if at is not None else []
-    words = ", ".join(f"{cell} after {page_seconds(at)} s" for at, cell in sorted(reached))
-    what = f"{goal:.1%} accuracy" if kind == "accuracy" else f"a {label} of {goal:.3g}"
+    goal = min(best) - (1 - _SOON) * abs(min(best))
+    reached = [(next((at for at, value in curve if value >= goal), None), cell) for cell, curve in timed.items()]
+    words = ", ".join(f"{cell} after {page_seconds(at)} s" for at, cell in sorted(reached) if at is not None)
+    what = f"{goal:.1%} accuracy" if kind == "accuracy" else f"a {label} of {-goal:.3g}"
     return f"Time to {what}: {words}. That is one run of each; the table says what may be claimed."
 
 
@@ -155,38 +153,30 @@ def _value(value: float | None, kind: str) -> str:
 def bandwidth(subject: Subject) -> list[Plot | Gap]:
     """Draw the bus bandwidth of each operation over the size of a message, one plot for each cell."""
     drawn = [(row, details) for row, details in subject.drawn(MOST_PANELS) if details.rates]
-    found: list[Plot | Gap] = []
-    for number, (row, details) in enumerate(drawn):
-        title = f"Bus bandwidth, {row.first.cell}"
-        messages = subject.reader.messages(typical_run(row))
-        if not messages:
-            found.append(Gap(title, "what the run printed of single sizes is not there, too large, or cannot be read"))
-            continue
-        chosen = ([name for name in details.rates if name in messages] or list(messages))[: style.MOST_SERIES]
-        figure, axes = style.axes()
-        for place, name in enumerate(chosen):
-            sizes, rates = zip(*messages[name], strict=True)
-            axes.plot(sizes, [rate / 1e9 for rate in rates], label=style.name(name), **style.series(place))
-        style.logarithmic(axes, "x", 2, _bytes)
-        style.logarithmic(axes, "y", 10)
-        axes.set_xlabel("size of a message")
-        axes.set_ylabel("bus bandwidth in GB/s")
-        style.finish(figure, axes)
-        found.append(Plot(subject.plot(f"bandwidth-{number + 1}"), title, _fastest(messages, chosen), figure))
-    return found
+    return [_bandwidth(subject, number, row, details) for number, (row, details) in enumerate(drawn, 1)]
 
 
-def _fastest(messages: dict[str, list[tuple[float, float]]], chosen: list[str]) -> str:
-    peaks = {name: max(messages[name], key=lambda message: message[1]) for name in chosen}
-    best = max(chosen, key=lambda name: peaks[name][1])
-    first = chosen[0]
-    size, rate = peaks[best]
-    words = f"{best} is the fastest: {rate / 1e9:.3g} GB/s at {_bytes(size)}."
-    small = messages[first][0]
-    share = small[1] / peaks[first][1]
-    words += f" {first} reaches {share:.1%} of its peak at {_bytes(small[0])}: small messages cost latency."
-    others = len(messages) - len(chosen)
-    return f"{words} {others} more operations are in the run's output." if others else words
+def _bandwidth(subject: Subject, number: int, row: Row, details: Details) -> Plot | Gap:
+    title = f"Bus bandwidth, {row.first.cell}"
+    messages = subject.reader.messages(typical_run(row))
+    if not messages:
+        return Gap(title, "what the run printed of single sizes is not there, too large, or cannot be read")
+    chosen = ([name for name in details.rates if name in messages] or list(messages))[: style.MOST_SERIES]
+    figure, axes = style.axes()
+    for place, name in enumerate(chosen):
+        sizes, rates = zip(*messages[name], strict=True)
+        axes.plot(sizes, [rate / 1e9 for rate in rates], label=style.name(name), **style.series(place))
+    style.logarithmic(axes, "x", 2, _bytes)
+    style.logarithmic(axes, "y", 10)
+    axes.set_xlabel("size of a message")
+    axes.set_ylabel("bus bandwidth in GB/s")
+    style.finish(figure, axes)
+    rate, size, best = max((rate, size, name) for name in chosen for size, rate in messages[name])
+    smallest, small = messages[chosen[0]][0]
+    share = small / max(rate for _, rate in messages[chosen[0]])
+    caption = f"{best} is the fastest: {rate / 1e9:.3g} GB/s at {_bytes(size)}. "
+    caption += f"{chosen[0]} reaches {share:.1%} of its peak at {_bytes(smallest)}."
+    return Plot(subject.plot(f"bandwidth-{number}"), title, caption, figure)
 
 
 def _bytes(size: float) -> str:
@@ -209,34 +199,29 @@ def load(subject: Subject) -> list[Plot | Gap]:
 def _load(subject: Subject, drawn: Drawn, name: str) -> Plot:
     title, label, factor = _LOADS[name]
     figure, axes = style.axes(2.9)
-    highest = []
+    peaks = []
     for number, (row, details) in enumerate(drawn):
         if points := details.load.get(name):
-            values = [(value or 0.0) * factor for _, value in points]
-            highest.append((max(values), row.first.cell))
+            values = [value * factor for _, value in points]
+            peaks.append((max(values), row.first.cell))
             look = {"markevery": max(1, len(points) // 10), **style.series(number)}
             axes.plot([at for at, _ in points], values, label=style.name(row.first.cell), **look)
-    axes.set_ylim(0, 105 if name.endswith("_percent") else 1.15 * max(highest)[0] or 1.0)
+    most, cell = max(peaks)
+    axes.set_ylim(0, 105 if name.endswith("_percent") else 1.15 * most or 1.0)
     axes.set_xlabel("seconds since the first event of the run")
     axes.set_ylabel(label)
     style.finish(figure, axes)
-    return Plot(subject.plot(name.replace("_", "-")), f"{title} over time", _how_busy(drawn, name, highest), figure)
+    caption = f"At most {most:.1f} GB are in use, with {cell}; what else ran on the node is in it."
+    if name != "memory_bytes":
+        caption = _how_busy([(row, row.load[name]) for row, _ in drawn if name in row.load])
+    return Plot(subject.plot(name.replace("_", "-")), f"{title} over time", caption, figure)
 
 
-def _how_busy(drawn: Drawn, name: str, highest: list[tuple[float, str]]) -> str:
-    most, cell = max(highest)
-    if name == "memory_bytes":
-        return f"At most {most:.1f} GB are in use, with {cell}; what else ran on the node is in it."
-    means = [(row, row.load[name]) for row, _ in drawn if name in row.load]
-    said = ", ".join(f"{row.first.cell} {mean:.0f}%" for row, mean in means)
-    end = _what_fills_it([row for row, mean in means if mean >= _BUSY])
-    return f"Mean while training: {said}.{end}" if said else f"At most {most:.0f}%, with {cell}."
-
-
-def _what_fills_it(full: list[Row]) -> str:
-    """Return of cells with a high load that nothing is free, or what else may have taken it."""
-    disturbances = {row.first.cell: disturbed(row.complete) for row in full}
-    own = [cell for cell, disturbance in disturbances.items() if not disturbance]
-    end = f" With {listing(own)} nothing of it is free: more processes would share what there is." if own else ""
-    others = [f"{cell} was {disturbance}" for cell, disturbance in disturbances.items() if disturbance]
-    return f"{end} Not all of it need be the runs' own: {'; '.join(others)}." if others else end
+def _how_busy(means: list[tuple[Row, float]]) -> str:
+    """Return how busy the nodes were in training, and of a high load that nothing is free, or who else may take it."""
+    full = {row.first.cell: disturbed(row.complete) for row, mean in means if mean >= _BUSY}
+    own = [cell for cell, disturbance in full.items() if not disturbance]
+    others = "; ".join(f"{cell} was {disturbance}" for cell, disturbance in full.items() if disturbance)
+    words = f"Mean while training: {', '.join(f'{row.first.cell} {mean:.0f}%' for row, mean in means)}."
+    words += f" With {listing(own)} nothing of it is free: more processes would share what there is." if own else ""
+    return words + (f" Not all of it need be the runs' own: {others}." if others else "") if means else ""

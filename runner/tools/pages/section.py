@@ -1,8 +1,7 @@
 """Block -> Section: everything that a page says of it, as texts and plots for the template."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runner.core.text import one_line
 from runner.report.columns import lay_out, page_ratio, without_empty
@@ -12,7 +11,12 @@ from runner.report.statistics import CONFIDENCE
 from runner.report.table import to_table
 from runner.tools.pages import run_plots, scaling_plots
 from runner.tools.pages.style import Plot, can_draw, drawing
-from runner.tools.pages.subject import Gap, Subject, is_slow_down
+from runner.tools.pages.subject import Gap, Subject, slow_down
+
+MOST_ROWS, MOST_RUNS = 100, 10
+"""Rows of a block on a page, and runs of each of them."""
+_TIMES = ("total_seconds", "train_seconds", "round_trip_seconds")
+_ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
 
 
 class Line(NamedTuple):
@@ -23,21 +27,13 @@ class Line(NamedTuple):
     kind: str
 
 
-class ListedRun(NamedTuple):
-    """One run in the list of runs: why nothing may rest on it, and what differs between runs."""
-
-    run: RunSummary
-    reason: str
-    own: list[str]
-
-
 class Cell(NamedTuple):
-    """The runs of one cell."""
+    """The runs of one cell: of each why nothing may rest on it, and what differs between runs."""
 
     anchor: str
     name: str
     commands: list[str]
-    runs: list[ListedRun]
+    runs: list[tuple[RunSummary, str, list[str]]]
     more: int
 
 
@@ -50,7 +46,6 @@ class Section:
     common: list[str]
     claimed: list[str]
     refused: list[tuple[str, str]]
-    slow_downs: int
     head: list[str]
     lines: list[Line]
     published_head: list[str]
@@ -59,74 +54,56 @@ class Section:
     shared: list[tuple[str, str]]
     differing: list[str]
     cells: list[Cell]
+    rows_left_out: int
     plots: list[Plot] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
-    runs: int = 0
-    rows_left_out: int = 0
     more_plots: bool = False
 
 
-class Size(NamedTuple):
-    """How many rows of a block are shown, and how many runs of each cell are listed."""
-
-    rows: int
-    runs: int
-
-
-def section_of(subject: Subject, number: int, size: Size) -> Section:
+def section_of(subject: Subject, number: int) -> Section:
     """Lay out a block, without its plots."""
     block, table = subject.block, to_table(subject.block)
-    anchor = f"b{number}"
-    rows = block.rows[: size.rows]
-    names = [f"{anchor}c{place}" for place in range(len(rows))]
+    rows = block.rows[:MOST_ROWS]
+    anchors = [f"b{number}c{place}" for place in range(len(rows))]
     head, lines = lay_out(block, rows, on_page=True)
-    shared, differing = _provenance(subject, [run for row in rows for run in row.runs[: size.runs]])
+    published_head, published = _published(subject)
+    shared, differing = _provenance(subject, [run for row in rows for run in row.runs[:MOST_RUNS]])
     compared = [row for row in rows if row.claimed != "the baseline"]
     return Section(
-        anchor=anchor,
+        anchor=f"b{number}",
         title=table.title,
         common=table.common,
         claimed=[_claim(row) for row in compared if row.claimed is True],
-        slow_downs=sum(is_slow_down(row.speedup) for row in compared if row.claimed is True),
         refused=[(row.first.cell, str(row.claimed)) for row in compared if row.claimed is not True],
         head=head,
-        lines=[Line(line, name, _kind(row)) for line, row, name in zip(lines, rows, names, strict=True)],
-        **_published(subject),
+        lines=[Line(line, anchor, _kind(row)) for line, row, anchor in zip(lines, rows, anchors, strict=True)],
+        published_head=published_head,
+        published=published,
         notes=table.notes + ([table.published.title] if table.published.lines else []),
         shared=shared,
         differing=differing,
-        cells=[_cell(subject, row, name, differing, size.runs) for row, name in zip(rows, names, strict=True)],
-        runs=sum(len(row.runs) for row in block.rows),
+        cells=[_cell(subject, row, anchor, differing) for row, anchor in zip(rows, anchors, strict=True)],
         rows_left_out=len(block.rows) - len(rows),
     )
 
 
 def draw(subject: Subject, section: Section, most: int) -> None:
     """Draw at most so many plots of a block, what matters most first; what cannot be drawn is a gap that says why."""
-    makers: list[Callable[[Subject], Plot | Gap | list[Plot | Gap] | None]] = [
-        scaling_plots.speed_up,
-        scaling_plots.efficiency,
-        scaling_plots.phases,
-        run_plots.curves,
-        scaling_plots.equality,
-        run_plots.bandwidth,
-        run_plots.load,
-    ]
     if not can_draw():
         return
+    scaling, runs = scaling_plots, run_plots
+    makers = (scaling.speed_up, scaling.phases, runs.curves, scaling.equality, runs.bandwidth, runs.load)
     with drawing():
         for maker in makers:
             if len(section.plots) >= most:
                 section.more_plots = True
                 return
             made = maker(subject)
-            for found in made if isinstance(made, list) else [made]:
-                if isinstance(found, Plot) and len(section.plots) < most:
-                    section.plots.append(found)
-                elif isinstance(found, Gap):
-                    section.gaps.append(found)
-                else:
-                    section.more_plots = section.more_plots or found is not None
+            drawn = made if isinstance(made, list) else [made]
+            section.gaps += [gap for gap in drawn if isinstance(gap, Gap)]
+            section.plots += [plot for plot in drawn if isinstance(plot, Plot)]
+    section.more_plots = len(section.plots) > most
+    del section.plots[most:]
 
 
 def _kind(row: Row) -> str:
@@ -135,25 +112,23 @@ def _kind(row: Row) -> str:
 
 def _claim(row: Row) -> str:
     """Return a sentence of what may be claimed."""
-    if row.speedup is None or row.baseline is None:
+    estimate, base = row.speedup, row.baseline
+    if estimate is None or base is None:
         return row.first.cell
-    estimate, between = row.speedup, ""
+    between = ""
     if estimate.low is not None and estimate.high is not None:
         between = f", {CONFIDENCE} interval {page_ratio(estimate.low)} to {page_ratio(estimate.high)}"
-    n = f"n = {len(row.complete)} and {len(row.baseline.complete)}"
-    slower = ", a slow-down" if is_slow_down(estimate) else ""
-    cell, ratio, base = row.first.cell, page_ratio(estimate.value), row.baseline.first.cell
-    return f"{cell} is {ratio} times as fast as {base}{slower}{between} ({n})"
+    ratio = f"{page_ratio(estimate.value)} times as fast as {base.first.cell}{slow_down(estimate)}{between}"
+    return f"{row.first.cell} is {ratio} (n = {len(row.complete)} and {len(base.complete)})"
 
 
-def _published(subject: Subject) -> dict[str, Any]:
+def _published(subject: Subject) -> tuple[list[str], list[list[str]]]:
     """Lay out the published rows, each with its own hardware."""
     axes = subject.block.axes
     lines = [
         [
             one_line(line["hardware"]) + (f", {one_line(line['where'])}" if line.get("where") else ""),
-            one_line(line.get("layout", "")),
-            *(one_line(line.get(axis, "")) for axis in axes),
+            *(one_line(line.get(axis, "")) for axis in ("layout", *axes)),
             next((f"{line[key]:g} s" for key in _TIMES if line.get(key)), ""),
             f"{line['computed_speedup']:.2f}" if line.get("computed_speedup") else "",
             f"{line['speedup']:g}" if line.get("speedup") else "",
@@ -163,29 +138,23 @@ def _published(subject: Subject) -> dict[str, Any]:
         for line in subject.published
     ]
     names = ["hardware", "layout", *axes, "seconds", "speed-up by its own times", "speed-up as printed"]
-    head, lines = without_empty([*names, "accuracy", "test loss"], lines)
-    return {"published_head": head, "published": lines}
-
-
-_TIMES = ("total_seconds", "train_seconds", "round_trip_seconds")
-_ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
+    return without_empty([*names, "accuracy", "test loss"], lines)
 
 
 def _provenance(subject: Subject, runs: list[RunSummary]) -> tuple[list[tuple[str, str]], list[str]]:
     """Return what all runs share, and the names of what differs between them."""
-    known = [details.provenance for run in runs if (details := subject.reader(run))]
-    names = list(dict.fromkeys(name for facts in known for name in facts))
-    values = {name: {facts.get(name, "") for facts in known} for name in names}
-    shared = [(name, next(iter(values[name]))) for name in names if len(values[name]) == 1]
-    return [(name, value) for name, value in shared if value], [name for name in names if len(values[name]) > 1]
+    each = [details.provenance for run in runs if (details := subject.reader(run))]
+    values = {name: {facts[name] for facts in each} for name in (each[0] if each else ())}
+    shared = [(name, *texts) for name, texts in values.items() if len(texts) == 1]
+    return [(name, text) for name, text in shared if text], [name for name, texts in values.items() if len(texts) > 1]
 
 
-def _cell(subject: Subject, row: Row, anchor: str, differing: list[str], most: int) -> Cell:
-    runs: list[ListedRun] = []
+def _cell(subject: Subject, row: Row, anchor: str, differing: list[str]) -> Cell:
+    runs = []
     commands: list[str] = []
-    for run in row.runs[:most]:
+    for run in row.runs[:MOST_RUNS]:
         details = subject.reader(run)
         commands += details.command if details else ()
-        own = [details.provenance.get(name, "") if details else "not read" for name in differing]
-        runs.append(ListedRun(run, "; ".join(([run.reason] if run.reason else []) + run.doubts), own))
+        own = [details.provenance[name] if details else "not read" for name in differing]
+        runs.append((run, "; ".join(([run.reason] if run.reason else []) + run.doubts), own))
     return Cell(anchor, row.first.cell, list(dict.fromkeys(commands))[:4], runs, len(row.runs) - len(runs))

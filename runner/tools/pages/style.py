@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -37,9 +37,6 @@ LONGEST_NAME = 44
 _LETTERS = 70
 """Letters of a legend side by side, with eight for each line's own look."""
 _LEGEND_INCHES = 0.19
-_LEFT, _RIGHT, _BELOW, _ABOVE = 0.66, 0.1, 0.48, 0.14
-"""Inches around the axes; the left ones hold ticks and the name of the axis."""
-_LETTER_INCHES = 0.078
 _DECADE = 10
 _VARIABLES = {
     INK: "var(--ink)",
@@ -127,7 +124,7 @@ def axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
     """Make an empty plot of one pair of axes."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), facecolor="none")
+    figure = Figure(figsize=(WIDTH, height), facecolor="none", layout="constrained")
     return figure, figure.add_subplot()
 
 
@@ -138,33 +135,14 @@ def series(number: int) -> dict[str, Any]:
     return {**look, "linewidth": 2.6 - 0.28 * place, "markersize": 7.5 - 0.6 * place}
 
 
-def finish(figure: Figure, axes: Axes, left: float = _LEFT) -> None:
-    """Name the series above the plot, in as many columns as their names leave room for, and set the margins.
-
-    The plot grows by its legend. Margins in inches take half the time of a layout that measures each text.
-    """
+def finish(figure: Figure, axes: Axes) -> None:
+    """Name the series above the plot, in as many columns as their names leave room for; the plot grows by them."""
     handles, labels = axes.get_legend_handles_labels()
-    width, height = figure.get_size_inches()
-    above = _ABOVE
     if handles:
         columns = max(1, min(3, _LETTERS // (max(map(len, labels)) + 8), len(labels)))
         rows = -(-len(labels) // columns)
-        above, height = above + _LEGEND_INCHES * rows, height + _LEGEND_INCHES * rows
-        figure.legend(
-            handles, labels, loc="upper left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, handlelength=2.6
-        )
-    figure.set_size_inches(width, height)
-    right = 1 - _RIGHT / width
-    left = max(left, _room_for_ticks(axes)) if axes.get_ylabel() else left
-    figure.subplots_adjust(min(left / width, 0.6), _BELOW / height, right, 1 - above / height)
-
-
-def _room_for_ticks(axes: Axes) -> float:
-    """Return the inches that the numbers beside the axes take, with the name of the axis."""
-    low, high = sorted(axes.get_ylim())
-    seen = [value for value in axes.yaxis.get_majorticklocs() if low <= value <= high]
-    longest = max(map(len, axes.yaxis.get_major_formatter().format_ticks(seen)), default=0)
-    return 2 * room_for([""]) + _LETTER_INCHES * (longest + 1)
+        figure.set_size_inches(WIDTH, figure.get_figheight() + _LEGEND_INCHES * rows)
+        figure.legend(handles, labels, loc="outside upper left", ncols=columns, borderaxespad=0, handlelength=2.6)
 
 
 def logarithmic(axes: Axes, axis: Literal["x", "y"], base: int, write: Callable[[float], str] = "{:g}".format) -> None:
@@ -176,11 +154,6 @@ def logarithmic(axes: Axes, axis: Literal["x", "y"], base: int, write: Callable[
     scale.set_major_locator(LogLocator(base, (1, 2, 5) if base == _DECADE else (1,), numticks=9))
     scale.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     scale.set_minor_formatter(NullFormatter())
-
-
-def room_for(names: Sequence[str]) -> float:
-    """Return the inches that names beside the axes take."""
-    return 0.15 + _LETTER_INCHES * max(map(len, names))
 
 
 def name(text: object) -> str:

@@ -1,4 +1,4 @@
-"""What one part of a page is about: a block, and which of its runs stand for their cells in plots of single runs."""
+"""What one section of a page is about: a block, and which of its runs stand for their cells in plots of single runs."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A block with what is read of its runs beyond their summaries; no other has the prefix of its plots' names."""
+    """A block, a reader of its records, and the beginning of its plots' file names, which no other block has."""
 
     block: Block
     reader: DetailReader
@@ -70,9 +70,9 @@ def _processes(layout: object) -> int | None:
         return None
 
 
-def is_slow_down(speedup: Estimate | None) -> bool:
-    """Return whether what is compared takes longer than its baseline."""
-    return speedup is not None and speedup.value < 1
+def slow_down(speedup: Estimate) -> str:
+    """Return the words that call a slow-down one."""
+    return ", a slow-down" if speedup.value < 1 else ""
 
 
 def listing(words: list[str]) -> str:

@@ -76,17 +76,11 @@ def test_without_mlflow_the_way_to_install_it_is_named(tmp_path: Path, monkeypat
         mlflow_store.export([], f"sqlite:///{tmp_path}/x.db")
 
 
-@pytest.mark.parametrize(
-    ("uri", "why"),
-    [
-        ("runs.db", "a tracking server is http://HOST:PORT, a file is sqlite:///FILE"),
-        ("ftp://me" + ":secret@host/x", r"ftp://\*\*\*@host/x: a tracking server is"),
-        ("sqlite:////nowhere/x.db", "there is no folder /nowhere"),
-    ],
-)
-def test_what_is_no_store_is_refused_before_mlflow_is_imported(uri: str, why: str) -> None:
-    with pytest.raises(RequestError, match=why):
+@pytest.mark.parametrize("uri", ["runs.db", "ftp://me" + ":secret@host/x", "sqlite:////nowhere/x.db"])
+def test_what_is_no_store_is_refused_before_mlflow_is_imported(uri: str) -> None:
+    with pytest.raises(RequestError, match="--output ") as refused:
         mlflow_store.export([], uri)
+    assert "secret" not in str(refused.value)
 
 
 @pytest.fixture

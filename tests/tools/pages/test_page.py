@@ -15,7 +15,7 @@ from tests.support.projects import ROOT, Ended, complete
 from tests.support.records import Make
 from tests.tools.pages.conftest import FAILED, HOSTILE, lines_of_epochs, make_messages, make_scaling
 
-PLOTS = ("speed-up", "efficiency", "phases", "loss-epochs", "loss-seconds", "accuracy-epochs", "accuracy-seconds")
+PLOTS = ("speed-up", "phases", "loss-epochs", "loss-seconds", "accuracy-epochs", "accuracy-seconds")
 
 
 def page_of(*folders: Path, experiment: str | None = None, plots: Path | None = None) -> str:
@@ -40,53 +40,35 @@ def test_the_page_has_every_plot_and_says_what_to_conclude(scaling: Path) -> Non
     page = page_of(scaling)
     assert titles(page) == [
         *("Time per phase", "Bus bandwidth, 1x1"),
-        *("Speed-up", "Efficiency", "Time per phase", "Loss over epochs", "Loss over seconds"),
+        *("Speed-up", "Time per phase", "Loss over epochs", "Loss over seconds"),
         *("Accuracy over epochs", "Accuracy over seconds", "CPU load over time", "Memory over time"),
     ]
     said = captions(page)
     for words in (
         "1x2 is 1.67 [1.61, 1.72] times as fast as 1x1, and this may be claimed; ideal is 2.",
-        "With 1x2, a process does 83% (95%: 81% to 86%) of the work that one alone does.",
         "After 4 epochs, test accuracy is: 1x1 90.00%, 1x2 90.00%. The cells learn the same.",
         "Time to 88.2% accuracy: 1x2 after 6.00 s, 1x1 after 10.00 s.",
         "broadcast is the fastest",
         "Mean while training: 1x1 42%",
     ):
         assert words in said, words
-    assert "May be claimed" in page
-    assert "1 of 1 speed-up may be claimed" in page
+    assert "1 of 1 comparisons may be claimed" in page
     assert "default-src 'none'" in page
     assert "<script" not in page
     addresses = set(re.findall(r"https?://[^\"'<> ]+", page))
     assert addresses == {"http://www.w3.org/1999/xlink"}, "the name of a format: nothing is fetched"
 
 
-def test_what_may_not_be_claimed_stands_there_with_its_reason(results: Path, make: Make) -> None:
-    make_scaling(results, make, {"1x1": [10.0, 10.1], "1x2": [6.0, 6.1]})
-    page = page_of(results)
-    assert "May not be claimed, and why" in page
-    assert re.search(r"<b>1x2</b>: [^<]*n = 2", page)
-    assert "No speed-up may be claimed" in captions(page)
-
-
-@pytest.mark.parametrize(
-    ("times", "verdict"),
-    [
-        ({"1x2": [6.0, 6.1, 5.9], "1x4": [20.0, 20.1, 19.9]}, "1 of 1 speed-up may be claimed, and 1 slow-down."),
-        ({"1x2": [6.0, 6.1], "1x4": [5.0, 5.1, 4.9]}, "1 of 2 speed-ups may be claimed."),
-    ],
-)
-def test_a_slow_down_is_called_one_where_claims_are_counted(
-    results: Path, make: Make, times: dict[str, list[float]], verdict: str
+def test_what_may_be_claimed_is_counted_a_slow_down_is_called_one_and_the_rest_has_its_reason(
+    results: Path, make: Make
 ) -> None:
-    for layout, seconds in {"1x1": [10.0, 10.1, 9.9], **times}.items():
-        for time in seconds:
+    for layout, times in {"1x1": [10.0, 10.1, 9.9], "1x2": [6.0, 6.1], "1x4": [20.0, 20.1, 19.9]}.items():
+        for time in times:
             make.run(results, time, layout=layout)
     page = page_of(results)
-    assert f"\n{verdict}</p>" in page.partition("<nav")[0]
-    layout, seconds = list(times.items())[-1]
-    named = f"<li>{layout} is {10 / seconds[0]:.2f} times as fast as 1x1, a slow-down, 95% interval"
-    assert (named in page) == ("slow-down" in verdict)
+    assert "1 of 2 comparisons may be claimed" in page
+    assert "<li>1x4 is 0.50 times as fast as 1x1, a slow-down, 95% interval" in page
+    assert re.search(r"<b>1x2</b>: [^<]*n = 2", page)
 
 
 def test_each_run_stands_there_with_where_it_came_from(results: Path, make: Make) -> None:
@@ -135,28 +117,22 @@ def test_many_experiments_are_a_page_of_less_than_a_megabyte_that_names_the_othe
     assert len(titles(page)) <= MOST_PLOTS
     assert "experiment-033" in re.findall(r"<h2>(.*?)</h2>", page), "the newest is there"
     assert "experiment-000: 1 tables, 2 runs" in page
-    assert len(titles(page_of(results, experiment="experiment-000"))) == 9
+    assert len(titles(page_of(results, experiment="experiment-000"))) == 8
 
 
-def test_no_runs_are_a_page_that_says_so(results: Path) -> None:
+def test_few_or_failed_runs_are_a_page_with_gaps_that_say_why(results: Path, make: Make) -> None:
     results.mkdir()
     assert "There are no runs to show yet" in page_of(results)
-
-
-def test_one_run_is_a_page_with_what_can_be_said_of_it(results: Path, make: Make) -> None:
-    make_scaling(results, make, {"1x1": [10.0]})
-    page = page_of(results)
-    assert not_drawn(page) == ["Speed-up: there is one cell, 1x1, and nothing to compare it with"]
-    assert "Loss over epochs" in titles(page)
-
-
-def test_failed_runs_only_are_a_page_with_gaps_that_say_why(results: Path, make: Make) -> None:
     for layout in ("1x1", "1x2"):
         make.run(results, stdout={0: b"no event\n"}, outcome=FAILED, layout=layout)
     page = page_of(results)
     assert titles(page) == []
     assert "Speed-up: no run is complete" in not_drawn(page)
     assert "<td>failed</td>" in page
+    make_scaling(results, make, {"1x1": [10.0]}, experiment="one")
+    page = page_of(results, experiment="one")
+    assert not_drawn(page) == ["Speed-up: there is one cell, 1x1, and nothing to compare it with"]
+    assert "Loss over epochs" in titles(page)
 
 
 def test_a_value_that_is_no_number_is_a_gap_in_its_line_and_in_words(results: Path, make: Make) -> None:
@@ -174,17 +150,14 @@ def test_names_of_strangers_are_text_and_files_stay_in_their_folder(results: Pat
     for run in list(results.glob("tiny/*")):
         edited(run, "launch", "experiment", value="../../" + HOSTILE)
     page = page_of(results, plots=tmp_path / "plots")
-    assert "<script" not in page
-    assert "\x1b" not in page
-    assert "\u202e" not in page
+    assert not [sign for sign in ("<script", "\x1b", "\u202e") if sign in page]
     assert r"$\alpha$" in page
     assert "{{7*7}}" in page
     drawn = list((tmp_path / "plots").iterdir())
     assert len(drawn) > 10
     assert all(re.fullmatch(r"[\w.-]+", path.name) for path in drawn)
-    for path in drawn:
-        if path.suffix == ".svg":
-            assert not {tag.tag.rpartition("}")[2] for tag in ET.parse(path).iter()} & {"script", "image", "a"}  # noqa: S314
+    for path in (tmp_path / "plots").glob("*.svg"):
+        assert not {tag.tag.rpartition("}")[2] for tag in ET.parse(path).iter()} & {"script", "image", "a"}  # noqa: S314
 
 
 @pytest.mark.slow
@@ -216,21 +189,13 @@ def without_matplotlib(folder: Path, *words: str) -> Ended:
     return complete(command, folder, {"PYTHONPATH": str(ROOT)})
 
 
-WAY_OUT = "make report installs it, elsewhere pip install 'distributed-experiment-kit[report]'"
-
-
 def test_without_matplotlib_the_page_has_all_but_its_plots_and_says_so(scaling: Path) -> None:
+    done = without_matplotlib(scaling.parent, str(scaling), "--plots=pictures")
+    assert (done.code, "needs the package matplotlib: make report" in done.stderr) == (2, True)
+    assert not (scaling.parent / "report.html").exists()
     done = without_matplotlib(scaling.parent, str(scaling))
-    assert done.code == 0, done.stderr
-    assert f"note: the page has no plots, because the package matplotlib is not installed: {WAY_OUT}" in done.stderr
+    assert (done.code, "note: the page has no plots, because" in done.stderr) == (0, True)
     page = (scaling.parent / "report.html").read_text("utf-8")
     assert "the page has no plots" in page
     assert "<figure" not in page
     assert "speed-up [95%]" in page
-
-
-def test_what_is_a_picture_needs_matplotlib(scaling: Path) -> None:
-    done = without_matplotlib(scaling.parent, str(scaling), "--plots=pictures")
-    assert done.code == 2
-    assert done.stderr == f"error: runner report --plots needs the package matplotlib: {WAY_OUT}\n"
-    assert not (scaling.parent / "report.html").exists()
