@@ -24,13 +24,13 @@ def examined(project: Project, *words: str, env: dict[str, str] | None = None) -
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize(
     ("job", "crd"),
-    [("pytorchjob", "PyTorchJob v1"), pytest.param("trainjob", "TrainJob v1alpha1", marks=pytest.mark.trainer)],
+    [("pytorchjob", "PyTorchJob"), pytest.param("trainjob", "TrainJob", marks=pytest.mark.trainer)],
 )
 def test_a_healthy_cluster_has_no_finding(project: Project, namespace: str, job: str, crd: str) -> None:
     done, found = examined(project, "--with", f"namespace={namespace}", "--with", f"job={job}")
     assert (done.code, found) == (0, []), done.stdout
     seen = {finding["check"]: finding["seen"] for finding in json.loads(done.stdout)["findings"]}
-    assert seen["crd"] == crd
+    assert crd in seen["crd"]
     assert "cores" in seen["nodes"]
     assert things(namespace) == []
 

@@ -70,7 +70,7 @@ def test_a_healthy_engine_has_no_finding(project: Project) -> None:
     assert (done.code, found) == (0, []), done.stdout
     seen = {(finding["check"], finding["where"]): finding["seen"] for finding in json.loads(done.stdout)["findings"]}
     place = f"container of {base_image()}"
-    assert seen["shared-memory", place] == "1.0 GiB in /dev/shm"
+    assert seen["shared-memory", place] == "1.0 GiB free in /dev/shm"
     assert "eth0" in seen["interface", place]
     assert seen["torch", place].startswith("torch 2.")
 
@@ -81,7 +81,7 @@ def test_a_small_shm_of_the_containers_is_wrong(project: Project, fault: Fault) 
         done, (found,) = examined(project, "--with", f"image={base_image()}", "--with", "shm_size=64mb")
     assert done.code == 1
     assert (found["check"], found["where"]) == ("shared-memory", f"container of {base_image()}")
-    assert (found["seen"], found["mend"]) == ("only 64 MiB in /dev/shm", "--with shm_size=1gb")
+    assert (found["seen"], found["mend"]) == ("only 64 MiB free in /dev/shm", "--with shm_size=1gb")
 
 
 @pytest.mark.fault("doctor: versions of PyTorch differ", target="compose", series=5)

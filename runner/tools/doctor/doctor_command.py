@@ -9,7 +9,7 @@ from runner.cli.options import Device, On, Results, With, device_of, options_of,
 from runner.cli.printing import say, show_document
 from runner.core.errors import Interrupted
 from runner.targets.torchrun import MASTER_PORT
-from runner.tools.doctor.finding import Finding
+from runner.tools.doctor.diagnosis import Finding
 
 
 def doctor(
@@ -32,8 +32,8 @@ def doctor(
     from runner.definitions.settings import settings_of
     from runner.execution import signals
     from runner.targets import load
+    from runner.tools.doctor.diagnosis import WRONG
     from runner.tools.doctor.examine import Request, examine, report
-    from runner.tools.doctor.finding import WRONG
     from runner.tools.doctor.peers import parse
 
     device_of(device)
@@ -57,7 +57,7 @@ def _show(findings: list[Finding]) -> None:
     """Print the findings: for each place on a terminal, as rows of words into a pipe."""
     import sys
 
-    from runner.tools.doctor.finding import count_states
+    from runner.tools.doctor.examine import count_states
 
     rows = [(finding.state, finding.check, finding.where, finding.seen, finding.mend) for finding in findings]
     if sys.stdout.isatty():

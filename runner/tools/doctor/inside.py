@@ -18,7 +18,6 @@ import resource
 import shutil
 import signal
 import socket
-import sys
 from importlib import metadata
 from typing import Any
 
@@ -31,12 +30,8 @@ def gather(folder: str = ".") -> dict[str, Any]:
     shm_bytes, shm_free_bytes, _ = _disk("/dev/shm")  # noqa: S108 - its size is asked
     _, folder_bytes, folder_files = _disk(folder)
     return {
-        "host": socket.gethostname(),
-        "own_addresses": _own_addresses(),
-        "python": platform.python_version(),
-        "executable": sys.executable,
-        "torchrun": shutil.which("torchrun"),
-        **_torch(),
+        **versions(),
+        **network(),
         **_driver(),
         "shm_bytes": shm_bytes,
         "shm_free_bytes": shm_free_bytes,
@@ -46,6 +41,14 @@ def gather(folder: str = ".") -> dict[str, Any]:
         "folder_bytes": folder_bytes,
         "folder_writable": os.access(_nearest(folder), os.W_OK),
         "folder_files": folder_files,
+    }
+
+
+def network() -> dict[str, Any]:
+    """Return the names by which other hosts of a run may reach this one."""
+    return {
+        "host": socket.gethostname(),
+        "own_addresses": _own_addresses(),
         "interfaces": sorted(name for _, name in socket.if_nameindex() if name != "lo"),
         "variables": {name: os.environ.get(name, "") for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")},
     }
@@ -58,9 +61,10 @@ def _own_addresses() -> list[str]:
         return []
 
 
-def _torch() -> dict[str, Any]:
-    """Read the versions that torch was built with, without importing it."""
-    facts: dict[str, Any] = {"torch": None, "cuda": None, "nccl": None}
+def versions() -> dict[str, Any]:
+    """Return the versions of Python and torch; torch is not imported."""
+    facts: dict[str, Any] = {"python": platform.python_version(), "torchrun": shutil.which("torchrun")}
+    facts.update({"torch": None, "cuda": None, "nccl": None})
     try:
         found = importlib.util.find_spec("torch")
         places = list(found.submodule_search_locations or []) if found else []

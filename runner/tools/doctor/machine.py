@@ -1,85 +1,68 @@
-"""Versions, memory, `/dev/shm`, disks and limits of a machine or a container: facts of `inside.gather` -> findings.
+"""Versions, GPUs, memory, `/dev/shm`, disks and limits of a machine or a container: facts of `inside.gather`.
 
 `where` is the place that the facts are of.
 """
 
 from typing import Any
 
-from runner.tools.doctor.finding import Finding, ok, warning, wrong
+from runner.tools.doctor.diagnosis import Finding, ok, warning, wrong
 
 _MIB, _GIB = 2**20, 2**30
-SHM_LEAST = 128 * _MIB
+SHM = (128 * _MIB, 512 * _MIB)
 """With Docker's default of 64 MiB, NCCL (32 MiB a process) and data loaders end with a bus error."""
-SHM_GOOD = 512 * _MIB
-MEMORY_LEAST, MEMORY_GOOD = 256 * _MIB, _GIB
-DISK_LEAST, DISK_GOOD = 16 * _MIB, _GIB
-IMAGE_LEAST, IMAGE_GOOD = 256 * _MIB, 2 * _GIB
+MEMORY, DISK, IMAGES = (256 * _MIB, _GIB), (16 * _MIB, _GIB), (256 * _MIB, 2 * _GIB)
+"""What is wrong below the first, and a warning below the second."""
 FILES_LEAST, FILES_GOOD = 256, 1024
 """Open files that Linux allows by default; a worker of a data loader takes some dozens."""
 TORCH = "pip install 'distributed-experiment-kit[torch]'"
+COMPATIBLE = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+"""The oldest driver for a major version of CUDA.
+
+Source: NVIDIA, CUDA Toolkit Release Notes, "CUDA Driver" (for minor version compatibility), Linux x86_64.
+"""
+_TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 
 
 def check_machine(facts: dict[str, Any], where: str, *, shm_mend: str) -> list[Finding]:
     """Check what programs need of a machine or container; `shm_mend` says how `/dev/shm` is made larger there."""
-    return [*_shm(facts, where, shm_mend), *_memory(facts, where), *_files(facts, where)]
-
-
-def check_folder(facts: dict[str, Any], where: str) -> list[Finding]:
-    """Check the disk of the results."""
-    free, folder = facts.get("folder_bytes"), facts.get("folder")
-    elsewhere = "remove what is not needed there, or choose another disk with --results FOLDER"
-    if free is None:
-        return [wrong("disk", where, f"{folder} cannot be read", "choose another folder with --results FOLDER")]
-    if not facts.get("folder_writable"):
-        return [wrong("disk", where, f"{folder} cannot be written", f"chown $(id -u) {folder}, or --results FOLDER")]
-    if facts.get("folder_files") == 0:
-        return [wrong("disk", where, f"the disk of {folder} has no room for another file (df -i)", elsewhere)]
-    return [_amount("disk", where, f"free for {folder}", free, (DISK_LEAST, DISK_GOOD), elsewhere)]
-
-
-def check_image_disk(folder: str, free: int | None, where: str) -> list[Finding]:
-    """Check the disk of the engine's images and containers."""
-    if free is None:
-        return []
-    return [_amount("engine-disk", where, f"free for {folder}", free, (IMAGE_LEAST, IMAGE_GOOD), "docker system prune")]
-
-
-def _shm(facts: dict[str, Any], where: str, mend: str) -> list[Finding]:
-    size, free = facts.get("shm_bytes"), facts.get("shm_free_bytes")
-    if size is None or free is None:
-        return []
-    if size >= SHM_GOOD > free:
-        seen = f"only {amount(free)} of {amount(size)} in /dev/shm are free"
-        make = wrong if free < SHM_LEAST else warning
-        return [make("shared-memory", where, seen, "ls -l /dev/shm shows what fills it; remove what ended runs left")]
-    return [_amount("shared-memory", where, "in /dev/shm", size, (SHM_LEAST, SHM_GOOD), mend)]
-
-
-def _memory(facts: dict[str, Any], where: str) -> list[Finding]:
-    free = facts.get("memory_bytes")
-    if free is None:
-        return []
-    mend = "end other programs (ps aux --sort=-rss | head), or allow the container more: --with memory=8gb"
-    return [_amount("memory", where, "of memory available", free, (MEMORY_LEAST, MEMORY_GOOD), mend)]
-
-
-def _files(facts: dict[str, Any], where: str) -> list[Finding]:
-    limit = facts.get("open_files")
-    if limit is None:
-        return []
+    found = []
+    if (free := facts["shm_free_bytes"]) is not None:
+        mend = shm_mend if facts["shm_bytes"] < SHM[1] else "ls -l /dev/shm; remove what ended runs left"
+        found.append(_amount("shared-memory", where, "free in /dev/shm", free, SHM, mend))
+    if (free := facts["memory_bytes"]) is not None:
+        mend = "end other programs (ps aux --sort=-rss | head), or allow the container more: --with memory=8gb"
+        found.append(_amount("memory", where, "of memory available", free, MEMORY, mend))
+    limit = facts["open_files"]
     seen = "unlimited" if limit < 0 or limit > 2**62 else f"{limit:,}"
     if 0 <= limit < FILES_GOOD:
         make = wrong if limit < FILES_LEAST else warning
-        return [make("open-files", where, f"a process may open only {seen} files", "ulimit -n 65536")]
-    return [ok("open-files", where, f"a process may open {seen} files")]
+        return [*found, make("open-files", where, f"a process may open only {seen} files", "ulimit -n 65536")]
+    return [*found, ok("open-files", where, f"a process may open {seen} files")]
+
+
+def check_folder(facts: dict[str, Any], where: str) -> Finding:
+    """Check the disk of the results."""
+    free, folder = facts["folder_bytes"], facts["folder"]
+    elsewhere = "remove what is not needed there, or choose another disk with --results FOLDER"
+    if free is None:
+        return wrong("disk", where, f"{folder} cannot be read", "choose another folder with --results FOLDER")
+    if not facts["folder_writable"]:
+        return wrong("disk", where, f"{folder} cannot be written", f"chown $(id -u) {folder}, or --results FOLDER")
+    if facts["folder_files"] == 0:
+        return wrong("disk", where, f"the disk of {folder} has no room for another file (df -i)", elsewhere)
+    return _amount("disk", where, f"free for {folder}", free, DISK, elsewhere)
+
+
+def check_image_disk(folder: str, free: int, where: str) -> Finding:
+    """Check the disk of the engine's images and containers."""
+    return _amount("engine-disk", where, f"free for {folder}", free, IMAGES, "docker system prune")
 
 
 def _amount(check: str, where: str, what: str, size: int, limits: tuple[int, int], mend: str) -> Finding:
     least, good = limits
     if size >= good:
         return ok(check, where, f"{amount(size)} {what}")
-    make = wrong if size < least else warning
-    return make(check, where, f"only {amount(size)} {what}", mend)
+    return (wrong if size < least else warning)(check, where, f"only {amount(size)} {what}", mend)
 
 
 def amount(size: int) -> str:
@@ -93,27 +76,66 @@ def amount(size: int) -> str:
 def check_versions(facts: dict[str, Any], where: str, *, image: str = "") -> list[Finding]:
     """Look for Python, torch and torchrun where programs run; `image` is the container's, if it is one."""
     mend = f"use an image with torch: --with image=..., or build {image} again" if image else TORCH
-    torch, python = facts.get("torch"), f"Python {facts.get('python')}"
-    if not torch:
-        return [ok("python", where, python), wrong("torch", where, "torch is not installed", mend)]
-    parts = [f"torch {torch}"] + [f"{name.upper()} {facts[name]}" for name in ("cuda", "nccl") if facts.get(name)]
-    found = [ok("python", where, python), ok("torch", where, ", ".join(parts))]
-    if image and not facts.get("torchrun"):
+    found = [ok("python", where, f"Python {facts['python']}")]
+    if not facts["torch"]:
+        return [*found, wrong("torch", where, "torch is not installed", mend)]
+    parts = [f"{name} {facts[key]}" for name, key in (("CUDA", "cuda"), ("NCCL", "nccl")) if facts[key]]
+    found.append(ok("torch", where, ", ".join([f"torch {facts['torch']}", *parts])))
+    if image and not facts["torchrun"]:
         found.append(wrong("torchrun", where, "there is no torchrun on the PATH", mend))
     return found
 
 
 def check_difference(here: dict[str, Any], there: dict[str, Any], where: str) -> list[Finding]:
     """Compare the versions of this machine with those in a container."""
-    found: list[Finding] = []
-    for name in ("torch", "nccl", "python"):
-        mine, other = here.get(name), there.get(name)
-        if mine and other and _version(name, str(mine)) != _version(name, str(other)):
-            mend = f"install the same {name} on both, or compare only runs of one image"
-            found.append(warning("versions", where, f"{name} {other} there, {name} {mine} on this machine", mend))
-    return found
+    mend = "install the same on both, or compare only runs of one image"
+    return [
+        warning("versions", where, f"{name} {there[name]} there, {name} {here[name]} on this machine", mend)
+        for name in ("torch", "nccl", "python")
+        if here[name] and there[name] and _version(name, here[name]) != _version(name, there[name])
+    ]
 
 
 def _version(name: str, text: str) -> str:
     """Return what has to be equal: of Python the minor version, of torch all but its build (`+cu121`, `+cpu`)."""
     return ".".join(text.split(".")[:2]) if name == "python" else text.partition("+")[0]
+
+
+def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "") -> list[Finding]:
+    """Check driver and GPUs; a machine without any is no finding unless a run shall use them.
+
+    `device` is `cpu`, `cuda`, or `auto` for what is there; `image` is the container's, if it is one.
+    """
+    driver, count = facts["driver"], facts["gpus"]
+    if device == "cpu" or (device == "auto" and not driver and not count):
+        return []
+    if not driver and not facts["driver_cuda"]:
+        mend = f"install the NVIDIA Container Toolkit: {_TOOLKIT}" if image else "install NVIDIA's driver"
+        return [wrong("driver", where, "no NVIDIA driver is seen", f"{mend}, or use --device cpu")]
+    found = [_check_driver(facts, where)]
+    if facts["driver_error"]:
+        seen = f"CUDA does not start: cuInit returned {facts['driver_error']}"
+        return [*found, wrong("gpus", where, seen, "nvidia-smi says more; after an update of the driver, restart")]
+    if not count:
+        return [*found, wrong("gpus", where, "the driver shows no GPU", "nvidia-smi -L; look at CUDA_VISIBLE_DEVICES")]
+    return [*found, ok("gpus", where, f"{count} GPU{'s' * (count > 1)}")]
+
+
+def _check_driver(facts: dict[str, Any], where: str) -> Finding:
+    """Compare NVIDIA's driver with the CUDA that torch was built with."""
+    cuda, driver = facts["cuda"], facts["driver"]
+    seen = f"NVIDIA driver {driver}" if driver else f"a driver for CUDA {facts['driver_cuda']}"
+    if not facts["torch"]:
+        return ok("driver", where, seen)
+    if not cuda:
+        mend = "install a build of torch for CUDA: https://pytorch.org/get-started/locally/"
+        return wrong("driver", where, f"torch {facts['torch']} was built without CUDA", mend)
+    seen, least = f"{seen}; torch was built with CUDA {cuda}", COMPATIBLE.get(_numbers(cuda)[0])
+    if driver and least and _numbers(driver) < _numbers(least):
+        mend = f"install driver {least} or newer, or a torch for an older CUDA"
+        return wrong("driver", where, f"{seen}, which needs {least}", mend)
+    return ok("driver", where, seen)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in version.split(".") if word.isdigit()) or (0,)

@@ -1,4 +1,4 @@
-"""Facts about other hosts of a run: their names, the way to them, and what their ports answer. Nothing is changed."""
+"""Other hosts of a run, as they are seen from here: names, routes, ports, interfaces. Nothing is changed."""
 
 import errno
 import re
@@ -7,17 +7,18 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from runner.core import clock
 from runner.core.errors import RequestError, reason_of
-from runner.core.network import Route, is_loopback, route_to
-from runner.core.text import one_line, shown
+from runner.core.network import GLOO, NCCL, Route, is_loopback, route_to, variables_for
+from runner.core.text import listed, one_line, shown
+from runner.tools.doctor import inside
+from runner.tools.doctor.diagnosis import Finding, ok, warning, wrong
 
 SECONDS = 3.0
 """How long an address may take to accept or refuse a connection."""
 RESOLVE_SECONDS = 5.0
-MOST_PEERS = 256
 OPEN, CLOSED, FILTERED, ABSENT, NO_ROUTE = "open", "closed", "filtered", "absent", "no route"
 ANY_PORT = 47_591
 """Stands for the ports that Gloo and NCCL choose at random, in Linux' range for that."""
@@ -52,28 +53,32 @@ class Peer:
 
 def parse(words: str, port: int) -> list[tuple[str, int]]:
     """Read `host1,host2:port,[address]:port`; RequestError for what is none."""
-    found = []
+    hosts = []
     for word in words.split(","):
         match = _PEER.fullmatch(word.strip())
         place, own_port = [*filter(None, match.groups()), ""][:2] if match else ("", "")
         if not place or int(own_port or port) not in range(1, 65_536):
             raise RequestError(f"--peers: {shown(word)} is no host: write for example host1,10.0.0.2,host3:29500")
-        found.append((place, int(own_port or port)))
-    if len(found) > MOST_PEERS:
-        raise RequestError(f"--peers: {len(found)} hosts are too many: name at most {MOST_PEERS}")
-    return list(dict.fromkeys(found))
+        hosts.append((place, int(own_port or port)))
+    return list(dict.fromkeys(hosts))
 
 
-def look_at(names: list[tuple[str, int]]) -> list[Peer]:
+def check_peers(names: list[tuple[str, int]], where: str) -> list[Finding]:
     """Look at all hosts at the same time, for `RESOLVE_SECONDS` and then twice `SECONDS` at most."""
     peers = [Peer(name, port) for name, port in names]
     for peer, done in zip(peers, together([partial(_resolve, peer) for peer in peers], RESOLVE_SECONDS), strict=True):
         if not done:
             peer.unresolved = f"the resolver gives no answer within {RESOLVE_SECONDS:g} s"
-    known = [peer for peer in peers if not peer.unresolved]
-    together([partial(_reach, peer) for peer in known], SECONDS + 0.5)
-    together([partial(_reach_other, peer) for peer in known], SECONDS + 0.5)
-    return peers
+    together([partial(_reach, peer) for peer in peers if not peer.unresolved], 2 * SECONDS + 1)
+    found = [finding for peer in peers for finding in _check_peer(peer)]
+    here, used = inside.network(), sorted({peer.route.interface for peer in peers if peer.route and not peer.is_here})
+    if len(used) > 1:
+        seen = f"the peers are reached by several interfaces: {', '.join(used)}"
+        mend = "name the peers by their addresses of one network: Gloo and NCCL use one interface for all"
+        found.append(warning("interface", where, seen, mend))
+    if used and not here["variables"][GLOO]:
+        found.append(_check_own_name(here, where, used[0]))
+    return [*found, *check_variables(here, where, used)]
 
 
 def _resolve(peer: Peer) -> bool:
@@ -88,12 +93,8 @@ def _resolve(peer: Peer) -> bool:
 
 
 def _reach(peer: Peer) -> None:
-    """Connect to the port."""
+    """Connect to the port, and to one that stands for those that Gloo and NCCL choose."""
     peer.state, peer.why = _connect(peer.addresses[0], peer.port)
-
-
-def _reach_other(peer: Peer) -> None:
-    """Connect to a port that stands for those that Gloo and NCCL choose."""
     peer.other_ports, _ = _connect(peer.addresses[0], ANY_PORT)
 
 
@@ -132,3 +133,87 @@ def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[
     if errors:
         raise errors[0]
     return list(answers)
+
+
+def _check_peer(peer: Peer) -> list[Finding]:
+    if peer.unresolved:
+        mend = f"add a line with its address to /etc/hosts, or use the address; `getent hosts {peer.name}` repeats it"
+        return [wrong("name", peer.name, f"the name does not resolve: {peer.unresolved}", mend)]
+    address = peer.addresses[0]
+    if peer.is_here:
+        if peer.name == "localhost" or is_loopback(peer.name):
+            return [ok("route", peer.name, "this machine itself")]
+        seen = f"the name resolves to {address}, which is every machine's own: each node would wait for itself"
+        return [wrong("name", peer.name, seen, f"give {peer.name} its address of the network in /etc/hosts")]
+    if peer.route is None or peer.state == NO_ROUTE:
+        mend = f"`ip route get {address}` shows the way; connect this machine to that network, or use another address"
+        return [wrong("route", peer.name, f"there is no way to {address}", mend)]
+    settings = " ".join(f"{name}={value}" for name, value in variables_for(peer.route.interface).items())
+    seen = f"{address} is reached by {peer.route.interface} from {peer.route.local}: {settings}"
+    return [ok("route", peer.name, seen), _check_port(peer)]
+
+
+def _check_port(peer: Peer) -> Finding:
+    address, port = peer.addresses[0], peer.port
+    firewall = f"allow all TCP between the nodes, for example on {peer.name}: nft or ufw allow from this machine"
+    if peer.state == ABSENT:
+        mend = f"is {peer.name} up? `ip neigh` shows who answers; is {address} still its address?"
+        return wrong("port", peer.name, f"no host answers at {address}: {peer.why}", mend)
+    if peer.state == FILTERED:
+        what = f"port {port} is filtered: {peer.why}"
+        if peer.other_ports in (OPEN, CLOSED):
+            seen = f"{what}, while other ports answer: a firewall drops it"
+        else:
+            seen = f"{what}, nor at other ports: a firewall drops everything, or the host is down"
+        return wrong("port", peer.name, seen, firewall)
+    if peer.other_ports == FILTERED:
+        seen = f"port {port} answers, other ports are filtered: Gloo and NCCL connect at ports chosen at random"
+        return wrong("port", peer.name, seen, firewall)
+    if peer.state == CLOSED:
+        return ok("port", peer.name, f"the host answers; nothing listens at port {port} yet, as before a run")
+    return ok("port", peer.name, f"port {port} is open")
+
+
+def _check_own_name(here: dict[str, Any], where: str, interface: str) -> Finding:
+    """Look where the own host name leads: Gloo, and a rendezvous on it, announce that address to the others."""
+    addresses, name = here["own_addresses"], here["host"]
+    if not addresses:
+        mend = f"add the line '<address> {name}' to /etc/hosts, or export {GLOO}={interface}"
+        return wrong("own-name", where, f"the own host name {name} does not resolve", mend)
+    if all(is_loopback(address) for address in addresses):
+        seen = f"the own host name {name} resolves to {addresses[0]}: others would be told to connect to themselves"
+        mend = f"give {name} its address of {interface} in /etc/hosts, or, as runner node does,"
+        return wrong("own-name", where, seen, f"{mend} export {GLOO}={interface}")
+    return ok("own-name", where, f"the own host name {name} resolves to {listed(addresses, most=3)}")
+
+
+def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[Finding]:
+    """Look whether the interfaces that the environment chooses are there, and are those `used` to reach the peers."""
+    found = []
+    names = [*here["interfaces"], "lo"]
+    for variable in (GLOO, NCCL):
+        value = here["variables"][variable]
+        if not value:
+            continue
+        chosen, right = chosen_by(variable, value, names), variables_for(used[0])[variable] if used else ""
+        mend = f"export {variable}={right}" if right else f"unset {variable}; there are: {listed(names)}"
+        if not chosen:
+            found.append(wrong("interface", where, f"{variable}={value} chooses no interface of this machine", mend))
+        elif used and not set(chosen) & set(used):
+            seen = f"{variable}={value} chooses {', '.join(chosen)}, and the peers are reached by {', '.join(used)}"
+            found.append(wrong("interface", where, seen, mend))
+        else:
+            found.append(ok("interface", where, f"{variable}={value} chooses {listed(chosen)}"))
+    return found
+
+
+def chosen_by(variable: str, value: str, names: list[str]) -> list[str]:
+    """Return the interfaces that a value of `GLOO_SOCKET_IFNAME` or `NCCL_SOCKET_IFNAME` chooses, of those given."""
+    if variable == GLOO:
+        return [name for name in value.split(",") if name in names]
+    others, value = value.startswith("^"), value.removeprefix("^")
+    exact, value = value.startswith("="), value.removeprefix("=")
+    words = [word for word in value.split(",") if word]
+    return [
+        name for name in names if any(name == word if exact else name.startswith(word) for word in words) is not others
+    ]

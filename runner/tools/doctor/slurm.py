@@ -1,48 +1,39 @@
 """The Slurm cluster that this machine submits to: whether its controller answers, and which nodes take jobs."""
 
+import re
 import shutil
-from typing import Any
 
 from runner.core.text import listed
 from runner.targets.slurm import commands
-from runner.tools.doctor.finding import Finding, ok, warning, wrong
+from runner.tools.doctor.diagnosis import Finding, ok, warning, wrong
 
 SECONDS = 10.0
 _OUT = ("down", "drain", "drng", "fail", "failg", "maint", "unk")
 """Compact states of sinfo(1) in which a node takes no job; one that ends with `*` does not respond."""
 
 
-def gather(partition: str) -> dict[str, Any]:
-    """Ask for the nodes of each partition, or of one: `problem` says why there is no answer."""
+def check_slurm(partition: str, where: str) -> list[Finding]:
+    """Ask for the nodes of each partition, or of one."""
     if missing := [name for name in ("sinfo", *commands.NEEDED) if shutil.which(name) is None]:
-        return {"missing": missing}
+        seen = f"there is no {' and no '.join(missing)} here"
+        return [wrong("slurm", where, seen, "call it where jobs are submitted, on a login node")]
     words = ["sinfo", "--noheader", "--format=%R|%t|%D", *([f"--partition={partition}"] if partition else [])]
     try:
         printed = commands.call(words, seconds=SECONDS)
     except commands.SlurmError as error:
-        return {"problem": str(error)}
-    return {"rows": [line.strip().split("|") for line in printed.splitlines()], "partition": partition}
-
-
-def check(facts: dict[str, Any], where: str) -> list[Finding]:
-    """Check what `gather` found."""
-    if missing := facts.get("missing"):
-        seen = f"there is no {' and no '.join(missing)} here"
-        return [wrong("slurm", where, seen, "call it where jobs are submitted, on a login node")]
-    if problem := facts.get("problem"):
-        return [wrong("slurm", where, f"sinfo does not answer: {problem}", "scontrol ping; is slurmctld up?")]
+        return [wrong("slurm", where, f"sinfo does not answer: {error}", "scontrol ping; is slurmctld up?")]
+    partitions: dict[str, list[tuple[str, int]]] = {}
+    for name, state, count in re.findall(r"(?m)^(.+)\|(\S+)\|(\d+)\s*$", printed):
+        if int(count):
+            partitions.setdefault(name, []).append((state, int(count)))
     found, able = [ok("slurm", where, "the controller answers")], 0
-    rows = [(name, state, int(count)) for name, state, count in facts["rows"] if count.isdigit() and int(count)]
-    for partition in dict.fromkeys(name for name, _, _ in rows):
-        states = [(state, count) for name, state, count in rows if name == partition]
-        good = sum(count for state, count in states if state not in _OUT and not state.endswith("*"))
-        lost, seen = sum(count for _, count in states) - good, listed([f"{count} {state}" for state, count in states])
-        able += good
+    for name, states in partitions.items():
+        lost = sum(count for state, count in states if state in _OUT or state.endswith("*"))
+        able += sum(count for _, count in states) - lost
+        seen = f"nodes: {listed(f'{count} {state}' for state, count in states)}"
         mend = f"{lost} of them take{'s' * (lost == 1)} no jobs: sinfo --list-reasons"
-        found.append(
-            warning("nodes", partition, f"nodes: {seen}", mend) if lost else ok("nodes", partition, f"nodes: {seen}")
-        )
+        found.append(warning("nodes", name, seen, mend) if lost else ok("nodes", name, seen))
     if not able:
-        which = f"partition {facts['partition']}" if facts["partition"] else "any partition"
+        which = f"partition {partition}" if partition else "any partition"
         found.append(wrong("nodes", where, f"no node of {which} takes jobs", "sinfo --list-reasons; sinfo --summarize"))
     return found

@@ -1,5 +1,6 @@
 """The checks, over facts: drivers, GPUs, versions, sizes; and what the variables of Gloo and NCCL choose."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,12 +9,20 @@ from typing import Any
 import pytest
 
 from runner.core.network import GLOO, NCCL
+from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.target import Options
+from runner.targets.slurm import commands
 from runner.tools.doctor import cluster, inside, slurm
-from runner.tools.doctor.finding import Finding
-from runner.tools.doctor.gpus import check_gpus
-from runner.tools.doctor.machine import check_difference, check_folder, check_image_disk, check_machine, check_versions
-from runner.tools.doctor.network import chosen_by
+from runner.tools.doctor.diagnosis import Finding
+from runner.tools.doctor.machine import (
+    check_difference,
+    check_folder,
+    check_gpus,
+    check_image_disk,
+    check_machine,
+    check_versions,
+)
+from runner.tools.doctor.peers import chosen_by
 from tests.support.trainer import Answers
 
 GIB = 2**30
@@ -52,7 +61,7 @@ def test_a_healthy_machine_with_gpus_has_no_finding() -> None:
         *check_versions(HEALTHY, "node0"),
         *on_gpus(),
         *check_machine(HEALTHY, "node0", shm_mend="-"),
-        *check_folder(HEALTHY, "node0"),
+        check_folder(HEALTHY, "node0"),
         *check_difference(HEALTHY, HEALTHY, "node1"),
     ]
     assert states(found) == {}
@@ -104,15 +113,14 @@ def test_a_driver_is_compared_with_the_cuda_that_torch_was_built_with(driver: st
 )
 def test_what_is_too_small_is_found(change: dict[str, Any], expected: dict[str, str]) -> None:
     facts = {**HEALTHY, **change}
-    found = [*check_machine(facts, "node0", shm_mend="-"), *check_folder(facts, "node0")]
+    found = [*check_machine(facts, "node0", shm_mend="-"), check_folder(facts, "node0")]
     assert states(found) == expected
     assert all(finding.mend for finding in found if finding.state != "ok")
 
 
 def test_the_disk_of_the_engine_is_checked_where_it_can_be_seen() -> None:
-    assert states(check_image_disk("/var/lib/docker", 10, "vm")) == {"engine-disk": "wrong"}
-    assert states(check_image_disk("/var/lib/docker", GIB, "vm")) == {"engine-disk": "warning"}
-    assert check_image_disk("/var/lib/docker", None, "vm") == []
+    assert states([check_image_disk("/var/lib/docker", 10, "vm")]) == {"engine-disk": "wrong"}
+    assert states([check_image_disk("/var/lib/docker", GIB, "vm")]) == {"engine-disk": "warning"}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +137,7 @@ def test_other_versions_in_a_container_are_a_warning(change: dict[str, Any], exp
 
 
 def test_an_image_without_torch_or_torchrun_is_found() -> None:
-    assert states(check_versions({"python": "3.11"}, "container", image="plain")) == {"torch": "wrong"}
+    assert states(check_versions({**HEALTHY, "torch": None}, "container", image="plain")) == {"torch": "wrong"}
     assert states(check_versions({**HEALTHY, "torchrun": None}, "container", image="x")) == {"torchrun": "wrong"}
     assert states(check_versions({**HEALTHY, "torchrun": None}, "vm")) == {}, "the runner calls torch's module itself"
 
@@ -155,49 +163,62 @@ def test_the_script_that_looks_around_in_a_container_has_nothing_that_python_3_8
     assert done.returncode == 0, done.stdout
 
 
-def of_cluster(**changes: Any) -> dict[str, str]:
-    node = {"name": "n0", "ready": True, "closed": False, "pressures": [], "gpus": 0, "cpu": "8", "memory": "1Gi"}
-    facts: dict[str, Any] = {"stage": "nodes", "host": "https://c", "namespace": "default", "version": "v1.32.0"}
-    facts |= {"crd": ["v1"], "missing_kind": "", "lacking": [], "restricted": False}
-    facts["nodes"] = [{**node, "images": ["docker.io/library/kit:1"], **changes.pop("node", {})}]
-    device = changes.pop("device", "cpu")
-    return states(cluster.check({**facts, **changes}, "vm", Options(image="kit:1"), device))
-
-
-def test_for_a_trainjob_trainer_jobset_and_the_rights_to_both_of_its_objects_are_looked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def found(**options: str) -> dict[str, str]:
+def test_what_a_cluster_knows_and_allows_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(job: str = "trainjob", **options: str) -> dict[str, str]:
         monkeypatch.setattr(cluster, "Cluster", lambda *_: Answers(**options))
-        facts = cluster.gather(Options(job="trainjob"))
-        findings = cluster.check(facts, "vm", Options(job="trainjob"), "cpu")
-        return {finding.check: finding.seen for finding in findings}
+        return {finding.check: finding.seen for finding in cluster.check_cluster(Options(job=job), "cpu", "kit", "vm")}
 
-    assert found()["crd"] == "TrainJob v1alpha1"
+    assert found()["crd"] == "it knows TrainingRuntime and TrainJob"
     assert found()["rights"].startswith("the user may create")
+    assert found()["nodes"] == "no node takes pods"
     assert found(lacks="JobSet")["crd"] == "the cluster knows no JobSet"
     assert found(forbids="delete trainingruntimes")["rights"] == "no right in namespace lab to delete trainingruntimes"
+    monkeypatch.setattr(preflight, "enforces_restricted", lambda _: True)
+    assert ["pod-security" in found(job) for job in ("pytorchjob", "indexed")] == [True, False]
 
 
-def test_what_a_cluster_lacks_is_found() -> None:
-    assert of_cluster() == {}
-    assert of_cluster(lacking=["create pytorchjobs"]) == {"rights": "wrong"}
-    assert of_cluster(missing_kind="the cluster knows no PyTorchJob: use another") == {"crd": "wrong"}
-    assert of_cluster(restricted=True) == {"pod-security": "wrong"}
-    assert of_cluster(node={"ready": False}) == {"nodes": "wrong"}
-    assert of_cluster(node={"pressures": ["DiskPressure"]}) == {"nodes": "warning"}
-    assert of_cluster(node={"images": []}) == {"image": "warning"}
-    assert of_cluster(device="cuda") == {"gpus": "wrong"}
+@pytest.mark.parametrize(
+    ("change", "device", "expected"),
+    [
+        ({}, "cpu", {}),
+        ({"conditions": [{"type": "Ready", "status": "False"}]}, "cpu", {"nodes": "wrong"}),
+        (
+            {"conditions": [{"type": name, "status": "True"} for name in ("Ready", "DiskPressure")]},
+            *("cpu", {"nodes": "warning"}),
+        ),
+        ({"images": []}, "cpu", {"image": "warning"}),
+        ({}, "cuda", {"gpus": "wrong"}),
+        ({"allocatable": {cluster.GPU: "2"}}, "cuda", {}),
+    ],
+)
+def test_what_the_nodes_of_a_cluster_lack_is_found(
+    change: dict[str, Any], device: str, expected: dict[str, str]
+) -> None:
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "8", "memory": "1024Ki"}}
+    status |= {"images": [{"names": ["docker.io/library/kit:1"]}], **change}
+    node = {"metadata": {"name": "n0"}, "status": status}
+    assert states(cluster.check_nodes([node], "https://c", "kit:1", device)) == expected
 
 
-def test_a_controller_that_does_not_answer_and_nodes_that_take_no_jobs_are_found() -> None:
-    def states(**facts: Any) -> list[tuple[str, str, str]]:
-        return [(finding.check, finding.state, finding.where) for finding in slurm.check(facts, "login")]
+def test_a_controller_that_does_not_answer_and_nodes_that_take_no_jobs_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def found(printed: str | None, partition: str = "") -> list[tuple[str, str, str]]:
+        def call(*_: object, **__: object) -> str:
+            if printed is None:
+                raise commands.SlurmError("connect failure")
+            return printed
 
-    assert states(missing=["sinfo"]) == states(problem="connect failure") == [("slurm", "wrong", "login")]
-    rows = [["cpu", "idle", "2"], ["gpu", "mix", "1"], ["gpu", "drain", "1"], ["old", "down*", "3"]]
-    answers = ("slurm", "ok", "login")
-    found = states(rows=rows, partition="")
-    assert found == [answers, ("nodes", "ok", "cpu"), ("nodes", "warning", "gpu"), ("nodes", "warning", "old")]
-    assert states(rows=rows[3:], partition="old") == [answers, found[3], ("nodes", "wrong", "login")]
-    assert states(rows=[], partition="nope") == [answers, ("nodes", "wrong", "login")]
+        monkeypatch.setattr(commands, "call", call)
+        findings = slurm.check_slurm(partition, "login")
+        return [(finding.check, finding.state, finding.where) for finding in findings]
+
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert found("") == [("slurm", "wrong", "login")]
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    assert found(None) == [("slurm", "wrong", "login")]
+    answers, old = ("slurm", "ok", "login"), ("nodes", "warning", "old")
+    rows = "cpu|idle|2\ngpu|mix|1\ngpu|drain|1\nold|down*|3\n"
+    assert found(rows) == [answers, ("nodes", "ok", "cpu"), ("nodes", "warning", "gpu"), old]
+    assert found("old|down*|3\n", "old") == [answers, old, ("nodes", "wrong", "login")]
+    assert found("", "nope") == [answers, ("nodes", "wrong", "login")]

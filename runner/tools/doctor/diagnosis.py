@@ -1,4 +1,4 @@
-"""What a check found: its state, what was seen, and the command that mends it."""
+"""What a check says: its state, what was seen, and the command that mends it."""
 
 from dataclasses import dataclass
 
@@ -10,26 +10,21 @@ STATES = (OK, WARNING, WRONG)
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. Parts of it often come from an engine, a cluster or another host."""
+    """One line of the report; parts of it often come from an engine, a cluster or another host.
+
+    `check` is a stable name, for example `shared-memory`. With a `warning` a run starts and may go wrong, with `wrong`
+    it will not work. `where` is the machine, container, peer or node.
+    """
 
     check: str
-    """A stable name, for example `shared-memory`."""
     state: str
-    """`ok`, `warning` (a run starts, and may go wrong) or `wrong` (it will not work)."""
     where: str
-    """The machine, container, peer or node that it is about."""
     seen: str
     mend: str = ""
-    """The command, or the sentence, that mends it."""
 
     def __post_init__(self) -> None:
         for name in ("where", "seen", "mend"):
             object.__setattr__(self, name, one_line(getattr(self, name), 600))
-
-
-def count_states(findings: list[Finding]) -> dict[str, int]:
-    """Count the findings of each state."""
-    return {state: sum(finding.state == state for finding in findings) for state in STATES}
 
 
 def ok(check: str, where: str, seen: str) -> Finding:
@@ -45,3 +40,9 @@ def warning(check: str, where: str, seen: str, mend: str) -> Finding:
 def wrong(check: str, where: str, seen: str, mend: str) -> Finding:
     """Make a finding with which a run will not work."""
     return Finding(check, WRONG, where, seen, mend)
+
+
+def of_error(check: str, where: str, error: object, mend: str) -> Finding:
+    """Make a finding of an error's line: what is wrong, a colon, and the way out; `mend` where it names none."""
+    seen, _, way = str(error).partition(": ")
+    return wrong(check, where, seen, way or mend)
