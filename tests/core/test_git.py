@@ -10,7 +10,7 @@ from runner.core.errors import RequestError, RunError
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import worktrees
 from runner.records.provenance import describe_repository
-from runner.tools.proof.sources import Sources
+from runner.tools.proof.checkouts import Sources
 from tests.support.repository import ALONE, commit_all, git
 
 

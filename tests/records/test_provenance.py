@@ -9,7 +9,7 @@ import pytest
 from runner.core import git as core_git
 from runner.records import provenance
 from runner.records.provenance import LARGEST_DIFF, describe_repository
-from runner.tools.proof.sources import Sources
+from runner.tools.proof.checkouts import Sources
 from tests.support.repository import commit_all, git
 
 

@@ -1,12 +1,17 @@
-"""Results -> one archive for a reviewer: records, code, tables, what describes them, and a list of what is left out."""
+"""Results -> one archive for a reviewer: records, code, tables, what describes them, and a list of what is left out.
+
+The archive is a plain tar in the PAX format (POSIX.1-2001), sorted by name, of regular files only, each with the time,
+owner and mode that all of them have: the same files always give the same bytes. `runner.records.archive` opens it.
+"""
 
 import os
 import re
-import shutil
+import tarfile
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from runner.core.errors import RequestError, RunError
 from runner.core.output import require_outputs
@@ -16,10 +21,9 @@ from runner.core.text import listed, one_line
 from runner.records import manifest
 from runner.records.folder import RunFolder
 from runner.records.schema import Record
-from runner.records.unpacking import RESULTS
-from runner.tools.proof.archive import pack
-from runner.tools.proof.integrity import check_whole, read_again, runs_at
-from runner.tools.proof.sources import PROJECT, Sources, kept_changes, tree_name
+from runner.records.unpacking import RESULTS, TOP
+from runner.tools.proof.checkouts import PROJECT, Sources, kept_changes, tree_name
+from runner.tools.proof.integrity import check_whole_and_parsed, runs_at
 from trainkit import files
 
 README = "README.md"
@@ -28,6 +32,8 @@ LARGEST_SOURCE = 50_000_000
 LARGEST_MASKED = 200_000_000
 """Bytes of a file that is masked in memory; a larger one is left out."""
 _ARTIFACT = re.compile(r"(attempts/\d+/)?artifacts/")
+_TIME = 315_532_800  # 1980, the earliest that zip has too
+_BLOCK = 1 << 20
 
 
 class Bundle:
@@ -56,52 +62,30 @@ class Bundle:
         _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
-        """Copy every run that has ended."""
-        found: list[tuple[Path, Record]] = []
+        """Copy every run that has ended, with its secrets masked; its manifest follows, and says so."""
         for path in runs_at(self.results, self.left_out):
-            record, faults = check_whole(path)
+            record, faults = check_whole_and_parsed(path)
             if record is not None and record.status == "running":
-                self.left_out.append(f"{one_line(path)}: it has not ended, or is not collected")
+                self.left_out.append(f"{path}: it has not ended, or is not collected")
                 continue
-            if record and not faults and (parsed := read_again(path, record)).same is False:
-                faults = [str(parsed)]
             if record is None or faults:
-                msg = f"{one_line(path)}: {faults[0]}: an altered record is not bundled; runner verify says more"
+                msg = f"{path}: {faults[0]}: an altered record is not bundled; runner verify says more"
                 raise RunError(msg)
-            found.append((path, record))
-        if not found:
-            raise RequestError(f"{one_line(self.results)}: no run in it has ended")
-        for path, record in found:
             name = f"{RESULTS}/{record.launch.experiment}/{record.launch.id}"
             if name in self.records or Path(name).parts != (RESULTS, record.launch.experiment, record.launch.id):
-                self.left_out.append(f"{one_line(path)}: its name is that of another run, or none")
-            else:
-                self._copy_run(path, name)
-                self.records[name] = RunFolder(self.folder / name).read()
-
-    def _copy_run(self, path: Path, name: str) -> None:
-        """Copy a run with its secrets masked; its manifest follows, and says so."""
-        target = self.folder / name
-        regular, other = manifest.listing(path)
-        changed, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
-        for file in regular:
-            if _ARTIFACT.match(file):
-                gone.append(f"{file}: an artifact may hold anything")
-            elif (path / file).stat().st_size > LARGEST_MASKED:
-                gone.append(f"{file}: it has more than {LARGEST_MASKED:,} bytes")
-            else:
-                data = files.read_file(path / file, LARGEST_MASKED, below=path)
-                shown = without_secrets(data)
-                changed += [file] if shown != data else []
-                _put(target / file, shown)
-        self.left_out += [one_line(f"{name}/{words}") for words in gone]
-        text = (path / manifest.NAME).read_bytes()
-        if changed or gone:
-            said = manifest.read(text).said
-            said += [f"masked by runner bundle: {', '.join(changed)}"] if changed else []
-            said += [f"left out by runner bundle: {words}" for words in gone]
-            text = manifest.write(manifest.make(target, said))
-        _put(target / manifest.NAME, text)
+                self.left_out.append(f"{path}: its name is that of another run, or none")
+                continue
+            masked, gone = self._copy(path, name, LARGEST_MASKED, without=_ARTIFACT)
+            target, text = self.folder / name, (path / manifest.NAME).read_bytes()
+            if masked or gone:
+                said = manifest.read(text).said
+                said += [f"masked by runner bundle: {', '.join(masked)}"] if masked else []
+                said += [f"left out by runner bundle: {words}" for words in gone]
+                text = manifest.write(manifest.make(target, said))
+            _put(target / manifest.NAME, text)
+            self.records[name] = RunFolder(target).read()
+        if not self.records:
+            raise RequestError(f"{self.results}: no run in it has ended")
 
     def _take_code(self) -> None:
         """Take the project's files as each run had them: those of its commit, with the changes that it kept."""
@@ -118,28 +102,34 @@ class Bundle:
                 diff = kept_changes(self.folder / names[0], code)
                 with temporary_folder("bundle") as scratch:
                     folder, notes = self.sources.check_out(code, scratch, diff)
-                    self._copy_tree(folder, tree)
+                    masked, _ = self._copy(folder, tree, LARGEST_SOURCE)
             except RunError as error:
                 self.left_out.append(f"{of_runs}: {str(error).replace(f'{self.folder}/', '')}")
             else:
                 self.trees.append(tree)
+                notes += [f"{file}: a secret in it is masked: change it, it is in the repository" for file in masked]
                 self.left_out += [f"{tree}/{why}" for why in notes]
 
-    def _copy_tree(self, tree: Path, name: str) -> None:
-        regular, other = manifest.listing(tree)
-        self.left_out += [one_line(f"{name}/{file}: it is {why}") for file, why in other.items()]
+    def _copy(
+        self, source: Path, name: str, most: int, without: re.Pattern[str] | None = None
+    ) -> tuple[list[str], list[str]]:
+        """Copy the files of a folder with their secrets masked; which ones have some, and what is left out and why."""
+        regular, other = manifest.listing(source)
+        masked, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:
-            source, target = tree / file, self.folder / name / file
-            if source.stat().st_size > LARGEST_SOURCE:
-                self.left_out.append(one_line(f"{name}/{file}: it has more than {LARGEST_SOURCE:,} bytes"))
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, target)
-            data = source.read_bytes()
-            if (shown := without_secrets(data)) != data:
-                target.write_bytes(shown)
-                why = "a secret in it is masked: change it, it is in the repository"
-                self.left_out.append(one_line(f"{name}/{file}: {why}"))
+            mode, size = (source / file).stat().st_mode, (source / file).stat().st_size
+            if without and without.match(file):
+                gone.append(f"{file}: an artifact may hold anything")
+            elif size > most:
+                gone.append(f"{file}: it has more than {most:,} bytes")
+            else:
+                data = files.read_file(source / file, most, below=source)
+                shown = without_secrets(data)
+                masked += [file] if shown != data else []
+                _put(self.folder / name / file, shown)
+                (self.folder / name / file).chmod(mode | 0o600)
+        self.left_out += [f"{name}/{words}" for words in gone]
+        return masked, gone
 
     def _make_tables(self) -> None:
         """Make the tables from the records as they are in the archive."""
@@ -151,6 +141,18 @@ class Bundle:
         for form, file in (("markdown", "table.md"), ("json", "table.json"), ("csv", "table.csv")):
             text = document(form, blocks)
             _put(self.folder / file, text.replace(here, "").encode("utf-8", "backslashreplace"))
+
+
+def pack(folder: Path, stream: Any) -> None:
+    """Write the files of a folder into a stream, as one archive; OSError if one cannot be read."""
+    regular, _ = manifest.listing(folder)
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, bufsize=_BLOCK) as tar:
+        for name in sorted([*regular, *([manifest.NAME] if files.is_file(folder / manifest.NAME) else [])]):
+            with files.open_file(folder / name, below=folder) as file:
+                member = tarfile.TarInfo(f"{TOP}/{name}")
+                member.size, member.mtime = os.fstat(file.fileno()).st_size, _TIME
+                member.mode = 0o755 if os.fstat(file.fileno()).st_mode & 0o100 else 0o644
+                tar.addfile(member, file)
 
 
 def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], None], *, code: bool = True) -> None:
@@ -169,12 +171,10 @@ def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], N
                 pack(bundle.folder, stream)
                 stream.flush()
                 os.fsync(stream.fileno())
-            require_outputs([output])
             beside.replace(output)
     except OSError as error:
-        place = f" ({one_line(error.filename)})" if error.filename else ""
-        msg = f"{one_line(output)}: cannot be written: {error.strerror or one_line(error)}{place}"
-        raise RequestError(msg) from None
+        place = f" ({error.filename})" if error.filename else ""
+        raise RequestError(f"{output}: cannot be written: {error.strerror or error}{place}") from None
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)

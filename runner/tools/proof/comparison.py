@@ -4,26 +4,22 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from runner.core.errors import reason_of
 from runner.core.layout import Layout
 from runner.core.text import listed, one_line, shown
 from runner.core.values import whole
 from runner.records.events import Event, read_events
 from runner.records.folder import RunFolder
-from runner.records.schema import Launch, Record
-from runner.tools.proof.level import Check
+from runner.records.schema import Record
+from runner.tools.proof.integrity import Check, repeat_with
 from trainkit import files
 
-CAUSES = {
-    "inputs": ("sources_sha256", "program_sha256"),
-    "versions": ("torch", "python", "cuda", "nccl"),
-    "threads": ("threads",),
-    "device": ("device_name", "device", "backend", "world_size"),
-}
-"""What may explain that a run does not repeat, by the facts that each rank reports of itself."""
-_RESULTS = ("data_sha256", "split_sha256")
+CAUSES = (
+    *("sources_sha256", "program_sha256", "torch", "python", "cuda", "nccl", "threads"),
+    *("device_name", "device", "backend", "world_size"),
+)
+"""Facts that each rank reports of itself, and that may explain that a run does not repeat."""
+_INPUTS = ("data_sha256", "split_sha256")
 MOST_VALUES = 2_000_000
 _EXACT = ("_hex", "_sha256")
 _FIELDS = ("correct", "samples", "trained_samples", "steps", "outcome", "before", "after")
@@ -44,55 +40,27 @@ def compare(before: Path, old: Record, after: Path, new: Record) -> Check:
     if not any(value.place.rpartition(" ")[2] in _PROVES for own in was.values() for value in own):
         return Check(name, None, "the program reports neither losses nor a hash of its parameters")
     differs = first_divergence(was, now)
-    programs = [record.launch.code.get("sources_sha256") for record in (old, new)]
-    if differs is None and programs[0] != programs[1]:
-        said = [shown(sha256, 16) for sha256 in programs]
-        return Check(
-            name, False, f"the values are the same, of other programs: SHA-256 {said[0]} before, {said[1]} now"
-        )
-    if differs is None:
-        count = sum(map(len, was.values()))
-        parameters = one_line(old.facts.get("parameters_sha256") or "none", 12).removesuffix("...")
-        return Check(name, True, f"{count:,} values of {len(was)} ranks are the same; parameters {parameters}")
-    return Check(name, False, f"the first difference is at {differs}; {explain(old, new)}")
-
-
-def repeat_with(record: Record) -> dict[str, str]:
-    """Return the arguments by which a run that followed the clock is repeated, as it reported them at its end."""
-    told = record.facts.get("repeat_with")
-    chosen = told.items() if isinstance(told, dict) else ()
-    return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}
-
-
-def chosen_by_the_clock(record: Record) -> str:
-    """Name what a run chose by the clock, as arguments; nothing if it chose nothing."""
-    return one_line(" ".join(f"{name}={value}" for name, value in repeat_with(record).items()), 200)
-
-
-def as_it_came_out(record: Record) -> Launch:
-    """Return a run's launch with what it chose by the clock given beforehand."""
-    return msgspec.structs.replace(record.launch, args={**record.launch.args, **repeat_with(record)})
+    if differs is not None:
+        return Check(name, False, f"the first difference is at {differs}; {explain(old, new)}")
+    if old.launch.code.get("sources_sha256") != new.launch.code.get("sources_sha256"):
+        return Check(name, False, "the values are the same, of other programs")
+    count = sum(map(len, was.values()))
+    parameters = one_line(old.facts.get("parameters_sha256") or "none", 12).removesuffix("...")
+    return Check(name, True, f"{count:,} values of {len(was)} ranks are the same; parameters {parameters}")
 
 
 def explain(old: Record, new: Record) -> str:
     """Name what differs between two runs that may explain that their values do, for example the number of threads."""
-    found = []
-    for cause, names in CAUSES.items():
-        for name in names:
-            was, now = _facts(old, name), _facts(new, name)
-            found += [f"{cause}: {name} {listed(was)} before, {listed(now)} now"] if was != now else []
-    for name in _RESULTS:
-        before, after = old.facts.get(name), new.facts.get(name)
-        found += [f"inputs: {name} {shown(before, 16)} before, {shown(after, 16)} now"] if before != after else []
+    pairs = [(name, _facts(old, name), _facts(new, name)) for name in CAUSES]
+    pairs += [(name, [shown(old.facts.get(name), 16)], [shown(new.facts.get(name), 16)]) for name in _INPUTS]
+    causes = [f"{name} {listed(was)} before, {listed(now)} now" for name, was, now in pairs if was != now]
     if "repeat_with" in old.facts and not repeat_with(old):
-        found.append("the run followed the clock, and has not reported the arguments that repeat it")
-    changed = [
-        name
-        for name in {**old.launch.args, **new.launch.args}
-        if name not in ("data_dir", *repeat_with(old)) and old.launch.args.get(name) != new.launch.args.get(name)
-    ]
-    found += [f"inputs: args {listed(changed)}"] if changed else []
-    return "; ".join(found) or "inputs, versions, threads and device are the same: the program itself does not repeat"
+        causes.append("the run followed the clock, and has not reported the arguments that repeat it")
+    args, ignored = (old.launch.args, new.launch.args), ("data_dir", *repeat_with(old))
+    changed = [name for name in {**args[0], **args[1]} if args[0].get(name) != args[1].get(name)]
+    changed = [name for name in changed if name not in ignored]
+    causes += [f"args {listed(changed)}"] if changed else []
+    return "; ".join(causes) or "inputs, versions, threads and device are the same: the program itself does not repeat"
 
 
 def _facts(record: Record, name: str) -> list[str]:

@@ -1,8 +1,9 @@
-"""Levels 0 and 1: a run's folder holds what it held when the run ended, and its record what raw/ and request/ say."""
+"""The levels of proof, and levels 0 and 1: a run's files are as they were, and give the same record again."""
 
 import os
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,38 @@ from runner.records.listing import RECORD, run_folders
 from runner.records.parse import collect
 from runner.records.provenance import READER, hash_reader
 from runner.records.schema import Record, read_launch, read_record
-from runner.tools.proof.comparison import chosen_by_the_clock
-from runner.tools.proof.level import Check, Verdict
 from trainkit.files import is_folder
 
 BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
 _ABSENT = object()
+LEVELS = {
+    0: "the record is whole",
+    1: "what its processes printed gives the same record",
+    2: "run again, every loss and the final parameters are bit for bit the same",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: `same` is None where it could not be checked, and `says` why."""
+
+    name: str
+    same: bool | None
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'not checked: ' if self.same is None else ''}{self.says}"
+
+
+@dataclass
+class Verdict:
+    """What is said of a run: `stopped` names what kept it from the next level, nothing if no more was asked for."""
+
+    run: str
+    level: int | None = None
+    stopped: list[str] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def runs_at(path: Path, notes: list[str]) -> list[Path]:
@@ -34,8 +61,8 @@ def runs_at(path: Path, notes: list[str]) -> list[Path]:
         raise RequestError(f"{one_line(path)}: {why}")
     if _is_run(path):
         return [path]
-    found = [path / entry.path[len(str(path)) + 1 :] for entry in run_folders(path, notes)]
-    if not (runs := [folder for folder in found if _is_run(folder)]):
+    runs = [folder for entry in run_folders(path, notes) if _is_run(folder := Path(entry.path))]
+    if not runs:
         raise RequestError(f"{one_line(path)}: neither a run's folder nor a folder of runs")
     return runs
 
@@ -53,8 +80,8 @@ def verify(path: Path, level: int) -> Verdict:
     verdict.level = 0
     if record.status != "completed":
         verdict.notes.append(f"the run is {record.status}: {one_line(record.reason or '', 200)}")
-    if chosen := chosen_by_the_clock(record):
-        verdict.notes.append(f"the run followed the clock; runner reproduce gives it what it chose: {chosen}")
+    if chosen := " ".join(f"{name}={value}" for name, value in repeat_with(record).items()):
+        verdict.notes.append(f"the run followed the clock; runner reproduce gives it {one_line(chosen, 200)}")
     said = RunFolder(path).kept_manifest().said
     verdict.notes += [words for words in said if words not in (manifest.AT_THE_END, manifest.LATER)]
     if manifest.AT_THE_END not in said and not record.launch.by_hand:
@@ -65,6 +92,13 @@ def verify(path: Path, level: int) -> Verdict:
         verdict.checks.append(check := read_again(path, record))
         verdict.level, verdict.stopped = (1, []) if check.same else (0, [str(check)])
     return verdict
+
+
+def repeat_with(record: Record) -> dict[str, str]:
+    """Return the arguments by which a run that followed the clock is repeated, as it reported them at its end."""
+    told = record.facts.get("repeat_with")
+    chosen = told.items() if isinstance(told, dict) else ()
+    return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}
 
 
 def check_whole(path: Path) -> tuple[Record | None, list[str]]:
@@ -79,18 +113,19 @@ def check_whole(path: Path) -> tuple[Record | None, list[str]]:
     try:
         return record, manifest.altered(folder.kept_manifest(), path) or broken
     except FileNotFoundError:
-        return record, broken or [_without_manifest(record, path)]
+        is_open = record is not None and record.status == "running"
+        why = "it has not ended, or is not collected" if is_open else "it was removed, or there was no room for it"
+        return record, broken or [f"no manifest: {why}: runner collect {shlex.quote(one_line(path))}"]
     except (OSError, ValueError) as error:
         return record, [one_line(f"{manifest.NAME}: {reason_of(error)}")]
 
 
-def _without_manifest(record: Record | None, path: Path) -> str:
-    """Return why a run has no manifest, and how it gets one."""
-    if record and record.status == "running":
-        why = "it has not ended, or is not collected"
-    else:
-        why = f"{manifest.NAME} was removed, or there was no room for it"
-    return f"no manifest: {why}: runner collect {shlex.quote(one_line(path))}"
+def check_whole_and_parsed(path: Path) -> tuple[Record | None, list[str]]:
+    """Check a run as `check_whole` does, and whether its raw files contradict its record."""
+    record, faults = check_whole(path)
+    if record and not faults and (parsed := read_again(path, record)).same is False:
+        faults = [str(parsed)]
+    return record, faults
 
 
 def read_again(path: Path, record: Record) -> Check:
@@ -106,8 +141,8 @@ def read_again(path: Path, record: Record) -> Check:
         return Check(name, False if own else None, f"it cannot be read again: {one_line(reason_of(error), 300)}")
     if not found:
         return Check(name, True, "read again, it gives the same record")
-    said = [f"{one_line(key, 100)} is {_value(kept)} in it, and {_value(now)} in raw/" for key, kept, now in found]
-    words = one_line(listed(said, "; ", most=3), 600)
+    texts = [f"{one_line(key, 100)} is {_value(kept)} in it, and {_value(now)} in raw/" for key, kept, now in found]
+    words = one_line(listed(texts, "; ", most=3), 600)
     if not own:
         version = one_line(record.launch.runner.get("version"), 40)
         return Check(name, None, f"another version ({version}) made the record: {words}")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import get_type_hints
 
+from msgspec import structs
+
 from runner import targets
 from runner.core.errors import KitError, RequestError, RunError
 from runner.core.layout import Layout
@@ -23,10 +25,9 @@ from runner.execution.signals import Interrupts
 from runner.execution.worktrees import DATA, bring
 from runner.records.folder import keep_out_of_git
 from runner.records.schema import Launch, Record
-from runner.tools.proof.comparison import as_it_came_out, compare
-from runner.tools.proof.integrity import check_whole, read_again, verify
-from runner.tools.proof.level import Verdict
-from runner.tools.proof.sources import Kit, Sources, kept_changes
+from runner.tools.proof.checkouts import Kit, Sources, kept_changes
+from runner.tools.proof.comparison import compare
+from runner.tools.proof.integrity import Verdict, check_whole_and_parsed, repeat_with, verify
 from trainkit.files import is_folder
 
 _OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
@@ -55,15 +56,13 @@ class Wish:
 
 def require_whole(path: Path, *, anyway: bool) -> Record:
     """Return the record of a run that may be run again; RunError if its hashes do not hold."""
-    record, faults = check_whole(path)
+    record, faults = check_whole_and_parsed(path)
     if record is None:
         raise RunError(f"{one_line(path)}: no level: {faults[0]}; nothing is run from it")
     try:
         Layout.parse(record.launch.layout)
     except ValueError as error:
         raise RunError(f"{one_line(path)}: no level: {one_line(error)}") from None
-    if not faults and (parsed := read_again(path, record)).same is False:
-        faults = [str(parsed)]
     if faults and not anyway:
         raise RunError(f"{one_line(path)}: {faults[0]}; nothing is run from it; --anyway runs it all the same")
     return record
@@ -87,16 +86,17 @@ def reproduce(
         raise RunError(f"{one_line(path)}: the record names no commit to run again")
     diff = kept_changes(path, record.launch.code)
     with _tree(record, sources, diff, wish) as (root, notes):
-        run = replace(run_of(as_it_came_out(record), root), repeat=1, repeats=1)
+        launch = structs.replace(record.launch, args={**record.launch.args, **repeat_with(record)})
+        run = replace(run_of(launch, root), repeat=1, repeats=1)
         target = targets.load(name, words)
-        jobs = prepare(Plan((run,), (run.cell,), ()), target, wish.results, observer, interrupts)
-        made = {key: value for key, value in record.launch.code.items() if key in _OF_COMMIT}
-        for job in jobs:  # the checkout is no repository: what it was made from is known
-            own = {key: value for key, value in job.surroundings["code"].items() if key not in _OF_COMMIT}
-            job.surroundings["code"] = own | made
-        jobs = [replace(job, diff=(diff or b"").decode("utf-8", "surrogateescape")) for job in jobs]
+        (job,) = prepare(Plan((run,), (run.cell,), ()), target, wish.results, observer, interrupts)
+        # The checkout is no repository: what it was made from stands in the record.
+        code = {key: value for key, value in job.surroundings["code"].items() if key not in _OF_COMMIT}
+        code |= {key: value for key, value in record.launch.code.items() if key in _OF_COMMIT}
+        job.surroundings["code"] = code
+        job = replace(job, diff=(diff or b"").decode("utf-8", "surrogateescape"))
         keep_out_of_git(wish.results)
-        (new,) = carry_out(jobs, wish.results, observer, interrupts)
+        (new,) = carry_out([job], wish.results, observer, interrupts)
     after = wish.results / new.launch.experiment / new.launch.id
     check, verdict = compare(path, record, after, new), verify(path, 1)
     verdict.checks.insert(0, check)
@@ -149,10 +149,7 @@ def options_again(path: Path, launch: Launch, target: str, *, is_trusted: bool) 
     types = get_type_hints(kind)
     texts = [option for option in fields(kind) if types[option.name] is str]
     names = {option.name: option.default for option in texts if "axis" not in option.metadata}
-    try:
-        words = words_of(launch)
-    except RequestError as error:
-        raise RequestError(f"{one_line(path)}: {error}") from None
+    words = words_of(launch)
     image = str((launch.image or {}).get("id") or "")
     if _IMAGE.fullmatch(image) and "image" in names and "image" not in launch.options:
         words.append(f"image={image}")

@@ -14,7 +14,7 @@ from runner.cli.printing import say
 from runner.core.errors import RequestError, RunError
 from runner.records.schema import Record
 from runner.records.unpacking import opened
-from runner.tools.proof.sources import Kit, Sources
+from runner.tools.proof.checkouts import Kit, Sources
 
 REPRODUCED = Path("reproduced")
 Chosen = list[tuple[Path, Record]]

@@ -9,7 +9,7 @@ import typer
 from runner.cli.printing import say, show, show_document
 from runner.core.errors import RunError
 from runner.core.text import one_line
-from runner.tools.proof.level import LEVELS, Verdict
+from runner.tools.proof.integrity import LEVELS, Verdict, runs_at
 
 MOST_SHOWN = 20
 """Faults of one run that are shown; `--json` has all."""
@@ -31,7 +31,7 @@ def verify(
     the level asked for; 1: one does not.
     """
     from runner.records.unpacking import opened
-    from runner.tools.proof.integrity import runs_at, verify
+    from runner.tools.proof.integrity import verify
     from trainkit.files import is_file
 
     notes: list[str] = []

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from runner.records import manifest
-from runner.tools.proof.archive import pack
-from runner.tools.proof.sources import tree_name
+from runner.tools.proof.bundle import pack
+from runner.tools.proof.checkouts import tree_name
 from tests.support.hostile import arm
 from tests.support.projects import Project
 from tests.support.records import Make

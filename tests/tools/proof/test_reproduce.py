@@ -12,21 +12,51 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.definitions.definition import hash_resolved
-from runner.tools.proof.comparison import explain
+from runner.records.folder import RunFolder
+from runner.tools.proof.comparison import compare, explain
+from runner.tools.proof.integrity import Check
 from runner.tools.proof.reproduce import options_again
 from runner.tools.proof.reproduce_command import ask
 from tests.support.projects import OK, Project, make_project
-from tests.support.records import Make
+from tests.support.records import Make, event_lines
 from tests.support.repository import commit_all, git
 from tests.tools.proof.conftest import change_launch, committed, one_run, ran, refused, verdict_of
 
-COUNTS = """
-    import os, pathlib
-    count = pathlib.Path(os.environ["COUNT_FILE"])
-    before = int(count.read_text()) if count.exists() else 0
-    if os.environ["RANK"] == "0":
-        count.write_text(str(before + 1))
-"""
+
+def printed(rank: int, losses: list[float], **facts: Any) -> bytes:
+    """What a rank prints that reports the loss of each epoch."""
+    told: list[tuple[str, Any, dict[str, Any]]] = [("run_start", None, {"threads": 1, "device_name": "CPU", **facts})]
+    for number, loss in enumerate(losses, 1):
+        work = {"epoch_num": number, "steps": 13, "samples": 50, "trained_samples": 100, "train_seconds": 1.0}
+        told.append(("epoch_stop", None, {**work, "loss": loss, "loss_hex": loss.hex()}))
+    told += [("tracked_stats", {"train_seconds": 2.0}, {}), ("run_stop", None, {"status": "success"})]
+    return event_lines(rank, told)
+
+
+def changed(make: Make, folder: Path, losses: list[float], sources: str = "c" * 64, **facts: Any) -> Check:
+    """Compare a run whose rank 1 reports losses of 0.5 and 0.25 with one in which something else is there."""
+    ways: list[tuple[list[float], str, dict[str, Any]]] = [([0.5, 0.25], "c" * 64, {}), (losses, sources, facts)]
+    was, now = (
+        make.run(
+            folder,
+            layout="1x2",
+            stdout={0: printed(0, [0.5]), 1: printed(1, reported, **own)},
+            code={"sources_sha256": code},
+        )
+        for reported, code, own in ways
+    )
+    return compare(was.path, was.read(), now.path, now.read())
+
+
+def test_the_first_value_that_differs_is_named_and_what_may_explain_it(make: Make, tmp_path: Path) -> None:
+    assert changed(make, tmp_path, [0.5, 0.25]).same is True
+    check = changed(make, tmp_path, [0.5, 1.5])
+    assert check.same is False
+    place = "the first difference is at rank 1, epoch 2 (steps 14 to 26), epoch_stop loss_hex:"
+    assert check.says.startswith(f"{place} '{(0.25).hex()}' before, '{(1.5).hex()}' now; ")
+    assert check.says.endswith("threads and device are the same: the program itself does not repeat")
+    assert changed(make, tmp_path, [0.5, 1.5], threads=2).says.endswith("; threads 1 before, 1, 2 now")
+    assert "of other programs" in changed(make, tmp_path, [0.5, 0.25], "d" * 64).says
 
 
 def test_a_run_is_made_again_from_its_record_alone(bundled: Project, tmp_path: Path) -> None:
@@ -48,26 +78,6 @@ def test_a_stranger_reproduces_an_archive_without_a_clone(bundled: Project, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
 
 
-def test_the_first_step_and_rank_that_differ_are_named_and_what_may_explain_it(
-    project: Project, tmp_path: Path
-) -> None:
-    program = OK.replace("rank = int(", COUNTS.replace("\n    ", "\n        ") + "        rank = int(", 1)
-    program = program.replace("(0.5).hex()", "(0.5 + (before > 1) * (epoch > 1)).hex()")
-    project.program("toys.counts", program)
-    project.define(program="toys.counts", matrix={"layout": ["1x1"]}, args={"epochs": 3})
-    project.env["COUNT_FILE"] = str(tmp_path / "count")
-    (tmp_path / "count").write_text("1")
-    committed(project)
-    assert project.runner("run", "tiny").code == 0
-    (tmp_path / "count").write_text("2")
-    verdict = verdict_of(project, "reproduce", project.runs()[0], "--results", tmp_path / "again", code=1)
-    assert verdict["level"] == 1
-    (why,) = verdict["stopped"]
-    assert "the first difference is at rank 0, epoch 2 (steps 14 to 26), epoch_stop loss_hex:" in why
-    assert f"'{(0.5).hex()}' before, '{(1.5).hex()}' now" in why
-    assert why.endswith("inputs, versions, threads and device are the same: the program itself does not repeat")
-
-
 def test_a_run_that_followed_the_clock_is_made_again_with_what_it_chose(project: Project, tmp_path: Path) -> None:
     program = OK.replace("import os\n", "import os\n    import time\n", 1)
     program = program.replace('"--verbose", action="store_true"', '"--pace", default="measured"')
@@ -80,30 +90,15 @@ def test_a_run_that_followed_the_clock_is_made_again_with_what_it_chose(project:
     project.define(program="toys.paced", matrix={"layout": ["1x1"], "pace": ["measured"]})
     committed(project)
     assert project.runner("run", "tiny").code == 0
-    pace = project.record(project.runs()[0])["facts"]["repeat_with"]["pace"]
+    record = RunFolder(project.runs()[0]).read()
+    pace = record.facts["repeat_with"]["pace"]
     assert "followed the clock" in project.runner("summarize").stdout
     verdict = verdict_of(project, "reproduce", project.runs()[0], "--results", tmp_path / "again")
     assert verdict["level"] >= 2, verdict
-    assert f"the run followed the clock; runner reproduce gives it what it chose: pace={pace}" in verdict["notes"]
-
-
-def test_a_run_that_followed_the_clock_and_does_not_say_how_is_named_as_such(make: Make, tmp_path: Path) -> None:
-    before, after = (make.run(tmp_path, stdout={0: make.lines(0, 1.0)}).read() for _ in range(2))
-    assert "followed the clock" not in explain(before, after)
-    before.facts["repeat_with"] = None
-    assert explain(before, after) == "the run followed the clock, and has not reported the arguments that repeat it"
-
-
-@pytest.mark.parametrize(
-    ("change", "cause"),
-    [
-        ({"threads": 2}, "threads: threads 1 before, 2 now"),
-        ({"device_name": "Other CPU"}, "device: device_name Toy CPU before, Other CPU now"),
-    ],
-)
-def test_what_may_explain_a_difference_is_named(make: Make, tmp_path: Path, change: Any, cause: str) -> None:
-    before, after = (make.run(tmp_path, stdout={0: make.lines(0, 1.0, **facts)}).read() for facts in ({}, change))
-    assert explain(before, after) == cause
+    assert f"the run followed the clock; runner reproduce gives it pace={pace}" in verdict["notes"]
+    assert "followed the clock" not in explain(record, record)
+    record.facts["repeat_with"] = None
+    assert explain(record, record).endswith("followed the clock, and has not reported the arguments that repeat it")
 
 
 def test_nothing_is_run_from_a_record_whose_hashes_do_not_hold_unless_asked(bundled: Project, tmp_path: Path) -> None:
@@ -127,20 +122,19 @@ def test_nothing_is_run_from_an_archive_that_was_altered(bundled: Project, tmp_p
     assert not (tmp_path / "again").exists()
 
 
-def test_what_cannot_be_run_again_is_refused_in_one_line(bundled: Project, finished: Project, tmp_path: Path) -> None:
+def test_what_cannot_be_run_again_is_refused_in_one_line(
+    bundled: Project, finished: Project, project: Project, tmp_path: Path
+) -> None:
+    committed(project)
     cases: list[tuple[Project, list[str | Path], int, str]] = [
         (finished, [finished.runs()[0]], 1, "the record names no commit"),
         (finished, ["results"], 2, "name the folder of one run"),
         (bundled, [bundled.root / "kit.tar", "--run", "nosuch"], 2, "no run 'nosuch' in it"),
+        (project, [bundled.runs()[0]], 1, "git fetch it"),
     ]
-    for project, words, code, says in cases:
-        refused(project, says, "reproduce", *words, "--results", tmp_path / "again", code=code)
+    for where, words, code, says in cases:
+        refused(where, says, "reproduce", *words, "--results", tmp_path / "again", code=code)
     assert not (tmp_path / "again").exists()
-
-
-def test_a_commit_that_is_gone_is_named(bundled: Project, project: Project, tmp_path: Path) -> None:
-    committed(project)
-    refused(project, "git fetch it", "reproduce", bundled.runs()[0], "--results", tmp_path / "again")
 
 
 @pytest.mark.parametrize(("answer", "runs"), [("y", True), ("n", False)])
@@ -213,15 +207,6 @@ def test_changes_that_were_cut_or_that_no_tree_takes_are_not_run(project: Projec
     sha256 = hashlib.sha256(diff.read_bytes()).hexdigest()
     change_launch(project, run, lambda launch: launch["code"].update(diff_sha256=sha256))
     refused(project, "does not take the kept changes", "reproduce", run)
-
-
-def test_the_same_losses_of_other_programs_are_no_proof(project: Project) -> None:
-    committed(project)
-    run = one_run(project)
-    change_launch(project, run, lambda launch: launch["code"].update(sources_sha256="d" * 64))
-    verdict = verdict_of(project, "reproduce", run, code=1)
-    assert (verdict["level"], verdict["checks"][0]["same"]) == (1, False)
-    assert "of other programs" in verdict["stopped"][0]
 
 
 def test_a_cell_that_cannot_be_put_together_costs_no_other_its_verdict(project: Project, make: Make) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from runner.records.folder import RunFolder
 from runner.records.provenance import describe_runner
-from runner.tools.proof.integrity import read_again, verify
-from runner.tools.proof.level import Verdict
+from runner.tools.proof.integrity import Verdict, read_again, verify
 from tests.records.test_schema1 import KEPT
 from tests.support.records import Make
 

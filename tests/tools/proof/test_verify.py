@@ -40,13 +40,9 @@ def test_a_manifest_that_was_made_later_is_no_silent_proof(project: Project, run
         assert "run.json was written again" in verdict["notes"][0]
 
 
-def test_what_is_no_run_is_refused_in_one_line(project: Project) -> None:
+def test_what_is_no_run_is_refused_and_a_run_that_does_not_hold_is_counted(project: Project, make: Make) -> None:
     for word in ("nowhere", "experiments"):
         refused(project, word, "verify", word, code=2)
-
-
-def test_a_run_that_ended_is_counted_among_those_that_did_not(project: Project, make: Make) -> None:
     make.run(project.results)
     (make.run(project.results).path / "SHA256SUMS").unlink()
-    ended = ran(project, "verify", "results", "--level", "0", code=1)
-    assert "1 of 2 runs reach level 0" in ended.stdout
+    assert "1 of 2 runs reach level 0" in ran(project, "verify", "results", "--level", "0", code=1).stdout
