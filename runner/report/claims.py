@@ -12,7 +12,7 @@ other uses further machines, which count for neither.
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from statistics import fmean, variance
 from typing import Any
 
@@ -23,6 +23,7 @@ from runner.records.observed import SAMPLE_SECONDS
 from runner.records.record_facts import TRAINING_LOSS
 from runner.records.record_facts import UNKNOWN as UNKNOWN_FACT
 from runner.records.schema import NO_TRAINING
+from runner.report.order import SHOWN_BY
 from runner.report.rows import CellRuns, Row, scaling_of
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, SIGNIFICANT, Difference, accuracies_agree
@@ -50,8 +51,11 @@ _MOST_NAMED = 3
 _GB = 1e9
 
 
-def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
-    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may."""
+def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, command: str) -> str | None:
+    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may.
+
+    `elsewhere` is the baseline's cell of runs made in another way, `command` makes the runs of both cells.
+    """
     run = cell.first
     if not cell.complete:
         return "no complete run"
@@ -60,8 +64,11 @@ def refusal(cell: CellRuns, base: CellRuns | None) -> str | None:
     if base and base.first is run:
         return "the baseline"
     if base is None or not base.complete:
-        unlike = "heterogeneous devices have no baseline"
-        return unlike if run.heterogeneous else "no complete run of its baseline to compare with"
+        if run.heterogeneous:
+            return "heterogeneous devices have no baseline"
+        differ = "; ".join(settings_differ([run, elsewhere.first])) if elsewhere else ""
+        none = f"no run of its baseline like it: {differ}" if differ else "no complete run of its baseline"
+        return f"{none}; {SHOWN_BY}: {command}"
     fewest = min(len(cell.complete), len(base.complete))
     runs = [*cell.complete, *base.complete]
     return (
@@ -167,26 +174,51 @@ def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) ->
     return two_of_each(settings, may_differ) + two_of_each(args)
 
 
+WORK: dict[str, Callable[[RunSummary], str]] = {
+    "trained samples": lambda run: f"{run.trained_samples:,}",
+    "steps": lambda run: f"{run.steps:,}",
+    "global batch": lambda run: f"{run.global_batch_size:,}",
+    "batch per process": lambda run: f"{run.global_batch_size / run.processes:g}",
+    "test samples": lambda run: f"{run.eval_samples:,}",
+}
+"""What a run trained and tested, by name."""
+
+
+def _differs_in(runs: Iterable[RunSummary], *names: str) -> str | None:
+    """Name the first kind of work that differs between runs."""
+    return next(iter(two_of_each([{name: WORK[name](run) for name in names} for run in runs])), None)
+
+
+def total_work_differs(runs: Sequence[RunSummary]) -> str | None:
+    """Compare what was trained and tested: samples, steps, and the batch.
+
+    Of scripts the last batches of an epoch are padded or left out, so that a layout may train on a few samples more.
+    """
+    samples = [run.trained_samples for run in runs]
+    padded = runs[0].measure == SAMPLE_SECONDS and max(samples) <= min(samples) * (1 + PADDED_SHARE)
+    return _differs_in(runs, *([] if padded else ["trained samples", "steps"]), "global batch", "test samples")
+
+
 def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
     """Compare all of the work under strong scaling, and that of one process under weak scaling; else either.
 
     Weak runs of a fixed data set train on the same samples in all; their batch per process is what has to be equal.
     How many samples a run trained on is known of both cells, and is the same in all runs of a cell.
     """
-    runs = [*cell.complete, *base.complete]
-    if runs[0].measure == SAMPLE_SECONDS:
+    runs, scaling = [*cell.complete, *base.complete], cell.first.scaling
+    if cell.first.measure == SAMPLE_SECONDS:
         return _work_of_script_differs(cell, base, runs)
-    differs = total_work_differs(runs)
-    if runs[0].scaling == "strong" or not (runs[0].scaling or differs):
-        return differs
-    if not any(each.trained_samples for each in runs):
+    if scaling == "strong" or not (scaling or total_work_differs(runs)):
+        return total_work_differs(runs)
+    if not any(run.trained_samples for run in runs):
         return "weak scaling, and the work of each run is not counted"
-    ours, theirs = ([f"{each.trained_samples:,}" for each in side.complete] for side in (cell, base))
+    one_of_each = [cell.complete[0], base.complete[0]]
     return (
-        _batch_differs(runs)
-        or two_values("trained samples", ours + [value for value in theirs if "0" in (value, ours[0])])
-        or two_values("trained samples", theirs)
-        or _tests_differ(runs)
+        _differs_in(runs, "batch per process")
+        or _differs_in(cell.complete, "trained samples")
+        or _differs_in(base.complete, "trained samples")
+        or (None if all(run.trained_samples for run in one_of_each) else _differs_in(one_of_each, "trained samples"))
+        or _differs_in(runs, "test samples")
     )
 
 
@@ -200,28 +232,7 @@ def _work_of_script_differs(cell: CellRuns, base: CellRuns, runs: list[RunSummar
         return total_work_differs(runs)
     if not scaling and not all(run.global_batch_size for run in runs):
         return "the batch of a step could not be counted: --scaling says whether it is the same in all layouts"
-    return _batch_differs(runs) or _tests_differ(runs)
-
-
-def _batch_differs(runs: list[RunSummary]) -> str | None:
-    return two_values("batch per process", [f"{run.global_batch_size / run.processes:g}" for run in runs])
-
-
-def total_work_differs(runs: list[RunSummary]) -> str | None:
-    """Compare what was trained and tested: samples, steps, and the batch.
-
-    Of scripts the last batches of an epoch are padded or left out, so that a layout may train on a few samples more.
-    """
-    samples = [run.trained_samples for run in runs]
-    padded = runs[0].measure == SAMPLE_SECONDS and max(samples) <= min(samples) * (1 + PADDED_SHARE)
-    counts = {} if padded else {"trained samples": samples, "steps": [run.steps for run in runs]}
-    counts["global batch"] = [run.global_batch_size for run in runs]
-    differ = (two_values(name, [f"{count:,}" for count in each]) for name, each in counts.items())
-    return next(filter(None, differ), None) or _tests_differ(runs)
-
-
-def _tests_differ(runs: list[RunSummary]) -> str | None:
-    return two_values("test samples", [f"{run.eval_samples:,}" for run in runs])
+    return _differs_in(runs, "batch per process", "test samples")
 
 
 def two_values(name: str, values: list[str]) -> str | None:

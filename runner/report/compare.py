@@ -1,5 +1,6 @@
 """RunSummaries + published rows -> Blocks: what was measured, and what may be claimed of it."""
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ from runner.core.layout import Layout
 from runner.core.values import by_value
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.report.claims import OF_TRAINING, incomparable, not_shown, refusal
-from runner.report.order import Series, in_order
+from runner.report.order import Series, in_order, options_of
 from runner.report.rows import Block, CellRuns, Row, cell_runs, timed_alike
 from runner.report.run_summary import UNKNOWN_HARDWARE, RunSummary
 from runner.report.statistics import Estimate, holm, welch
@@ -42,15 +43,20 @@ def compare(
     groups: dict[BlockKey, dict[bytes, list[RunSummary]]] = defaultdict(lambda: defaultdict(list))
     for key, own in alike.items():
         for run in timed_alike(own):
-            groups[key._replace(measure=run.measure)][key_of([run.layout, run.axes])].append(run)
+            groups[key._replace(measure=run.measure)][key_of(_cell(run, {}))].append(run)
     for key in [key for key in groups if key.hardware == UNKNOWN_HARDWARE]:  # failed before its ranks named it
         others = [other for other in groups if other != key and other == key._replace(hardware=other.hardware)]
         if len(others) == 1:
             for cell, of_cell in groups.pop(key).items():
                 groups[others[0]][cell] += of_cell
-    blocks = [[cell_runs(own) for own in cells.values()] for _, cells in sorted(groups.items())]
-
-    return [_block(cells, definition_of) for cells in blocks]
+    blocks = [{place: cell_runs(own) for place, own in cells.items()} for _, cells in sorted(groups.items())]
+    everywhere = {
+        (cell.first.experiment, place): cell
+        for cells in reversed(blocks)
+        for place, cell in cells.items()
+        if cell.complete
+    }
+    return [_block(cells, definition_of, everywhere) for cells in blocks]
 
 
 def block_key(run: RunSummary) -> BlockKey:
@@ -60,44 +66,43 @@ def block_key(run: RunSummary) -> BlockKey:
     return BlockKey(*place, run.scaling or "", run.measure, key_of(run.args), program, run.side or ())
 
 
-def _block(cells: list[CellRuns], definition_of: Callable[[RunSummary], dict[str, Any]]) -> Block:
-    """Compare the cells of a block."""
-    newest = max((run for cell in cells for run in cell.runs), key=lambda run: (run.started, run.path))
+def _block(
+    cells: dict[bytes, CellRuns],
+    definition_of: Callable[[RunSummary], dict[str, Any]],
+    everywhere: dict[tuple[str, bytes], CellRuns],
+) -> Block:
+    """Compare the cells of a block; the complete cells of all blocks say why one has no baseline in its own."""
+    newest = max((run for cell in cells.values() for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
     # The one-process row with the same axes, or the cell that the definition declares.
     changes = {"layout": "1x1", **(definition.get("baseline") or {})}
-    by_cell = {_cell_key(cell.first, {}): cell for cell in cells}
-    series = Series(run for cell in cells for run in cell.runs)
-    rows = [
-        over_baseline(cell, by_cell.get(_cell_key(cell.first, changes)), series, definition)
-        for cell in sorted(cells, key=_order)
-    ]
-    return Block(tuple(with_claims(rows)), definition)
-
-
-def over_baseline(cell: CellRuns, base: CellRuns | None, series: Series, definition: dict[str, Any]) -> Row:
-    """Compare a cell with its baseline, which may be itself; it may be claimed unless more than its figures forbids it.
-
-    `series` are all runs that were made with them.
-    """
-    difference, why, speedup = None, None, None
-    if base and base.seconds and cell.seconds and not incomparable(cell, base):
-        if base.first is cell.first:
-            speedup = Estimate(1.0)
-        else:
-            by_spread = welch(_per_work(base, base), _per_work(cell, base))
-            difference, why = in_order(by_spread, base, cell, series)
-            speedup = difference.estimate()
+    series = Series(run for cell in cells.values() for run in cell.runs)
     published = (definition.get("published") or {}).get("rows", [])
-    place = {**cell.first.axes, "layout": cell.first.layout}
-    return Row(
-        **vars(cell),
-        baseline=base,
-        speedup=speedup,
-        claimed=refusal(cell, base) or why or True,
-        published=tuple(line for line in published if all(line.get(axis, at) == at for axis, at in place.items())),
-        difference=difference,
-    )
+    rows = []
+    for cell in sorted(cells.values(), key=_order):
+        places = [_cell(cell.first, changes), _cell(cell.first, {})]
+        base, elsewhere = cells.get(key_of(places[0])), everywhere.get((cell.first.experiment, key_of(places[0])))
+        options = options_of(cell.first, places, max(len(side.complete) for side in (cell, base) if side), definition)
+        command = f"runner run {shlex.quote(cell.first.experiment)} {options}"
+        difference, why, speedup = None, None, None
+        if base and base.first is cell.first and not incomparable(cell, base):
+            speedup = cell.seconds and Estimate(1.0)
+        elif base and base.seconds and cell.seconds and not incomparable(cell, base):
+            by_spread = welch(_per_work(base, base), _per_work(cell, base))
+            difference, why = in_order(by_spread, base, cell, series, command)
+            speedup = difference.estimate()
+        row = Row(
+            **vars(cell),
+            baseline=base,
+            speedup=speedup,
+            claimed=refusal(cell, base, elsewhere, command) or why or True,
+            published=tuple(
+                line for line in published if all(line.get(axis, at) == at for axis, at in places[1].items())
+            ),
+            difference=difference,
+        )
+        rows.append(row)
+    return Block(tuple(with_claims(rows)), definition)
 
 
 def with_claims(rows: list[Row]) -> list[Row]:
@@ -137,13 +142,13 @@ def _order(cell: CellRuns) -> tuple[object, ...]:
     return (run.processes, Layout.parse(run.layout).nodes, run.layout, [str(value) for value in run.axes.values()])
 
 
-def _cell_key(run: RunSummary, changes: dict[str, Any]) -> bytes:
+def _cell(run: RunSummary, changes: dict[str, Any]) -> dict[str, Any]:
     """Return the cell of a run with some other axes; one node has no link, and the cores of the first."""
     cell, kinds = {**run.axes, "layout": run.layout, **changes}, run.option_axes
     if kinds and Layout.parse(cell["layout"]).nodes == 1:
         cell = {axis: value for axis, value in cell.items() if kinds.get(axis) != BETWEEN_NODES}
         cell |= {axis: cell[axis].partition("+")[0] for axis, kind in kinds.items() if kind == OF_EACH_NODE}
-    return key_of(cell)
+    return cell
 
 
 def key_of(value: object) -> bytes:

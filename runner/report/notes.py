@@ -1,12 +1,13 @@
 """Block -> what a reader of its table has to know: the notes below it."""
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from runner.core.layout import Layout
 from runner.records.checked import Check
 from runner.report.claims import KIND_UNKNOWN, count_machines, taken_for_granted
-from runner.report.rows import Block, Row, copies_note
+from runner.report.rows import Block, Row, copies_note, ending
 from runner.report.statistics import MOST, POWER, SIGNIFICANT, more_for_width, repeats_to_find
 
 PRECISION = 0.05
@@ -25,56 +26,56 @@ SAY_SCALING = (
 
 def notes(block: Block) -> list[str]:
     """Return the notes of a block, those about single rows first."""
+    first, each = block.first, partial(_each, block)
     found = [note for row in block.rows for note in _of_row(row)]
-    if block.first.measure == "wall_seconds":
+    if first.measure == "wall_seconds":
         whys = ((row.first.cell, next((run.unobserved for run in row.complete), "")) for row in block.rows)
         found += [f"{cell}: samples are not counted, so whole runs are timed: {why}" for cell, why in whys if why]
     found += _checked(block)
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if len(block.rows) > 1 and any(row.claimed == KIND_UNKNOWN for row in block.rows):
         found.append(SAY_SCALING)
-    batches = {row.first.global_batch_size for row in block.rows}
-    if len(batches) > 1 and any(row.scaling == "weak" for row in block.rows):
+    if len({row.first.global_batch_size for row in block.rows}) > 1 and any(
+        row.scaling == "weak" for row in block.rows
+    ):
         found.append(_WEAK)
     tested = sum(row.adjusted_p is not None for row in block.rows)
     if tested > 1:  # the intervals beside them stand each for itself
         below = f"p < {SIGNIFICANT:.2g}"
         found.append(f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}")
-    widths = [(row.first.cell, row.difference.widened) for row in block.rows if row.difference]
-    widened = [(cell, f"x {by:.3g}") for cell, by in widths if by > 1]
-    found += _each("interval widened by the order of the runs", widened)
-    found += [*_granted(block), *_more_repeats(block, tested)]
-    if block.first.side:
-        comparison, name, label = block.first.side
+    found += each("interval widened by the order of the runs", _widened)
+    found += _granted(block)
+    found += each(f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline", partial(_for_width, tested))
+    power = f"{POWER:.0%} power"
+    found += each(f"more repeats to show a speed-up like the one seen, of both ({power})", partial(_to_show, tested))
+    if first.side:
+        comparison, name, label = first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
     found += _sources(block)
     if block.axes:  # ways of exchanging are compared
-        moved = ((row.first.cell, row.mean("bytes_moved")) for row in block.rows)
-        found += _each("bytes that a step moves between devices", [(cell, f"{by:,.0f}") for cell, by in moved if by])
-    found += _load(block)
-    found += _each("what limits", [(row.first.cell, row.limit) for row in block.rows if row.limit])
+        found += each("bytes that a step moves between devices", _moved)
+    found += each("load of a node while training, mean", _load)
+    found += each("what limits", lambda row: row.limit)
     return [*found, *_skipped(block), *_published(block)]
 
 
-def _each(what: str, of_cells: list[tuple[str, str]]) -> list[str]:
+def _each(block: Block, what: str, of_row: Callable[[Row], str]) -> list[str]:
     """Return one note with what is said of each cell; none if nothing is."""
-    return [f"{what}: {'; '.join(f'{cell}: {said}' for cell, said in of_cells)}"] if of_cells else []
+    each = [f"{row.first.cell}: {words}" for row in block.rows if (words := of_row(row))]
+    return [f"{what}: {'; '.join(each)}"] if each else []
 
 
 def _of_row(row: Row) -> list[str]:
     """Return which runs of a row are not complete, doubtful or disturbed, or had no supervisor or too few cores."""
-    found = []
-    name = row.first.cell
+    found, name = [], row.first.cell
     for run in row.runs:
         if run.status != "completed":
-            found.append(f"{name}: {run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})")
+            found.append(f"{name}: {ending(run)}")
         elif not run.seconds:
             why = f": {run.unobserved}" if run.unobserved else ""
             found.append(f"{name}: completed without {run.measure}{why} ({run.path})")
-        if run.doubts:
-            found.append(f"{name}: doubtful: {'; '.join(run.doubts)} ({run.path})")
-        if run.disturbed:
-            found.append(f"{name}: disturbed: {'; '.join(run.disturbed)} ({run.path})")
+        for what, words in (("doubtful", run.doubts), ("disturbed", run.disturbed)):
+            found += [f"{name}: {what}: {'; '.join(words)} ({run.path})"] if words else []
     if slowed := [run for run in row.runs if run.slowed]:
         last = slowed[-1]
         of_runs = f" in {len(slowed)} of {len(row.runs)} runs" if len(row.runs) > 1 else ""
@@ -124,26 +125,33 @@ def _granted(block: Block) -> list[str]:
     return [f"{what}: {'; '.join(cells)}" for what, cells in found.items()]
 
 
-def _more_repeats(block: Block, tested: int) -> list[str]:
-    """Return how many more repeats would narrow a wide interval, or show the difference that was seen."""
-    narrower, clearer = [], []
-    for row in block.rows:
-        difference = row.difference
-        if difference is None or difference.error is None:
-            continue
-        is_open = row.adjusted_p is not None and row.claimed is not True
-        # What is not claimed yet has to hold among all rows that are tested.
-        tests = tested if is_open else 1
-        if (more := more_for_width(difference, PRECISION, tests)) != 0:
-            narrower.append((row.first.cell, _count(more)))
-        if is_open:
-            needed = repeats_to_find(difference, abs(difference.log), tests=tests)
-            there = min(count for _, count in difference.samples)
-            clearer.append((row.first.cell, _count(needed and max(1, needed - there))))
-    return [
-        *_each(f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline", narrower),
-        *_each(f"more repeats to show a speed-up like the one seen, of both ({POWER:.0%} power)", clearer),
-    ]
+def _widened(row: Row) -> str:
+    return f"x {row.difference.widened:.3g}" if row.difference and row.difference.widened > 1 else ""
+
+
+def _moved(row: Row) -> str:
+    return f"{moved:,.0f}" if (moved := row.mean("bytes_moved")) else ""
+
+
+def _is_open(row: Row) -> bool:
+    """Return whether only more repeats can show the speed-up of a row; among all rows that are tested."""
+    return row.adjusted_p is not None and row.claimed is not True
+
+
+def _for_width(tested: int, row: Row) -> str:
+    """Return how many more repeats would narrow a wide interval."""
+    if row.difference is None or row.difference.error is None:
+        return ""
+    more = more_for_width(row.difference, PRECISION, tested if _is_open(row) else 1)
+    return "" if more == 0 else _count(more)
+
+
+def _to_show(tested: int, row: Row) -> str:
+    """Return how many more repeats would show the difference that was seen."""
+    if row.difference is None or not _is_open(row):
+        return ""
+    needed = repeats_to_find(row.difference, abs(row.difference.log), tests=tested)
+    return _count(needed and max(1, needed - min(count for _, count in row.difference.samples)))
 
 
 def _count(repeats: int | None) -> str:
@@ -166,20 +174,18 @@ def _sources(block: Block) -> list[str]:
     return found
 
 
-def _load(block: Block) -> list[str]:
+LOAD = {
+    "cpu_percent": ("CPU {:.0f}%", 1),
+    "gpu_percent": ("GPU {:.0f}%", 1),
+    "memory_bytes": ("memory {:.1f} GB", 1e9),
+    "gpu_memory_bytes": ("GPU memory {:.1f} GB", 1e9),
+}
+
+
+def _load(row: Row) -> str:
     """Return how busy the nodes were, as they reported once a second."""
-    figures = {
-        "cpu_percent": ("CPU {:.0f}%", 1),
-        "gpu_percent": ("GPU {:.0f}%", 1),
-        "memory_bytes": ("memory {:.1f} GB", 1e9),
-        "gpu_memory_bytes": ("GPU memory {:.1f} GB", 1e9),
-    }
-    each = []
-    for row in block.rows:
-        load = row.load
-        if said := [text.format(load[name] / unit) for name, (text, unit) in figures.items() if name in load]:
-            each.append((row.first.cell, ", ".join(said)))
-    return _each("load of a node while training, mean", each)
+    load = row.load
+    return ", ".join(text.format(load[name] / unit) for name, (text, unit) in LOAD.items() if name in load)
 
 
 def _skipped(block: Block) -> list[str]:
@@ -196,13 +202,7 @@ def _published(block: Block) -> list[str]:
     found = []
     for row in (block.definition.get("published") or {}).get("rows", []):
         if said := [row[key] for key in ("where", "note") if row.get(key)]:
-            time = published_time(row, block.first.measure)
             cell = " ".join(str(row[axis]) for axis in ("layout", *block.first.axes) if axis in row)
-            figure = [f"{row[time]:g} s"] if time else []
-            found.append(f"published: {', '.join([cell, row['hardware'], *figure])}: {'; '.join(said)}")
+            times = [f"{row[name]:g} s" for name in PUBLISHED_TIMES if row.get(name)]
+            found.append(f"published: {', '.join([cell, row['hardware'], *times])}: {'; '.join(said)}")
     return found
-
-
-def published_time(row: dict[str, Any], measure: str) -> str:
-    """Name the time that a published row shows: the one that is compared, else another."""
-    return next((key for key in (measure, *PUBLISHED_TIMES) if key in PUBLISHED_TIMES and row.get(key)), "")

@@ -6,21 +6,25 @@ of the runs shows, unless these were made in turn. By how much follows from thei
 """
 
 import math
+import shlex
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean, variance
+from typing import Any
 
 from runner.report.rows import CellRuns
 from runner.report.run_summary import RunSummary
-from runner.report.statistics import Difference, vary
+from runner.report.statistics import FEWEST, Difference, vary
 
 MOST_WIDENED = 2.5
 """A difference that its order makes less sure by more is not shown; all of one side before the other gives 2.9."""
 NO_SPREAD = "the repeats of a side do not vary: what printed the times has rounded them"
 """Why nothing is said of times that are all the same: how far off they are, no repeat shows."""
-NOT_IN_TURN = "not made in turn, as one runner run of both cells or runner compare of two versions makes them"
+NOT_IN_TURN = "not made in turn"
 NOT_KNOWN = "not known whether the runs were made in turn: a record lacks its start"
+SHOWN_BY = "shown by"
+"""What a refusal says before the command whose runs show what these do not."""
 _CORRELATION = 0.5
 """Between the noise of a run and that of the next one, as of an autoregressive process of the first order."""
 _FREEDOM = 1.03
@@ -54,25 +58,36 @@ class Series:
 
 
 def in_order(
-    difference: Difference, a: CellRuns, b: CellRuns, series: Series, *, paired: bool = False
+    difference: Difference, a: CellRuns, b: CellRuns, series: Series, command: str, *, paired: bool = False
 ) -> tuple[Difference, str | None]:
     """Return a difference as sure as the order of its runs lets it be, and why nothing is shown by it, if that is so.
 
-    `series` are all runs that were made with them: what lies between two runs makes them less alike.
-    `paired` are runs that are compared in pairs, by their repeats.
+    `series` are all runs that were made with them: what lies between two runs makes them less alike. `command` makes
+    such runs in turn. `paired` are runs that are compared in pairs, by their repeats.
     """
-    times = [[run.seconds for run in side.complete if run.seconds] for side in (a, b)]
-    if difference.error is None or not all(map(vary, times)):
-        return difference, NO_SPREAD
-    if any(run.began is None for side in (a, b) for run in side.complete):
-        return difference, NOT_KNOWN
-    if why := series.shared([*a.complete, *b.complete]):
-        return difference, why
     runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
-    widened = widening(*([series.place(run) for run in side] for side in runs), paired=paired)
-    if widened > MOST_WIDENED:
-        return replace(difference, widened=widened), NOT_IN_TURN
-    return replace(difference, widened=widened), None
+    if difference.error is None or not all(vary([run.seconds for run in side if run.seconds]) for side in runs):
+        return difference, NO_SPREAD
+    if any(run.began is None for side in runs for run in side):
+        why: str | None = NOT_KNOWN
+    elif not (why := series.shared([*a.complete, *b.complete])):
+        widened = widening(*([series.place(run) for run in side] for side in runs), paired=paired)
+        difference = replace(difference, widened=widened)
+        why = NOT_IN_TURN if widened > MOST_WIDENED else None
+    return difference, why and f"{why}; {SHOWN_BY}: {command}"
+
+
+def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, definition: dict[str, Any]) -> str:
+    """Return the options that choose some cells, which differ from that of a run in their axes alone, and repeats."""
+    declared = definition.get("args") or {}
+    told = [("only", axis, cell[axis]) for cell in cells for axis in cell if axis not in ("layout", *run.option_axes)]
+    # Nodes with unlike values are joined by a plus, and one node has the first.
+    told += [("with", axis, str(run.axes[axis]).replace("+", ",")) for axis in run.option_axes]
+    told += [("set", arg, value) for arg, value in run.args.items() if declared.get(arg, value) != value]
+    words = [f"--on {run.target}"] if run.target != "local" else []
+    words += [f"--layout {cell['layout']}" for cell in cells]
+    words += [f"--{option} {shlex.quote(f'{name}={value}')}" for option, name, value in told]
+    return " ".join(dict.fromkeys([*words, f"--repeat {max(FEWEST, repeats)}"]))
 
 
 def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:

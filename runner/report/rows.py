@@ -211,6 +211,11 @@ def copies_note(copies: Collection[RunSummary]) -> str:
     return f"{count} {'copy of a run does' if count == 1 else 'copies of runs do'} not count, the first: {where}"
 
 
+def ending(run: RunSummary) -> str:
+    """Return how a run ended, why, and where its record lies."""
+    return f"{run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
+
+
 def processes(number: int) -> str:
     """Write a number of processes as a sentence does."""
     return "one process" if number == 1 else f"{number} processes"

@@ -119,7 +119,6 @@ def read_results(results: Path) -> Contents:
     """Read every record below a folder; RequestError if there is no such folder."""
     notes: list[str] = []
     runs: list[RunSummary] = []
-    broken: list[str] = []
     killed = 0
     for path in list_runs(results, notes):
         try:
@@ -129,8 +128,7 @@ def read_results(results: Path) -> Contents:
                 killed += not record.launch.by_hand and record.status != "running"
             runs.append(summary_of(record, path))
         except BROKEN as error:
-            broken.append(f"{results / path / RECORD}: left out: {reason_of(error)}")
-    notes += broken
+            notes.append(f"{results / path / RECORD}: left out: {reason_of(error)}")
     if killed:
         ended = "the runner of 1 run was" if killed == 1 else f"the runners of {killed} runs were"
         command = f"runner recover {shlex.quote(str(results))}"

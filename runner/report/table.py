@@ -11,7 +11,7 @@ from functools import partial
 from runner.core.text import listed
 from runner.records.observed import SAMPLE_SECONDS
 from runner.report.columns import CLAIMED, DISPENSABLE, SHORT, lay_out, only, seconds, without_empty
-from runner.report.notes import notes, published_time
+from runner.report.notes import PUBLISHED_TIMES, notes
 from runner.report.rows import Block
 
 _LONGEST_INLINE = len("the baseline")
@@ -84,26 +84,24 @@ def _published(block: Block) -> Grid:
         return Grid()
     from runner.definitions.published import figures  # with all that reads a definition
 
-    rows, places = figures(block.definition), ("layout", *block.axes, "hardware")
-    times = {published_time(row, block.first.measure) for row in rows} - {""}
-    best = all("accuracy" not in row for row in rows)
-    head = [*places, next(iter(times)).replace("_", " ") if len(times) == 1 else "seconds"]
-    head += ["speed-up", "printed", "efficiency", "best accuracy" if best else "accuracy", "val loss"]
+    places = ("layout", *block.axes, "hardware")
+    head = [*places, *(name.replace("_", " ") for name in PUBLISHED_TIMES)]
+    head += ["speed-up", "printed", "efficiency", "accuracy", "best accuracy", "val loss"]
     lines = []
-    for row in rows:
-        computed, printed, losses = row.get("computed_speedup"), row.get("speedup"), row.get("val_loss")
-        time, accuracy = published_time(row, block.first.measure), row.get("accuracy") or row.get("best_accuracy")
-        what = f" {time.removesuffix('_seconds').replace('_', ' ')}" if len(times) > 1 else ""
-        of_which = " best" if not best and "accuracy" not in row else ""
+    for row in figures(block.definition):
+        speedup, losses = row.get("computed_speedup"), row.get("val_loss")
         cells = [str(row.get(place, "")) for place in places]
-        cells.append(f"{row[time]:g}{what}" if time else "")
-        cells.append(f"{computed:.2f}" if computed else "")
-        cells.append(f"{printed:g}" if printed else "")
-        cells.append(f"{computed / row['devices']:.0%}" if computed else "")
-        cells.append(f"{accuracy:.2%}{of_which}" if accuracy else "")
+        cells += [_figure("{:g}", row.get(name)) for name in PUBLISHED_TIMES]
+        cells += [_figure("{:.2f}", speedup), _figure("{:g}", row.get("speedup"))]
+        cells.append(_figure("{:.0%}", speedup and speedup / row["devices"]))
+        cells += [_figure("{:.2%}", row.get(name)) for name in ("accuracy", "best_accuracy")]
         cells.append(f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} epochs" if losses else "")
         lines.append(cells)
     return Grid(f"published: {block.definition['published']['source']}", *without_empty(head, lines))
+
+
+def _figure(form: str, value: float | None) -> str:
+    return form.format(value) if value else ""
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,6 @@ def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
     steps: list[Callable[[Fitted], Fitted]] = [
         lambda form: replace(form, gap=2),
         _with_folded_heads,
-        _without_prefix,
         _with_footnotes,
         _without_equal,
         lambda form: replace(form, head=[[SHORT.get(line, line) for line in head] for head in form.head]),
@@ -165,16 +162,6 @@ def _with_folded_heads(form: Fitted) -> Fitted:
         words = textwrap.wrap(name.replace("_", "_ "), room, break_long_words=False, break_on_hyphens=False)
         heads.append([word.replace("_ ", "_") for word in words or [""]])
     return replace(form, head=heads)
-
-
-def _without_prefix(form: Fitted) -> Fitted:
-    """Move a prefix such as `mnist.`, which all programs share, into the head of their column."""
-    place = form.names.index("program") if "program" in form.names else 0
-    prefix = "".join(form.lines[0][place].partition(".")[:2]) if form.lines else ""
-    if not place or not prefix.endswith(".") or not all(line[place].startswith(prefix) for line in form.lines):
-        return form
-    lines = [[*line[:place], line[place].removeprefix(prefix), *line[place + 1 :]] for line in form.lines]
-    return replace(form, lines=lines, head=[*form.head[:place], [*form.head[place], prefix], *form.head[place + 1 :]])
 
 
 def _with_footnotes(form: Fitted) -> Fitted:

@@ -6,16 +6,17 @@ are compared within the pairs. Runs that were made at other times are compared a
 """
 
 import math
+import shlex
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.report import claims
 from runner.report.columns import estimate
-from runner.report.compare import key_of
+from runner.report.compare import block_key, key_of
 from runner.report.formats import markdown, pipes
-from runner.report.order import Series, in_order
-from runner.report.rows import CellRuns, cell_runs, copies_note, timed_alike
+from runner.report.order import Series, in_order, options_of
+from runner.report.rows import CellRuns, cell_runs, copies_note, ending, timed_alike
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import (
     CONFIDENCE,
@@ -42,15 +43,17 @@ CHOICES = (*VERSIONS, "program", "args", "threads per process")
 class Verdict:
     """What can be said of one cell: one of the four words above, and why, where the repeats do not decide.
 
-    A side without runs is None. `ratio` is the typical time of B over that of A, `adjusted_p` its p-value after Holm's
-    correction over all cells. It is `small` if the whole interval is within the difference asked for, and `decided` if
-    it is small, or B faster or slower. `proposed` repeats of each side find that difference in nine of ten comparisons.
-    `differs` is what is compared: each difference between the sides with its two values.
+    A side without runs is None; `on_both` runs lie on both sides and count for neither. `ratio` is the typical time of
+    B over that of A, `adjusted_p` its p-value after Holm's correction over all cells. It is `small` if the whole
+    interval is within the difference asked for, and `decided` if it is small, or B faster or slower. `proposed` repeats
+    of each side find that difference in nine of ten comparisons. `differs` is what is compared: each difference between
+    the sides with its two values.
     """
 
     name: str
     a: CellRuns | None
     b: CellRuns | None
+    on_both: int = 0
     verdict: str = NOT_COMPARABLE
     why: str | None = None
     ratio: Estimate | None = None
@@ -85,7 +88,7 @@ def exit_code(verdicts: list[Verdict]) -> int:
     """
     if any(verdict.verdict == SLOWER and not verdict.small for verdict in verdicts):
         return 1
-    return 4 if any(not verdict.decided and verdict.a is not None for verdict in verdicts) else 0
+    return 4 if any(not verdict.decided and (verdict.a or verdict.on_both) for verdict in verdicts) else 0
 
 
 def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdict]:
@@ -107,9 +110,7 @@ def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdi
 def _difference(cell: Verdict, series: Series) -> Difference | str:
     """Return the logarithm of B's time over A's, or why a cell cannot be compared."""
     if not cell.a or not cell.b:
-        return f"only in {'A' if cell.a else 'B'}"
-    if common := {run.id for run in cell.a.runs if run.id} & {run.id for run in cell.b.runs}:
-        return f"{len(common)} {'run lies' if len(common) == 1 else 'runs lie'} on both sides"
+        return f"only in {'A' if cell.a else 'B'}" if cell.a or cell.b else "A and B are the same runs"
     if why := _not_comparable(cell.a, cell.b, made=cell.in_pairs):
         return why
     b, a = (
@@ -119,7 +120,10 @@ def _difference(cell: Verdict, series: Series) -> Difference | str:
     difference = (paired if cell.in_pairs else welch)(b, a)
     if cell.repeats < FEWEST:
         return difference
-    difference, refused = in_order(difference, cell.a, cell.b, series, paired=cell.in_pairs)
+    run = cell.b.first
+    options = options_of(run, [{**run.axes, "layout": run.layout}], cell.repeats, {})
+    command = f"runner compare COMMIT COMMIT --experiment {shlex.quote(run.experiment)} {options}"
+    difference, refused = in_order(difference, cell.a, cell.b, series, command, paired=cell.in_pairs)
     return refused or difference
 
 
@@ -174,23 +178,26 @@ def _verdict(cell: Verdict, difference: Difference, adjusted_p: float | None, de
 def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Verdict]:
     """Find for each cell of one side that of the other, whatever else differs if each side has one cell like it.
 
-    One experiment is compared with one of another name.
+    One experiment is compared with one of another name. A run that lies on both sides counts for neither: it would make
+    the difference between them look smaller than it is.
     """
     one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
-    places: dict[Any, dict[Any, tuple[list[RunSummary], list[RunSummary]]]] = defaultdict(dict)
+    places: dict[Any, list[dict[Any, list[RunSummary]]]] = defaultdict(lambda: [defaultdict(list), defaultdict(list)])
     for side, runs in enumerate((a, b)):
         for run in runs:
             place = ("" if one_each else run.experiment, run.processes, run.layout, key_of(run.axes))
-            setting = (run.target, run.hardware, run.scaling, run.measure, run.program, key_of(run.args))
-            places[place].setdefault(setting, ([], []))[side].append(run)
+            places[place][side][block_key(run)._replace(experiment="", side=())].append(run)
     found = []
-    for (experiment, *_), cells in sorted(places.items(), key=lambda item: item[0]):
-        sides = list(cells.values())
-        if all(sum(bool(runs[side]) for runs in sides) == 1 for side in (0, 1)):
-            sides = [(max((ours for ours, _ in sides), key=len), max((theirs for _, theirs in sides), key=len))]
-        for of_a, of_b in sides:
-            name = f"{experiment} {(of_a or of_b)[0].cell}".lstrip()
-            found.append(Verdict(name, (of_a and cell_runs(of_a)) or None, (of_b and cell_runs(of_b)) or None))
+    for place, (of_a, of_b) in sorted(places.items(), key=lambda item: item[0]):
+        pairs = [(of_a.get(setting, []), of_b.get(setting, [])) for setting in {**of_a, **of_b}]
+        if len(of_a) == len(of_b) == 1:
+            pairs = [(of_a.popitem()[1], of_b.popitem()[1])]
+        for pair in pairs:
+            on_both = set.intersection(*({run.id for run in runs if run.id} for runs in pair))
+            own = ([run for run in runs if run.id not in on_both] for runs in pair)
+            a_side, b_side = (cell_runs(runs) if runs else None for runs in own)
+            name = f"{place[0]} {(pair[0] or pair[1])[0].cell}".lstrip()
+            found.append(Verdict(name, a_side, b_side, len(on_both)))
     return found
 
 
@@ -220,6 +227,8 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
     asked = f"{100 * detect:.3g}%"
     found = [f"{cell.name}: {cell.why}" for cell in verdicts if cell.why]
+    both = "runs on both sides, which count for neither"
+    found += [f"{cell.name}: {both}: {cell.on_both}" for cell in verdicts if cell.on_both]
     for cell in verdicts:
         if cell.a and cell.b and cell.verdict != NOT_COMPARABLE:
             found += [f"{cell.name}: {what}" for what in claims.taken_for_granted([*cell.a.complete, *cell.b.complete])]
@@ -242,11 +251,7 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
 
 def _of_side(side: CellRuns) -> list[str]:
     """Return which runs of a side are not complete, and how many are copies or were disturbed."""
-    found = [
-        f"{run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
-        for run in side.runs
-        if run.status != "completed"
-    ]
+    found = [ending(run) for run in side.runs if run.status != "completed"]
     if side.copies:
         found.append(copies_note(side.copies))
     if disturbed := [run for run in side.runs if run.disturbed]:

@@ -69,7 +69,8 @@ def test_a_difference_that_is_not_shown_comes_with_the_number_of_repeats_that_wo
     assert more(base() + pair()) == more(base() + pair(TWO[:1])) == []
 
 
-NO_BASELINE = "no complete run of its baseline to compare with"
+COMMAND = "; shown by: runner run tiny --layout 1x1 --layout 1x2 --repeat 3"
+NO_BASELINE = "no complete run of its baseline" + COMMAND
 REFUSED = {
     "too few here": (base(), pair(TWO[:2]), "n = 2, needs 3 on both sides"),
     "a failed run here": (base(), [*pair(), run(None, "1x2", 2, status="failed")], "1 of 4 runs of 1x2 not complete"),
@@ -121,22 +122,42 @@ def test_nothing_of_nccl_matters_on_the_cpu() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "why"),
     [
-        {"hardware": "B"},
-        {"args": {"epochs": 2}},
-        {"target": "compose"},
-        {"scaling": "weak"},
-        {"measure": "total_seconds"},
-        {"program": "toys.x"},
-        {"experiment": "other"},
+        ({"hardware": "B"}, "hardware differs: B and Toy CPU, 8 cores"),
+        ({"args": {"epochs": 2, "lr": 0.1}}, "epochs differs: 2 and 1; lr differs: 0.1 and none"),
+        ({"target": "compose"}, "target differs: compose and local"),
+        ({"scaling": "weak"}, "scaling differs: weak and strong"),
+        ({"measure": "total_seconds"}, "measure differs: total_seconds and train_seconds"),
+        ({"program": "toys.x"}, "program differs: toys.x and toys.ok"),
+        ({"experiment": "other"}, ""),
     ],
 )
-def test_runs_made_in_another_way_are_not_compared(changes: dict[str, Any]) -> None:
+def test_runs_made_in_another_way_are_not_compared_and_what_differs_is_named(changes: dict[str, Any], why: str) -> None:
     blocks = compare(base() + pair(**changes))
     assert len(blocks) == 2
-    (claimed,) = [found.claimed for table in blocks for found in table.rows if found.first.layout == "1x2"]
-    assert claimed == NO_BASELINE
+    (claimed,) = [str(found.claimed) for table in blocks for found in table.rows if found.first.layout == "1x2"]
+    assert claimed.partition("; shown by: ")[0] == (
+        f"no run of its baseline like it: {why}" if why else "no complete run of its baseline"
+    )
+
+
+def test_the_command_makes_a_cell_and_its_baseline_in_turn_as_the_runs_were_made() -> None:
+    runs = pair(
+        [*TWO, 6.0],
+        target="slurm",
+        experiment="my tiny",
+        layout="2x1",
+        axes={"backend": "gloo", "link": "1 gbit", "cpus": "1+0.5"},
+        option_axes={"link": "between nodes", "cpus": "of each node"},
+        args={"epochs": 2, "lr": 0.1},
+    )
+    definition = {"args": {"epochs": 1, "lr": 0.1}, "baseline": {"layout": "1x1", "backend": "nccl"}}
+    (found,) = block(runs, definition).rows
+    assert str(found.claimed).partition("shown by: ")[2] == (
+        "runner run 'my tiny' --on slurm --layout 1x1 --layout 2x1 --only backend=nccl --only backend=gloo"
+        " --with 'link=1 gbit' --with cpus=1,0.5 --set epochs=2 --repeat 4"
+    )
 
 
 def test_numbers_that_are_written_in_two_ways_are_one_argument_and_one_axis() -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from runner.report.formats import document
 from runner.report.notes import notes as notes_of
-from runner.report.summarize import read_results, summarize
-from runner.report.two_sides import NOT_COMPARABLE, exit_code, judge
+from runner.report.summarize import summarize
+from runner.report.two_sides import exit_code, judge, to_notes
 from tests.support.records import Make
+from tests.support.summaries import run
 
 
 def copied(results: Path, times: int = 1) -> None:
@@ -42,12 +43,23 @@ def test_runs_that_somebody_gave_one_id_are_repeats_if_they_began_at_other_times
     assert (len(found.rows[0].runs), found.rows[0].copies) == (3, ())
 
 
-def test_runs_that_lie_on_both_sides_are_not_compared(tmp_path: Path, make: Make) -> None:
-    for name, seconds in (("before", (10.0, 10.1, 9.9)), ("after", (12.0, 12.1, 11.9))):
-        for value in seconds:
-            make.run(tmp_path / name, value)
-    shutil.copytree(tmp_path / "before" / "tiny", tmp_path / "after" / "tiny", dirs_exist_ok=True)
-    before, after = (read_results(tmp_path / name).runs for name in ("before", "after"))
-    for other in (before, after):
-        (found,) = judge(before, other, 0.05)
-        assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, "3 runs lie on both sides", 4)
+def test_runs_that_lie_on_both_sides_count_for_neither() -> None:
+    before, after = (
+        [run(value * 10, id=f"{value}", began=n * 100.0 + value) for n, value in enumerate(side)]
+        for side in ((1.0, 1.01, 0.99), (1.2, 1.21, 1.19))
+    )
+    clear = judge(before, after, 0.05)
+    for a, b, on_both, counted in (
+        (before, after, 0, [3, 3]),
+        (before + after[:1], after, 1, [3, 2]),
+        (before, after + before, 3, [0, 3]),
+        (before + after, after, 3, [3, 0]),
+        (before, before, 3, [0, 0]),
+    ):
+        (found,) = judge(a, b, 0.05)
+        assert [len(side.runs) if side else 0 for side in (found.a, found.b)] == counted
+        assert any("on both sides" in note for note in to_notes([found], 0.05)) == bool(on_both)
+        if on_both:
+            assert (found.on_both, found.decided, exit_code([found])) == (on_both, False, 4)
+        else:
+            assert [found] == clear

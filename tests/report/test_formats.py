@@ -14,7 +14,6 @@ from runner.cli.terminal import print_table
 from runner.report import formats as report
 from runner.report.rows import Block
 from runner.report.summarize import summarize
-from runner.report.table import Grid
 from tests.support.records import Make
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -96,40 +95,28 @@ def test_rows_for_scripts_have_the_promised_fields_and_null_for_what_is_not_ther
     assert tuple(next(csv.reader([report.document("csv", [])]))) == tuple(row)
 
 
-A100 = {"layout": "1x1", "hardware": "1x A100", "total_seconds": 170.24, "train_seconds": 150}
-UNLIKE = (
-    {"layout": "1x1", "hardware": "A", "total_seconds": 2},
-    {"layout": "1x1", "hardware": "B", "accuracy": 0.5},
-    {"layout": "1x2", "hardware": "A", "train_seconds": 1.5, "best_accuracy": 0.6},
-)
+UNLIKE = [
+    {
+        "layout": "1x1",
+        "hardware": "1x A",
+        "total_seconds": 170.24,
+        "train_seconds": 150,
+        "note": "odd",
+        "where": "here",
+    },
+    {"layout": "1x1", "hardware": "1x B", "accuracy": 0.5, "round_trip_seconds": 2.84e-4},
+    {"layout": "1x2", "hardware": "2x A", "train_seconds": 75, "best_accuracy": 0.6, "val_loss": [2, 1]},
+]
+SHOWN = """layout|hardware|total seconds|train seconds|round trip seconds|speed-up|efficiency|accuracy|\
+best accuracy|val loss
+1x1|1x A|170.24|150||1.00|100%|||
+1x1|1x B|||0.000284|||50.00%||
+1x2|2x A||75||2.00|100%||60.00%|2.000 to 1.000 in 2 epochs"""
 
 
-@pytest.mark.parametrize(
-    ("measure", "rows", "head", "shown"),
-    [
-        ("total_seconds", [A100], "total seconds", ["170.24"]),
-        ("train_seconds", [A100], "train seconds", ["150"]),
-        ("round_trip_seconds", [A100], "total seconds", ["170.24"]),
-        ("round_trip_seconds", [{**A100, "round_trip_seconds": 2.84e-4}], "round trip seconds", ["0.000284"]),
-        ("train_seconds", UNLIKE, "seconds", ["2 total", "", "1.5 train"]),
-        ("train_seconds", UNLIKE, "accuracy", ["", "50.00%", "60.00% best"]),
-    ],
-)
-def test_a_published_row_shows_the_time_that_is_compared_or_another_and_says_which(
-    tmp_path: Path, make: Make, measure: str, rows: list[dict[str, Any]], head: str, shown: list[str]
-) -> None:
-    found = published(tmp_path, make, measure, *rows)
-    assert [line[found.head.index(head)] for line in found.lines] == shown
-
-
-def test_what_is_said_of_a_published_row_is_a_note(tmp_path: Path, make: Make) -> None:
-    published(tmp_path, make, "train_seconds", {**A100, "note": "odd", "where": "there"})
+def test_published_figures_have_their_columns_and_what_is_said_of_them_is_a_note(tmp_path: Path, make: Make) -> None:
+    make.run(tmp_path, definition={"published": {"source": "s", "rows": UNLIKE}})
     ((block,), _) = summarize(tmp_path)
-    assert "published: 1x1, 1x A100, 150 s: there; odd" in report.to_table(block).notes
-
-
-def published(results: Path, make: Make, measure: str, *rows: dict[str, Any]) -> Grid:
-    """The published rows as they stand below a run that is compared by a measure."""
-    make.run(results, measure=measure, definition={"published": {"source": "s", "rows": list(rows)}})
-    ((block,), _) = summarize(results)
-    return report.to_table(block).published
+    table = report.to_table(block)
+    assert "\n".join(map("|".join, [table.published.head, *table.published.lines])) == SHOWN
+    assert "published: 1x1, 1x A, 170.24 s, 150 s: here; odd" in table.notes

@@ -134,7 +134,8 @@ def made(order: str, **changes: Any) -> list[RunSummary]:
 def test_runs_made_in_turn_are_claimed_and_a_cell_after_the_other_is_refused(
     orders: tuple[str, ...], claimed: bool | str
 ) -> None:
-    assert {row(made(order)).claimed for order in orders} == {claimed}
+    shown_by = "; shown by: runner run tiny --layout 1x1 --layout 1x2 --repeat"
+    assert {str(row(made(order)).claimed).partition(shown_by)[0] for order in orders} == {str(claimed)}
 
 
 def test_an_order_that_says_less_widens_the_interval_and_is_noted() -> None:
@@ -147,7 +148,7 @@ def test_an_order_that_says_less_widens_the_interval_and_is_noted() -> None:
 def test_a_record_without_its_start_shows_nothing() -> None:
     runs = made("ABBAAB")
     runs[0] = msgspec.structs.replace(runs[0], began=None)
-    assert row(runs).claimed == NOT_KNOWN
+    assert str(row(runs).claimed).startswith(f"{NOT_KNOWN}; shown by: ")
 
 
 def test_jobs_side_by_side_on_several_machines_are_in_no_order_and_on_one_machine_in_each_other_s_way() -> None:
@@ -157,13 +158,14 @@ def test_jobs_side_by_side_on_several_machines_are_in_no_order_and_on_one_machin
     assert row(apart).claimed is True
     together = [msgspec.structs.replace(each, machines=[("m", "")]) for each in apart]
     said = f"two runs on one machine at the same time: {apart[0].path} and {apart[1].path}"
-    assert row(together).claimed == said
+    assert str(row(together).claimed).startswith(f"{said}; shown by: ")
 
 
 def test_two_folders_whose_runs_were_not_made_in_turn_are_left_open() -> None:
     a, b = ([run(10.0 + at / 1e4, began=float(at)) for at in moments] for moments in ((0, 100, 200), (300, 400, 500)))
     (found,) = judge(a, b, 0.05)
-    assert (found.verdict, found.why) == (NOT_COMPARABLE, NOT_IN_TURN)
+    command = "runner compare COMMIT COMMIT --experiment tiny --layout 1x1 --repeat 3"
+    assert (found.verdict, found.why) == (NOT_COMPARABLE, f"{NOT_IN_TURN}; shown by: {command}")
 
 
 def test_a_run_began_when_its_processes_did_which_may_have_waited_in_a_queue(make: Make) -> None:
