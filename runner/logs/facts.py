@@ -208,10 +208,10 @@ class Facts:
         self._evaluate(record, writer)
         self._end(record, who, writer)
         epoch, epochs = values.get("epoch"), values.get("epochs")
-        is_title = epochs and values.keys().isdisjoint(("train_loss", *_PLACES) if epochs.value > 1 else _PLACES)
+        is_title = epochs and (epochs.value == 1 or "train_loss" not in values) and values.keys().isdisjoint(_PLACES)
         if epoch and is_title and (epoch.value in writer.titles or len(writer.titles) < 2):
             lines = writer.titles.setdefault(epoch.value, [])
-            lines[MOST_WRITERS:] = [] if record.line in lines else [record.line]
+            lines[MOST_WRITERS:] = {record.line} - {*lines}
         if origin.time and self.times and record.line > self.times[0][0] and (record.says or values.keys() - {"epoch"}):
             self.times[1:] = [(record.line, origin.time)]
 
@@ -220,12 +220,13 @@ class Facts:
         key, value, epoch = event.key, event.value, mlperf.number(event.metadata.get("epoch_num"))
         new: Value | None = None
         if key in ("run_start", "run_stop"):
-            who = record.origin.writer
+            known, who = self.runs.setdefault(key, []), record.origin.writer
             if key == "run_start":
                 self.epoch = None
-                if any(who == stopped for *_, stopped in self.runs.get("run_stop", [])):
-                    self.restart = self.restart or (self.runs.get(key, [(0, None)])[0][0], record.line)
-            self.runs.setdefault(key, [])[MOST_WRITERS:] = [(record.line, event, who)]
+                stops = self.runs.get("run_stop", [])
+                if who in [stopped for *_, stopped in stops]:
+                    self.restart = self.restart or ((known or stops)[0][0], record.line)
+            known[MOST_WRITERS:] = [(record.line, event, who)]
         elif key == "submission_benchmark" and isinstance(value, str):
             self.benchmark = value
         elif key in ("number_of_ranks", "number_of_nodes"):
@@ -254,13 +255,13 @@ class Facts:
             times = max(len(second), world.value if world and len(self.writers) == 1 else 1)
             if len(first) > times:
                 self.restart = self.restart or (first[0], first[times])
-        if self.restart or (self._has_bare_numbers and len(self.writers) > 1 and not self.is_repeated):
-            for writer in self.writers.values():
-                writer.train_loss, writer.evaluations = None, {}
-            self.stated_best = None
         if self.restart:
             self.writers, self.ends, self.times, self.epochs = {}, {}, [], {False: {}, True: {}}
-            self.runs = {}
+            self.runs, self.stated_best = {}, None
+        elif self._has_bare_numbers and len(self.writers) > 1 and not self.is_repeated:
+            self.stated_best = None
+            for writer in self.writers.values():
+                writer.train_loss, writer.evaluations = None, {}
 
     def fact(self, name: str) -> Value | None:
         """Return a fact about the whole run, or None if nothing is said or what is said differs."""

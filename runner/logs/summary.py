@@ -145,7 +145,9 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
     notes += [f"line {line}: left out: {why}: {text}" for why, (line, text) in facts.left_out.items()]
     if facts.has_more_writers:
         notes.append(f"more than {MOST_WRITERS:,} ranks and containers print here: the others are left out")
-    if facts.dialects and not (facts.progress or facts.evaluated or facts.runs or facts.lowest("throughput")):
+    if facts.dialects and not (
+        facts.restart or facts.progress or facts.evaluated or facts.runs or facts.lowest("throughput")
+    ):
         notes.append("no line of a training was read; `docs/dialects.md` shows the known ones and how to add one")
     if (epochs := shown["epochs_seen"]) and epochs[0] > 1:
         notes.append(f"its epochs begin with {epochs[0]:g}: a run that goes on from a checkpoint, or the end of a log")
@@ -156,9 +158,9 @@ def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
     """Judge whether a run completed or failed, as far as its log says so."""
     failure, notes = facts.failure, list[str]()
     if stops := facts.runs.get("run_stop"):
-        stop, start = stops[-1][0], facts.runs["run_start"][-1][0] if "run_start" in facts.runs else 0
-        if start > stop:
-            return None, start, ["another run_start has no run_stop"]
+        stop = stops[-1][0]
+        if (starts := facts.runs.get("run_start")) and starts[-1][0] > stop:
+            return None, starts[-1][0], ["another run_start has no run_stop"]
         said = [event.metadata.get("status") for _, event, _ in stops]
         if bad := [word for word in said if word not in (None, "success")]:
             return "failed", stop, [f"run_stop says {one_line(repr(bad[0]), 60)}"]
