@@ -112,19 +112,8 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list
             )
             if identical:
                 evidence += "; every rank has the same samples in the same order"
-            mend = _dividing(ours[0][epoch], is_identical=identical)
-            return describe("overlap", evidence, place, mend, rank=1, epoch=epoch + 1, step=ours[0][epoch].first_step)
+            return describe("overlap", evidence, place, rank=1, epoch=epoch + 1, step=ours[0][epoch].first_step)
     return None
-
-
-def _dividing(training: Pass, *, is_identical: bool) -> str:
-    """Return how such samples are divided; nothing if by a DistributedSampler."""
-    if training.sampler == _STREAM:
-        by = "rank and worker in __iter__ (rank * num_workers + worker)" if training.workers else "rank in __iter__"
-        return f"divide the stream by {by}"
-    if training.sampler == "DistributedSampler":
-        return "give the sampler the rank of each process" if is_identical else "make the same list on every rank"
-    return "" if training.key != "by hand" else "give each rank its own part, such as samples[rank::world_size]"
 
 
 def _repeated(theirs: list[Pass], name: Name) -> Finding | None:
@@ -179,8 +168,7 @@ def _same_order(
     why = "so they have with one process, as the sampler shuffles only what set_epoch tells it"
     why = why if is_same else "with one process the order changes"
     evidence = f"each of {len(ours[0])} epochs has the samples in the same order; {why}"
-    mend = "" if training.sampler == "DistributedSampler" else "draw the order from a seed and the epoch"
-    finding = describe("same-order", evidence, place, mend, epoch=2, step=training.first_step)
+    finding = describe("same-order", evidence, place, epoch=2, step=training.first_step)
     return replace(finding, level=NOTE) if is_same else finding
 
 

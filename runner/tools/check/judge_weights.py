@@ -17,7 +17,6 @@ _SHARE = 5e-4
 _RATE_STEPS = 4
 FEW_ELEMENTS = 8
 """What has no more may be a count or a loss."""
-_NOTHING = "nothing reduces them"
 _ORDERS = 30
 """So many times the difference that another order of the ranks gives by itself is no finding."""
 
@@ -63,11 +62,10 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
     else:
         step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
         how, place = _averaging(ranks[0], place)
-        mend = "" if how == _NOTHING else "let every gradient of a trained model be averaged, once, before each step"
         evidence = (
             f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
         )
-        verdict.add("not-averaged", evidence, place, mend, rank=1, step=step)
+        verdict.add("not-averaged", evidence, place, rank=1, step=step)
     return False
 
 
@@ -94,7 +92,7 @@ def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
     if behind:
         step = rank.first("step")
         return "they are reduced behind the step", _in_function(behind[0]["place"], step["place"] if step else [])
-    return _NOTHING, model
+    return "nothing reduces them", model
 
 
 def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:

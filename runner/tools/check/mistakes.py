@@ -7,13 +7,13 @@ from runner.tools.check.observation import Place
 
 MISTAKE, NOTE = "mistake", "note"
 MENDS = {
-    "overlap": "give each rank its own part: DistributedSampler(dataset), and no shuffle in the loader",
+    "overlap": "divide: DistributedSampler(dataset), and no shuffle in the loader; a stream by rank and worker",
     "missing-samples": "divide the work by the number of processes once: in the sampler, or by hand",
     "leak": "split with the same seed on every rank: random_state=..., or generator=torch.Generator()",
     "padded-evaluation": "evaluate on one rank, or leave the samples out that the sampler repeats before counting",
     "partial-evaluation": "sum the counts over the ranks (all_reduce) before the figure is computed",
-    "same-order": "call sampler.set_epoch(epoch) at the start of each epoch",
-    "not-averaged": "wrap the model in DistributedDataParallel, or average every gradient before the step",
+    "same-order": "call sampler.set_epoch(epoch) in each epoch, or draw the order from a seed and the epoch",
+    "not-averaged": "call the model wrapped in DistributedDataParallel, or average every gradient before the step",
     "scaled-gradients": "use the mean over the global batch: DistributedDataParallel averages over the ranks",
     "uneven-weights": "weigh each rank by what its loss counts: sum, all_reduce the count, then divide",
     "learning-rate": "raise the learning rate only as far as a step has more samples than with one process",
@@ -62,10 +62,10 @@ class Finding:
         return f"{self.file}:{self.line}: {self.kind}" if self.file else self.kind
 
 
-def describe(kind: str, evidence: str, place: Place | None, mend: str = "", **where: int | None) -> Finding:
-    """Make a finding at the innermost line of a place; `mend` is for where that of its kind does not fit."""
+def describe(kind: str, evidence: str, place: Place | None, **where: int | None) -> Finding:
+    """Make a finding at the innermost line of a place."""
     file, line, *_ = place[0] if place else (None, None)
-    return Finding(kind, NOTE if kind in NOTES else MISTAKE, evidence, mend or MENDS[kind], file, line, **where)
+    return Finding(kind, NOTE if kind in NOTES else MISTAKE, evidence, MENDS[kind], file, line, **where)
 
 
 @dataclass
@@ -84,9 +84,9 @@ class Verdict:
     compared: dict[str, int] = field(default_factory=dict)
     not_checked: list[str] = field(default_factory=list)
 
-    def add(self, kind: str, evidence: str, place: Place | None, mend: str = "", **where: int | None) -> None:
+    def add(self, kind: str, evidence: str, place: Place | None, **where: int | None) -> None:
         """Add a finding."""
-        self.findings.append(describe(kind, evidence, place, mend, **where))
+        self.findings.append(describe(kind, evidence, place, **where))
 
     @property
     def word(self) -> Literal["same", "differs", "unknown"]:

@@ -96,11 +96,7 @@ class Recorder:
             text = f"{type(error).__name__}: {error}"
             if text not in self._troubles and len(self._troubles) < 20:
                 self._troubles.add(text)
-                trace = error.__traceback__
-                while trace.tb_next:
-                    trace = trace.tb_next
-                place = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
-                self.emit("trouble", text=text[:300], place=place)
+                self.emit("trouble", text=text[:300])
 
     def hook(self, owners, name, before=None, after=None):
         """Call `before` with the arguments of a function, and `after` with its result and them, in this process."""

@@ -215,7 +215,9 @@ def save():
     kept = {
         **_kept,
         "after": [rows.sampled(parameter) for parameter in state.parameters()],
-        "batches": {key: [_taken(batches) for batches in passes if batches] for key, passes in _passes.items()},
+        "batches": {
+            key: given for key in _passes if (given := [_taken(batches) for batches in _passes[key] if batches])
+        },
     }
     torch.save(kept, os.path.join(recorder.folder, f"kept-{recorder.rank}.pt"))
 
