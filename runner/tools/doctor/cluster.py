@@ -22,34 +22,34 @@ _MENDS = {"kubeconfig": "export KUBECONFIG=FILE", "api": "kubectl cluster-info"}
 
 def check_cluster(options: Options, device: str, name: str, where: str) -> list[Finding]:
     """Ask the cluster everything, until it gives no answer; `name` is the project's image, without a tag."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     stage, kinds = "kubeconfig", OBJECTS[options.job]
     try:
         cluster = Cluster(options.namespace, options.context)
         where, namespace = cluster.host, cluster.namespace
-        found.append(ok(stage, where, f"it names {where}, namespace {namespace}"))
+        findings.append(ok(stage, where, f"it names {where}, namespace {namespace}"))
         stage = "api"
-        found.append(ok(stage, where, f"Kubernetes {cluster.get('/version').get('gitVersion')}"))
+        findings.append(ok(stage, where, f"Kubernetes {cluster.get('/version').get('gitVersion')}"))
         stage = "namespace"
         preflight.check_namespace(cluster)
-        found.append(ok(stage, where, f"namespace {namespace} is there"))
+        findings.append(ok(stage, where, f"namespace {namespace} is there"))
         try:
             preflight.check_kinds(cluster, kinds)
-            found.append(ok("crd", where, f"it knows {' and '.join(kinds)}"))
+            findings.append(ok("crd", where, f"it knows {' and '.join(kinds)}"))
         except RequestError as error:
-            found.append(of_error("crd", where, error, ""))
+            findings.append(of_error("crd", where, error, ""))
         stage = "rights"
-        found.append(_rights(preflight.lacking_rights(cluster, kinds), where, namespace))
+        findings.append(_rights(preflight.lacking_rights(cluster, kinds), where, namespace))
         if options.job == "pytorchjob" and preflight.enforces_restricted(cluster):
             seen = f"namespace {namespace} enforces the restricted Pod Security Standard, which Workers break"
-            found.append(wrong("pod-security", where, seen, "--with job=indexed"))
+            findings.append(wrong("pod-security", where, seen, "--with job=indexed"))
         stage = "nodes"
-        return found + check_nodes(_nodes(cluster), where, options.image or image_of(name, device), device)
+        return findings + check_nodes(_nodes(cluster), where, options.image or image_of(name, device), device)
     except RequestError as error:
-        return [*found, of_error(stage, where, error, _MENDS.get(stage, "kubectl get events says more"))]
+        return [*findings, of_error(stage, where, error, _MENDS.get(stage, "kubectl get events says more"))]
     except ClusterError as error:
         mend = _LOG_IN.get(error.status, _MENDS.get(stage, "kubectl get events says more"))
-        return [*found, wrong(stage, where, str(error), mend)]
+        return [*findings, wrong(stage, where, str(error), mend)]
 
 
 def _rights(lacking: list[str], where: str, namespace: str) -> Finding:
@@ -75,13 +75,13 @@ def check_nodes(nodes: list[dict[str, Any]] | None, where: str, image: str, devi
         return [ok("nodes", where, "the user may not list the nodes, so they are not checked")]
     checked = [_check_node(node) for node in nodes]
     ready = [node for node, (_, takes_pods) in zip(nodes, checked, strict=True) if takes_pods]
-    found = [finding for finding, _ in checked]
+    findings = [finding for finding, _ in checked]
     if not ready:
-        return [*found, wrong("nodes", where, "no node takes pods", "kubectl get nodes")]
+        return [*findings, wrong("nodes", where, "no node takes pods", "kubectl get nodes")]
     if device == "cuda" and not any(map(_gpus, ready)):
         mend = "install NVIDIA's device plugin, or use --device cpu; kubectl describe nodes shows what they offer"
-        found.append(wrong("gpus", where, f"no node offers {GPU}", mend))
-    return [*found, _check_image(ready, where, image)]
+        findings.append(wrong("gpus", where, f"no node offers {GPU}", mend))
+    return [*findings, _check_image(ready, where, image)]
 
 
 def _check_node(node: dict[str, Any]) -> tuple[Finding, bool]:

@@ -78,41 +78,41 @@ def check_engine(options: Options, device: str, container: Container, name: str,
     """Check engine, Compose, image, and the inside of a container; `name` is the project's image, without a tag."""
     named = options.image or os.environ.get("KIT_IMAGE")
     image, stage = named or image_of(name, device), "engine"
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         client = engine.reach()
         with engine.asked():
             info = client.info()
-        found.append(ok(stage, where, f"Docker Engine {info.get('ServerVersion')}"))
+        findings.append(ok(stage, where, f"Docker Engine {info.get('ServerVersion')}"))
         with suppress(OSError):  # an engine in a virtual machine, or a folder that only root sees
             root = str(info.get("DockerRootDir"))
-            found.append(check_image_disk(root, shutil.disk_usage(root).free, where))
+            findings.append(check_image_disk(root, shutil.disk_usage(root).free, where))
         engine.check_here(client)
         stage = "compose"
         engine.check_compose()
-        found.append(ok(stage, where, "Docker Compose is there"))
+        findings.append(ok(stage, where, "Docker Compose is there"))
         stage = "image"
         with engine.asked():
             is_there = engine.find_image(client, image) is not None
         if not is_there and named:
-            return [*found, wrong(stage, where, f"the image {image} is not there", f"docker pull {image}")]
+            return [*findings, wrong(stage, where, f"the image {image} is not there", f"docker pull {image}")]
         if not is_there:
             mend = f"the first run builds it, on the base image that {BASES[device]} names"
-            return [*found, warning(stage, where, f"{image} is not there yet, so its inside is not checked", mend)]
-        found.append(ok(stage, where, f"{image} is there"))
+            return [*findings, warning(stage, where, f"{image} is not there yet, so its inside is not checked", mend)]
+        findings.append(ok(stage, where, f"{image} is there"))
         stage = "container"
         engine.check_sizes(options.shm_size, options.memory, 1)
         facts = container.gather(image, options, gpus=device == "cuda")
     except RequestError as error:
-        return [*found, of_error(stage, where, error, "docker info, docker ps say more")]
+        return [*findings, of_error(stage, where, error, "docker info, docker ps say more")]
     place = f"container of {image}"
-    found += check_versions(facts, place, image=image)
-    found += check_difference(inside.versions(), facts, place)
-    found += check_machine(facts, place, shm_mend="--with shm_size=1gb")
-    found += check_gpus(facts, place, device=device, image=image)
+    findings += check_versions(facts, place, image=image)
+    findings += check_difference(inside.versions(), facts, place)
+    findings += check_machine(facts, place, shm_mend="--with shm_size=1gb")
+    findings += check_gpus(facts, place, device=device, image=image)
     names = [name for name in facts["interfaces"] if name == "eth0"]
     mend = "docker network inspect bridge: a container needs a network to reach the others"
     interface = wrong("interface", place, "there is no interface eth0", mend)
     if names:
         interface = ok("interface", place, "eth0 connects the containers of a run")
-    return [*found, *check_variables(facts, place, names), interface]
+    return [*findings, *check_variables(facts, place, names), interface]

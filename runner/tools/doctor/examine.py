@@ -65,14 +65,14 @@ def examine(request: Request) -> list[Finding]:
     if request.peers:
         looks["peers"] = partial(check_peers, request.peers, where)
     seconds = SSH_SECONDS if request.target == "ssh" else SECONDS
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        for name, findings in zip(looks, together(list(looks.values()), seconds), strict=True):
+        for name, answer in zip(looks, together(list(looks.values()), seconds), strict=True):
             silent = wrong(name, where, f"no answer within {seconds:g} s", _MENDS[name])
-            found += [silent] if findings is None else findings
+            findings += [silent] if answer is None else answer
     finally:
         container.remove()
-    return [*found, _check_port(request.port, where)] if request.peers else found
+    return [*findings, _check_port(request.port, where)] if request.peers else findings
 
 
 def _check_here(request: Request, where: str) -> list[Finding]:
@@ -80,11 +80,11 @@ def _check_here(request: Request, where: str) -> list[Finding]:
     facts = inside.gather(str(request.results))
     if request.target != "local" and not request.peers:
         return [ok("python", where, f"Python {facts['python']}"), check_folder(facts, where)]
-    found = [*check_versions(facts, where), *check_gpus(facts, where, device=request.device)]
-    found += check_machine(facts, where, shm_mend="mount -o remount,size=1g /dev/shm")
+    findings = [*check_versions(facts, where), *check_gpus(facts, where, device=request.device)]
+    findings += check_machine(facts, where, shm_mend="mount -o remount,size=1g /dev/shm")
     if not request.peers:
-        found += check_variables(facts, where, [])
-    return [*found, check_folder(facts, where)]
+        findings += check_variables(facts, where, [])
+    return [*findings, check_folder(facts, where)]
 
 
 def _check_port(port: int, where: str) -> Finding:

@@ -56,7 +56,7 @@ def network() -> dict[str, Any]:
 
 def _own_addresses() -> list[str]:
     try:
-        return sorted({str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)})
+        return sorted({str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)})
     except (OSError, UnicodeError):
         return []
 
@@ -66,12 +66,12 @@ def versions() -> dict[str, Any]:
     facts: dict[str, Any] = {"python": platform.python_version(), "torchrun": shutil.which("torchrun")}
     facts.update({"torch": None, "cuda": None, "nccl": None})
     try:
-        found = importlib.util.find_spec("torch")
-        places = list(found.submodule_search_locations or []) if found else []
+        spec = importlib.util.find_spec("torch")
+        places = list(spec.submodule_search_locations or []) if spec else []
         text = _read(os.path.join(places[0], "version.py"))  # noqa: PTH118
         for name, key in (("torch", "__version__"), ("cuda", "cuda")):
-            said = re.search("(?m)^" + key + r"\b[^=\n]*= *['\"]([^'\"]+)", text)
-            facts[name] = said.group(1) if said else None
+            match = re.search("(?m)^" + key + r"\b[^=\n]*= *['\"]([^'\"]+)", text)
+            facts[name] = match.group(1) if match else None
     except (ImportError, IndexError, OSError, ValueError, AttributeError):
         pass
     for package in ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13"):
@@ -84,8 +84,8 @@ def _driver() -> dict[str, Any]:
     """Ask NVIDIA's driver for its version, the newest CUDA that it runs, and the GPUs that it shows."""
     facts: dict[str, Any] = {"driver": None, "driver_cuda": None, "gpus": 0, "driver_error": None}
     try:
-        said = re.search(r"\b(\d{3,4}(?:\.\d+)+)\b", _read("/proc/driver/nvidia/version"))
-        facts["driver"] = said.group(1) if said else None
+        match = re.search(r"\b(\d{3,4}(?:\.\d+)+)\b", _read("/proc/driver/nvidia/version"))
+        facts["driver"] = match.group(1) if match else None
     except OSError:
         pass
     try:
@@ -130,8 +130,8 @@ def _memory() -> int | None:
     """Return the memory that may still be used, in bytes: of the machine, or of the cgroup if that is less."""
     left: list[int] = []
     try:
-        said = re.search(r"MemAvailable: +(\d+)", _read("/proc/meminfo"))
-        left += [int(said.group(1)) * 1024] if said else []
+        match = re.search(r"MemAvailable: +(\d+)", _read("/proc/meminfo"))
+        left += [int(match.group(1)) * 1024] if match else []
         most, used = (_read(f"/sys/fs/cgroup/memory.{name}").strip() for name in ("max", "current"))
         left += [int(most) - int(used)] if most.isdigit() else []
     except (OSError, ValueError):

@@ -25,19 +25,19 @@ _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/la
 
 def check_machine(facts: dict[str, Any], where: str, *, shm_mend: str) -> list[Finding]:
     """Check what programs need of a machine or container; `shm_mend` says how `/dev/shm` is made larger there."""
-    found = []
+    findings = []
     if (free := facts["shm_free_bytes"]) is not None:
         mend = shm_mend if facts["shm_bytes"] < SHM[1] else "ls -l /dev/shm; remove what ended runs left"
-        found.append(_amount("shared-memory", where, "free in /dev/shm", free, SHM, mend))
+        findings.append(_amount("shared-memory", where, "free in /dev/shm", free, SHM, mend))
     if (free := facts["memory_bytes"]) is not None:
         mend = "end other programs (ps aux --sort=-rss | head), or allow the container more: --with memory=8gb"
-        found.append(_amount("memory", where, "of memory available", free, MEMORY, mend))
+        findings.append(_amount("memory", where, "of memory available", free, MEMORY, mend))
     limit = facts["open_files"]
     seen = "unlimited" if limit < 0 or limit > 2**62 else f"{limit:,}"
     if 0 <= limit < FILES_GOOD:
         make = wrong if limit < FILES_LEAST else warning
-        return [*found, make("open-files", where, f"a process may open only {seen} files", "ulimit -n 65536")]
-    return [*found, ok("open-files", where, f"a process may open {seen} files")]
+        return [*findings, make("open-files", where, f"a process may open only {seen} files", "ulimit -n 65536")]
+    return [*findings, ok("open-files", where, f"a process may open {seen} files")]
 
 
 def check_folder(facts: dict[str, Any], where: str) -> Finding:
@@ -76,14 +76,14 @@ def amount(size: int) -> str:
 def check_versions(facts: dict[str, Any], where: str, *, image: str = "") -> list[Finding]:
     """Look for Python, torch and torchrun where programs run; `image` is the container's, if it is one."""
     mend = f"use an image with torch: --with image=..., or build {image} again" if image else TORCH
-    found = [ok("python", where, f"Python {facts['python']}")]
+    findings = [ok("python", where, f"Python {facts['python']}")]
     if not facts["torch"]:
-        return [*found, wrong("torch", where, "torch is not installed", mend)]
+        return [*findings, wrong("torch", where, "torch is not installed", mend)]
     parts = [f"{name} {facts[key]}" for name, key in (("CUDA", "cuda"), ("NCCL", "nccl")) if facts[key]]
-    found.append(ok("torch", where, ", ".join([f"torch {facts['torch']}", *parts])))
+    findings.append(ok("torch", where, ", ".join([f"torch {facts['torch']}", *parts])))
     if image and not facts["torchrun"]:
-        found.append(wrong("torchrun", where, "there is no torchrun on the PATH", mend))
-    return found
+        findings.append(wrong("torchrun", where, "there is no torchrun on the PATH", mend))
+    return findings
 
 
 def check_difference(here: dict[str, Any], there: dict[str, Any], where: str) -> list[Finding]:
@@ -112,13 +112,14 @@ def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "
     if not driver and not facts["driver_cuda"]:
         mend = f"install the NVIDIA Container Toolkit: {_TOOLKIT}" if image else "install NVIDIA's driver"
         return [wrong("driver", where, "no NVIDIA driver is seen", f"{mend}, or use --device cpu")]
-    found = [_check_driver(facts, where)]
+    findings = [_check_driver(facts, where)]
     if facts["driver_error"]:
         seen = f"CUDA does not start: cuInit returned {facts['driver_error']}"
-        return [*found, wrong("gpus", where, seen, "nvidia-smi says more; after an update of the driver, restart")]
+        return [*findings, wrong("gpus", where, seen, "nvidia-smi says more; after an update of the driver, restart")]
     if not count:
-        return [*found, wrong("gpus", where, "the driver shows no GPU", "nvidia-smi -L; look at CUDA_VISIBLE_DEVICES")]
-    return [*found, ok("gpus", where, f"{count} GPU{'s' * (count > 1)}")]
+        mend = "nvidia-smi -L; look at CUDA_VISIBLE_DEVICES"
+        return [*findings, wrong("gpus", where, "the driver shows no GPU", mend)]
+    return [*findings, ok("gpus", where, f"{count} GPU{'s' * (count > 1)}")]
 
 
 def _check_driver(facts: dict[str, Any], where: str) -> Finding:

@@ -70,24 +70,24 @@ def check_peers(names: list[tuple[str, int]], where: str) -> list[Finding]:
         if not done:
             peer.unresolved = f"the resolver gives no answer within {RESOLVE_SECONDS:g} s"
     together([partial(_reach, peer) for peer in peers if not peer.unresolved], 2 * SECONDS + 1)
-    found = [finding for peer in peers for finding in _check_peer(peer)]
+    findings = [finding for peer in peers for finding in _check_peer(peer)]
     here, used = inside.network(), sorted({peer.route.interface for peer in peers if peer.route and not peer.is_here})
     if len(used) > 1:
         seen = f"the peers are reached by several interfaces: {', '.join(used)}"
         mend = "name the peers by their addresses of one network: Gloo and NCCL use one interface for all"
-        found.append(warning("interface", where, seen, mend))
+        findings.append(warning("interface", where, seen, mend))
     if used and not here["variables"][GLOO]:
-        found.append(_check_own_name(here, where, used[0]))
-    return [*found, *check_variables(here, where, used)]
+        findings.append(_check_own_name(here, where, used[0]))
+    return [*findings, *check_variables(here, where, used)]
 
 
 def _resolve(peer: Peer) -> bool:
     try:
-        found = socket.getaddrinfo(peer.name, peer.port, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(peer.name, peer.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         peer.unresolved = one_line(reason_of(error))
         return True
-    peer.addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+    peer.addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     peer.route = route_to(peer.addresses[0], peer.port)
     return True
 
@@ -189,7 +189,7 @@ def _check_own_name(here: dict[str, Any], where: str, interface: str) -> Finding
 
 def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[Finding]:
     """Look whether the interfaces that the environment chooses are there, and are those `used` to reach the peers."""
-    found = []
+    findings = []
     names = [*here["interfaces"], "lo"]
     for variable in (GLOO, NCCL):
         value = here["variables"][variable]
@@ -198,13 +198,13 @@ def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[F
         chosen, right = chosen_by(variable, value, names), variables_for(used[0])[variable] if used else ""
         mend = f"export {variable}={right}" if right else f"unset {variable}; there are: {listed(names)}"
         if not chosen:
-            found.append(wrong("interface", where, f"{variable}={value} chooses no interface of this machine", mend))
+            findings.append(wrong("interface", where, f"{variable}={value} chooses no interface of this machine", mend))
         elif used and not set(chosen) & set(used):
             seen = f"{variable}={value} chooses {', '.join(chosen)}, and the peers are reached by {', '.join(used)}"
-            found.append(wrong("interface", where, seen, mend))
+            findings.append(wrong("interface", where, seen, mend))
         else:
-            found.append(ok("interface", where, f"{variable}={value} chooses {listed(chosen)}"))
-    return found
+            findings.append(ok("interface", where, f"{variable}={value} chooses {listed(chosen)}"))
+    return findings
 
 
 def chosen_by(variable: str, value: str, names: list[str]) -> list[str]:

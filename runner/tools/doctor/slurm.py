@@ -26,14 +26,15 @@ def check_slurm(partition: str, where: str) -> list[Finding]:
     for name, state, count in re.findall(r"(?m)^(.+)\|(\S+)\|(\d+)\s*$", printed):
         if int(count):
             partitions.setdefault(name, []).append((state, int(count)))
-    found, able = [ok("slurm", where, "the controller answers")], 0
+    findings, able = [ok("slurm", where, "the controller answers")], 0
     for name, states in partitions.items():
         lost = sum(count for state, count in states if state in _OUT or state.endswith("*"))
         able += sum(count for _, count in states) - lost
         seen = f"nodes: {listed(f'{count} {state}' for state, count in states)}"
         mend = f"{lost} of them take{'s' * (lost == 1)} no jobs: sinfo --list-reasons"
-        found.append(warning("nodes", name, seen, mend) if lost else ok("nodes", name, seen))
+        findings.append(warning("nodes", name, seen, mend) if lost else ok("nodes", name, seen))
     if not able:
         which = f"partition {partition}" if partition else "any partition"
-        found.append(wrong("nodes", where, f"no node of {which} takes jobs", "sinfo --list-reasons; sinfo --summarize"))
-    return found
+        mend = "sinfo --list-reasons; sinfo --summarize"
+        findings.append(wrong("nodes", where, f"no node of {which} takes jobs", mend))
+    return findings

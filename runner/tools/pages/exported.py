@@ -55,18 +55,18 @@ def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> It
 
     RequestError if there is no such folder, or no run of the experiment.
     """
-    known = set()
+    names = set()
     for path in list_runs(results, notes):
         try:
             record = _read(results, path)
-            known.add(record.launch.experiment)
+            names.add(record.launch.experiment)
             if experiment in (None, record.launch.experiment):
                 yield exported(record)
         except BROKEN as error:
             notes.append(one_line(f"{results / path / RECORD}: left out: {reason_of(error)}"))
     if experiment is not None:
-        require_experiment(results, experiment, known)
-    elif not known:
+        require_experiment(results, experiment, names)
+    elif not names:
         notes.append(f"{results}: {NO_RUNS}")
 
 
@@ -76,9 +76,9 @@ def exported(record: Record) -> ExportedRun:
     started = _milliseconds(launch.started)
     ended = _milliseconds(record.outcome.ended) if record.outcome else started
     given = {**launch.args, **summary.axes}
-    own = {"layout": summary.layout, "target": summary.target, "device": summary.device, "program": summary.program}
-    own |= {"scaling": summary.scaling or "", "repeat": str(summary.repeat)}
-    told = {
+    placed = {"layout": summary.layout, "target": summary.target, "device": summary.device, "program": summary.program}
+    placed |= {"scaling": summary.scaling or "", "repeat": str(summary.repeat)}
+    tags = {
         "hardware": summary.hardware,
         "status": record.status,
         "reason": summary.reason or "",
@@ -93,8 +93,8 @@ def exported(record: Record) -> ExportedRun:
         status=record.status,
         started_ms=started,
         ended_ms=ended,
-        params={safe_name(key): _word(value) for key, value in {**given, **own}.items()},
-        tags={safe_name(key): value for key, value in told.items() if value},
+        params={safe_name(key): _word(value) for key, value in {**given, **placed}.items()},
+        tags={safe_name(key): value for key, value in tags.items() if value},
         metrics={safe_name(name): float(value) for name, value in figures.items()},
         curves=_curves(record, started),
     )
@@ -106,7 +106,7 @@ def safe_name(text: object) -> str:
 
 
 def _read(results: Path, path: str) -> Record:
-    """Read a record; one that still says `running`, and is not, as what is known of its end."""
+    """Read a record; where it still says `running` and the run has ended, with its end."""
     record = read_run(results / path, results)
     return fate_of(record, results / path) if record.status == "running" else record
 

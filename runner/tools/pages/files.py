@@ -58,7 +58,7 @@ def write_report(sources: list[Path], output: Path, *, experiment: str | None, p
     """Write the page of some results, and its plots if there is a folder for them; say what was written."""
     page = page_of(sources, experiment)
     html = page.html.encode()
-    told = [*(f"note: {note}" for note in page.notes), f"{output}: {len(html):,} bytes"]
+    lines = [*(f"note: {note}" for note in page.notes), f"{output}: {len(html):,} bytes"]
     outputs = {output: html}
     if plots is not None:
         try:
@@ -68,6 +68,6 @@ def write_report(sources: list[Path], output: Path, *, experiment: str | None, p
         for plot in page.plots:
             outputs[plots / f"{plot.name}.svg"] = style.as_svg(plot)
             outputs[plots / f"{plot.name}.png"] = style.as_png(plot)
-        told.append(f"{plots}: {len(page.plots)} plots, each as SVG and PNG")
+        lines.append(f"{plots}: {len(page.plots)} plots, each as SVG and PNG")
     write_outputs(outputs)
-    return told
+    return lines

@@ -85,13 +85,13 @@ class _Store:
     def _experiment(self, name: str) -> str:
         """Find or create an experiment, and look which runs it has."""
         if name not in self._experiments:
-            found = self._client.get_experiment_by_name(name)
-            if found is not None and found.lifecycle_stage != "active":
+            stored = self._client.get_experiment_by_name(name)
+            if stored is not None and stored.lifecycle_stage != "active":
                 msg = f"the experiment '{name}' is deleted there: mlflow experiments restore --experiment-id "
-                raise RequestError(msg + one_line(found.experiment_id))
-            number = self._client.create_experiment(name) if found is None else found.experiment_id
+                raise RequestError(msg + one_line(stored.experiment_id))
+            number = self._client.create_experiment(name) if stored is None else stored.experiment_id
             self._experiments[name] = number
-            self._known[number] = dict(self._runs(number)) if found is not None else {}
+            self._known[number] = dict(self._runs(number)) if stored is not None else {}
         return self._experiments[name]
 
     def _runs(self, experiment: str) -> Iterator[tuple[str, tuple[str, str]]]:

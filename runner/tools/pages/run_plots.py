@@ -220,8 +220,8 @@ def _load(subject: Subject, drawn: Drawn, name: str) -> Plot:
 def _how_busy(means: list[tuple[Row, float]]) -> str:
     """Return how busy the nodes were in training, and of a high load that nothing is free, or who else may take it."""
     full = {row.first.cell: disturbed(row.complete) for row, mean in means if mean >= _BUSY}
-    own = [cell for cell, disturbance in full.items() if not disturbance]
+    alone = [cell for cell, disturbance in full.items() if not disturbance]
     others = "; ".join(f"{cell} was {disturbance}" for cell, disturbance in full.items() if disturbance)
     words = f"Mean while training: {', '.join(f'{row.first.cell} {mean:.0f}%' for row, mean in means)}."
-    words += f" With {listing(own)} nothing of it is free: more processes would share what there is." if own else ""
+    words += f" With {listing(alone)} nothing of it is free: more processes would share what there is." if alone else ""
     return words + (f" Not all of it need be the runs' own: {others}." if others else "") if means else ""

@@ -57,8 +57,11 @@ def speed_up(subject: Subject) -> Plot | Gap:
     else:
         lines = list(_lines(ranked).items())
         left_out = len(lines[style.MOST_SERIES :])
-        told = [(line["processes"], line.get("computed_speedup") or line.get("speedup")) for line in subject.published]
-        published = [(count, speedup) for count, speedup in told if count and speedup]
+        published = [
+            (line["processes"], speedup)
+            for line in subject.published
+            if line["processes"] and (speedup := line.get("computed_speedup") or line.get("speedup"))
+        ]
         figure = _by_processes(dict(lines[: style.MOST_SERIES]), bases.pop(), published)
     caption += f" {left_out} more in the table." if left_out else ""
     return Plot(subject.plot("speed-up"), title, caption, figure)
@@ -73,11 +76,11 @@ def _lines(rows: list[Row]) -> dict[str, list[Row]]:
     lines: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         lines[" ".join(str(value) for value in row.first.axes.values()) or "measured"].append(row)
-    if all(len({row.first.processes for row in own}) == len(own) for own in lines.values()):
+    if all(len({row.first.processes for row in group}) == len(group) for group in lines.values()):
         return lines
     split: dict[str, list[Row]] = defaultdict(list)
-    for name, own in lines.items():
-        for row in own:
+    for name, group in lines.items():
+        for row in group:
             split[f"{name}, nodes: {Layout.parse(row.first.layout).nodes}"].append(row)
     return split
 
@@ -86,13 +89,13 @@ def _by_processes(lines: dict[str, list[Row]], base: int, published: list[tuple[
     """Draw speed-ups with their intervals, side by side where they have as many processes, and the ideal ones."""
     figure, axes = style.axes()
     for number, (name, unsorted) in enumerate(lines.items()):
-        own = sorted(unsorted, key=lambda row: row.first.processes)
+        group = sorted(unsorted, key=lambda row: row.first.processes)
         shift = 1 + 0.025 * (number - (len(lines) - 1) / 2)
-        y, below, above = zip(*(_bar(row) for row in own), strict=True)
+        y, below, above = zip(*(_bar(row) for row in group), strict=True)
         label, look = style.name(name), style.series(number)
-        x = [row.first.processes * shift for row in own]
+        x = [row.first.processes * shift for row in group]
         axes.errorbar(x, y, [below, above], ecolor=look["color"], elinewidth=1.1, capsize=3, label=label, **look)
-    rows = [row for own in lines.values() for row in own]
+    rows = [row for group in lines.values() for row in group]
     published = published if base == 1 else []  # the published ones are over one process
     if published:
         axes.plot(*zip(*published, strict=True), "D", mfc="none", mec=MUTED, ms=6, label="published", zorder=2)

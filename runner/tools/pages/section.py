@@ -155,6 +155,6 @@ def _cell(subject: Subject, row: Row, anchor: str, differing: list[str]) -> Cell
     for run in row.runs[:MOST_RUNS]:
         details = subject.reader(run)
         commands += details.command if details else ()
-        own = [details.provenance[name] if details else "not read" for name in differing]
-        runs.append((run, "; ".join(([run.reason] if run.reason else []) + run.doubts), own))
+        differs = [details.provenance[name] if details else "not read" for name in differing]
+        runs.append((run, "; ".join(([run.reason] if run.reason else []) + run.doubts), differs))
     return Cell(anchor, row.first.cell, list(dict.fromkeys(commands))[:4], runs, len(row.runs) - len(runs))

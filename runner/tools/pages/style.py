@@ -164,7 +164,7 @@ def name(text: object) -> str:
 def inline(plot: Plot, prefix: str) -> str:
     """Return a plot as SVG for a page: its colours are the page's, and its ids are its own."""
     text = _PROLOGUE.sub("", _METADATA.sub("", _STYLES.sub("", _svg(plot, prefix))))
-    text = _TAG.sub(lambda found: _for_a_page(found[0]), text)
+    text = _TAG.sub(lambda match: _for_a_page(match[0]), text)
     text = re.sub(r">\s+<", "><", text)
     return _SIZE.sub(r'<svg viewBox="0 0 \1 \2" role="img" xmlns:xlink="http://www.w3.org/1999/xlink">', text, count=1)
 
@@ -172,8 +172,8 @@ def inline(plot: Plot, prefix: str) -> str:
 def _for_a_page(tag: str) -> str:
     """Rewrite one tag: shorter numbers, the page's colours and font. What stands between tags is text, and stays."""
     tag = _FONT.sub("", _GROUP.sub("<g>", tag))
-    tag = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), tag)
-    return _COLOUR.sub(lambda found: _VARIABLES[found[0]], tag).replace(" \n", " ").replace("\n", "")
+    tag = _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), tag)
+    return _COLOUR.sub(lambda match: _VARIABLES[match[0]], tag).replace(" \n", " ").replace("\n", "")
 
 
 def as_svg(plot: Plot) -> bytes:

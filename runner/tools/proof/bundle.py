@@ -78,10 +78,10 @@ class Bundle:
             masked, gone = self._copy(path, name, LARGEST_MASKED, without=_ARTIFACT)
             target, text = self.folder / name, (path / manifest.NAME).read_bytes()
             if masked or gone:
-                said = manifest.read(text).said
-                said += [f"masked by runner bundle: {', '.join(masked)}"] if masked else []
-                said += [f"left out by runner bundle: {words}" for words in gone]
-                text = manifest.write(manifest.make(target, said))
+                notes = manifest.read(text).said
+                notes += [f"masked by runner bundle: {', '.join(masked)}"] if masked else []
+                notes += [f"left out by runner bundle: {words}" for words in gone]
+                text = manifest.write(manifest.make(target, notes))
             _put(target / manifest.NAME, text)
             self.records[name] = RunFolder(target).read()
         if not self.records:

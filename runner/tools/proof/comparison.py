@@ -37,7 +37,7 @@ def compare(before: Path, old: Record, after: Path, new: Record) -> Check:
         was, now = read_values(before, old), read_values(after, new)
     except OSError as error:
         return Check(name, None, one_line(f"the raw output cannot be read: {reason_of(error)}"))
-    if not any(value.place.rpartition(" ")[2] in _PROVES for own in was.values() for value in own):
+    if not any(value.place.rpartition(" ")[2] in _PROVES for values in was.values() for value in values):
         return Check(name, None, "the program reports neither losses nor a hash of its parameters")
     differs = first_divergence(was, now)
     if differs is not None:
@@ -76,7 +76,7 @@ class Value(NamedTuple):
 
 def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
     """Read the values of every rank of a run, in the order in which it reported them; OSError if one is not there."""
-    found: dict[int, list[Value]] = {}
+    by_rank: dict[int, list[Value]] = {}
     steps: dict[int, int] = {}
     count = 0
     for first, file_path in RunFolder(path).raw_files(Layout.parse(record.launch.layout)).printed():
@@ -84,12 +84,12 @@ def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
             for events, _ in read_events(file):
                 for event in events:
                     rank = whole(event.metadata.get("rank"), 0, 1_000_000)
-                    own = first if rank is None else rank
-                    values = _values_of(event, own, steps)
+                    reporter = first if rank is None else rank
+                    values = _values_of(event, reporter, steps)
                     count += len(values)
                     if count <= MOST_VALUES:
-                        found.setdefault(own, []).extend(values)
-    return found
+                        by_rank.setdefault(reporter, []).extend(values)
+    return by_rank
 
 
 def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value]]) -> str | None:
@@ -97,16 +97,16 @@ def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value
 
     A rank that reports less than another gets as far with fewer values, so the share of its own says how early.
     """
-    found: list[tuple[float, int, str]] = []
+    differences: list[tuple[float, int, str]] = []
     for rank in sorted({*before, *after}):
-        own = list(zip_longest(before.get(rank, []), after.get(rank, [])))
-        at = next((at for at, (old, new) in enumerate(own) if old != new), None)
+        pairs = list(zip_longest(before.get(rank, []), after.get(rank, [])))
+        at = next((at for at, (old, new) in enumerate(pairs) if old != new), None)
         if at is not None:
-            old, new = own[at]
-            was, now = (None if value is None else value.value for value in own[at])
+            old, new = pairs[at]
+            was, now = (None if value is None else value.value for value in pairs[at])
             words = f"rank {rank}, {(old or new).place}: {shown(was, 80)} before, {shown(now, 80)} now"
-            found.append((at / len(own), rank, words))
-    return min(found)[2] if found else None
+            differences.append((at / len(pairs), rank, words))
+    return min(differences)[2] if differences else None
 
 
 def _values_of(event: Event, rank: int, steps: dict[int, int]) -> list[Value]:
@@ -115,11 +115,11 @@ def _values_of(event: Event, rank: int, steps: dict[int, int]) -> list[Value]:
     fields = event.metadata
     place = _place(event, rank, steps)
     exact = [name for name in sorted(fields) if name in _FIELDS or name.endswith(_EXACT)]
-    found = [Value(f"{place} {name}", fields[name]) for name in exact]
+    values = [Value(f"{place} {name}", fields[name]) for name in exact]
     # A loss is compared as its exact number where it has one.
     if event.key in _POINTS and "loss_hex" not in fields:
-        found.append(Value(place if place.endswith(event.key) else f"{place} {event.key}", event.value))
-    return found
+        values.append(Value(place if place.endswith(event.key) else f"{place} {event.key}", event.value))
+    return values
 
 
 def _place(event: Event, rank: int, steps: dict[int, int]) -> str:

@@ -82,9 +82,9 @@ def verify(path: Path, level: int) -> Verdict:
         verdict.notes.append(f"the run is {record.status}: {one_line(record.reason or '', 200)}")
     if chosen := " ".join(f"{name}={value}" for name, value in repeat_with(record).items()):
         verdict.notes.append(f"the run followed the clock; runner reproduce gives it {one_line(chosen, 200)}")
-    said = RunFolder(path).kept_manifest().said
-    verdict.notes += [words for words in said if words not in (manifest.AT_THE_END, manifest.LATER)]
-    if manifest.AT_THE_END not in said and not record.launch.by_hand:
+    notes = RunFolder(path).kept_manifest().said
+    verdict.notes += [words for words in notes if words not in (manifest.AT_THE_END, manifest.LATER)]
+    if manifest.AT_THE_END not in notes and not record.launch.by_hand:
         verdict.checks.append(Check("manifest", None, manifest.LATER))
     if record.launch.masked:
         verdict.checks.append(Check("secrets", None, f"masked in {one_line(listed(record.launch.masked), 200)}"))
@@ -96,8 +96,8 @@ def verify(path: Path, level: int) -> Verdict:
 
 def repeat_with(record: Record) -> dict[str, str]:
     """Return the arguments by which a run that followed the clock is repeated, as it reported them at its end."""
-    told = record.facts.get("repeat_with")
-    chosen = told.items() if isinstance(told, dict) else ()
+    reported = record.facts.get("repeat_with")
+    chosen = reported.items() if isinstance(reported, dict) else ()
     return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}
 
 
@@ -134,16 +134,16 @@ def read_again(path: Path, record: Record) -> Check:
     A record that this very reader has made, and in which nothing is masked, has to be the same.
     """
     folder, name = RunFolder(path), "raw output"
-    own = record.launch.runner.get(READER) == hash_reader()
+    is_own = record.launch.runner.get(READER) == hash_reader()
     try:
-        found = list(_compared(folder, record))
+        differing = list(_compared(folder, record))
     except (OSError, ValueError, RecursionError) as error:
-        return Check(name, False if own else None, f"it cannot be read again: {one_line(reason_of(error), 300)}")
-    if not found:
+        return Check(name, False if is_own else None, f"it cannot be read again: {one_line(reason_of(error), 300)}")
+    if not differing:
         return Check(name, True, "read again, it gives the same record")
-    texts = [f"{one_line(key, 100)} is {_value(kept)} in it, and {_value(now)} in raw/" for key, kept, now in found]
+    texts = [f"{one_line(key, 100)} is {_value(kept)} in it, and {_value(now)} in raw/" for key, kept, now in differing]
     words = one_line(listed(texts, "; ", most=3), 600)
-    if not own:
+    if not is_own:
         version = one_line(record.launch.runner.get("version"), 40)
         return Check(name, None, f"another version ({version}) made the record: {words}")
     if record.launch.masked or any(line.startswith(BUNDLED) for line in folder.kept_manifest().said):

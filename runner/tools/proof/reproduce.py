@@ -155,7 +155,7 @@ def options_again(path: Path, launch: Launch, target: str, *, is_trusted: bool) 
         words.append(f"image={image}")
     named = [name for name, value in launch.options.items() if name in names and value not in ("", names[name])]
     if named and not is_trusted:
-        told = " ".join(f"--with {shlex.quote(word)}" for word in words)
+        given = " ".join(f"--with {shlex.quote(word)}" for word in words)
         msg = f"{one_line(path)}: it comes from somebody else, so its {listed(named)} is not used"
-        raise RequestError(one_line(f"{msg}: name it, or another one: --on {target} {told}", 900))
+        raise RequestError(one_line(f"{msg}: name it, or another one: --on {target} {given}", 900))
     return words

@@ -81,8 +81,8 @@ def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterato
     with opened(path) as kit:
         if kit.faults and not anyway:
             raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
-        found = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]
-        chosen = _one_of_each_cell(found) if only is None else [folder for folder in found if only in folder[0].name]
+        runs = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]
+        chosen = _one_of_each_cell(runs) if only is None else [folder for folder in runs if only in folder[0].name]
         if not chosen:
             raise RequestError(f"{path}: " + (f"no run '{only}' in it" if only else "no run in it was completed"))
         if not yes:
@@ -100,10 +100,10 @@ def ask(path: Path, chosen: Chosen) -> None:
         raise RequestError(f"{path}: nothing was run")
 
 
-def _one_of_each_cell(found: Chosen) -> Chosen:
+def _one_of_each_cell(runs: Chosen) -> Chosen:
     """Choose the first completed run of each cell."""
     chosen: dict[str, tuple[Path, Record]] = {}
-    for path, record in sorted(found, key=lambda pair: pair[1].launch.started):
+    for path, record in sorted(runs, key=lambda pair: pair[1].launch.started):
         launch = record.launch
         if record.status == "completed":
             chosen.setdefault(f"{launch.experiment} {launch.layout} {launch.axes} {launch.target}", (path, record))
