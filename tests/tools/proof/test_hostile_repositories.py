@@ -11,7 +11,7 @@ from runner.tools.proof.checkouts import tree_name
 from tests.support.hostile import arm
 from tests.support.projects import Project
 from tests.support.records import Make
-from tests.support.repository import commit_all, git
+from tests.support.repository import commit_all
 from tests.tools.proof.conftest import committed, ran, verdict_of
 
 
@@ -41,29 +41,24 @@ def test_a_repository_in_an_archive_is_not_asked_and_no_diff_is_applied(
     assert list((tmp_path / "marks").iterdir()) == []
 
 
-@pytest.mark.parametrize("what", ["link", "dangling", "file"])
+@pytest.mark.parametrize("what", ["link", "file"])
 def test_data_may_be_a_link_or_a_file_of_the_repository(project: Project, tmp_path: Path, what: str) -> None:
     project.define(matrix={"layout": ["1x1"]})
     ok = project.root / "experiments" / "toys" / "ok.py"
     seen = 'print("sees", open("data" if os.path.isfile("data") else "data/set").read())'
     ok.write_text(ok.read_text().replace("log = EventLog(rank)", f"log = EventLog(rank)\n    {seen}"))
-    (tmp_path / "far").mkdir()
-    (tmp_path / "far" / "set").write_text("prepared")
-    data = project.root / "data"
+    data, far = project.root / "data", tmp_path / "far"
+    far.mkdir()
+    (far / "set").write_text("prepared")
     if what == "file":
         data.write_text("committed")
     else:
-        data.symlink_to(tmp_path / "far")
+        data.symlink_to(far)
     committed(project)
     assert project.runner("run", "tiny").code == 0
-    if what == "dangling":
-        git(project.root, "rm", "--quiet", "--cached", "data")
-        (tmp_path / "far").rename(tmp_path / "near")
+    if what == "file":
         data.unlink()
-        data.symlink_to(tmp_path / "near")
-    elif what == "file":
-        data.unlink()
-        data.symlink_to(tmp_path / "far")
+        data.symlink_to(far)
     assert verdict_of(project, "reproduce", project.runs()[0])["level"] >= 2
     (log,) = (project.root / "reproduced").rglob("node0-rank0.stdout")
     assert f"sees {'committed' if what == 'file' else 'prepared'}" in log.read_text()

@@ -13,6 +13,7 @@ import pytest
 from runner.core.errors import RequestError
 from runner.definitions.definition import hash_resolved
 from runner.records.folder import RunFolder
+from runner.tools.proof.checkouts import Sources
 from runner.tools.proof.comparison import compare, explain
 from runner.tools.proof.integrity import Check
 from runner.tools.proof.reproduce import options_again
@@ -59,23 +60,17 @@ def test_the_first_value_that_differs_is_named_and_what_may_explain_it(make: Mak
     assert "of other programs" in changed(make, tmp_path, [0.5, 0.25], "d" * 64).says
 
 
-def test_a_run_is_made_again_from_its_record_alone(bundled: Project, tmp_path: Path) -> None:
-    run = bundled.runs()[0]
-    verdict = verdict_of(bundled, "reproduce", run, "--results", tmp_path / "again")
-    assert verdict["level"] == 2, verdict
-    assert [check["same"] for check in verdict["checks"]] == [True, True]
-    (again,) = (tmp_path / "again" / "tiny").iterdir()
-    assert bundled.record(again)["launch"]["code"]["commit"] == bundled.record(run)["launch"]["code"]["commit"]
-
-
 def test_a_stranger_reproduces_an_archive_without_a_clone(bundled: Project, tmp_path: Path) -> None:
     stranger = Project(tmp_path, bundled.env)
     shutil.copy(bundled.root / "kit.tar", tmp_path / "kit.tar")
     refused(stranger, "--yes", "reproduce", "kit.tar", code=2)
     assert not (tmp_path / "reproduced").exists()
-    ended = ran(stranger, "reproduce", "kit.tar", "--yes")
-    assert "kit.tar: tiny/" in ended.stdout
+    verdict = verdict_of(stranger, "reproduce", "kit.tar", "--yes")
+    assert (verdict["level"], [check["same"] for check in verdict["checks"]]) == (2, [True, True])
+    assert verdict["run"].startswith("kit.tar: tiny/")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kit.tar", "reproduced"]
+    (again,) = (tmp_path / "reproduced" / "tiny").iterdir()
+    assert RunFolder(again).launch().code["commit"] == RunFolder(bundled.runs()[0]).launch().code["commit"]
 
 
 def test_a_run_that_followed_the_clock_is_made_again_with_what_it_chose(project: Project, tmp_path: Path) -> None:
@@ -182,19 +177,17 @@ def test_a_project_in_a_folder_of_a_repository_is_made_again_with_its_changes_al
     ran(project, "verify", "reproduced")
 
 
-@pytest.mark.slow
-def test_a_submodule_is_said_to_be_left_out(project: Project, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "lib.py").write_text("lib = 1\n")
-    commit_all(other)
-    committed(project)
-    add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other))
-    git(project.root, *add, "experiments/toys/third")
-    git(project.root, "commit", "--quiet", "-am", "Third")
-    one_run(project)
-    ended = project.runner("bundle", "results")
-    assert "/experiments/toys/third: a submodule: its files are in another repository" in ended.stderr
+def test_a_submodule_is_said_to_be_left_out(tmp_path: Path) -> None:
+    other, root = tmp_path / "other", tmp_path / "root"
+    for folder in (other, root):
+        folder.mkdir()
+        (folder / "lib.py").write_text("lib = 1\n")
+        commit_all(folder)
+    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "third")
+    git(root, "commit", "--quiet", "-am", "Third")
+    (tmp_path / "out").mkdir()
+    _, left_out = Sources(root).check_out({"commit": git(root, "rev-parse", "HEAD").strip()}, tmp_path / "out", None)
+    assert left_out == ["third: a submodule: its files are in another repository"]
 
 
 def test_changes_that_were_cut_or_that_no_tree_takes_are_not_run(project: Project) -> None:
