@@ -46,7 +46,6 @@ class Bundle:
         self.results, self.sources, self.folder, self.code = results, sources, folder, code
         self.left_out: list[str] = []
         self.records: dict[str, Record] = {}
-        self.trees: list[str] = []
 
     def fill(self) -> None:
         """Copy the runs and the code, make the tables, and describe it all; RunError for a record that was altered."""
@@ -56,7 +55,7 @@ class Bundle:
         else:
             self.left_out.append("the code: reproduce takes it from the clone in which it is called")
         self._make_tables()
-        readme = _readme(self.records, self.trees, self.left_out)
+        readme = _readme(self.records, self.left_out)
         _put(self.folder / README, readme.encode("utf-8", "backslashreplace"))
         whole = manifest.make(self.folder, ["written by runner bundle"])
         _put(self.folder / manifest.NAME, manifest.write(whole))
@@ -106,7 +105,6 @@ class Bundle:
             except RunError as error:
                 self.left_out.append(f"{of_runs}: {str(error).replace(f'{self.folder}/', '')}")
             else:
-                self.trees.append(tree)
                 notes += [f"{file}: a secret in it is masked: change it, it is in the repository" for file in masked]
                 self.left_out += [f"{tree}/{why}" for why in notes]
 
@@ -187,12 +185,12 @@ def _put(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def _readme(records: dict[str, Record], trees: list[str], left_out: list[str]) -> str:
+def _readme(records: dict[str, Record], left_out: list[str]) -> str:
     lines = [
         "# Runs of distributed training, to be checked and repeated",
         "",
         f"{len(records)} runs. `table.md` shows them, `{RESULTS}/` holds the records with all that their processes",
-        f"printed, and `{PROJECT}/` the code at each commit, with the changes that a run kept.",
+        f"printed, and `{PROJECT}/`, if it is there, the code at each commit, with the changes that a run kept.",
         "",
         "    runner verify kit.tar       # is every byte as it was written?",
         "    runner summarize kit.tar    # the table again, from the records",
@@ -208,4 +206,4 @@ def _readme(records: dict[str, Record], trees: list[str], left_out: list[str]) -
         "- artifacts of runs and files above the limits, each named below",
         *(f"- {one_line(words, 500)}" for words in left_out),
     ]
-    return "\n".join(lines) + "\n" + ("" if trees else "\nNo code is in this archive.\n")
+    return "\n".join(lines) + "\n"

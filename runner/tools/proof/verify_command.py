@@ -66,21 +66,16 @@ def _show(verdicts: list[Verdict], level: int) -> None:
     """Print a line for each run, and what stopped those that do not reach the level."""
     alone = len(verdicts) == 1
     for verdict in verdicts:
-        reached = "no level" if verdict.level is None else f"level {verdict.level}"
-        if not alone and not verdict.stopped:
-            show(f"{verdict.run}: {reached}")
-            continue
-        show(f"{verdict.run}: {reached}" + ("" if verdict.level is None else f": {LEVELS[verdict.level]}"))
+        reached = "no level" if verdict.level is None else f"level {verdict.level}: {LEVELS[verdict.level]}"
         above = 0 if verdict.level is None else verdict.level + 1
+        show(f"{verdict.run}: {reached}")
         for fault in verdict.stopped[:MOST_SHOWN]:
             show(f"  level {above}: {fault}")
         if len(verdict.stopped) > MOST_SHOWN:
             show(f"  ... and {len(verdict.stopped) - MOST_SHOWN:,} more")
-        for check in verdict.checks if alone else []:
-            if check.same is not False:
-                show(f"  {check}")
-        for note in verdict.notes if alone else []:
-            show(f"  note: {note}")
+        checks = [str(check) for check in verdict.checks if check.same is not False]
+        for words in [*checks, *(f"note: {note}" for note in verdict.notes)] if alone else []:
+            show(f"  {words}")
     if not alone:
         reached_it = sum(verdict.level is not None and verdict.level >= level for verdict in verdicts)
         show(f"{reached_it} of {len(verdicts)} runs reach level {level}: {LEVELS[level]}")
