@@ -169,12 +169,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
+MIXED = changed("B")[:-1] + changed("B", same={**PROVENANCE, "code": "x"})[-1:]
+
+
 @pytest.mark.parametrize(("changes", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_is_not_like_the_other_is_not_comparable(changes: dict[str, Any], why: str) -> None:
     given = {**changes, "learned": {"test loss": [2.0, 0.5]}} if "learned" in changes else {}
     found = verdict_of(changed("A", **given), changed("B", **changes))
     assert (found.verdict, found.why, exit_code([found])) == (NOT_COMPARABLE, why, 4)
     assert to_notes([found], DETECT)[0] == f"1x1: {why}"
+    assert verdict_of(changed("A"), MIXED).why == "within B: code differs: c and x"
 
 
 def test_versions_may_differ_in_what_makes_them_versions() -> None:
@@ -190,11 +194,6 @@ def test_two_definitions_may_differ_in_their_arguments_if_they_do_the_same_work(
     found = verdict_of(side("A", STEADY), side("B", SLOW, args={"epochs": 1, "workers": 2}))
     assert (found.verdict, found.differs) == (SLOWER, ("workers differs: none and 2",))
     assert verdict_of(side("A", STEADY), side("B", SLOW, trained_samples=500)).verdict == NOT_COMPARABLE
-
-
-def test_a_side_that_mixes_versions_is_not_comparable() -> None:
-    mixed = changed("B")[:-1] + changed("B", same={**PROVENANCE, "code": "x"})[-1:]
-    assert verdict_of(changed("A"), mixed).why == "within B: code differs: c and x"
 
 
 def test_what_disturbs_both_sides_alike_is_noted_and_does_not_refuse() -> None:
