@@ -44,22 +44,19 @@ def test_runs_that_somebody_gave_one_id_are_repeats_if_they_began_at_other_times
 
 
 def test_runs_that_lie_on_both_sides_count_for_neither() -> None:
-    before, after = (
-        [run(value * 10, id=f"{value}", began=n * 100.0 + value) for n, value in enumerate(side)]
-        for side in ((1.0, 1.01, 0.99), (1.2, 1.21, 1.19))
+    before, after, other = (
+        [run(10 * value, id=f"{value}", began=1000 * turn + 100 * value) for turn, value in enumerate(side, first)]
+        for first, side in ((0, (1.0, 1.01, 0.99)), (0, (1.2, 1.21, 1.19)), (3, (1.1, 1.11, 1.12)))
     )
-    clear = judge(before, after, 0.05)
-    for a, b, on_both, counted in (
-        (before, after, 0, [3, 3]),
-        (before + after[:1], after, 1, [3, 2]),
-        (before, after + before, 3, [0, 3]),
-        (before + after, after, 3, [3, 0]),
-        (before, before, 3, [0, 0]),
+    for a, b, counted, code in (
+        (before + other, after + other, [3, 3], 1),
+        (before + after[:1], after, [3, 2], 4),
+        (before, after + before, [0, 3], 4),
+        (before + after, after, [3, 0], 4),
+        (before, before, [0, 0], 4),
     ):
         (found,) = judge(a, b, 0.05)
         assert [len(side.runs) if side else 0 for side in (found.a, found.b)] == counted
-        assert any("on both sides" in note for note in to_notes([found], 0.05)) == bool(on_both)
-        if on_both:
-            assert (found.on_both, found.decided, exit_code([found])) == (on_both, False, 4)
-        else:
-            assert [found] == clear
+        assert found.on_both == len(a) - counted[0]
+        assert exit_code([found]) == code
+        assert any("on both sides" in note for note in to_notes([found], 0.05))

@@ -1,7 +1,6 @@
 """Options that decide how long a run takes are columns, and the row that they are compared with has what fits it."""
 
 from pathlib import Path
-from typing import Any
 
 from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE
 from runner.report.summarize import summarize
@@ -36,20 +35,3 @@ def test_nodes_with_unlike_cores_are_compared_with_the_first_of_them_alone(make:
     found = speed_ups(make, tmp_path, "cpus", OF_EACH_NODE, runs)
     alone = {("1x1", "1"): "1.00", ("1x1", "0.5"): "1.00", ("1x1", ""): "1.00"}
     assert found == {**alone, ("2x1", "1+0.5"): "1.25", ("2x1", "1"): "2.00"}
-
-
-def test_any_option_is_a_column_if_the_record_says_that_it_decides_how_long_a_run_takes(
-    make: Make, tmp_path: Path
-) -> None:
-    """Also one of a target that nobody knows yet; a word of the definition that has its name is none."""
-    options: dict[str, Any] = {"fabric": "slow", "share": "1,0.5", "colour": "red"}
-    kinds = {"fabric": BETWEEN_NODES, "share": OF_EACH_NODE}
-    make.run(tmp_path, layout="2x1", target="ray", options=options, option_axes=kinds)
-    make.run(tmp_path, layout="1x1", target="ray", options=options, option_axes=kinds)
-    make.run(tmp_path, layout="1x1", axes={"link": "a", "cpus": "1+2"})
-    found = [(row.first.target, row.first.axes) for block in summarize(tmp_path)[0] for row in block.rows]
-    assert found == [
-        ("local", {"link": "a", "cpus": "1+2"}),
-        ("ray", {"share": "1"}),
-        ("ray", {"fabric": "slow", "share": "1+0.5"}),
-    ]
