@@ -50,7 +50,7 @@ ELSEWHERE = (
     "runner.records",  # results/, and nothing else does
     "runner.core.temporary",  # the folder for temporary files
     "runner.tools.check",  # the folder for temporary files, and what a checked program saved, as it was before
-    "runner.execution.meeting",  # results/.nodes, where nodes by hand find one run
+    "runner.execution.node",  # results/.nodes, where nodes by hand find one run
     "runner.execution.disk",  # a file without a name, which holds room for a record
     "runner.execution.recover",  # a file for each run that was started, in the user's state folder
     "runner.execution.worktrees",  # the folder for temporary files, with a checkout of each commit
