@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from functools import cache
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -130,10 +130,7 @@ def test_every_import_runs_from_a_higher_room_to_a_lower_one() -> None:
 
 @pytest.mark.parametrize("folder", ["runner", "trainkit", "experiments"])
 def test_no_modules_import_each_other_in_a_circle(folder: str) -> None:
-    try:
-        list(TopologicalSorter(graph(folder)).static_order())
-    except CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
+    list(TopologicalSorter(graph(folder)).static_order())  # the error names the circle
 
 
 def test_each_library_is_known_only_where_it_belongs() -> None:
@@ -148,16 +145,6 @@ def test_each_library_is_known_only_where_it_belongs() -> None:
         for name, tree in sources(folder).items():
             wrong += [f"{name}: {module}" for module in imports(tree) if module.partition(".")[0] in above]
     assert sorted(wrong) == []
-
-
-def test_the_runner_imports_of_trainkit_only_what_is_free_of_torch() -> None:
-    edges, trees = graph("trainkit"), sources("trainkit")
-    used = {name for tree in sources("runner").values() for name in imports(tree) if below(name, "trainkit")}
-    reached = {name if name in trees else name.rpartition(".")[0] for name in used} - {"trainkit"}
-    assert "trainkit.files" in reached
-    while more := {other for name in reached for other in edges[name]} - reached:
-        reached |= more
-    assert not {name: found for name in reached if (found := imports(trees[name]) & TRAINS)}
 
 
 def writes(tree: ast.Module) -> list[str]:

@@ -7,7 +7,6 @@ real torchrun agent, which starts real ranks. What sees the difference (marks in
 moments of Python's own start) is tested with real processes.
 """
 
-import array
 import atexit
 import builtins
 import gc
@@ -16,13 +15,11 @@ import json
 import multiprocessing.process
 import os
 import runpy
-import select
 import selectors
 import shlex
 import signal
 import socket
 import stat
-import struct
 import subprocess
 import sys
 import tempfile
@@ -50,8 +47,8 @@ PRELOADED = (
     "runner.targets.watchdog",
     "runner.report.summarize",
 )
-LOOK_SECONDS = 30
-"""So long a client may be silent within its request until the server looks whether it was stopped."""
+SILENT_SECONDS = 120
+"""So long a client may be silent within its request; one that was stopped never goes on, and all others wait."""
 COMMANDS = {"python": "", "runner": "runner", "torchrun": "torchrun"}
 
 
@@ -177,28 +174,16 @@ class _Server:
 
 
 def _read(client: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """Read a request: its length with three open files, then JSON; None if the client was killed on the way."""
-    files = array.array("i")
-    begun, text = b"", b""
-    if _speaks(client):
-        begun, ancillary, _, _ = client.recvmsg(8, socket.CMSG_SPACE(12))
-        for _, _, data in ancillary:
-            files.frombytes(data[:12])
-    length = int.from_bytes(begun, "little")
-    while len(text) < length and _speaks(client) and (more := client.recv(length - len(text))):
-        text += more
-    return (json.loads(text) if text and len(text) == length else None), list(files)
-
-
-def _speaks(client: socket.socket) -> bool:
-    """Wait for a client's next words or its end; False if it was stopped: it never goes on, and all others wait."""
-    pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    while not select.select([client], [], [], LOOK_SECONDS)[0]:
-        with suppress(OSError):  # it is gone
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T"):
-                os.write(2, f"fork_server: {pid} was stopped before it had asked, and gets no process\n".encode())
-                return False
-    return True
+    """Read a request: its length with three open files, then JSON; None if the client was killed or stopped."""
+    files: list[int] = []
+    client.settimeout(SILENT_SECONDS)
+    with suppress(OSError, ValueError):
+        begun, files, _, _ = socket.recv_fds(client, 8, 3)
+        text = b""
+        while more := client.recv(int.from_bytes(begun, "little") - len(text)):
+            text += more
+        return json.loads(text), files
+    return None, files
 
 
 def _import(python: str) -> None:

@@ -62,9 +62,6 @@ def pod_of(pytorchjob: dict[str, Any]) -> dict[str, Any]:
 STRICT = {kind: strict(kind) for kind in ("PyTorchJob", "TrainJob", "TrainingRuntime", "JobSet")}
 POD = jsonschema.Draft202012Validator(pod_of(STRICT["PyTorchJob"]))
 JOB_FIELDS = {"completions", "parallelism", "completionMode", "backoffLimit", "ttlSecondsAfterFinished", "template"}
-_RUNTIME = ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime")
-_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-_LONGEST_LABEL = 63
 
 
 def validate(document: dict[str, Any]) -> None:
@@ -175,44 +172,28 @@ def of_indexed_pods(job: dict[str, Any]) -> list[Node]:
     return found
 
 
-def jobset_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    """Make the JobSet of a TrainJob as Trainer does; fail where Trainer's or JobSet's webhook would refuse.
+def of_trainjob(documents: list[dict[str, Any]]) -> list[Node]:
+    """Read a TrainJob as Trainer, JobSet, the kubelet and the shell do; fail where a webhook would refuse.
 
     Source: pkg/runtime/framework/plugins/torch/torch.go and .../jobset of Trainer 2.2.1, and pkg/webhooks of both.
     """
     runtime, job = documents
-    name, wanted = job["metadata"]["name"], job["spec"]["runtimeRef"]
-    assert (runtime["apiVersion"], runtime["kind"]) == _RUNTIME
-    assert (wanted["apiGroup"], wanted["kind"]) == ("trainer.kubeflow.org", "TrainingRuntime")
-    assert wanted["name"] == runtime["metadata"]["name"]
+    assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
     assert runtime["spec"]["mlPolicy"] == {"torch": {}}
     made = deepcopy(runtime["spec"]["template"]["spec"])
     (step,) = made["replicatedJobs"]
     assert (step["name"], step["replicas"]) == ("node", 1)
-    assert step["template"]["metadata"]["labels"][_STEP] == "trainer"
-    nodes, processes = job["spec"]["trainer"]["numNodes"], job["spec"]["trainer"]["numProcPerNode"]
-    step["template"]["spec"] |= {"parallelism": nodes, "completions": nodes}
-    pod = step["template"]["spec"]["template"]["spec"]
-    container = next(container for container in pod["containers"] if container["name"] == "node")
-    own = {"PET_NNODES": nodes, "PET_NPROC_PER_NODE": processes, "PET_MASTER_PORT": 29500}
-    own["PET_MASTER_ADDR"] = f"{name}-node-0-0.{name}"
+    assert step["template"]["metadata"]["labels"]["trainer.kubeflow.org/trainjob-ancestor-step"] == "trainer"
+    trainer, of_nodes = job["spec"]["trainer"], step["template"]["spec"]
+    assert (of_nodes["completionMode"], of_nodes["backoffLimit"]) == ("Indexed", 0)
+    assert of_nodes["template"]["spec"]["restartPolicy"] == "Never"  # JobSet's default is another
+    own = {"PET_NNODES": trainer["numNodes"], "PET_NPROC_PER_NODE": trainer["numProcPerNode"]}
+    container = of_nodes["template"]["spec"]["containers"][0]
     container["env"] = [variable for variable in container["env"] if variable["name"] not in own]
     container["env"] += [{"name": key, "value": str(value)} for key, value in own.items()]
-    index = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
-    container["env"].append({"name": "PET_NODE_RANK", "valueFrom": index})
-    container["ports"] = [{"containerPort": 29500}]
-    assert len(f"{name}-node-0-{nodes - 1}-abcde") <= _LONGEST_LABEL
-    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": name}, "spec": made}
-
-
-def of_trainjob(documents: list[dict[str, Any]]) -> list[Node]:
-    """Read a TrainJob as Trainer, JobSet, the kubelet and the shell do."""
-    jobset = jobset_of(documents)
+    jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "job"}, "spec": made}
     validate(jobset)
-    job = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
-    assert (job["completionMode"], job["backoffLimit"]) == ("Indexed", 0)
-    assert job["template"]["spec"]["restartPolicy"] == "Never"  # JobSet's default is another
-    return of_indexed_pods(job)
+    return of_indexed_pods({**of_nodes, "completions": trainer["numNodes"]})
 
 
 READERS: dict[str, Callable[[list[dict[str, Any]]], list[Node]]] = {

@@ -1,6 +1,5 @@
 """Numbers of training loops: Python's, NumPy's and torch's, with one element and with more."""
 
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,7 @@ from trainkit.figures import loss_sum, number_right, scalar
 
 
 def test_one_number_is_taken_whoever_made_it() -> None:
-    arrays = (np.float32(2), np.int64(2), np.array(2), np.array([[2.0]]), torch.tensor(2), torch.tensor([2.0]))
-    assert [scalar("f1", value) for value in (2, 2.0, *arrays)] == [2.0] * 8
+    assert {scalar("f1", value) for value in (2, np.float32(2), np.array([[2.0]]), torch.tensor([2]))} == {2.0}
     assert scalar("loss", torch.tensor(0.5, requires_grad=True)) == 0.5
     weight = torch.tensor(3.0, requires_grad=True)
     assert isinstance(total := loss_sum(weight * 2, 4), torch.Tensor)
@@ -20,11 +18,11 @@ def test_one_number_is_taken_whoever_made_it() -> None:
 
 
 def test_what_is_not_one_number_is_an_error_with_the_name_or_the_shape() -> None:
-    wrong: list[Any] = [True, "0.5", None, 1j, torch.tensor(True), Decimal("0.5")]
+    wrong: list[Any] = [True, "0.5", None, torch.tensor(True)]
     for value in wrong:
         with pytest.raises(TypeError, match="f1 has to be a number, not"):
             scalar("f1", value)
-    for several in (np.zeros(2), torch.zeros(0), torch.zeros(2, 2)):
+    for several in (np.zeros(2), torch.zeros(0)):
         with pytest.raises(ValueError, match=r"f1 has to be one number; it has the shape \("):
             scalar("f1", several)
     with pytest.raises(ValueError, match="beyond what a float holds"):
@@ -33,13 +31,13 @@ def test_what_is_not_one_number_is_an_error_with_the_name_or_the_shape() -> None
 
 def test_the_losses_of_the_samples_and_their_mean_come_to_the_same() -> None:
     losses = torch.tensor([1.0, 2.0, 6.0], dtype=torch.float16)
-    for loss in (losses, losses.mean(), 3.0, np.float32(3), np.array([3.0])):
+    for loss in (losses, losses.mean(), 3.0, np.array([3.0])):
         assert float(loss_sum(loss, 3)) == 9.0
 
 
 def test_right_answers_may_be_counted_or_shown() -> None:
     shown = [True, False, True]
-    for right in (2, np.int64(2), torch.tensor(2), torch.tensor(shown), np.array(shown), torch.tensor([shown])):
+    for right in (np.int64(2), torch.tensor(2), np.array(shown), torch.tensor([shown])):
         assert int(number_right(right)) == 2
     with pytest.raises(TypeError, match="a whole number, not float"):
         number_right(0.9)

@@ -152,9 +152,8 @@ def test_gpus_are_throttled_by_heat_and_not_by_a_cap_and_others_are_seen(monkeyp
 @pytest.mark.parametrize(
     ("chosen", "seen"),
     [
-        (None, [0, 1, 2, 3, 4, 5, 6, 7]),
+        (None, [*range(8)]),
         ("", []),
-        ("5,2", [5, 2]),
         ("GPU-c0000002-0000, GPU-a", [2, 0]),
         ("1,-1,2", [1]),  # as CUDA reads it: what follows the first one that is not there is not seen
     ],

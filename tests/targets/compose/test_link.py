@@ -13,10 +13,10 @@ from runner.targets.compose.link import parse_link, words_of
 
 SHAPE = [sys.executable, "-I", "-c", Path(shape.__file__).read_text("utf-8")]
 MAY_NOT = os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "tc")))
+pytestmark = pytest.mark.skipif(MAY_NOT, reason="only root may make a network, with ip and tc")
 
 
-@pytest.mark.skipif(MAY_NOT, reason="only root may make a network, with ip and tc")
-@pytest.mark.parametrize(("text", "said"), [("64kbit", "64Kbit"), ("100mbit", "100Mbit"), ("100gbit", "100Gbit")])
+@pytest.mark.parametrize(("text", "said"), [("64kbit", "64Kbit"), ("100gbit", "100Gbit")])
 def test_the_kernel_takes_the_queue(text: str, said: str) -> None:
     command = 'ip link add eth0 type veth peer name other; "$@" || exit; "$@" && tc qdisc show dev eth0  # twice'
     run = ["unshare", "--net", "sh", "-c", command, "sh", *SHAPE, *words_of(parse_link(text))]
@@ -25,7 +25,6 @@ def test_the_kernel_takes_the_queue(text: str, said: str) -> None:
     assert f"rate {said} " in done.stdout
 
 
-@pytest.mark.skipif(MAY_NOT, reason="only root may make a network, with ip and tc")
 def test_a_container_without_a_network_or_a_right_says_so() -> None:
     alone = subprocess.run(["unshare", "--net", *SHAPE, *words_of(10**9)], capture_output=True, text=True, check=False)
     assert (alone.returncode, alone.stderr) == (1, "there is no interface eth0\n")

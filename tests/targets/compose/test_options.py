@@ -10,25 +10,22 @@ from runner.targets.compose.target import cpus_of
 
 @pytest.mark.parametrize(
     ("text", "nodes", "cpus"),
-    [("", 2, [0, 0]), ("1", 3, [1, 1, 1]), ("1,0.5", 2, [1, 0.5]), ("1, 0.5", 1, [1]), ("0.01", 1, [0.01])],
+    [("", 2, [0, 0]), ("1", 3, [1, 1, 1]), ("1, 0.5", 2, [1, 0.5])],
 )
 def test_each_node_gets_its_cores(text: str, nodes: int, cpus: list[float]) -> None:
     assert cpus_of(text, nodes) == cpus
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1,", "one", "1e3", "0.001", "nan", "1;0.5", "1,0.5"])
+@pytest.mark.parametrize("text", ["0", "1,", "0.001", "nan", "1,0.5"])
 def test_wrong_or_too_few_cores_are_refused(text: str) -> None:
     with pytest.raises(RequestError, match="--with cpus="):
         cpus_of(text, 3)
 
 
-@pytest.mark.parametrize(("text", "bits"), [("64kbit", 64_000), ("2.5gbit", 2_500_000_000), ("1kbit", None)])
-def test_a_rate_is_read_as_tc_writes_it(text: str, bits: int | None) -> None:
-    if bits:
-        assert parse_link(text) == bits
-    else:
-        with pytest.raises(RequestError, match="--with link="):
-            parse_link(text)
+def test_a_rate_is_read_as_tc_writes_it() -> None:
+    assert (parse_link("64kbit"), parse_link("2.5gbit")) == (64_000, 2_500_000_000)
+    with pytest.raises(RequestError, match="--with link="):
+        parse_link("1kbit")
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,8 @@ INIT_RUNS = {"name": "init-pytorch", "state": {"running": {}}}
         (pending(conditions=[SCHEDULED]), "Unschedulable: 0/1.", False),
         (pending(containerStatuses=held("ImagePullBackOff", "image x")), "ImagePullBackOff: image x", False),
         (pending(containerStatuses=held("InvalidImageName", "no\x1b[31m\n")), "InvalidImageName: no\\x1b[31m", True),
-        (pending(initContainerStatuses=held("ErrImageNeverPull")), "ErrImageNeverPull", True),
         (pending(initContainerStatuses=[INIT_RUNS]), "waits for the name of node 0", False),
         (pending(containerStatuses=held("ContainerCreating")), None, False),
-        ({}, None, False),
         ({"status": {"phase": "Running"}}, None, False),
     ],
 )
@@ -73,7 +71,6 @@ INIT_FAILED = {"name": "init-pytorch", "state": {"terminated": {"exitCode": 1, "
         (pod(terminated(137, "OOMKilled")), None, "SIGKILL", True, None),
         (pod(terminated(143)), None, "SIGTERM", False, None),
         (pod(terminated(128, "Start\x1b[31mError\nx")), 128, None, False, "Start\\x1b[31mError x"),
-        (pod(terminated(255)), 255, None, False, None),
         (pod({"running": {}}, **DUE), None, None, False, "its pod was deleted while it ran"),
         (
             pod({"waiting": {}}, {"phase": "Failed", "initContainerStatuses": [INIT_FAILED]}),
