@@ -29,7 +29,7 @@ def node(
     """Start one node of a run by hand.
 
     The files of compose/ do this in each container. The nodes find one run in the results folder that
-    they share. `runner collect` makes its record.
+    they share, and the last one to end makes its record.
     """
     from runner.cli.terminal import Screen
     from runner.execution import signals

@@ -1,7 +1,7 @@
 """One node of a run that nobody supervises as a whole: what the files of `compose/` start in each container.
 
-It leaves the raw files, and how its torchrun ended. The record is made by `runner collect`, or in memory by
-`runner summarize`.
+It leaves the raw files, and how its torchrun ended. The node that ends last makes the record; if one was killed, or
+the nodes share no results folder, `runner collect` does.
 
 The nodes find one run by a file in the results folder that they share, `.nodes/<work>`, where `work` is a hash of what
 a node is about to do. Node 0 writes the run's id there, and removes the file when all nodes are together or its part
@@ -30,7 +30,7 @@ from runner.execution.observer import Observer, guarded
 from runner.execution.run import INTERRUPTED, Life, supervise
 from runner.execution.signals import Interrupts
 from runner.records.folder import RunFolder, begin
-from runner.records.parse import collect
+from runner.records.parse import collect, finalize_ended
 from runner.records.schema import Launch, Outcome, Record
 from runner.targets.base import LaunchSpec, Line, NodeSpec, Note
 from runner.targets.local import Local, LocalHandle
@@ -104,6 +104,8 @@ def run_node(
         if handle.meeting:
             handle.meeting.end()
     failed = not record.outcome or [end.code for end in record.outcome.exits] != [0]
+    if len(folder.exits(folder.raw_files(run.cell.layout), {})) == nodes:
+        record = finalize_ended(folder)
     if node == 0 or failed:
         observer.end(run, record, folder.path)
     if record.status == INTERRUPTED:
