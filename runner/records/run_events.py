@@ -19,7 +19,7 @@ from runner.records.schema import Doubts, Load, Observed, RankFacts, Record, fig
 
 MOST_POINTS = 300
 """Points kept of a node's load; those of a longer run are means of equal stretches. Every look is in the raw file."""
-_LOAD_FIGURE = re.compile(r"\w{1,60}_(percent|bytes|bytes_per_second)")
+_LOAD_FIGURE = re.compile(r"\w{1,60}_(percent|bytes|bytes_per_second|watts)")
 _CLOCK_MS = 1_000
 """Steps back of a clock up to this size are ignored."""
 _CLOCK_SHARE = 0.01

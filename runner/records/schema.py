@@ -4,6 +4,7 @@ msgspec checks types and ranges once, on decoding. Facts reported by programs an
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Hashable
 from functools import cache
 from threading import Lock
@@ -28,13 +29,6 @@ Doubts = dict[str, None]
 """The doubts about one run while it is parsed, each once, in their order."""
 NO_TRAINING = "no training of this layout: "
 """Start of a doubt after which nothing is compared."""
-LOAD_FIGURES = {
-    "cpu_percent": "cpu_percent",
-    "memory_bytes": "memory_bytes",
-    "gpu_percent": r"gpu\d+_percent",
-    "gpu_memory_bytes": r"gpu\d+_memory_bytes",
-}
-"""The figures of load in tables and plots, with the names under which nodes report them."""
 
 
 class Side(msgspec.Struct):
@@ -283,10 +277,18 @@ def figure(name: str, value: object) -> float | None:
     raise ValueError(f"{name} {shown}: no such figure can be measured")
 
 
-def mean_load(nodes: list[Load], name: str) -> float | None:
-    """Average the means of the figures with this name over nodes and, as `gpu0_percent` is one, over devices."""
-    values = [value for node in nodes for key, value in node.mean.items() if re.fullmatch(name, key)]
-    return sum(values) / len(values) if values else None
+def load_figure(name: str) -> str:
+    """Return the figure that a node reports by a name: `gpu_percent` is that of each GPU, as `gpu0_percent`."""
+    return re.sub(r"^gpu\d+_", "gpu_", name)
+
+
+def mean_load(nodes: list[Load]) -> dict[str, float]:
+    """Average the mean of each figure over nodes and devices."""
+    values = defaultdict(list)
+    for node in nodes:
+        for name, value in node.mean.items():
+            values[load_figure(name)].append(value)
+    return {figure: sum(of_figure) / len(of_figure) for figure, of_figure in values.items()}
 
 
 def read_record(data: bytes) -> Record:

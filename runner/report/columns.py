@@ -188,8 +188,8 @@ def lay_out(block: Block, rows: Sequence[Row], *, on_page: bool = False) -> tupl
     """Return the heads of the table of a block, and the cells of some of its rows."""
     by_key = {column.key: [column] for column in COLUMNS}
     by_key["axes"] = list(map(_axis, block.axes))
-    if block.first.measure == SAMPLE_SECONDS:
-        by_key["seconds"] = []  # nobody reads these in seconds
+    # Nobody reads times of samples in seconds, and other times say nothing of a rate.
+    by_key["seconds" if block.first.measure == SAMPLE_SECONDS else "samples_per_second"] = []
     columns = [column for key in TABLE for column in by_key[key]]
     lines = [[column.cell(row, on_page=on_page) for column in columns] for row in rows]
     return without_empty([column.head_of(block) for column in columns], lines)

@@ -11,7 +11,7 @@ import msgspec
 from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.records.record_facts import end_of, facts_here, figures_of, machines_of, moment_of
-from runner.records.schema import BETWEEN_NODES, LOAD_FIGURES, OF_EACH_NODE, Count, Figure, Launch, Record, mean_load
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Count, Figure, Launch, Record, mean_load
 from runner.report.bottlenecks import causes
 from runner.report.times import disturbances, is_load_known, times_of
 
@@ -116,7 +116,6 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     models = sorted({fact["device_name"] for fact in facts if fact.get("device_name")})
     cores = facts_here(launch).get("cores") or first.get("machine_cores") or 0
     hardware = listed(models or [_device_from_outside(record)], " + ")
-    load = {kind: mean_load(record.load, names) for kind, names in LOAD_FIGURES.items()}
     fields = {
         **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
@@ -149,7 +148,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "exchange_share": times.mean("communication", "straggler") if times and times.knows_exchange else None,
         "torch": first.get("torch") or "",
         "same": _same(record, facts) | machines.kind | speed_variables(facts),
-        "load": {name: value for name, value in load.items() if value is not None},
+        "load": mean_load(record.load),
         "load_known": is_load_known(record),
         "disturbed": disturbances(record),
         "machines": machines.each,

@@ -4,7 +4,6 @@ Only the runs that a page shows are read, and no more than `MOST_BYTES` of recor
 is None, and a gap in a plot.
 """
 
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from runner.core.values import number, positive, whole
 from runner.records.events import Event, read_events
 from runner.records.folder import RunFolder
 from runner.records.listing import RECORD
-from runner.records.schema import LARGEST_RECORD, LOAD_FIGURES, Load, Record, read_record
+from runner.records.schema import LARGEST_RECORD, Load, Record, load_figure, read_record
 from runner.report.run_summary import RunSummary
 from runner.report.summarize import BROKEN
 from trainkit import files
@@ -149,11 +148,9 @@ def _load(nodes: list[Load]) -> dict[str, list[tuple[float, float]]]:
     looks: dict[str, dict[float, list[float]]] = {}
     for node in nodes[:64]:
         for key, values in node.points.items():
-            for figure, names in LOAD_FIGURES.items():
-                if re.fullmatch(names, key):
-                    for second, value in zip(node.points["seconds"], values, strict=False):
-                        if second is not None and value is not None:
-                            looks.setdefault(figure, {}).setdefault(float(round(second)), []).append(value)
+            for second, value in zip(node.points["seconds"], values, strict=False):
+                if second is not None and value is not None:
+                    looks.setdefault(load_figure(key), {}).setdefault(float(round(second)), []).append(value)
     return {
         figure: thinned([(second, sum(values) / len(values)) for second, values in sorted(of_figure.items())])
         for figure, of_figure in looks.items()
