@@ -10,7 +10,7 @@ import pytest
 
 from runner.tools.check.checking import check
 from runner.tools.check.judge_evaluation import judge_evaluation
-from runner.tools.check.judge_samples import judge_samples
+from runner.tools.check.judge_samples import judge_samples, naming
 from runner.tools.check.mistakes import Verdict
 from runner.tools.check.observation import Batch, Evaluation, Event, Pass, Rank
 from runner.tools.check.processes import Program, Stillness, uneven
@@ -67,6 +67,22 @@ def test_a_stream_that_each_worker_reads_as_a_whole_is_noted() -> None:
     verdict = Verdict()
     judge_samples(alone, ranks, Path(), verdict)
     assert (verdict.word, [found.kind for found in verdict.findings]) == ("same", ["repeated-samples"])
+
+
+@pytest.mark.parametrize(
+    ("contents", "size", "name"),
+    [
+        (((0, 10), (1, 11)), 32, ("content", 10)),
+        (((0, 10), (0, 11)), 64, ("index", 0)),  # noise: the content changes
+        (((0, 10), (0, 11)), 32, None),  # and each rank has a list of its own
+    ],
+)
+def test_a_sample_is_named_by_what_can_be_trusted(
+    contents: tuple[tuple[int, int], ...], size: int, name: tuple[str, int] | None
+) -> None:
+    one, other = (Pass("a", PLACE, PLACE, size=each, batches=[Batch([*contents])]) for each in (64, size))
+    naming_ = naming([[one]], [[one], [other]])
+    assert (naming_ and naming_((0, 10))) == name
 
 
 WAITS: Event = {"kind": "waits", "name": "barrier", "place": PLACE}
@@ -138,6 +154,14 @@ BY_THE_CLOCK = """go = torch.ones(1)
 while go.fill_(time.monotonic() < begin + 1.5) and (dist.broadcast(go, 0) or go.item()):
     x = torch.randn(16, 8); time.sleep(0.01 * world)
 """
+AVERAGED = """nn.Linear(8, 8)
+def average(*_):
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.data)
+        parameter.data /= world
+from torch.optim.optimizer import register_optimizer_step_post_hook
+register_optimizer_step_post_hook(average)
+"""
 PARTS = """
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.distributed._tensor import Replicate
@@ -154,6 +178,7 @@ if world > 1:
     [
         (("# hook", POWER), "powerSGD_hook (train.py:11) changes them from step 4 on"),
         (("while step < 8:", BY_THE_CLOCK), "by the clock"),
+        (("nn.parallel.DistributedDataParallel(nn.Linear(8, 8))\n", AVERAGED), "as if they were averaged themselves"),
         (("# hook", PARTS), "in parts on the ranks (DTensor)"),
     ],
 )

@@ -1,7 +1,5 @@
 """Which files are written, and what becomes of those that are there."""
 
-from pathlib import Path
-
 import pytest
 
 from runner.definitions.settings import nearest
@@ -46,11 +44,9 @@ def test_a_second_definition_leaves_the_settings_as_they_are(folder: Project) ->
 @pytest.mark.parametrize(
     ("files", "definitions"),
     [
-        ({"experiments/notes.md": ""}, "runner-definitions"),
         ({"experiments/hydra.yaml": "lr: 0.1\n"}, "runner-definitions"),
         ({"experiments/own.yaml": "program: a\nmatrix: {}\n"}, "experiments"),
     ],
-    ids=["notes", "hydra", "definitions"],
 )
 def test_definitions_go_where_nothing_else_is(folder: Project, files: dict[str, str], definitions: str) -> None:
     write(folder.root, {"train.py": TRAINS, **files})
@@ -67,13 +63,3 @@ def test_a_dry_run_shows_what_would_be_written_and_writes_nothing(folder: Projec
     assert "program: pkg.train" in done.stdout
     assert "# runner.toml" in done.stdout
     assert "chosen by a first run" in done.stderr
-
-
-def test_nothing_is_written_through_a_linked_folder(folder: Project, tmp_path: Path) -> None:
-    write(folder.root, {"train.py": TRAINS, "runner.toml": ""})
-    (tmp_path / "elsewhere").mkdir()
-    (folder.root / "experiments").symlink_to(tmp_path / "elsewhere")
-    before = folder.written()
-    done = folder.runner("init", "--no-try")
-    assert (done.code, "is a link" in done.stderr) == (2, True), done.snapshot
-    assert (folder.written(), list((tmp_path / "elsewhere").iterdir())) == (before, [])

@@ -72,9 +72,8 @@ def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str],
         ({**PACKAGES, "pkg/cli/train.py": "from ..net import x\n" + TRAINS}, None, "pkg.cli.train", ()),
         ({**PACKAGES, "scripts/train.py": "import pkg.net\n" + TRAINS}, None, "scripts/train.py", (".",)),
         ({"src/pkg/net.py": "", "scripts/train.py": "import pkg.net\n" + TRAINS}, None, "scripts/train.py", ("src",)),
-        ({"scripts/net.py": "", "scripts/train.py": "import net\n" + TRAINS}, None, "scripts/train.py", ()),
         ({"pkg/__init__.py": "", "pkg/__main__.py": "from . import net\n" + TRAINS}, "pkg", "pkg.__main__", ()),
-        ({'it\'s a "tr\u00e4in" #1.py': TRAINS}, None, 'it\'s a "tr\u00e4in" #1.py', ()),
+        ({'it\'s "tr\u00e4in" #1.py': TRAINS}, None, 'it\'s "tr\u00e4in" #1.py', ()),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -91,17 +90,15 @@ def test_a_script_is_started_as_its_imports_ask_for(
     [
         ("", "[1x1]"),
         (GROUP, "[1x1, 1x2]"),
-        ("a = accelerate.Accelerator()\nm = a.prepare(m)\n", "[1x1, 1x2]"),
         ("import transformers\nt = transformers.Trainer()\nt.train()\n", "[1x1, 1x2]"),
-        ("import deepspeed\nengine = deepspeed.initialize(m)\n", "[1x1, 1x2]"),
         ("import lightning as L\nL.Trainer(devices=1).fit(m)\n", "[1x1]"),
         (GROUP + "import torch.multiprocessing as mp\nmp.spawn(f, nprocs=2)\n", "[1x1]"),
     ],
-    ids=["plain", "group", "accelerate", "trainer", "deepspeed", "devices", "spawn"],
 )
 def test_the_definition_says_what_the_script_does(folder: Project, tmp_path: Path, more: str, layout: str) -> None:
     written = text(look(folder, {"train.py": "import torch\n" + more + TRAINS}), tmp_path)
     assert f"  layout: {layout}  # " in written
+    assert ("launcher: python" in written) == ("mp.spawn" in more)
     assert "scaling" not in written  # nothing is guessed
 
 
@@ -110,15 +107,6 @@ def test_lightning_trains_with_one_process_on_a_cpu(folder: Project, tmp_path: P
     experiment = proposal.experiment(Reading(), tmp_path)
     assert [skip is None for _, skip in experiment.cells("cpu")] == [True, False]
     assert [skip is None for _, skip in experiment.cells("cuda")] == [True, True]
-
-
-def test_what_the_script_says_of_itself_cannot_leave_its_comment(folder: Project, tmp_path: Path) -> None:
-    devices = "WORLD_SIZE[0] \\n name: other \\u202e"
-    proposal = look(
-        folder, {"train.py": f"import lightning as L\nL.Trainer(devices=[1, '''{devices}\nx: y''']).fit(m)\n"}
-    )
-    assert proposal.experiment(Reading(), tmp_path).name == "train"
-    assert text(proposal, tmp_path).isascii()
 
 
 @pytest.mark.parametrize(
