@@ -26,12 +26,9 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?")
 
 def judge_evaluation(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
     """Compare the evaluations of the ranks with those of one process."""
-    for kind in ("partial-evaluation", "padded-evaluation"):
-        for number, (whole, parts) in enumerate(_pairs(alone, ranks)):
-            finding = _judge(whole, parts, number + 1, root)
-            if finding and finding.kind == kind:
-                verdict.findings.append(finding)
-                return
+    judged = (_judge(whole, parts, number, root) for number, (whole, parts) in enumerate(_pairs(alone, ranks), 1))
+    findings = [finding for finding in judged if finding]
+    verdict.findings += sorted(findings, key=lambda finding: finding.kind != "partial-evaluation")[:1]
 
 
 def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evaluation]]]:

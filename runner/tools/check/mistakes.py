@@ -97,6 +97,5 @@ class Verdict:
 
     def values(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        findings = [asdict(finding) for finding in self.findings]
-        seen = {"facts": self.facts, "compared": self.compared, "not_checked": self.not_checked}
-        return {"verdict": self.word, "findings": findings, "unknown": self.unknown, **seen}
+        fields = {name: value for name, value in asdict(self).items() if name not in ("off", "order")}
+        return {"verdict": self.word, **fields}
