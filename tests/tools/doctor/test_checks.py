@@ -91,8 +91,8 @@ def test_a_machine_without_gpus_has_no_finding_unless_a_run_shall_use_them() -> 
     ],
 )
 def test_a_driver_is_compared_with_the_cuda_that_torch_was_built_with(driver: str, cuda: str, state: str) -> None:
-    (found,) = [finding for finding in on_gpus(driver=driver, cuda=cuda) if finding.check == "driver"]
-    assert found.state == state, found
+    found, gpus = on_gpus(driver=driver, cuda=cuda)
+    assert (found.check, found.state, gpus.state) == ("driver", state, "ok")
     assert cuda in found.seen
     if (state, cuda) == ("wrong", "12.1"):
         assert "install driver 525.60.13 or newer" in found.mend
