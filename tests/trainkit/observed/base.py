@@ -41,6 +41,10 @@ def step(model: nn.Module, optimizer: Any, batch: Any) -> int:
     return len(batch[0])
 
 
+def train(model: nn.Module, optimizer: Any, batches: Any) -> int:
+    return sum(step(model, optimizer, batch) for batch in batches)
+
+
 def evaluate(model: nn.Module, batches: Any) -> int:
     model.eval()
     with torch.no_grad():

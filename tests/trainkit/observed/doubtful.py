@@ -1,6 +1,5 @@
 """Trainings on something else than each batch once; what cannot be told of them is left open."""
 
-import itertools
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ import torch.distributed.tensor.parallel
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, IterableDataset
 
-from tests.trainkit.observed.base import INPUTS, Done, loader, made, open_count, script, step
+from tests.trainkit.observed.base import INPUTS, Done, loader, made, open_count, script, step, train
 
 
 @script
@@ -22,28 +21,11 @@ def batches_kept_in_a_list() -> Done:
 
 
 @script
-def batches_kept_by_cycle() -> Done:
-    model, optimizer = made()
-    for batch in itertools.islice(itertools.cycle(loader(9)), 25):
-        step(model, optimizer, batch)
-    return model, {"steps": 25, "samples": 225, "samples_from": "model"}
-
-
-@script
 def half_of_each_batch_for_this_rank() -> Done:
     model, optimizer = made()
     for inputs, targets in loader(10):
         step(model, optimizer, (inputs[::2], targets[::2]))
     return model, open_count(9)
-
-
-@script
-def samples_that_a_collate_drops() -> Done:
-    model, optimizer = made()
-    words: dict[str, Any] = {"collate_fn": lambda rows: [torch.stack(part) for part in zip(*rows[1:], strict=True)]}
-    for batch in loader(9, **words):
-        step(model, optimizer, batch)
-    return model, open_count(10)
 
 
 @script
@@ -60,22 +42,9 @@ def features_kept_and_trained_on_in_slices() -> Done:
 def attacks_on_the_test_set_between_epochs() -> Done:
     model, optimizer = made()
     for _ in range(2):
-        for batch in loader(9):
-            step(model, optimizer, batch)
+        train(model, optimizer, loader(9))
         for inputs, targets in loader(30):
             F.mse_loss(model(inputs.requires_grad_()), targets).backward()
-    return model, open_count(20)
-
-
-@script
-def a_probe_of_the_gradient() -> Done:
-    model, optimizer = made()
-    for _ in range(2):
-        probe = iter(loader(30))
-        inputs, targets = next(probe)
-        F.mse_loss(model(inputs), targets).backward()
-        for batch in loader(9):
-            step(model, optimizer, batch)
     return model, open_count(20)
 
 
@@ -126,7 +95,7 @@ def two_models_each_an_epoch_in_turn() -> Done:
     pairs, samples = [made(), made(kind=torch.optim.Adam)], 0
     for _ in range(2):
         for model, optimizer in pairs:
-            samples += sum(step(model, optimizer, batch) for batch in loader(9))
+            samples += train(model, optimizer, loader(9))
     return pairs[0][0], {"steps": 40, "samples": samples}
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 import torch.distributed.tensor.parallel
 import torch.nn.functional as F
+from torch import nn
 from torch.utils.data import IterableDataset, get_worker_info
 
-from tests.trainkit.observed.base import INPUTS, Done, evaluate, loader, made, script, step
+from tests.trainkit.observed.base import INPUTS, Done, evaluate, loader, made, script, step, train
 
 
 @script
@@ -19,25 +20,11 @@ def plain() -> Done:
     model, optimizer = made()
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
     for _ in range(3):
-        for batch in loader(15, shuffle=True):
-            step(model, optimizer, batch)
+        train(model, optimizer, loader(15, shuffle=True))
         schedule.step()
     counted = {"samples_per_pass": 90, "dataset_samples": 90, "batches": 18, "batch_size": 15, "accumulation": 1}
     rates = {"lr_first": 0.01, "lr_last": 0.0025}
     return model, {"steps": 18, "samples": 270, "passes": 3, "samples_without_gradient": 0, **counted, **rates}
-
-
-@script
-def accumulation() -> Done:
-    model, optimizer = made()
-    steps = 0
-    for number, batch in enumerate(loader(8)):
-        F.mse_loss(model(batch[0]), batch[1]).backward()
-        if number % 4 == 3:
-            optimizer.step()
-            optimizer.zero_grad()
-            steps += 1
-    return model, {"steps": steps, "samples": 90, "batches": 12, "accumulation": 4, "passes": 1}
 
 
 @script
@@ -53,18 +40,9 @@ def accumulation_and_steps_after_the_last() -> Done:
 
 
 @script
-def uneven_batches() -> Done:
-    model, optimizer = made(kind=torch.optim.Adam)
-    samples = sum(step(model, optimizer, batch) for _ in range(2) for batch in loader(16))
-    return model, {"steps": 12, "samples": samples, "samples_per_pass": 90, "batch_size": 16}
-
-
-@script
 def drop_last() -> Done:
     model, optimizer = made()
-    samples = sum(
-        step(model, optimizer, batch) for _ in range(2) for batch in loader(16, drop_last=True, num_workers=1)
-    )
+    samples = sum(train(model, optimizer, loader(16, drop_last=True, num_workers=1)) for _ in range(2))
     return model, {"steps": 10, "samples": samples, "samples_per_pass": 80, "dataset_samples": 90}
 
 
@@ -78,18 +56,8 @@ class Stream(IterableDataset[Any]):
 @script
 def iterable_data_with_workers() -> Done:
     model, optimizer = made()
-    samples = sum(step(model, optimizer, batch) for batch in loader(8, Stream(), num_workers=2))
+    samples = train(model, optimizer, loader(8, Stream(), num_workers=2))
     return model, {"steps": 8, "samples": samples, "dataset_samples": None, "passes": 1}
-
-
-@script
-def lists_of_a_detector() -> Done:
-    model, optimizer = made()
-    words: dict[str, Any] = {"collate_fn": lambda samples: [list(part) for part in zip(*samples, strict=True)]}
-    samples = 0
-    for images, targets in loader(16, **words):
-        samples += step(model, optimizer, (torch.stack(images), torch.stack(targets)))
-    return model, {"steps": 6, "samples": samples}
 
 
 @script
@@ -104,18 +72,22 @@ def a_thread_that_prefetches() -> Done:
     return model, {"steps": 6, "samples": None}
 
 
-@script
-def steps_that_amp_skips() -> Done:
-    model, optimizer = made()
+def scaled(kind: Any, *infinite: int) -> nn.Module:
+    model, optimizer = made(kind=kind)
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)  # type: ignore[attr-defined]
     for number, (inputs, targets) in enumerate(loader(15)):
         optimizer.zero_grad()
         scaler.scale(F.mse_loss(model(inputs), targets)).backward()
-        if number in (0, 1, 4):
+        if number in infinite:
             next(model.parameters()).grad.fill_(float("inf"))  # type: ignore[union-attr]
         scaler.step(optimizer)
         scaler.update()
-    return model, {"steps": 3, "skipped_steps": 3, "samples": 90, "accumulation": 1}
+    return model
+
+
+@script
+def steps_that_amp_skips() -> Done:
+    return scaled(torch.optim.SGD, 0, 1, 4), {"steps": 3, "skipped_steps": 3, "samples": 90, "accumulation": 1}
 
 
 class Fused(torch.optim.Optimizer):
@@ -136,16 +108,7 @@ class Fused(torch.optim.Optimizer):
 
 @script
 def steps_that_a_fused_optimizer_skips() -> Done:
-    model, optimizer = made(kind=Fused)
-    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)  # type: ignore[attr-defined]
-    for number, (inputs, targets) in enumerate(loader(15)):
-        optimizer.zero_grad()
-        scaler.scale(F.mse_loss(model(inputs), targets)).backward()
-        if number in (0, 4):
-            next(model.parameters()).grad.fill_(float("inf"))  # type: ignore[union-attr]
-        scaler.step(optimizer)
-        scaler.update()
-    return model, {"steps": 4, "skipped_steps": 2, "samples": 90}
+    return scaled(Fused, 0, 4), {"steps": 4, "skipped_steps": 2, "samples": 90}
 
 
 @script
@@ -179,15 +142,6 @@ def two_optimizers_of_a_gan() -> Done:
         judge(made_up).mean().backward()
         of_maker.step()
     return maker, {"steps": 6, "samples": 90, "accumulation": None}
-
-
-@script
-def five_folds_one_after_another() -> Done:
-    samples = 0
-    for _ in range(5):
-        model, optimizer = made()
-        samples += sum(step(model, optimizer, batch) for batch in loader(15))
-    return model, {"steps": 30, "samples": samples, "passes": 5}
 
 
 @script
@@ -226,10 +180,10 @@ def an_iterator_of_the_test_set_that_lives_on() -> Done:
 @script
 def a_first_look_at_a_batch() -> Done:
     model, optimizer = made()
-    train = loader(9)
-    look = iter(train)
+    batches = loader(9)
+    look = iter(batches)
     next(look)
-    samples = sum(step(model, optimizer, batch) for batch in train)
+    samples = train(model, optimizer, batches)
     return model, {"steps": 10, "samples": samples}
 
 
@@ -262,14 +216,3 @@ def batches_passed_over() -> Done:
         if number not in (3, 6):
             step(model, optimizer, batch)
     return model, {"steps": 8, "samples": None}
-
-
-@script
-def stopped_early() -> Done:
-    model, optimizer = made()
-    samples = 0
-    for number, batch in enumerate(loader(16, num_workers=1)):
-        if number == 4:
-            break
-        samples += step(model, optimizer, batch)
-    return model, {"steps": 4, "samples": samples, "passes": 0}

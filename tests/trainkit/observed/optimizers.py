@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.trainkit.observed.base import INPUTS, Done, evaluate, loader, made, script, step
+from tests.trainkit.observed.base import INPUTS, Done, evaluate, loader, made, script, step, train
 
 
 @script
@@ -33,7 +33,7 @@ def wrapped_and_still_calling_the_original() -> Done:
     model, optimizer = made()
     original = optimizer.step
     optimizer.step = lambda *args: original(*args)
-    samples = sum(step(model, optimizer, batch) for batch in loader(9))
+    samples = train(model, optimizer, loader(9))
     return model, {"steps": 10, "samples": samples}
 
 
@@ -45,7 +45,7 @@ class Parent(torch.optim.SGD):
 @script
 def a_step_within_a_step() -> Done:
     model, optimizer = made(kind=Parent)
-    samples = sum(step(model, optimizer, batch) for batch in loader(9))
+    samples = train(model, optimizer, loader(9))
     return model, {"steps": 10, "samples": samples}
 
 
@@ -150,14 +150,6 @@ class Checkpointed(nn.Module):
 
 
 @script
-def batches_and_checkpoints() -> Done:
-    model, optimizer = made()
-    whole = nn.Sequential(nn.Linear(4, 4), Checkpointed(model))
-    samples = sum(step(whole, optimizer, batch) for batch in loader(16))
-    return model, {"steps": 6, "samples": samples, "backwards": 6, "samples_from": "loader", "accumulation": 1}
-
-
-@script
 def two_calls_of_the_model_a_step() -> Done:
     model, optimizer = made()
     for _ in range(10):
@@ -165,21 +157,6 @@ def two_calls_of_the_model_a_step() -> Done:
         (model(INPUTS[:9]) - model(INPUTS[9:18])).square().mean().backward()
         optimizer.step()
     return model, {"steps": 10, "samples": None}
-
-
-@script
-def a_gan_of_noise() -> Done:
-    maker, of_maker = made()
-    judge, of_judge = made()
-    for _ in range(6):
-        made_up = maker(INPUTS[:9]).expand(-1, 4)
-        of_judge.zero_grad()
-        (judge(INPUTS[:9]).mean() + judge(made_up.detach()).mean()).backward()
-        of_judge.step()
-        of_maker.zero_grad()
-        judge(made_up).mean().backward()
-        of_maker.step()
-    return maker, {"steps": 6, "samples": None}
 
 
 @script

@@ -2,7 +2,6 @@
 
 import copy
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,29 +14,16 @@ from torch import distributed as dist
 from torch import multiprocessing, nn
 from torch.utils.data import Dataset
 
-from tests.trainkit.observed.base import INPUTS, Done, evaluate, loader, made, script, step
-from tests.trainkit.observed.loaders import plain
+from tests.trainkit.observed.base import INPUTS, Done, evaluate, loader, made, script, step, train
 
 
 @script
 def steps_in_a_thread() -> Done:
     model, optimizer = made()
-    thread = threading.Thread(target=lambda: [step(model, optimizer, batch) for batch in loader(9)])
+    thread = threading.Thread(target=lambda: train(model, optimizer, loader(9)))
     thread.start()
     thread.join()
     return model, {"steps": 10, "samples": 90}
-
-
-def in_a_child(method: str) -> Done:
-    child = multiprocessing.get_context(method).Process(target=plain)
-    child.start()
-    child.join()
-    return None, {"steps": 18, "samples": 270, "passes": 3}
-
-
-@script
-def steps_in_a_forked_child() -> Done:
-    return in_a_child("fork")
 
 
 def as_rank(rank: int, world: int, slow: int) -> None:
@@ -62,8 +48,7 @@ def a_model_in_parts() -> Done:
     mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
     model, optimizer = made()
     dist.tensor.parallel.parallelize_module(model, mesh, {})
-    for batch in loader(9):
-        step(model, optimizer, batch)
+    train(model, optimizer, loader(9))
     return model, {"steps": 10, "samples": None}
 
 
@@ -79,7 +64,7 @@ def compiled() -> Done:
     model, optimizer = made()
     model.eval()
     fast = torch.compile(model, backend="eager")
-    samples = sum(step(fast, optimizer, batch) for batch in loader(9))
+    samples = train(fast, optimizer, loader(9))
     return model, {"steps": 10, "samples": samples}
 
 
@@ -156,21 +141,3 @@ def trainer_of_lightning() -> Done:
     lightning.Trainer(**words).fit(module, loader(16), loader(16))
     truth = {"steps": 12, "samples": 180, "passes": 2, "samples_without_gradient": 32 + 180, "accumulation": 1}
     return module, truth
-
-
-@script
-def left_by_os_exit() -> Done:
-    model, optimizer = made()
-    for batch in loader(9):
-        step(model, optimizer, batch)
-    return model, {"steps": 10, "samples": 90, "_exit": True}
-
-
-@script
-def stdout_closed() -> Done:
-    sys.stdout.flush()
-    os.close(1)
-    model, optimizer = made()
-    for batch in loader(9):
-        step(model, optimizer, batch)
-    return model, {"steps": 10, "samples": 90}
