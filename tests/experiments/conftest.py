@@ -51,6 +51,20 @@ class Ended:
         found = [event for event in self.events if event["key"] == key]
         return sorted(found, key=lambda event: event["metadata"]["rank"])
 
+    def told(self, key: str, fact: str = "") -> list[Any]:
+        """The metadata of the events with this key, by rank, or one fact of them."""
+        return [event["metadata"][fact] if fact else event["metadata"] for event in self.all(key)]
+
+    def values(self, key: str) -> list[Any]:
+        """The values of the events with this key, by rank."""
+        return [event["value"] for event in self.all(key)]
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """The statistics of the lowest rank."""
+        found: dict[str, Any] = self.first("tracked_stats")["value"]
+        return found
+
     def first(self, key: str) -> dict[str, Any]:
         """The first event with this key, of the lowest rank."""
         return self.all(key)[0]
@@ -65,8 +79,7 @@ class Ended:
     @property
     def losses(self) -> list[str]:
         """Every loss told, to the last bit."""
-        metadata = [event["metadata"] for event in self.events]
-        return [data["loss_hex"] for data in metadata if "loss_hex" in data]
+        return [event["metadata"]["loss_hex"] for event in self.events if "loss_hex" in event["metadata"]]
 
 
 def good(ended: Ended) -> Ended:
@@ -176,12 +189,6 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def launch_bert(reviews: Path) -> Callable[..., Ended]:
+def launch_bert(plain: Callable[..., Ended], reviews: Path) -> Callable[..., Ended]:
     """Start `experiments.<program>` with these arguments on the tiny reviews; equal calls share a run."""
-
-    @cache
-    def once(program: str, processes: int | None, *args: str) -> Ended:
-        whole = ["-m", f"experiments.{program}", "--data-dir", str(reviews), *SHORT_PEAK, *args]
-        return start(whole, processes, {})
-
-    return once
+    return lambda program, processes, *args: plain(program, processes, "--data-dir", str(reviews), *SHORT_PEAK, *args)

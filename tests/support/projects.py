@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runner.definitions import experiment as definition
+from runner.definitions.choices import Selection
+from runner.definitions.plan import Run, make_plan
 from tests.support import fork_server
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +116,11 @@ class Project:
             text = "\n".join(lines) + "\n"
         path.write_text(text, "utf-8")
         return path
+
+    def planned(self, device: str = "cpu", **changes: Any) -> list[Run]:
+        """The runs of the minimal definition with changes."""
+        experiment = definition.load(self.define(**changes), self.root)
+        return list(make_plan(experiment, Selection(device=device)).runs)
 
     def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
         return {**os.environ, **self.env, **(extra or {})}

@@ -8,9 +8,6 @@ import pytest
 import yaml
 
 from runner.core.errors import RequestError
-from runner.definitions import experiment as definition
-from runner.definitions.choices import Selection
-from runner.definitions.plan import make_plan
 from runner.targets.committed_files import LISTING, differing, read_listing, render
 from runner.targets.compose.image import read_lock
 from runner.targets.compose.target import Compose
@@ -62,17 +59,15 @@ def test_a_pinned_base_goes_wherever_it_is_named(tmp_path: Path) -> None:
 
 
 def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
-    path = project.define(args={"epochs": 1, "dear": "$HOME ${x}"}, program="toys.other", repeat=1)
     project.program("toys.other", "import sys; print(sys.argv)")
-    (run, *_) = make_plan(definition.load(path, project.root), Selection()).runs
+    run = project.planned(args={"epochs": 1, "dear": "$HOME ${x}"}, program="toys.other")[0]
     document = yaml.safe_load(Compose().spec(run).text())
     assert "$$$$HOME $$$${x}" in document["services"]["node0"]["command"]  # doubled for torchrun, then for Compose
 
 
 @pytest.mark.parametrize("layout", ["1x1", "2+3"])
 def test_compose_gives_each_node_the_gpus_of_local_and_no_other_node_the_same(project: Project, layout: str) -> None:
-    path = project.define(matrix={"layout": [layout]})
-    (run,) = make_plan(definition.load(path, project.root), Selection(device="cuda")).runs
+    (run,) = project.planned("cuda", matrix={"layout": [layout]})
     services = yaml.safe_load(Compose().spec(run).text())["services"].values()
     for service, node in zip(services, Local().spec(run).nodes, strict=True):
         (devices,) = service["deploy"]["resources"]["reservations"]["devices"]
@@ -82,25 +77,18 @@ def test_compose_gives_each_node_the_gpus_of_local_and_no_other_node_the_same(pr
 FILES = "compose: {files: {%s}}\nkubernetes: {files: {}}\nslurm: {files: {}}"
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("BASE_IMAGE=a\n", "CPU_BASE_IMAGE is missing"),
-        ("\x80", "containers/image.lock: cannot be read"),
-    ],
-)
-def test_a_broken_lock_is_refused_with_its_line(tmp_path: Path, text: str, why: str) -> None:
+def test_a_broken_lock_is_refused(tmp_path: Path) -> None:
     (tmp_path / "containers").mkdir()
-    (tmp_path / "containers/image.lock").write_bytes(f"{text}\n".encode("latin-1"))
-    with pytest.raises(RequestError, match=re.escape(why)):
-        read_lock(tmp_path)
+    for content, why in ((b"BASE_IMAGE=a\n", "CPU_BASE_IMAGE is missing"), (b"\x80", "cannot be read")):
+        (tmp_path / "containers/image.lock").write_bytes(content)
+        with pytest.raises(RequestError, match=why):
+            read_lock(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("text", "where"),
     [
         ("compose: {files: {}}", "`kubernetes`"),
-        (FILES % "a: {layout: 1x1, device: gpu, what: w}", "`$.compose.files[...].device`"),
         (FILES % "a: {layout: 1x1, device: cpu, what: w, why: x}", "`why`"),
     ],
 )

@@ -48,7 +48,6 @@ def test_a_wrong_argument_is_one_printable_line(capsys: pytest.CaptureFixture[st
     for words, said in (
         (["--steps", "0"], "--steps: at least 1, not 0"),
         (["--steps", "many"], "--steps: invalid whole number value: 'many'"),
-        (["--step", "3"], "unrecognized arguments: --step 3"),
         (["--device", "tpu\x1b[2J"], "--device: invalid choice: "),
         (["x\ny\x1b]0;z"], "unrecognized arguments: x y\\x1b]0;z"),
     ):

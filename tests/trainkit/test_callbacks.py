@@ -79,31 +79,28 @@ HUGGING_FACE = """
 
 def test_lightnings_loss_is_whole_its_steps_are_the_optimisers_and_validation_is_no_training(script: Script) -> None:
     ended = good(script(LIGHTNING))
-    epochs = [event["metadata"] for event in ended.all("epoch_stop")]
+    epochs = ended.told("epoch_stop")
     assert [[epoch[key] for key in KEYS] for epoch in epochs] == [[1, 2, 22, 3, 3.0], [2, 2, 22, 3, 3.0]]
     for epoch in epochs:
         assert epoch["seconds"] > 0.4
         assert epoch["train_seconds"] < epoch["seconds"] - 0.35
-    *during, tested = ended.all("eval_accuracy")
-    assert len(during) == 4  # twice an epoch; the check before the training is none
-    assert {(event["value"], event["metadata"]["samples"], event["metadata"]["loss"]) for event in during} == {
-        (0.75, 22, 7.0)
-    }
-    assert during[0]["metadata"]["val_error"] == 0.5
-    assert "train_like" not in during[0]["metadata"]
-    assert (tested["value"], tested["metadata"]["samples"]) == (0.25, 22)
-    stats = ended.first("tracked_stats")["value"]
+    # Twice an epoch, and once behind the training; the check before it is none.
+    assert ended.values("eval_accuracy") == [0.75] * 4 + [0.25]
+    assert ended.told("eval_accuracy", "samples") == [22] * 5
+    during = ended.told("eval_accuracy")[0]
+    assert (during["loss"], during["val_error"], "train_like" in during) == (7.0, 0.5, False)
+    stats = ended.stats
     assert (stats["final_accuracy"], stats["best_accuracy"], stats["final_loss"]) == (0.25, 0.75, 3.0)
 
 
 def test_hugging_faces_trainer_is_counted_by_what_goes_through_the_model(script: Script, tmp_path: Path) -> None:
     ended = good(script(HUGGING_FACE, None, str(tmp_path)))
-    epochs = [event["metadata"] for event in ended.all("epoch_stop")]
+    epochs = ended.told("epoch_stop")
     assert [[epoch[key] for key in KEYS] for epoch in epochs] == [[1, 2, 22, 3, 3.0], [2, 2, 22, 3, 3.0]]
     assert epochs[0]["train_seconds"] < epochs[0]["seconds"] - 0.15
-    tests = ended.all("eval_accuracy")
-    assert [(event["value"], event["metadata"]["epoch_num"]) for event in tests] == [(0.75, 1), (0.75, 2), (0.75, 2)]
-    assert {(event["metadata"]["f1"], event["metadata"]["samples"]) for event in tests} == {(0.5, 22)}
-    assert [event["value"] for event in ended.all("seed")] == [5]
+    assert ended.values("eval_accuracy") == [0.75] * 3
+    tests = ended.told("eval_accuracy")
+    assert [(test["epoch_num"], test["f1"], test["samples"]) for test in tests] == [(1, 0.5, 22), *[(2, 0.5, 22)] * 2]
+    assert ended.values("seed") == [5]
     assert ended.first("global_batch_size")["value"] == 8
-    assert ended.first("tracked_stats")["value"]["final_f1"] == 0.5
+    assert ended.stats["final_f1"] == 0.5

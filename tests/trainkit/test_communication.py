@@ -46,4 +46,4 @@ def test_a_type_that_the_backend_cannot_add_up_is_refused_in_one_line(tmp_path: 
     ended = start([str(script)], 2, {})
     assert ended.error.startswith("error: --communication int16: the gloo backend of torch")
     assert "cannot add up int16" in ended.error
-    assert [event["metadata"]["status"] for event in ended.all("run_stop")] == ["aborted"] * 2
+    assert ended.told("run_stop", "status") == ["aborted"] * 2

@@ -14,6 +14,7 @@ from tests.support.launches import until
 from tests.support.processes import children_of, end, lives
 
 ROOT = Path(__file__).parents[2]
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 SLEEPER = """
 import sys, time
 from argparse import Namespace
@@ -36,8 +37,7 @@ def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_pa
     (tmp_path / "sleeper.py").write_text(SLEEPER)
     launcher = ["-m", "torch.distributed.run", f"--master-port={free_port()}", "--nproc-per-node", "2"]
     command = [sys.executable, *launcher, str(tmp_path / "sleeper.py"), moment, str(tmp_path)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) as agent:
+    with subprocess.Popen(command, cwd=tmp_path, env=ENV, stdout=subprocess.DEVNULL) as agent:
         ranks: list[psutil.Process] = []
         try:
             until(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
@@ -54,15 +54,14 @@ def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_pa
 @pytest.mark.real_processes
 def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     words = ["-m", "experiments.mnist.spawn", "--dataset", "digits", "--epochs", "100000", "--device", "cpu"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     lines = tmp_path / "stdout"
-    with lines.open("wb") as out, subprocess.Popen([sys.executable, *words], cwd=ROOT, env=env, stdout=out) as parent:
+    with lines.open("wb") as out, subprocess.Popen([sys.executable, *words], cwd=ROOT, env=ENV, stdout=out) as parent:
         children: list[psutil.Process] = []
         try:
             until(lambda: lines.read_bytes().count(b'"key": "epoch_start"') >= 2)
             children = children_of(parent.pid, "spawn_main")
             assert len(children) == 2
-            parent.send_signal(signal.SIGKILL)
+            parent.kill()
             until(lambda: not any(lives(rank) for rank in children), 10)
         finally:
             parent.kill()

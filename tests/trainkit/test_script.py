@@ -39,7 +39,7 @@ def test_three_lines_do_without_torchrun(script: Script) -> None:
     begun = ended.first("run_start")["metadata"]
     assert (begun["program"], begun["args"]) == ("train.py", {"argv": ["--lr", "0.1"]})
     assert (begun["world_size"], begun["device"], begun["backend"]) == (1, "cpu", None)
-    stats = ended.first("tracked_stats")["value"]
+    stats = ended.stats
     assert (stats["train_seconds"], stats["final_accuracy"]) == (1.5, 0.5)
     assert stats["peak_bytes"] > 10_000_000
     assert ended.stderr == ""
@@ -76,7 +76,6 @@ def test_arguments_may_be_of_any_kind_and_never_crowd_out_the_other_facts(script
     many = "{f'name{number}': 'x' * 5000 for number in range(300)}"
     begun = good(script(f"{imports}with running(args={many}): pass")).first("run_start")["metadata"]
     assert begun["args"]["left_out"] > 200
-    assert len(begun["program_sha256"]) == 64
     assert begun["torch"]
 
 
@@ -104,10 +103,8 @@ def test_a_figure_behind_the_block_and_a_place_that_no_launcher_sets_so_are_erro
 
 MISUSES = {
     "with run.epoch(1):\n    with run.epoch(2): pass": "RuntimeError: epoch 2 begins within epoch 1",
-    "with run.epoch(3) as epoch: epoch.add(2.0)": "TypeError: the number of samples has to be a whole number",
     "with run.epoch(4) as epoch: epoch.add(4, torch.ones(3))": "ValueError: the loss has to be one number, or one for",
     "run.evaluated(accuracy=97.2)": "ValueError: accuracy has to be a share from 0 to 1, not 97.2",
-    "run.report(final_f1=np.ones(2))": "ValueError: final_f1 has to be one number; it has the shape (2,)",
     "run.report(**{'val/acc': 1})": "ValueError: 'val/acc' names no figure",
     "running().__enter__()": "RuntimeError: running() was opened before in this process",
 }
@@ -116,7 +113,7 @@ MISUSES = {
 def test_misuse_is_an_error_that_names_what_is_wrong(script: Script) -> None:
     text = f"""
         import sys
-        import numpy as np, torch
+        import torch
         from trainkit import running
         with running() as run:
             for misuse in {list(MISUSES)!r}:
@@ -147,7 +144,7 @@ def test_a_run_that_reports_nothing_and_one_whose_loss_is_nan_say_so(script: Scr
     assert ended.stderr == "trainkit: the loss of epoch 1 is nan\ntrainkit: final_f1 is inf and is left out\n"
     assert ended.first("epoch_stop")["metadata"]["loss_hex"] == "nan"
     assert ended.first("epoch_stop")["metadata"]["loss"] is None
-    assert "final_f1" not in ended.first("tracked_stats")["value"]
+    assert "final_f1" not in ended.stats
 
 
 def test_an_evaluation_within_an_epoch_and_what_is_left_out_are_not_training(script: Script) -> None:
@@ -172,7 +169,7 @@ def test_an_evaluation_within_an_epoch_and_what_is_left_out_are_not_training(scr
     done = ended.first("epoch_stop")["metadata"]
     assert (done["seconds"], done["train_seconds"]) == (pytest.approx(4322), pytest.approx(22))
     assert ended.first("eval_stop")["metadata"]["seconds"] == pytest.approx(300)
-    stats = ended.first("tracked_stats")["value"]
+    stats = ended.stats
     assert (stats["input_seconds"], stats["train_seconds"]) == (pytest.approx(2), pytest.approx(22))
     assert (stats["final_accuracy"], stats["final_eval_loss"], stats["final_f1"]) == (0.75, 0.5, 0.25)
     assert ended.first("eval_accuracy")["metadata"]["f1"] == 0.25
@@ -191,8 +188,8 @@ def test_the_batch_that_a_script_reports_stands_in_each_epoch_in_place_of_the_co
     """
     for words, found in (((), [8, 16]), (("states",), [32, 32])):
         ended = good(script(text, None, *words))
-        assert [event["metadata"]["global_batch_size"] for event in ended.all("epoch_stop")] == found
-        assert [event["value"] for event in ended.all("global_batch_size")] == found[:1]
+        assert ended.told("epoch_stop", "global_batch_size") == found
+        assert ended.values("global_batch_size") == found[:1]
         assert not any("data_seconds" in event["metadata"] for event in ended.all("epoch_stop"))  # nothing is timed
 
 
@@ -207,5 +204,3 @@ def test_the_package_is_imported_without_torch_and_without_any_framework() -> No
     )
     done = subprocess.run([sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "True False"]
-    with pytest.raises(ImportError, match="cannot import name 'walking'"):
-        exec("from trainkit import walking")  # noqa: S102

@@ -20,18 +20,17 @@ LOOP = """
 
 def with_group(before: str, within: str, after: str) -> str:
     body = dedent(LOOP).strip().replace("\n", "\n    ")
-    return "\n".join(
-        [
-            "import torch.distributed as dist",
-            "from trainkit import running",
-            before,
-            "with running() as run:",
-            f"    {within}",
-            f"    {body}",
-            after,
-            "print(f'a group is left: {dist.is_initialized()}')",  # one write: both ranks have one stdout
-        ]
-    )
+    # One write at the end: both ranks have one stdout.
+    return f"""
+import torch.distributed as dist
+from trainkit import running
+{before}
+with running() as run:
+    {within}
+    {body}
+{after}
+print(f'a group is left: {{dist.is_initialized()}}')
+"""
 
 
 MAKE = "dist.init_process_group('gloo')"
@@ -46,15 +45,13 @@ GROUPS = {
 def test_all_ranks_are_counted_whoever_makes_the_group_and_only_an_own_group_is_left(script: Script, kind: str) -> None:
     before, within, after, stays = GROUPS[kind]
     ended = good(script(with_group(before, within, after), 2))
-    epochs = [event["metadata"] for event in ended.all("epoch_stop") if event["metadata"]["rank"] == 0]
-    assert [(epoch["samples"], epoch["trained_samples"], epoch["global_batch_size"]) for epoch in epochs] == [
-        (24, 51, 17)
-    ] * 2
-    assert [epoch["loss"] for epoch in epochs] == [1.0, 2.0]
-    (first, second) = ended.all("eval_accuracy")
-    assert (first["value"], first["metadata"]["correct"], first["metadata"]["samples"]) == (0.85, 17, 20)
-    assert second["metadata"]["epoch_num"] == 2
-    stats = ended.first("tracked_stats")["value"]
+    epochs = ended.told("epoch_stop")[:2]  # of rank 0
+    facts = ("samples", "trained_samples", "global_batch_size", "loss")
+    assert [[epoch[fact] for fact in facts] for epoch in epochs] == [[24, 51, 17, 1.0], [24, 51, 17, 2.0]]
+    (first, second) = ended.told("eval_accuracy")
+    assert (ended.values("eval_accuracy")[0], first["correct"], first["samples"]) == (0.85, 17, 20)
+    assert second["epoch_num"] == 2
+    stats = ended.stats
     assert stats["samples_per_second"] == pytest.approx(2 * 51 / stats["train_seconds"])
     assert ended.stdout.count(f"a group is left: {stays}".encode()) == 2
     assert ended.stderr == ""
@@ -62,11 +59,10 @@ def test_all_ranks_are_counted_whoever_makes_the_group_and_only_an_own_group_is_
 
 def test_processes_without_a_group_are_not_added_up_and_a_line_says_so(script: Script) -> None:
     ended = good(script(with_group("", "", ""), 2))
-    for event in ended.all("epoch_stop"):
-        assert event["metadata"]["samples"] == 24 + 3 * event["metadata"]["rank"]
-        assert "trained_samples" not in event["metadata"]
-    said = "trainkit: 2 processes and no process group: what the ranks count cannot be added up\n"
-    assert ended.stderr == said
+    for epoch in ended.told("epoch_stop"):
+        assert epoch["samples"] == 24 + 3 * epoch["rank"]
+        assert "trained_samples" not in epoch
+    assert ended.stderr.startswith("trainkit: 2 processes and no process group")
 
 
 SPAWNED = """
@@ -89,11 +85,11 @@ SPAWNED = """
 @pytest.mark.slow
 def test_processes_that_a_script_starts_itself_report_as_the_ranks_of_its_group(script: Script) -> None:
     ended = good(script(SPAWNED, None, str(free_port())))
-    begun = [event["metadata"] for event in ended.all("run_start")]
-    assert [(start["rank"], start["world_size"], start["local_rank"]) for start in begun] == [(0, 2, 0), (1, 2, 1)]
-    assert [start["local_world_size"] for start in begun] == [2, 2]
+    begun = ended.told("run_start")
+    place = ("rank", "world_size", "local_rank", "local_world_size")
+    assert [[start[name] for name in place] for start in begun] == [[0, 2, 0, 2], [1, 2, 1, 2]]
     assert ended.first("epoch_stop")["metadata"]["trained_samples"] == 17
-    assert {event["metadata"]["rank"] for event in ended.all("load")} <= {0}
+    assert set(ended.told("load", "rank")) <= {0}
     assert ended.stderr == ""
 
 
@@ -108,7 +104,7 @@ def test_parameters_that_differ_between_ranks_end_the_run(script: Script) -> Non
             run.require_equal_parameters(model)
     """
     same = good(script(text, 2))
-    assert len({event["value"] for event in same.all("parameters")}) == 1
+    assert len(set(same.values("parameters"))) == 1
     ended = script(text, 2, "differ")
     assert ended.code == 1
     assert "RuntimeError: the parameters of rank 1 are not those of rank 0" in ended.stderr
