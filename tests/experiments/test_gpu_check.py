@@ -21,17 +21,13 @@ def gpu_check(folder: Path, *words: str) -> Ended:
 def test_a_table_and_a_record_tell_what_each_program_did(tmp_path: Path) -> None:
     done = gpu_check(tmp_path, "--device", "cpu", "--small", "--only", "collectives")
     assert done.code == 0, done.stderr
-    head, _, *rows = done.stdout.splitlines()
-    assert " ".join(head.split()) == "check processes train s samples/s speed-up GPU GB GPU % result"
-    assert [row.partition("  ")[0] for row in rows] == ["collectives"] * 2
-    assert rows[0].split()[-1] == "done"  # one process sends nothing over a bus
-    assert "all_reduce busbw" in rows[1]
+    one, two = done.stdout.splitlines()[2:]
+    assert one.split()[-1] == "done"  # one process sends nothing over a bus
+    assert "all_reduce busbw" in two
     [path] = tmp_path.glob("gpu-check-1x-*-torch-*.json")
     record = json.loads(path.read_bytes())
-    assert [check["failed"] for check in record["checks"]] == [None] * 2
-    assert [check["processes"] for check in record["checks"]] == [1, 2]
+    assert [(check["failed"], check["processes"]) for check in record["checks"]] == [(None, 1), (None, 2)]
     assert all(check["figures"]["all_reduce_seconds"] > 0 for check in record["checks"])
-    assert record["torch"] in done.stderr
 
 
 def test_what_cannot_be_checked_is_refused_in_one_line(tmp_path: Path) -> None:

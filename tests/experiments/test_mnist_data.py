@@ -74,5 +74,4 @@ def test_data_that_is_not_whole_is_one_line_with_the_way_out(
     text = str(refusal.value)
     assert str(folder) in text
     assert "`runner prepare mnist`" in text
-    assert "images-idx3-ubyte" in text or "gzip" in text.lower() or "end-of-stream" in text
     assert "\n" not in text

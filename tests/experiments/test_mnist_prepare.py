@@ -24,7 +24,6 @@ def small_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PACKED = {
-    "plain": (folder, CONTENT),
     "gzipped": (tarball, {f"{name}.gz": gzip.compress(content) for name, content in CONTENT.items()}),
     "dotted": (zip_file, {name.replace("-idx", ".idx"): content for name, content in CONTENT.items()}),
     "gzipped without saying so": (folder, {name: gzip.compress(content) for name, content in CONTENT.items()}),
