@@ -40,19 +40,18 @@ def test_a_layout_that_is_started_by_hand_gives_the_record_of_this_machine_to_th
     (folder,) = other.glob("quickstart/*")
     owners = {(path.stat().st_uid, path.stat().st_gid) for path in [folder, *folder.rglob("*")]}
     assert owners == {(12345, 12346)}
-    assert len(list(folder.rglob("*"))) > 6
+
     (row,) = json.loads(project.runner("summarize", other, "--format", "json").stdout)
     assert (row["layout"], row["target"], row["n"], row["started_by_hand"]) == (layout, "compose", 1, 1)
     record = collected(project, folder)
     done, local = run_once(project, "quickstart", "--layout", layout, "--set", "epochs=3", "--device", "cpu")
     assert done.code == 0, done.stderr
-    assert len(curve(local)[0]) == 3
     assert record["status"] == "completed"
     assert curve(record) == curve(local)
-    assert record["evaluations"] == local["evaluations"]
+    assert record["evaluations"] == local["evaluations"] != []
     assert record["events"]["seen"] == record["events"]["expected"] > 40
-    for fact in ("argv", "args", "layout", "axes", "program", "definition_sha256"):
-        assert record["launch"][fact] == local["launch"][fact]
+    facts = ("argv", "args", "layout", "axes", "program", "definition_sha256")
+    assert [record["launch"][fact] for fact in facts] == [local["launch"][fact] for fact in facts]
     assert record["launch"]["code"]["sources_sha256"] == local["launch"]["code"]["sources_sha256"]
 
 
@@ -65,11 +64,9 @@ def test_results_that_the_chosen_user_cannot_write_are_refused_in_one_line(proje
 
 def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Project) -> None:
     shown = up(project, "2gpu", "--no-log-prefix", EXPERIMENT="quickstart")
-    if "could not select device driver" in shown.stdout:
-        pytest.fail("the engine has no stand-in for NVIDIA's hook: .ci/engine up brings one")
+    assert "could not select device driver" not in shown.stdout, ".ci/engine up brings a stand-in for NVIDIA's hook"
     assert "error: 2 GPUs were asked for on this node and 0 are seen" in shown.stdout, shown.stdout
     assert "Traceback" not in shown.stdout
-    assert json.loads(project.runner("summarize", "--format", "json").stdout)
     record = collected(project, project.runs("quickstart")[-1])
     assert record["status"] == "failed"
     assert "error: 2 GPUs were asked for on this node and 0 are seen" in record["failure"]["last_lines"]
@@ -112,11 +109,8 @@ def test_two_images_are_compared_as_they_are(project: Project, image: Images, tm
     assert done.code == 4, done.snapshot
     (cell,) = json.loads(done.stdout)["cells"]
     assert [what.partition(" differs")[0] for what in cell["differs"]] == ["image", "code"]
-    named = {
-        record["launch"]["side"]["name"]: record["launch"]["image"]["name"]
-        for record in map(project.record, project.runs("toy"))
-    }
-    assert named == {"A": image.cpu, "B": other}
+    launches = [project.record(run)["launch"] for run in project.runs("toy")]
+    assert {launch["side"]["name"]: launch["image"]["name"] for launch in launches} == {"A": image.cpu, "B": other}
 
 
 def of_checks() -> str:
