@@ -146,8 +146,13 @@ def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str |
 def two_of_each(each: list[dict[str, str]], may_differ: Collection[str] = ()) -> list[str]:
     """Return the name of each field that differs between some mappings, and two of its values."""
     names = dict.fromkeys(name for values in each for name in values if name not in may_differ)
-    found = (two_values(name, [values.get(name, "none") for values in each]) for name in names)
-    return [what for what in found if what]
+    found = []
+    for name in names:
+        first, *others = (values.get(name, "none") for values in each)
+        other = next((value for value in others if value != first), None)
+        if other is not None:
+            found.append(f"{name} differs: {' and '.join(_apart(first, other))}")
+    return found
 
 
 def _words(args: dict[str, Any]) -> dict[str, str]:
@@ -233,12 +238,6 @@ def _work_of_script_differs(cell: CellRuns, base: CellRuns, runs: list[RunSummar
     if not scaling and not all(run.global_batch_size for run in runs):
         return "the batch of a step could not be counted: --scaling says whether it is the same in all layouts"
     return _differs_in(runs, "batch per process", "test samples")
-
-
-def two_values(name: str, values: list[str]) -> str | None:
-    """Name a field and two of its values, if it has more than one."""
-    other = next((value for value in values if value != values[0]), None)
-    return None if other is None else f"{name} differs: {' and '.join(_apart(values[0], other))}"
 
 
 def _apart(*values: str) -> list[str]:
