@@ -22,10 +22,10 @@ from runner.execution import signals
 from runner.execution.run import execute
 from runner.records.schema import Record
 from runner.targets.local import Local
-from runner.tools.init.failure import describe
 from runner.tools.init.proposal import INIT, LIMIT_SECONDS, Proposal
-from runner.tools.init.reading import Reading, Trial, recognise
 from runner.tools.init.source import Sign
+from runner.tools.init.trial import Reading, Trial, recognise
+from runner.tools.init.way_out import describe
 
 _MOST_FILES = 50_000
 _TORCH = "pip install 'distributed-experiment-kit[torch]'"

@@ -26,8 +26,8 @@ from runner.definitions.settings import OWN_FILE, PACKAGE, Settings, nearest, re
 from runner.records.observed import SAMPLE_SECONDS
 from runner.tools.init import source
 from runner.tools.init.modules import Modules, placement
-from runner.tools.init.reading import Reading
 from runner.tools.init.source import Sign
+from runner.tools.init.trial import Reading
 
 INIT, RUN = "runner init", "runner run"
 LIMIT_SECONDS = 1800

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runner.tools.init.proposal import Proposal, propose
-from runner.tools.init.reading import Reading
+from runner.tools.init.trial import Reading
 from tests.support.projects import Project
 from tests.support.repository import commit_all
 

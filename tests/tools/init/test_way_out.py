@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from runner.records.schema import Failure, Record
-from runner.tools.init.failure import describe
-from runner.tools.init.reading import Trial
+from runner.tools.init.trial import Trial
+from runner.tools.init.way_out import describe
 from tests.support.records import Make
 
 NAME = "runner run train.py"

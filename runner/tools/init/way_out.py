@@ -11,7 +11,7 @@ from runner.definitions.program import as_path
 from runner.records.cause import hints
 from runner.tools.init.modules import USUAL_PLACES
 from runner.tools.init.proposal import INIT
-from runner.tools.init.reading import Trial
+from runner.tools.init.trial import Trial
 
 _NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)'?")
 _REFUSED = re.compile(r"(?:.{1,300}: )?[Ee]rror: (.{1,1000})")
