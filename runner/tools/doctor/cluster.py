@@ -11,7 +11,7 @@ from runner.targets.compose.service import image_of
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.job import OBJECTS, Options
-from runner.tools.doctor.diagnosis import Finding, of_error, ok, warning, wrong
+from runner.tools.doctor.findings import Finding, of_error, ok, warning, wrong
 from runner.tools.doctor.machine import amount
 
 GPU = "nvidia.com/gpu"

@@ -15,7 +15,7 @@ from runner.targets.compose import engine
 from runner.targets.compose.service import BASES, image_of
 from runner.targets.compose.target import Options
 from runner.tools.doctor import inside
-from runner.tools.doctor.diagnosis import Finding, of_error, ok, warning, wrong
+from runner.tools.doctor.findings import Finding, of_error, ok, warning, wrong
 from runner.tools.doctor.machine import check_difference, check_gpus, check_image_disk, check_machine, check_versions
 from runner.tools.doctor.peers import check_variables
 

@@ -9,7 +9,7 @@ from runner.cli.options import Device, On, Results, With, device_of, options_of,
 from runner.cli.printing import say, show_document
 from runner.core.errors import Interrupted
 from runner.targets.torchrun import MASTER_PORT
-from runner.tools.doctor.diagnosis import Finding
+from runner.tools.doctor.findings import Finding
 
 
 def doctor(
@@ -32,8 +32,8 @@ def doctor(
     from runner.definitions.settings import settings_of
     from runner.execution import signals
     from runner.targets import load
-    from runner.tools.doctor.diagnosis import WRONG
     from runner.tools.doctor.examine import Request, examine, report
+    from runner.tools.doctor.findings import WRONG
     from runner.tools.doctor.peers import parse
 
     device_of(device)

@@ -12,7 +12,7 @@ from runner.core.text import one_line
 from runner.tools.doctor import inside
 from runner.tools.doctor.cluster import check_cluster
 from runner.tools.doctor.container import Container, check_engine
-from runner.tools.doctor.diagnosis import OK, STATES, Finding, ok, wrong
+from runner.tools.doctor.findings import OK, STATES, Finding, ok, wrong
 from runner.tools.doctor.machine import check_folder, check_gpus, check_machine, check_versions
 from runner.tools.doctor.peers import check_peers, check_variables, together
 from runner.tools.doctor.slurm import check_slurm

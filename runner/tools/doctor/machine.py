@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from runner.tools.doctor.diagnosis import Finding, ok, warning, wrong
+from runner.tools.doctor.findings import Finding, ok, warning, wrong
 
 _MIB, _GIB = 2**20, 2**30
 SHM = (128 * _MIB, 512 * _MIB)

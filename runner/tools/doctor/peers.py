@@ -14,7 +14,7 @@ from runner.core.errors import RequestError, reason_of
 from runner.core.network import GLOO, NCCL, Route, is_loopback, route_to, variables_for
 from runner.core.text import listed, one_line, shown
 from runner.tools.doctor import inside
-from runner.tools.doctor.diagnosis import Finding, ok, warning, wrong
+from runner.tools.doctor.findings import Finding, ok, warning, wrong
 
 SECONDS = 3.0
 """How long an address may take to accept or refuse a connection."""

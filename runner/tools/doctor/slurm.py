@@ -5,7 +5,7 @@ import shutil
 
 from runner.core.text import listed
 from runner.targets.slurm import commands
-from runner.tools.doctor.diagnosis import Finding, ok, warning, wrong
+from runner.tools.doctor.findings import Finding, ok, warning, wrong
 
 SECONDS = 10.0
 _OUT = ("down", "drain", "drng", "fail", "failg", "maint", "unk")

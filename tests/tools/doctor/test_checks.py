@@ -13,7 +13,7 @@ from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.target import Options
 from runner.targets.slurm import commands
 from runner.tools.doctor import cluster, inside, slurm
-from runner.tools.doctor.diagnosis import Finding
+from runner.tools.doctor.findings import Finding
 from runner.tools.doctor.machine import (
     check_difference,
     check_folder,

@@ -5,7 +5,7 @@ import sys
 import weakref
 import zlib
 
-from kit_check import replay, rows, steps
+from kit_check import replay, sample_rows, steps
 from kit_check.recorder import recorder
 from kit_check.state import state
 
@@ -71,8 +71,8 @@ def _before(torch, module, args, kwargs):
         args, kwargs = replay.arguments(args, kwargs)
     if trains:
         steps.watch_gradients()
-    tensors = rows.tensors_in([args, kwargs])
-    number = rows.rows_of(tensors)
+    tensors = sample_rows.tensors_in([args, kwargs])
+    number = sample_rows.rows_of(tensors)
     is_by_hand, taken = state.current is None, None
     if trains:
         replay.use_batches()
@@ -86,7 +86,7 @@ def _before(torch, module, args, kwargs):
         train=trains,
         bare=module in state.wrapped,
         rows=number,
-        hashes=rows.hashes(tensors, number) if is_by_hand or recorder.is_whole else None,
+        hashes=sample_rows.hashes(tensors, number) if is_by_hand or recorder.is_whole else None,
         taken=taken,
         step=state.steps,
         run=None if is_by_hand else state.current.number,
@@ -151,7 +151,7 @@ def buffers():
     models = [model for reference in _known.values() if (model := reference()) is not None]
     tensors = [buffer for model in models for buffer in model.buffers() if buffer.is_floating_point()]
     if tensors:
-        recorder.emit("buffers", step=state.steps, number=rows.fingerprint(tensors))
+        recorder.emit("buffers", step=state.steps, number=sample_rows.fingerprint(tensors))
 
 
 def _loss(torch, function):

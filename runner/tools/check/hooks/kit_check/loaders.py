@@ -5,7 +5,7 @@ import os
 import weakref
 from collections import deque
 
-from kit_check import replay, rows
+from kit_check import replay, sample_rows
 from kit_check.recorder import recorder
 from kit_check.state import state
 
@@ -139,10 +139,10 @@ class Pass:
         """Return which rows of the last batch the tensors are that enter a model; None if they are all, or unknown."""
         for given in tensors:
             if given.dim() and 0 < len(given) < self.rows:
-                own = rows.hashes([given], len(given))
+                own = sample_rows.hashes([given], len(given))
                 for tensor in self._tensors:
                     is_alike = tensor.dim() and len(tensor) == self.rows and tensor.dtype == given.dtype
-                    if is_alike and (places := rows.found_in(rows.hashes([tensor], self.rows), own)):
+                    if is_alike and (places := sample_rows.found_in(sample_rows.hashes([tensor], self.rows), own)):
                         return places
         return None
 
@@ -192,13 +192,13 @@ class Pass:
     def _write(self, batch):
         queue = _indices.get(self._inner)
         index = queue.popleft() if queue else None
-        tensors = rows.tensors_in(batch)
+        tensors = sample_rows.tensors_in(batch)
         indices = None
         if index is not None and not (isinstance(index, list) and None in index):
             indices = _resolved(self._loader.dataset, index)
-        number = len(indices) if isinstance(index, list) and indices else rows.rows_of(tensors)
+        number = len(indices) if isinstance(index, list) and indices else sample_rows.rows_of(tensors)
         self.rows, self._tensors = number, tensors
-        hashes = rows.hashes(tensors, number)
+        hashes = sample_rows.hashes(tensors, number)
         recorder.emit("batch", run=self.number, step=state.steps, rows=number, indices=indices, hashes=hashes)
         replay.keep_batch(self.key, batch, index)
 

@@ -8,7 +8,7 @@ it depends on how many samples there are as one process with a batch of that siz
 import functools
 import os
 
-from kit_check import rows
+from kit_check import sample_rows
 from kit_check.recorder import recorder
 from kit_check.state import state
 
@@ -96,7 +96,9 @@ def _mapped(value, change):
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_mapped(part, change) for part in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(_mapped(part, change) for part in (value if rows.tensors_in(value) else change(value)))
+        return type(value)(
+            _mapped(part, change) for part in (value if sample_rows.tensors_in(value) else change(value))
+        )
     if hasattr(value, "items") and hasattr(value, "keys"):
         return {key: _mapped(part, change) for key, part in value.items()}
     return value
@@ -182,7 +184,7 @@ def _taken(batches):
 
 def _cut(batch, index, places):
     """Return rows of a batch, with their indices."""
-    number = rows.rows_of(rows.tensors_in(batch))
+    number = sample_rows.rows_of(sample_rows.tensors_in(batch))
 
     def cut(part):
         if hasattr(part, "dim"):
@@ -214,7 +216,7 @@ def save():
 
     kept = {
         **_kept,
-        "after": [rows.sampled(parameter) for parameter in state.parameters()],
+        "after": [sample_rows.sampled(parameter) for parameter in state.parameters()],
         "batches": {
             key: given for key in _passes if (given := [_taken(batches) for batches in _passes[key] if batches])
         },
@@ -228,9 +230,9 @@ def path():
 
     if recorder.mode != "replay" or not _loaded or not _ranks or not _ranks[0]["after"]:
         return
-    ours = torch.cat([rows.sampled(parameter) for parameter in state.parameters()])
+    ours = torch.cat([sample_rows.sampled(parameter) for parameter in state.parameters()])
     theirs = torch.cat(_ranks[0]["after"])
-    start = torch.cat([rows.sampled(weight) for weight in _ranks[0]["weights"]])
+    start = torch.cat([sample_rows.sampled(weight) for weight in _ranks[0]["weights"]])
     way = float((theirs - start).norm())
     if ours.shape == theirs.shape and way:
         steps = min(len(rank["steps"]) for rank in _ranks)
@@ -300,7 +302,7 @@ def _joined(values):
     if isinstance(first, tuple) and hasattr(first, "_fields"):
         return type(first)(*map(_joined, zip(*values)))
     if isinstance(first, (list, tuple)):
-        if first and not rows.tensors_in(first):
+        if first and not sample_rows.tensors_in(first):
             return type(first)(part for value in values for part in value)
         return type(first)(_joined(list(parts)) for parts in zip(*values))
     if isinstance(first, dict):
@@ -338,8 +340,8 @@ def target(input, target):
 
 
 def _rows(value):
-    tensors = rows.tensors_in(value)
-    return sorted(rows.hashes(tensors, rows.rows_of(tensors)))
+    tensors = sample_rows.tensors_in(value)
+    return sorted(sample_rows.hashes(tensors, sample_rows.rows_of(tensors)))
 
 
 def _flat(parts, keys):

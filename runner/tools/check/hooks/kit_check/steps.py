@@ -4,7 +4,7 @@ import functools
 import os
 import signal
 
-from kit_check import draws, forward, replay, rows
+from kit_check import draws, forward, replay, sample_rows
 from kit_check.recorder import recorder
 from kit_check.state import parameters_of, state
 
@@ -68,7 +68,7 @@ def watch_gradients():
 
 def _add(key, gradient):
     with recorder.guarded():
-        part = rows.sampled(gradient)
+        part = sample_rows.sampled(gradient)
         _local[key] = _local[key] + part if key in _local else part
 
 
@@ -158,7 +158,9 @@ def _keep(optimizer):
     order = {id(parameter): at for at, parameter in enumerate(state.parameters())}
     kept = {
         "rates": _rates_of(optimizer),
-        "used": {order[id(p)]: rows.sampled(p.grad) for p in parameters if p.grad is not None and id(p) in order},
+        "used": {
+            order[id(p)]: sample_rows.sampled(p.grad) for p in parameters if p.grad is not None and id(p) in order
+        },
         "local": {order[id(p)]: _local[id(p)] for p in parameters if id(p) in _local and id(p) in order},
     }
     _forget(parameters)
@@ -177,11 +179,11 @@ def _fingerprint(tensors):
     began = recorder.clock()
     if state.steps >= _HASHED and not recorder.is_whole and _clock["hashing"] > 0.1 * (began - _clock["began"]):
         return None
-    number = rows.fingerprint(tensors)
+    number = sample_rows.fingerprint(tensors)
     _clock["hashing"] += recorder.clock() - began
     return number
 
 
 def _last():
     if state.optimizers:
-        recorder.emit("weights", weights=rows.fingerprint(state.parameters()))
+        recorder.emit("weights", weights=sample_rows.fingerprint(state.parameters()))
