@@ -4,12 +4,9 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from runner.core.errors import RequestError
 from runner.core.yaml_reader import read
@@ -18,7 +15,7 @@ from runner.definitions import experiment as definition
 from runner.definitions.choices import Selection
 from runner.definitions.definition import schema
 from runner.definitions.plan import make_plan
-from tests.support.projects import MINIMAL, Project
+from tests.support.projects import Project
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "runner" / "definitions" / "definition.schema.json"
@@ -73,12 +70,6 @@ def test_a_whole_definition_is_read(project: Project) -> None:
     assert not any(why for _, why in tiny.cells("cpu"))
 
 
-def test_what_is_not_said_has_a_default(project: Project) -> None:
-    tiny = load(project, "name: tiny\nsummary: s\nprogram: toys.ok\nargs:\nmatrix: {layout: [1x1]}\n")
-    assert (tiny.measure, tiny.repeat, tiny.timeout_seconds) == ("train_seconds", 3, 1800)
-    assert (tiny.args, tiny.skip, tiny.baseline, tiny.published) == ({}, [], {}, None)
-
-
 def test_the_resolved_definition_is_plain_json_and_its_hash_does_not_change(project: Project) -> None:
     tiny, again = load(project, FULL), load(project, "# another comment\n\n" + FULL)
     assert json.loads(json.dumps(tiny.resolved())) == tiny.resolved()
@@ -89,23 +80,12 @@ def test_the_resolved_definition_is_plain_json_and_its_hash_does_not_change(proj
 SHAPES = [
     ("summary:", "sumary:", "3: unknown key 'sumary'; did you mean 'summary'?"),
     ("name: tiny", "name: Tiny_1", "2: 'name' has to be lower-case"),
-    ("name: tiny", r'name: "t\x1b[2Jny"', r"2: 'name' has to be lower-case letters"),
     ("name: tiny\n", "", "2: 'name' is missing"),
     ("summary: A tiny experiment", "summary: [a]", "3: 'summary' has to be text, not ['a']"),
-    ("summary: A tiny experiment", "summary: ' '", "3: 'summary' has to be text"),
-    ("toys.ok\nargs", "ok\nargs", "4: 'program' has to be <family>.<program>,"),
-    ("epochs: 2", "epochs: [[2]]", "5: 'epochs' has to be"),
-    ("args: {epochs: 2, seed: 1}", "args: 5", "5: 'args' has to be"),
     ("scaling: weak", "scaling: week", "6: 'scaling' has to be strong or weak, not 'week'; did you mean 'weak'?"),
     ("  layout: [1x1, 2+2, 2+3]\n", "", "7: 'matrix' needs the axis 'layout', for"),
-    ("[1x1, 2+2, 2+3]", "[1x1, 12]", "8: layout 12 makes no sense"),
     ("[1x1, 2+2, 2+3]", "1x1", "8: 'layout' has to be a list, not '1x1'"),
     ("[1x1, 2+2, 2+3]", "[]", "8: 'layout' has to be a list of length >= 1, not []"),
-    ("batch_size: [8, 16]", "batch_size: [8, {a: 1}]", "9: 'batch_size' has to be"),
-    (", why: too large for the GPUs", "", "11: 'why' is missing"),
-    ("when: cuda", "when: gpu", "11: 'when' has to be cpu or cuda"),
-    ("baseline: {layout: 1x1}", "baseline: 1x1", "12: 'baseline' has to be a mapping"),
-    ("measure: total_seconds", "measure: accuracy", "13: 'measure' has to be a time in seconds"),
     (
         "measure: total_seconds",
         "measure: train_secnds",
@@ -113,15 +93,8 @@ SHAPES = [
     ),
     ("repeat: 5", "repeat: 0", "14: 'repeat' has to be a whole number >= 1, not 0"),
     ("repeat: 5", "repeat: true", "14: 'repeat' has to be a whole number, not True"),
-    ("repeat: 5", "launcher: mpirun", "14: 'launcher' has to be python or torchrun"),
-    ("repeat: 5", "dialect: []", "14: 'dialect' has to be a list"),
     ("repeat: 5", "metrics: {loss: {pattern: x, bets: max}}", "14: unknown key 'bets'; did you mean 'best'?"),
-    ("repeat: 5", "program_args: {toy.ddp: 5}", "14: 'toy.ddp' has to be a mapping"),
     ("12.5", "0", "15: 'timeout_seconds' has to be a number > 0"),
-    ('  source: "a100-ddp, section MNIST"\n', "", "16: 'source' is missing"),
-    ("hardware: 1x A100, total", "total", "19: 'hardware' is missing"),
-    ("total_seconds: 170.24", "total_seconds: fast", "19: 'total_seconds' has to be a number"),
-    ("[2.0, 1.5]", "[2.0, x]", "20: 'train_loss' has to be a number, not 'x'"),
     ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' has to be a number <= 1"),
     (FULL, "# nothing\n", "1: 'the file' has to be a mapping"),
 ]
@@ -134,12 +107,9 @@ MEANINGS = [
     ("epochs: 2", "ep ochs: 2", "5: arg 'ep ochs' has to be"),
     ("epochs: 2", "device: cpu", "5: the device is chosen on the"),
     ("epochs: 2", "batch_size: 2", "5: 'batch_size' stands here and in the matrix"),
-    ("batch_size: [8, 16]", "device: [cpu]", "9: the device is chosen on the"),
     ("[1x1, 2+2, 2+3]", "[2x2, 2+2]", "8: layout 2x2 stands twice"),
     ("batch_size: [8, 16]", "program: [toys.ok, 3]", "9: 'program' has to be text, not 3"),
-    ("batch_size: [8, 16]", "program: [toys.ok, toys.no]", "9: program 'toys.no' does not exist"),
     ("{layout: 2+3, batch_size: 16, when", "{batchsize: 16, when", "11: unknown key 'batchsize'; did you mean 'batch_"),
-    ("{layout: 2+3, batch_size: 16, when", "{batch_size: 32, when", "11: batch_size 32 matches no cell"),
     ("{layout: 2+3, batch_size: 16, when: cuda, ", "{", "10: every cell is skipped"),
     ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 1x1,", "12: it matches no cell that is run"),
     ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 2+2,", "20: it matches no cell that is run"),
@@ -148,7 +118,6 @@ MEANINGS = [
     ("repeat: 5", "data: lime", "14: no family prepares the data 'lime'"),
     ("repeat: 5", "dialect: huggingfaec", "14: no dialect 'huggingfaec' in docs/dialects.md; did you mean"),
     ("repeat: 5", "launcher: python", "8: layout 2x2: with launcher python"),
-    ("hardware: 1x A100, total", "hardwar: 1x A100, total", "19: "),
     ("batch_size: [8, 16]", f"batch_size: {[*range(9000)]}", "8: the matrix has 27,000 cells"),
     ("repeat: 5", "metrics: {Loss: x}", "14: metric 'Loss': a name has"),
     (FULL, "a:\n  - [", "2: not YAML"),
@@ -206,41 +175,3 @@ def test_every_shipped_definition_names_the_schema_and_passes() -> None:
         [named] = re.findall(r"^# yaml-language-server: \$schema=(.*)$", first)
         assert (path.parent / named).resolve() == COMMITTED
         jsonschema.validate(read(path).values, SCHEMA)
-
-
-VALUES = st.recursive(
-    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["layout", "steps"]), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-GOOD = {
-    **MINIMAL,
-    "program": "toy.ddp",
-    "args": {"steps": 5, "lr": 0.5},
-    "matrix": {"layout": ["1x1", "2+3"], "batch_size": [8, 16]},
-    "skip": [{"layout": "2+3", "batch_size": 16, "when": "cuda", "why": "too large"}],
-    "baseline": {"layout": "1x1"},
-    "measure": "train_seconds",
-    "patience_seconds": 5,
-    "published": {"source": "s", "rows": [{"layout": "1x1", "hardware": "1x A100", "train_seconds": 1.5}]},
-}
-
-
-@settings(max_examples=80)
-@example({})
-@given(
-    st.dictionaries(st.sampled_from([*SCHEMA["properties"]]), VALUES | st.sampled_from([*GOOD.values()]), max_size=3)
-)
-def test_what_the_checks_accept_the_schema_accepts(
-    tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]
-) -> None:
-    values, path = {**GOOD, **changes}, tmp_path_factory.getbasetemp() / "tiny.yaml"
-    path.write_text(json.dumps(values))
-    try:
-        definition.load(path, ROOT)
-    except RequestError:
-        assert changes
-    else:
-        jsonschema.validate(values, SCHEMA)

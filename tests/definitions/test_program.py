@@ -11,26 +11,12 @@ from runner.definitions.program import Program
 from tests.support.projects import Project
 
 
-def test_of_its_declarations_only_those_of_scaling_and_device_are_looked_for(project: Project) -> None:
-    project.program("toys.shared", "def add(parser):\n    parser.add_argument('--device')\n")
-    project.program("toys.one", "from experiments.toys.shared import add\nraise RuntimeError('it is never run')\n")
-    found = program.find(project.root, "toys.one")
-    assert (found.declares, found.words) == (("device",), ["-m", "experiments.toys.one"])
-    assert program.find(project.root, "toys.ok").declares == ()
-
-
 @pytest.mark.parametrize(
     "words", ["from ..... import x", "from . import one", "import experiments", "from experiments import *"]
 )
 def test_imports_that_lead_nowhere_or_in_a_circle_are_passed_over(project: Project, words: str) -> None:
     project.program("toys.one", f"{words}\nparser.add_argument('--device')\n")
     assert program.find(project.root, "toys.one").declares == ("device",)
-
-
-def test_only_modules_that_can_be_run_are_programs(project: Project) -> None:
-    project.program("toys.shared", "x = 1\n")
-    (project.root / "experiments" / "toys" / "folder.py").mkdir()
-    assert program.names(project.root) == ["toys.ok"]
 
 
 @pytest.mark.parametrize(("source", "line"), [("\n\nx =\n", 3), ("\0", 1), ("# \udcff", 1)])

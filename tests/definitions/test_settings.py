@@ -66,10 +66,7 @@ def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path
         ("imgae = 'x'\n", "runner.toml:1: unknown key 'imgae'; did you mean 'image'?"),
         ("\n\npath = 7\n", "runner.toml:3: 'path' has to be a list"),
         ("definitions = '../other'\n", "runner.toml:1: 'definitions' has to be a path"),
-        ("code = ['a/../../b']\n", "runner.toml:1: 'code' has to be a path"),
         ("image = 'Our Image'\n", "runner.toml:1: 'image' has to be the name"),
-        ("with = 3\n", "runner.toml:1: 'with' has to be a mapping"),
-        ("[with]\ncompose = 'x'\n", "runner.toml:2: 'compose' has to be a mapping"),
         ("[with.compose]\nmemory = []\n", "runner.toml:2: 'memory' has to be"),
         ("path = [\n", "runner.toml: not TOML: "),
     ],
@@ -101,18 +98,6 @@ def test_a_pattern_of_code_that_means_no_file_is_refused(project: Project, patte
         program.find(project.root, "train.py")
 
 
-def test_a_changed_file_of_the_same_code_is_other_code(project: Project) -> None:
-    root = project.root
-    marked(root, "code = ['configs/*.yaml']\n")
-    marked(root, "print()\n", "train.py")
-    marked(root / "configs", "lr: 1\n", "base.yaml")
-    before = program.find(root, "train.py").sources(root)
-    marked(root / "configs", "lr: 2\n", "base.yaml")
-    after = program.find(root, "train.py").sources(root)
-    assert before != after
-    assert before["train.py"] == after["train.py"]
-
-
 def test_the_settings_options_hold_unless_the_command_line_says_otherwise(project: Project) -> None:
     marked(project.root, "[with.compose]\nmemory = '3gb'\nshm_size = '2gb'\n")
     shown = project.runner("run", "tiny", "--on", "compose", "--with", "memory=5gb", "--dry-run")
@@ -121,12 +106,3 @@ def test_the_settings_options_hold_unless_the_command_line_says_otherwise(projec
     marked(project.root, "[with.compose]\nmemroy = '3gb'\n")
     said = "target compose has no option 'memroy'; did you mean 'memory'?"
     assert said in project.refused("run", "tiny", "--on", "compose", "--dry-run")
-
-
-def test_commands_that_read_records_need_no_project(finished: Project, tmp_path: Path) -> None:
-    nowhere = Project(tmp_path, finished.env)
-    (tmp_path / "results").mkdir()
-    for words in (["summarize"], ["targets"]):
-        done = nowhere.runner(*words)
-        assert "neither this folder nor one above" not in done.stderr, done.snapshot
-    assert nowhere.refused("plan").endswith("go to the project's folder, or make it one: runner init\n")

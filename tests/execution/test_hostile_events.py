@@ -12,7 +12,7 @@ from runner.records.events import Event
 from tests.support.held_clock import HeldClock
 
 
-@pytest.mark.parametrize("odd", [10**400, -1, 1e308, float("nan"), True, "x", None, [1], {"a": 1}], ids=str)
+@pytest.mark.parametrize("odd", [10**400, float("nan"), [1]], ids=str)
 def test_progress_is_shown_after_any_events(odd: Any) -> None:
     run: Any = SimpleNamespace(cell="1x1", repeat=1)
     shown = Progress(1, 2, run, [1.0])

@@ -93,26 +93,6 @@ def test_unlike_nodes_agree_on_one_run_and_use_the_interface_that_reaches_the_ma
 
 
 @pytest.mark.slow
-def test_a_node_with_other_args_takes_no_part_and_node_0_names_it(project: Project) -> None:
-    project.define()
-    node1 = by_hand(project, "--layout", "2x1", "--node", "1", "--", "--epochs", "7")
-    node0 = by_hand(project, "--layout", "2x1", "--node", "0")
-    assert node0.stderr is not None
-    said = ""
-    while "node 1 has another experiment, args, layout or programs than node 0" not in said:
-        said = node0.stderr.readline()
-        assert said
-    for node in (node0, node1):
-        node.send_signal(signal.SIGINT)
-        code, stderr = ended(node)
-        assert (code, "Traceback" in stderr) == (130, False), stderr
-    assert project.record()["status"] == "running"  # of two nodes one has ended
-    assert "runner collect" in project.runner("summarize").stdout
-    assert collected(project)["status"] == "interrupted"  # a node that only waited leaves nothing
-    assert list((project.results / ".nodes").iterdir()) == []
-
-
-@pytest.mark.slow
 def test_a_node_without_the_results_folder_of_node_0_takes_the_id_that_it_prints(project: Project) -> None:
     project.define()
     node0 = by_hand(project, "--layout", "2x1", "--node", "0")

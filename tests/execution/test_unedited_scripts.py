@@ -129,7 +129,6 @@ def test_what_a_script_prints_may_be_doubtful(tmp_path: Path, make: Make, lines:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"dialect": "keres"}, "no dialect 'keres' in docs/dialects.md; did you mean 'keras'?"),
     ({"dialect": "broken.yaml"}, "broken.yaml:6: this pattern cannot be used"),
     ({"metrics": {"cost": "cost .*"}}, "exactly one group"),
     ({"measure": "train_seconds"}, "is one of sample_seconds, wall_seconds, stated_seconds"),
@@ -144,11 +143,3 @@ def test_what_cannot_be_run_is_refused_at_its_line(own: Project) -> None:
         refused = own.refused("plan", "tiny")
         assert "tiny.yaml:" in refused
         assert said in refused
-
-
-def test_metrics_of_a_definition_are_figures_of_the_record(tmp_path: Path, make: Make) -> None:
-    metrics = {"loss": {"pattern": r"loss is ([\d.]+)", "best": "min"}, "hits": {"pattern": r"hits ([\d.]+)"}}
-    record = printed(tmp_path, make, *ROUNDS, TOOK, "round 4 of 4: loss is 0.5", metrics=metrics, dialects={"none": ""})
-    found = {name: record.metrics[name] for name in ("final_loss", "best_loss", "hits")}
-    assert found == {"final_loss": 0.5, "best_loss": 0.25, "hits": 94.5}
-    assert record.sources["best_loss"] == f"{PLACE}:3"

@@ -80,19 +80,6 @@ def test_a_commit_that_takes_longer_is_slower(versions: Project) -> None:
     assert [len(row.runs) for table in tables for row in table.rows] == [3, 3]  # the sides are not mixed
 
 
-def test_a_thing_against_itself_shows_no_difference(versions: Project) -> None:
-    """Its times are known for each run, in the order ABBAAB, so that no chance is left in the test."""
-    counting = f"{STEP}; runs = open({str(versions.root.parent / 'count')!r}, 'a'); runs.write('x')"
-    known = taking("(0.5, 0.501, 0.5, 0.501, 0.502, 0.502)[runs.tell() - 1]")
-    versions.program("toys.ok", known.replace(STEP, counting))
-    git(versions.root, "commit", "-qam", "known times")
-    ended = versions.runner("compare", "HEAD", ".", "--experiment", "tiny", "--repeat", "3")
-    assert ended.code == 0, ended.snapshot
-    assert "1x1\t3\t0.50 [0.50, 0.50]\t0.50 [0.50, 0.50]\t1.000 [0.994, 1.006]\tno difference shown" in ended.stdout
-    assert "1x1: --repeat 3 finds a difference of 5% in 9 of 10 comparisons; there were 3" in ended.stdout
-    assert nothing_left(versions)
-
-
 def test_a_commit_finds_the_data_of_the_checkout_and_what_else_is_asked_for(versions: Project) -> None:
     lacks = ["cache/train/x", "experiments/toys/cache/x"]
     for name in ("data/set/x", *lacks):
@@ -130,16 +117,6 @@ def test_a_signal_removes_the_worktrees_and_keeps_the_records(versions: Project)
     assert process.returncode == 130, said
     assert nothing_left(versions)
     assert [versions.record(folder)["status"] for folder in versions.runs()] == ["interrupted"]
-
-
-def test_folders_are_compared(project: Project, tmp_path: Path, make: Make) -> None:
-    for seconds in (10.0, 10.1, 9.9, 10.05):
-        make.run(tmp_path / "old", seconds)
-        make.run(tmp_path / "new", seconds * 0.8, code={"sources_sha256": "d" * 64})
-    code, found = compared(project, str(tmp_path / "old"), str(tmp_path / "new"))
-    (cell,) = found["cells"]
-    assert (code, cell["verdict"], cell["design"]) == (0, "faster", "independent")
-    assert len(cell["a"]["runs"]) == 4
 
 
 REFUSED = [

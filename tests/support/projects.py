@@ -125,11 +125,8 @@ class Project:
     def environment(self, extra: dict[str, str] | None = None) -> dict[str, str]:
         return {**os.environ, **self.env, **(extra or {})}
 
-    def runner(
-        self, *words: str | Path, env: dict[str, str] | None = None, only_env: dict[str, str] | None = None
-    ) -> Ended:
-        environment = self.environment(env) if only_env is None else only_env
-        return complete([self.command, *map(str, words)], self.root, environment)
+    def runner(self, *words: str | Path, env: dict[str, str] | None = None) -> Ended:
+        return complete([self.command, *map(str, words)], self.root, self.environment(env))
 
     def refused(self, *words: str | Path, env: dict[str, str] | None = None) -> str:
         """Run a command that is a wrong request, and return its one line: exit code 2, and nothing on stdout."""

@@ -1,6 +1,5 @@
 """What is rendered and committed: compose files that hold what the launchers want, and the lock of base images."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 import yaml
 
 from runner.core.errors import RequestError
-from runner.targets.committed_files import LISTING, differing, read_listing, render
+from runner.targets.committed_files import LISTING, differing, render
 from runner.targets.compose.image import read_lock
 from runner.targets.compose.target import Compose
 from runner.targets.local import Local
@@ -74,27 +73,9 @@ def test_compose_gives_each_node_the_gpus_of_local_and_no_other_node_the_same(pr
         assert ",".join(devices["device_ids"]) == node.env["CUDA_VISIBLE_DEVICES"]
 
 
-FILES = "compose: {files: {%s}}\nkubernetes: {files: {}}\nslurm: {files: {}}"
-
-
 def test_a_broken_lock_is_refused(tmp_path: Path) -> None:
     (tmp_path / "containers").mkdir()
     for content, why in ((b"BASE_IMAGE=a\n", "CPU_BASE_IMAGE is missing"), (b"\x80", "cannot be read")):
         (tmp_path / "containers/image.lock").write_bytes(content)
         with pytest.raises(RequestError, match=why):
             read_lock(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        ("compose: {files: {}}", "`kubernetes`"),
-        (FILES % "a: {layout: 1x1, device: cpu, what: w, why: x}", "`why`"),
-    ],
-)
-def test_a_broken_list_of_files_is_refused_with_its_place(tmp_path: Path, text: str, where: str) -> None:
-    (tmp_path / "containers").mkdir()
-    (tmp_path / LISTING).write_text(text)
-    with pytest.raises(RequestError, match=re.escape(where)) as error:
-        read_listing(tmp_path)
-    assert LISTING in str(error.value)

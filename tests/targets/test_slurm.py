@@ -1,6 +1,5 @@
 """The batch script of a run, and what Slurm's commands print, without a Slurm."""
 
-import json
 import os
 import shlex
 import subprocess
@@ -10,10 +9,8 @@ from typing import Any
 import pytest
 
 from runner import targets
-from runner.targets.committed_files import read_listing
 from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, ends, starved
-from runner.targets.slurm.script import cell_of
 from runner.targets.slurm.watch import JobState
 from tests.support.projects import Project
 from tests.support.records import Make
@@ -70,34 +67,6 @@ def test_a_run_in_a_container_is_started_by_apptainer_or_by_the_plugin_of_srun(p
     assert 'apptainer exec --nv --bind "$PWD" --bind "$run" --pwd "$PWD" kit.sif \\\n    python3 -u -m torch.d' in own
     plugin = text_of(project, ["container=lab/kit:1", "container_runtime=pyxis"], matrix={"layout": ["1x1"]})
     assert '--container-image=lab/kit:1 --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD"' in plugin
-
-
-def test_every_committed_script_is_of_the_shell_and_says_its_cell() -> None:
-    listed = {f"{name}.sbatch": file for name, file in read_listing(ROOT).slurm.files.items()}
-    assert listed
-    assert {path.name for path in (ROOT / "slurm").glob("*.sbatch")} == set(listed)
-    for name, file in listed.items():
-        path = ROOT / "slurm" / name
-        subprocess.run(["bash", "-n", path], check=True)
-        told = json.loads(cell_of(path.read_text("utf-8")))
-        assert (told["experiment"], told["layout"], told["device"]) == (file.experiment, file.layout, file.device)
-
-
-@pytest.mark.usefixtures("held_clock")
-def test_all_jobs_of_a_run_are_asked_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue, called = ["7", "8"], []
-
-    def call(words: list[str]) -> str:
-        if words[0] == "squeue":
-            return "\n".join(queue)
-        called.append(words[-1])
-        if len(called) == 4:
-            queue.clear()
-        return ""
-
-    monkeypatch.setattr(commands, "call", call)
-    commands.end_jobs("kit-x")
-    assert called == ["7", "7", "8", "8"]
 
 
 def test_the_nodes_without_memory_are_those_that_slurm_names() -> None:

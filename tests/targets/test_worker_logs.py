@@ -55,15 +55,6 @@ def test_a_line_of_any_length_is_read_in_bounded_memory(tmp_path: Path) -> None:
     assert time.process_time() - began < 60
 
 
-def test_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
-    path, tail = worker_file(tmp_path), Tail(tmp_path, 0, 0)
-    for written, seen in ((b"one\ntw", [b"one"]), (b"o\n\nthr", [b"two"])):
-        with path.open("ab") as file:
-            file.write(written)
-        assert texts(tail) == seen
-    assert texts(tail, to_end=True) == [b"thr"]
-
-
 class Fake(FollowedNode):
     """A node that ends after some polls, while the clock goes on."""
 

@@ -1,6 +1,5 @@
 """What a container prints is kept byte for byte, a full disk ends the run and not only a thread, and all is removed."""
 
-import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,25 +39,6 @@ def followed_of(number: int, container: Container, output: BinaryIO) -> Containe
     node = ContainerNode(number)
     node.attach(container, output)  # type: ignore[arg-type]
     return node
-
-
-def test_all_that_is_printed_is_kept_in_full(tmp_path: Path) -> None:
-    output = (tmp_path / "agent.log").open("wb")
-    followed = followed_of(1, Container([b"one\ntw", b"x" * 300_000], {"ExitCode": 3}), output)
-    until(lambda: followed.ended)
-    assert followed.failed
-    assert followed.exit
-    assert (followed.exit.node, followed.exit.code) == (1, 3)
-    assert (tmp_path / "agent.log").read_bytes() == b"one\ntw" + b"x" * 300_000
-
-
-def test_a_disk_that_is_full_is_kept_as_a_failure_and_the_exit_code_is_seen() -> None:
-    output = Path("/dev/full").open("wb")  # noqa: SIM115 - the thread closes it
-    followed = followed_of(0, Container([b"one\n"] * 3, {"ExitCode": 0}), output)
-    until(lambda: followed.ended)
-    assert not followed.failed
-    assert followed.failure
-    assert followed.failure.errno == errno.ENOSPC
 
 
 def test_a_look_into_a_container_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,20 +9,11 @@ from pathlib import Path
 import pytest
 
 from runner.targets.compose import shape
-from runner.targets.compose.link import parse_link, words_of
+from runner.targets.compose.link import words_of
 
 SHAPE = [sys.executable, "-I", "-c", Path(shape.__file__).read_text("utf-8")]
 MAY_NOT = os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "tc")))
 pytestmark = pytest.mark.skipif(MAY_NOT, reason="only root may make a network, with ip and tc")
-
-
-@pytest.mark.parametrize(("text", "said"), [("64kbit", "64Kbit"), ("100gbit", "100Gbit")])
-def test_the_kernel_takes_the_queue(text: str, said: str) -> None:
-    command = 'ip link add eth0 type veth peer name other; "$@" || exit; "$@" && tc qdisc show dev eth0  # twice'
-    run = ["unshare", "--net", "sh", "-c", command, "sh", *SHAPE, *words_of(parse_link(text))]
-    done = subprocess.run(run, capture_output=True, text=True, check=True)
-    assert "qdisc tbf 1: root refcnt" in done.stdout
-    assert f"rate {said} " in done.stdout
 
 
 def test_a_container_without_a_network_or_a_right_says_so() -> None:

@@ -111,15 +111,6 @@ def test_the_log_of_a_pod_that_has_ended_on_a_machine_that_is_lost_is_not_asked_
     assert said == [Note(f"node 0: what its pod job-worker-0 printed last is lost: {lost}")]
 
 
-def test_a_pod_s_log_is_kept_in_full_and_looked_at_in_bounded_lines(folder: RunFolder) -> None:
-    stamp = b"2026-11-21T18:00:00.%dZ "
-    log = stamp % 1 + b"one\n" + stamp % 2 + b"x" * 300_000 + b"\n" + stamp % 3 + b"end"
-    watcher, said = followed(folder, log)
-    assert folder.agent(0).read_bytes() == b"one\n" + b"x" * 300_000 + b"\nend\n"
-    assert said == [Line(0, 0, text) for text in (b"one", b"x" * 65_536, b"end")]
-    assert [(end.code, end.why) for end in watcher.exits] == [(0, None)]
-
-
 def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(folder: RunFolder) -> None:
     deleted = terminated(1, finished="2026-11-21T18:00:12Z")
     of_node_1 = {"annotations": {INDEX: "1"}, "deletionTimestamp": "2026-11-21T18:00:11Z"}

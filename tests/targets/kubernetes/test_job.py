@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -16,7 +15,7 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import KINDS, OBJECTS, RUN, Options, PodOptions, name_of, pytorchjob
+from runner.targets.kubernetes.job import KINDS, RUN, Options, PodOptions, name_of, pytorchjob
 from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec
 from runner.targets.local import Local
 from tests.support.manifests import (
@@ -135,39 +134,3 @@ def test_a_job_s_name_is_a_dns_label_with_room_for_those_of_its_pods(experiment:
     assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name)
     assert len(f"{name}-node-0-65535-abcde") <= 63
     assert name.endswith("-0123abcd")
-
-
-def test_a_job_has_a_name_of_its_own_at_each_start() -> None:
-    run_id, name = "20261121T000000Z-kubernetes-0badcafe", "mnist-1-2-0badcafe"
-    for kind in KINDS:
-        started = spec(run("1+2", "cpu"), namespace="lab", job=kind)
-        documents = started.documents(run_id)
-        assert list(yaml.safe_load_all(started.text())) == started.documents()
-        assert list(yaml.safe_load_all(started.text(run_id))) == documents
-        assert [document["kind"] for document in documents] == list(OBJECTS[kind])
-        assert {document["metadata"]["name"] for document in documents} == {name}
-        if kind == "trainjob":
-            assert documents[1]["spec"]["runtimeRef"]["name"] == name
-        if kind == "indexed":
-            assert documents[1]["spec"]["template"]["spec"]["subdomain"] == name
-            assert documents[0]["spec"]["selector"] == {"job-name": name}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_observes_a_script_is_brought_by_a_config_map_and_is_in_no_manifest(kind: str) -> None:
-    planned = replace(run("2x1", "cpu", "toy"), observed=True)
-    planned = replace(planned, cell=replace(planned.cell, program=replace(planned.cell.program, files=("train.py",))))
-    started = spec(planned, job=kind)
-    documents, (brought,) = started.started()
-    assert started.text() == spec(replace(planned, observed=False), job=kind).text()
-    for document in documents:
-        validate(document)
-    keys = set(brought["data"])
-    for plain, pod in zip(pods(started.documents()), pods(documents), strict=True):
-        ((container,), volume) = pod["containers"], pod["volumes"][-1]["configMap"]
-        assert container["command"][-len(plain["containers"][0]["command"]) :] == plain["containers"][0]["command"]
-        assert {item["key"] for item in volume["items"]} == keys
-        assert volume["name"] == brought["metadata"]["name"]
-        assert container["volumeMounts"][-1]["mountPath"] == "/kit-observer"
-    assert {"hooks.sitecustomize.py", "observer.__init__.py"} < keys
-    assert sum(map(len, brought["data"].values())) < 1_000_000

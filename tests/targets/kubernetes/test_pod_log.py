@@ -68,9 +68,7 @@ LATER = b"2026-11-21T10:00:09.1Z "
 @pytest.mark.parametrize(
     ("connections", "kept"),
     [
-        pytest.param([A + b"a\n" + B + b"b\n", C + b"c\n"], b"a\nb\nc\n", id="rotated between two connections"),
         pytest.param([A + b"one\n" + B + b"two"], b"one\ntwo\n", id="no newline at the end"),
-        pytest.param([A + b"one\n" + B + b"tw", B[:-6]], b"one\n", id="lost within a stamp"),
         pytest.param(
             [b"unable to retrieve container logs\n" + A + b"a\n" + b"x" * 200_000 + b" y\n", LATER + b"b\n"],
             b"a\nb\n",

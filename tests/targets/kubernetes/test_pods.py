@@ -8,7 +8,6 @@ import pytest
 from runner.records.folder import RunFolder, begin
 from runner.records.parse import collect
 from runner.records.schema import NodeExit, Outcome, Record
-from runner.report.run_summary import summary_of
 from runner.targets.kubernetes.client import ClusterError
 from runner.targets.kubernetes.pod_state import PodState, container_of, node_of
 from tests.support.records import Make
@@ -130,20 +129,6 @@ def collected(folder: RunFolder, *exits: NodeExit, because: str | None = None) -
     when = "2026-11-21T00:01:00+00:00"
     outcome = Outcome(ended=when, wall_seconds=9, exits=[*exits], stopped_because=because)
     return collect(folder, folder.launch(), outcome)
-
-
-def test_a_record_can_be_made_of_the_pods_logs_alone(tmp_path: Path, make: Make) -> None:
-    launch = make.launch(layout="1+2", target="kubernetes", image={"name": "registry.lab/kit:gpu"})
-    folder = begin(tmp_path, launch, "{}", "")
-    start = {"sources_sha256": "f" * 64}
-    for node, ranks in enumerate([[0], [1, 2]]):
-        with folder.open_agent(node) as log:
-            log.write(b"what torchrun says\n" + b"".join(make.lines(rank, 4.0 + rank, **start) for rank in ranks))
-    record = collected(folder, *(NodeExit(node, 0, place={"digest": "sha256:12"}) for node in range(2)))
-    assert (record.status, record.metrics["train_seconds"]) == ("completed", 6.0)
-    assert [(rank.rank, rank.node) for rank in record.ranks] == [(0, 0), (1, 1), (2, 1)]
-    same = summary_of(record).same
-    assert (same["image"], same["code"]) == ("sha256:12", "f" * 64)
 
 
 def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(tmp_path: Path, make: Make) -> None:

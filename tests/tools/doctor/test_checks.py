@@ -82,11 +82,9 @@ def test_a_machine_without_gpus_has_no_finding_unless_a_run_shall_use_them() -> 
 @pytest.mark.parametrize(
     ("driver", "cuda", "state"),
     [
-        ("515.105.01", "12.1", "wrong"),
         ("525.60.13", "12.1", "ok"),  # by minor version compatibility
         ("525.60.12", "12.1", "wrong"),
         ("470.256.02", "11.8", "ok"),
-        ("580.65.06", "13.1", "ok"),
         ("535.183.01", "99.0", "ok"),  # of a CUDA that is not known nothing is claimed
     ],
 )
@@ -101,14 +99,12 @@ def test_a_driver_is_compared_with_the_cuda_that_torch_was_built_with(driver: st
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"shm_bytes": 64 * 2**20, "shm_free_bytes": 64 * 2**20}, {"shared-memory": "wrong"}),
         ({"shm_free_bytes": 2**20}, {"shared-memory": "wrong"}),
         ({"memory_bytes": 600 * 2**20}, {"memory": "warning"}),
         ({"open_files": 64}, {"open-files": "wrong"}),
         ({"open_files": -1}, {}),
         ({"folder_bytes": 500 * 2**20}, {"disk": "warning"}),
         ({"folder_files": 0}, {"disk": "wrong"}),
-        ({"folder_writable": False}, {"disk": "wrong"}),
     ],
 )
 def test_what_is_too_small_is_found(change: dict[str, Any], expected: dict[str, str]) -> None:
@@ -127,7 +123,6 @@ def test_the_disk_of_the_engine_is_checked_where_it_can_be_seen() -> None:
     ("change", "expected"),
     [
         ({"torch": "2.4.0+cu121"}, {"versions": "warning"}),
-        ({"python": "3.10.1"}, {"versions": "warning"}),
         ({"python": "3.11.9", "torch": "2.3.1+cpu", "nccl": None}, {}),
         ({"torch": None}, {}),
     ],
@@ -145,12 +140,10 @@ def test_an_image_without_torch_or_torchrun_is_found() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "chosen"),
     [
-        (GLOO, "eth0", ["eth0"]),
         (GLOO, "ib0,eth0", ["ib0", "eth0"]),
         (NCCL, "eth", ["eth0", "eth01"]),
         (NCCL, "=eth0", ["eth0"]),
         (NCCL, "^docker,lo", ["eth0", "eth01", "ib0"]),
-        (NCCL, "^=eth0", ["eth01", "ib0", "docker0", "lo"]),
     ],
 )
 def test_variables_choose_interfaces_as_gloo_and_nccl_read_them(variable: str, value: str, chosen: list[str]) -> None:

@@ -31,25 +31,6 @@ def test_a_healthy_machine_has_no_finding(project: Project) -> None:
     assert project.written() == before
 
 
-def test_a_gpu_that_is_asked_for_and_is_not_there_is_wrong(project: Project) -> None:
-    if Path("/proc/driver/nvidia").exists():
-        pytest.skip("this machine has an NVIDIA driver")
-    done = project.runner("doctor", "--device", "cuda")
-    assert done.code == 1
-    assert "wrong\tdriver\t" in done.stdout
-    assert "no NVIDIA driver is seen\tinstall NVIDIA's driver, or use --device cpu" in done.stdout
-    assert "1 wrong" in done.stderr
-
-
-def test_on_a_terminal_each_line_stands_below_its_place_with_what_mends_it(project: Project) -> None:
-    code, shown = project.on_a_terminal("doctor", "--peers", "no-such-name.invalid", "--device", "cpu")
-    assert code == 1
-    assert "✓" in shown
-    assert "no-such-name.invalid" in shown
-    assert "✗" in shown
-    assert "→ add a line with its address to /etc/hosts" in " ".join(shown.split())
-
-
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "full"
@@ -95,10 +76,8 @@ def test_a_wrong_interface_in_the_environment_is_found_also_without_peers(projec
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--on", "moon"), "no target 'moon'"),
         (("--on", "compose", "--with", "job=indexed"), "target compose has no option 'job'"),
         (("--device", "gpu"), "--device gpu: there is auto"),
-        (("--peers", "a b"), "--peers: 'a b' is no host"),
         (("--port", "0"), "--port"),
     ],
 )

@@ -185,7 +185,7 @@ def test_peers_are_names_or_addresses_with_or_without_a_port(words: str, expecte
     assert parse(words, 29500) == expected
 
 
-@pytest.mark.parametrize("words", ["a,", "-x", "a b", "a:0", "a:99999", "\x1b[2J", "a" * 300])
+@pytest.mark.parametrize("words", ["a:0", "\x1b[2J", "a" * 300])
 def test_what_is_no_host_is_refused_in_one_line(words: str) -> None:
     with pytest.raises(RequestError) as refused:
         parse(words, 29500)

@@ -160,18 +160,6 @@ def test_names_of_strangers_are_text_and_files_stay_in_their_folder(results: Pat
         assert not {tag.tag.rpartition("}")[2] for tag in ET.parse(path).iter()} & {"script", "image", "a"}  # noqa: S314
 
 
-@pytest.mark.slow
-def test_runs_of_several_folders_are_compared_and_copies_count_once(tmp_path: Path, make: Make) -> None:
-    first, other = tmp_path / "first", tmp_path / "other"
-    make_scaling(first, make, {"1x1": [10.0, 10.1, 9.9]})
-    make_scaling(other, make, {"1x2": [6.0, 6.1, 5.9]})
-    page = page_of(first, other)
-    assert "1x2 is 1.67 times as fast as 1x1" in page
-    again = page_of(first, other, other)
-    assert "3 runs lie in more than one of the folders, and count once" in again
-    assert "6 runs in 1 table" in again
-
-
 def test_a_load_that_others_may_have_made_is_not_taken_for_that_of_the_runs(results: Path, make: Make) -> None:
     make_scaling(results, make, {"1x1": [10.0], "1x2": [6.0]}, facts={"machine_cores": 2})
     for run in results.glob("tiny/*"):

@@ -94,7 +94,6 @@ def member(name: str, data: bytes = b"x", **fields: Any) -> Callable[[tarfile.Ta
     ("add", "says"),
     [
         (member("../evil"), "only what lies in kit/"),
-        (member("kit/../../evil"), "only what lies in kit/"),
         (member("kit/link", type=tarfile.SYMTYPE, linkname="/etc"), "no regular file"),
         (member("kit/pipe", type=tarfile.FIFOTYPE), "no regular file"),
         (member("kit/project/.GIT/config"), "a repository"),
