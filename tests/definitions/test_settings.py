@@ -88,6 +88,7 @@ def test_programs_are_found_in_the_folders_of_import_packages(project: Project) 
     assert found.words == ["-m", "theirs.train"]
     assert found.files == ("configs/base.yaml", "src/theirs/model.py", "src/theirs/train.py")
     assert found.places == ["configs", "src"]
+    assert found.sources(root)["configs/base.yaml"] == b"lr: 1\n"  # another file is other code
 
 
 @pytest.mark.parametrize("pattern", ["nothing/*.yaml", "configs/**.yaml", "."])

@@ -44,11 +44,6 @@ def states(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
     return {str(path.relative_to(folder.path)): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
 
-def state_of(folder: RunFolder) -> Path:
-    """The file that says that this user has started a run."""
-    return Path(os.environ["XDG_STATE_HOME"], "distributed-experiment-kit", "started", folder.path.name)
-
-
 def test_a_run_of_a_dead_runner_is_finished_with_all_that_was_printed(project: Project) -> None:
     folder = begun(project)
     (folder.path / ".run.json.77.tmp").write_text("{")
@@ -151,14 +146,6 @@ def test_a_file_of_a_started_run_counts_only_for_its_folder(project: Project, tm
     path = begun(project, own=True).path
     assert is_own(path)
     assert not is_own(path.rename(tmp_path / path.name))
-
-
-def test_a_run_that_has_completed_leaves_no_file_of_its_start(project: Project) -> None:
-    stays = begun(project, own=True)
-    project.define(matrix={"layout": ["1x1"]})
-    assert project.runner("run", "tiny").code == 0
-    completed = next(path for path in project.runs() if path != stays.path)
-    assert [state_of(folder).exists() for folder in (stays, RunFolder(completed))] == [True, False]
 
 
 BROKEN = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner.records.folder import RunFolder, begin
-from runner.targets.base import Line, Note
+from runner.targets.base import Note
 from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.handle import JobHandle, JobWatcher
 from runner.targets.kubernetes.pods import UNREAD_SECONDS
@@ -25,13 +25,13 @@ def folder(tmp_path: Path, make: Make) -> RunFolder:
 
 
 class Fake(Cluster):
-    """A cluster that creates what is asked for; its pods, if there are any, have ended, each with the same log.
+    """A cluster that creates what is asked for; its pods, if there are any, have ended, each without a log.
 
     Its webhook reads a cache, and so may learn late of a runtime that was just created.
     """
 
-    def __init__(self, *pods: dict[str, Any], log: bytes | ClusterError = b"", refusals: int = 0) -> None:
-        self.namespace, self.pods, self.log, self.refusals = "default", list(pods), log, refusals
+    def __init__(self, *pods: dict[str, Any], lost: ClusterError | None = None, refusals: int = 0) -> None:
+        self.namespace, self.pods, self.lost, self.refusals = "default", list(pods), lost, refusals
         self.created: list[dict[str, Any]] = []
         self.there: set[str] = set()
 
@@ -56,10 +56,9 @@ class Fake(Cluster):
 
     def stream(self, _path: str, **query: object) -> Iterator[bytes]:
         assert query["timestamps"] == "true"
-        if isinstance(self.log, ClusterError):
-            raise self.log
-        for start in range(0, len(self.log), 10_000):
-            yield self.log[start : start + 10_000]
+        if self.lost:
+            raise self.lost
+        return iter(())
 
 
 def test_a_trainjob_is_created_again_until_its_runtime_is_known_and_owns_what_it_brings(folder: RunFolder) -> None:
@@ -94,19 +93,13 @@ def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(folder: Ru
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
-def followed(folder: RunFolder, log: bytes | ClusterError, **status: str) -> tuple[JobWatcher, list[Line | Note]]:
-    """A job of one pod that has ended, and what was said of it."""
-    raw = pod({} if status else terminated(0, "Completed"), status, annotations={INDEX: "0"})
-    watcher = JobWatcher(Fake(raw, log=log), "Job", "job", folder, 1)
-    return watcher, [line for line in watcher.lines() if line]
-
-
 def test_the_log_of_a_pod_that_has_ended_on_a_machine_that_is_lost_is_not_asked_for_without_end(
     folder: RunFolder, held_clock: HeldClock
 ) -> None:
     began = held_clock.monotonic()
     lost = ClusterError(502, "dial tcp 10.0.0.7:10250: no route to host")
-    _, said = followed(folder, lost, phase="Failed", reason="NodeLost")
+    raw = pod({}, {"phase": "Failed", "reason": "NodeLost"}, annotations={INDEX: "0"})
+    said = list(filter(None, JobWatcher(Fake(raw, lost=lost), "Job", "job", folder, 1).lines()))
     assert held_clock.monotonic() - began >= UNREAD_SECONDS
     assert said == [Note(f"node 0: what its pod job-worker-0 printed last is lost: {lost}")]
 
