@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -58,32 +57,6 @@ def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finis
         # At its very end Python gives the signal back to the system, whose way to end a process a shell shows as 130.
         assert (process.returncode, said) in ((130, "interrupted\n"), (-signal.SIGINT, ""), (0, ""))
     assert 130 in codes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "number"), [("bundle", signal.SIGINT), ("verify", signal.SIGTERM), ("reproduce", signal.SIGHUP)]
-)
-def test_a_signal_leaves_no_temporary_file_behind(finished: Project, tmp_path: Path, command: str, number: int) -> None:
-    scratch, archive = tmp_path / "scratch", tmp_path / "kit.tar"
-    scratch.mkdir()
-    if command != "bundle":
-        assert finished.runner("bundle", "-o", archive).code == 0
-    code = 0
-    while code in (0, 1):  # it was done before the signal came
-        if command == "bundle":
-            archive.unlink(missing_ok=True)
-        words = {"bundle": ["-o", archive], "verify": [archive], "reproduce": [archive, "--yes"]}[command]
-        process = finished.start(command, *words, env={"TMPDIR": str(scratch)})
-        # Python itself makes a file there for a moment, to see whether it can.
-        until(lambda: list(scratch.glob("runner-*")) or process.poll() is not None, every=0.001)  # noqa: B023
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-            os.killpg(process.pid, number)  # as `timeout` does
-        _, said = process.communicate()
-        code = process.returncode
-        assert (list(scratch.iterdir()), list(tmp_path.glob(".*"))) == ([], [])
-    assert (code, said) in ((130, "interrupted\n"), (-number, ""))  # at its very end Python gives the signal back
 
 
 PREPARE = """

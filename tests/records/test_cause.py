@@ -22,10 +22,6 @@ TRACEBACK = """Traceback (most recent call last):
 """
 
 
-OF_TORCH = "".join(f"[rank3]: {line}\n" for line in f"{TRACEBACK}ValueError: 3 layers".splitlines())
-"""As torch prints a traceback."""
-
-
 def test_the_exceptions_from_which_the_last_one_followed_belong_to_it() -> None:
     first = f"{TRACEBACK}OSError: [Errno 28] No space left on device\n"
     link = "\nDuring handling of the above exception, another exception occurred:\n\n"
@@ -40,16 +36,13 @@ def test_the_exceptions_from_which_the_last_one_followed_belong_to_it() -> None:
     ("text", "cause"),
     [
         (f"epoch 1\n{TRACEBACK}KeyError: 'lr'\nbye", "KeyError: 'lr'"),
-        (f"{OF_TORCH}[rank3]:[W CUDAGuardImpl.h] x\n", "ValueError: 3 layers"),
         (f"{TRACEBACK}    assert n % 2 == 0\n           ^^^^^\nAssertionError", "AssertionError: assert n % 2 == 0"),
         (f"{TRACEBACK}AssertionError: \nThe driver is old", "AssertionError: The driver is old"),
         (f"{TRACEBACK}a.DistBackendError: NCCL error\nx\nLast error:\nno interface", "no interface"),
-        ("terminate called after throwing an instance of 'c10::Error'\n  what():  no\nframe #0: f", "no"),
         ("Fatal Python error: Bus error\n\nThread 0x1:", "Fatal Python error: Bus error"),
         ("train.py: error: unrecognized arguments: --x", "train.py: error: unrecognized arguments: --x"),
+        ("terminate called after throwing an instance of 'c10::Error'\n  what():  no\nframe #0: f", "no"),
         (f"{TRACEBACK}ValueError: why\nException ignored in: <f>\n{TRACEBACK}TypeError: at the end", "ValueError: why"),
-        (f"{TRACEBACK}x.ChildFailedError: \n====", None),
-        ("Loss: 3\nTraceback (most recent call last):", None),
     ],
 )
 def test_the_cause_is_read_from_each_way_to_say_it(text: str, cause: str | None) -> None:
@@ -66,7 +59,6 @@ def error_file(message: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "cause"),
     [
-        (error_file("ValueError: x\nmore"), "ValueError: x"),
         (b'{"message": "Signal 9 received", "timestamp": 3}', "Signal 9 received"),
         *((data, None) for data in (b"{", b'{"message": 3}', b'{"message":' * 9_000)),
     ],
@@ -105,7 +97,6 @@ def test_without_an_error_file_the_last_event_says_why(tmp_path: Path, make: Mak
     [
         (["0x1p+0", "nan", "nan"], "NaN since epoch 2"),
         (["0x1p+0", "inf", "nan"], "infinite since epoch 2"),
-        (["0x1p+0", "nan", "0x1p+0"], "NaN in epoch 2"),
         (["0x1p+0", "0x1p+0", "0x1p+0"], None),
     ],
 )
@@ -158,9 +149,8 @@ def of_log(text: str) -> dict[str, Any]:
         (ECC + LOST + ENDED + ECC + ENDED + BANNER, "error (line 4)", None),
         (ECC + by(0, CHAIN) + ENDED + BANNER, "rank 1: RuntimeError: simulated ECC error (line 4)", None),
         (by(2, CHAIN) + ENDED + BANNER, "rank 2: KeyError: 'x' (line 11)", "disk-full"),
-        (by(0, "KeyError: 'getpwuid(): uid not found: 7'"), "rank 0: KeyError: 'getpwuid", "no-user-name"),
     ],
-    ids=["a victim first", "a restart", "another chain", "a chain", "a user without a name"],
+    ids=["a victim first", "a restart", "another chain", "a chain"],
 )
 def test_the_exception_of_a_rank_is_named_with_its_hint(text: str, says: str, hint: str | None) -> None:
     found = of_log(text)

@@ -50,15 +50,6 @@ def test_the_slowest_rank_s_times_are_the_run_s(tmp_path: Path, make: Make) -> N
     assert (epoch["train_seconds"], epoch["loss"], epoch["samples_by_rank"]) == (5.0, 0, {"0": 0, "1": 1, "2": 2})
 
 
-def test_clocks_of_different_hosts_are_not_compared(tmp_path: Path, make: Make) -> None:
-    stdout = {
-        rank: told("run_start", host=f"h{rank}", rank=rank, seq=0, time=rank * 1e9)
-        + told("run_stop", status="success", total_seconds=5.0 + rank, rank=rank, seq=1, time=rank * 1e9)
-        for rank in range(2)
-    }
-    assert collected(tmp_path, make, stdout, "2x1").metrics["total_seconds"] == 6.0
-
-
 def whole_run(rank: int, stop_ms: float, measured: float) -> bytes:
     stop = told("run_stop", status="success", total_seconds=measured, rank=rank, seq=1, time=stop_ms)
     return told("run_start", host="h", rank=rank, seq=0, time=1_000) + stop
@@ -69,7 +60,6 @@ def whole_run(rank: int, stop_ms: float, measured: float) -> bytes:
     [
         (3_610.0, 10.0, 10.0, ["rank 0: its clock was set: 3610 s by it, 10 s measured"]),
         (60.0, 3_660.0, 3_660.0, ["rank 0: its clock was set: 60 s by it, 3660 s measured"]),
-        (10.0, 10.9, 10.0, []),
         (10_000.0, 10_090.0, 10_000.0, []),
     ],
 )
@@ -79,6 +69,11 @@ def test_a_clock_that_was_set_makes_no_time_of_a_run_and_is_a_doubt_while_small_
     stdout = {0: whole_run(0, 1_000 + 1_000 * by_clock, measured), 1: whole_run(1, 9_000, 8.0)}
     record = collected(tmp_path, make, stdout, "1x2")
     assert (record.metrics["total_seconds"], record.doubts) == (kept, doubts)
+
+
+def test_clocks_of_two_hosts_are_not_compared(tmp_path: Path, make: Make) -> None:
+    stdout = {0: whole_run(0, 10_001_000, 10_090.0), 1: whole_run(1, 9_000, 8.0).replace(b'"h"', b'"other"')}
+    assert collected(tmp_path, make, stdout, "2x1").metrics["total_seconds"] == 10_090.0
 
 
 def test_a_missing_event_of_one_rank_is_not_made_up_for_by_another(tmp_path: Path, make: Make) -> None:
@@ -219,11 +214,6 @@ def test_a_rank_that_left_with_exit_code_0_is_the_first_where_others_failed_by_l
     assert failure(tmp_path / "x", make, [(1, 1, 1)], {1: LOST}, HERE).rank == 1, "nobody had left"
 
 
-def test_a_rank_with_an_error_of_its_own_is_the_first_whoever_had_left(tmp_path: Path, make: Make) -> None:
-    found = failure(tmp_path, make, [(1, 7, 1)], {0: "", 1: "ValueError: why\n", 2: ""}, HERE, 2)
-    assert (found.rank, found.exit_code) == (1, 7)
-
-
 OWN = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 1, in f\n[rank1]: {error}\n'
 
 
@@ -271,10 +261,9 @@ def test_last_lines_are_few_and_without_events(tmp_path: Path, make: Make) -> No
     [
         (told("tracked_stats", {"final_accuracy": 98.3, "train_seconds": 3.0}), {}),
         (told("eval_accuracy", 98.3, accuracy=98.3, epoch_num=1), {}),
-        (b"Accuracy: 98.3\n", {"dialects": {"none": ""}, "metrics": {"accuracy": {"pattern": r"Accuracy: ([\d.]+)"}}}),
         (b"Test set: Average loss: 0.1, Accuracy: 983/10 (9830%)\n", {"dialects": {"pytorch-mnist": ""}}),
     ],
-    ids=["statistics", "evaluation", "metric", "dialect"],
+    ids=["statistics", "evaluation", "dialect"],
 )
 def test_an_accuracy_outside_0_to_1_is_null_with_a_doubt_and_other_figures_stay(
     tmp_path: Path, make: Make, line: bytes, launch: dict[str, Any]

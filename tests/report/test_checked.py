@@ -58,6 +58,5 @@ def test_the_page_draws_how_far_the_gradients_are_off(
 ) -> None:
     keep(results, scaling[0], 2, Check("same", "", "", {}, [], [4e-8, 5e-8], 3e-8))
     write_report([results], tmp_path / "page.html", experiment=None, plots=None)
-    page = (tmp_path / "page.html").read_text("utf-8")
-    assert "<h4>Do several processes train what one trains?</h4>" in page
-    assert "all batches by: 2 processes: 4.0e-08, and 3.0e-08 by another order of them." in page
+    said = "all batches by: 2 processes: 4.0e-08, and 3.0e-08 by another order of them."
+    assert said in (tmp_path / "page.html").read_text("utf-8")

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +77,6 @@ REFUSED: dict[str, tuple[list[RunSummary], list[RunSummary], bool | str]] = {
     "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
     "times of whole seconds": (base([10.0] * 3), pair([9.0] * 3), NO_SPREAD),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
-    "no accuracy": (base(), pair(accuracy=None), "accuracy differs: none in 3 of 6 runs, the first of 1x2"),
     "no accuracy once": (base(), changed(pair(), accuracy=None),
                          "accuracy differs: none in 1 of 6 runs, the first of 1x2"),
     "other tests": (base(), changed(pair(), eval_samples=10), "test samples differs: 1,000 and 10"),
@@ -86,24 +84,20 @@ REFUSED: dict[str, tuple[list[RunSummary], list[RunSummary], bool | str]] = {
                 "not known whether 1x2 repeat 1 was disturbed: its record has no load"),
     "other samples": (base(), changed(pair(), trained_samples=999), "trained samples differs: 1,000 and 999"),
     "other batch": (base(), pair(global_batch_size=200), "global batch differs: 200 and 100"),
-    "other code": (base(), changed(pair(), same={**SAME, "code": "x"}), "code differs: c and x"),
     "other NCCL": (base(device="cuda"), pair(device="cuda", same={**SAME, "NCCL": "2.20"}),
                    "NCCL differs: 2.20 and None"),
     "a disturbed run": (base(), changed(pair(), disturbed=["others took 0.89 of 2 cores"], repeat=2),
                         "disturbed: others took 0.89 of 2 cores during 1x2 repeat 2"),
     "a disturbed baseline": (changed(base(), disturbed=["swapped 9.0 MB/s"]), pair(),
                              "disturbed: swapped 9.0 MB/s during 1x1 repeat 1"),
-    "other NCCL on a CPU": (base(), pair(same={**SAME, "NCCL": "2.20"}), True),
-    "two at once": (base(), pair(same={**SAME, "torch": "2", "code": "x"}),
-                    "code differs: x and c; torch differs: 2 and 2.3.1"),
     "hashes": (base(same={**SAME, "image": f"registry.example/kit@sha256:{'a' * 64}"}),
                pair(same={**SAME, "image": f"registry.example/kit@sha256:{'b' * 64}"}),
                f"image differs: {'b' * 24} and {'a' * 24}"),
+    "other NCCL on a CPU": (base(), pair(same={**SAME, "NCCL": "2.20"}), True),
     "unlike devices": ([], pair(hardware="A + B", heterogeneous=True), "heterogeneous devices have no baseline"),
     "two devices on one CPU": (base(), pair(processes=3), "its devices are one CPU"),
     "another argument of the program": (base(**OVERLAP), changed(pair(**OVERLAP), own_args={"overlap": 2}),
                                         "overlap differs: 1 and 2"),
-    "equal arguments of the program": (base(**OVERLAP), pair(**OVERLAP), True),
     "weak scaling": (base(scaling="weak"), pair(scaling="weak"), "batch per process differs: 50 and 100"),
 }  # fmt: skip
 
@@ -122,8 +116,8 @@ def test_each_thing_that_is_wrong_alone_refuses_the_claim(
         ({"args": {"epochs": 2, "lr": 0.1}}, "epochs differs: 2 and 1; lr differs: 0.1 and none"),
         ({"target": "compose"}, "target differs: compose and local"),
         ({"scaling": "weak"}, "scaling differs: weak and strong"),
-        ({"measure": "total_seconds"}, "measure differs: total_seconds and train_seconds"),
         ({"program": "toys.x"}, "program differs: toys.x and toys.ok"),
+        ({"measure": "total_seconds"}, "measure differs: total_seconds and train_seconds"),
         ({"experiment": "other"}, ""),
     ],
 )
@@ -163,14 +157,6 @@ def test_numbers_that_are_written_in_two_ways_are_one_argument_and_one_axis() ->
         assert len(compare(changed(base(), args={"epochs": value}))) == 2
 
 
-def test_a_declared_baseline_is_used() -> None:
-    runs = base(axes={"backend": "nccl"}) + base([20.0, 20.1, 19.9], axes={"backend": "gloo"})
-    found = block(runs, {"baseline": {"backend": "nccl"}})
-    gloo = next(line for line in found.rows if line.first.axes["backend"] == "gloo")
-    assert value(gloo.speedup) == pytest.approx(0.5, rel=1e-2)
-    assert gloo.claimed is True
-
-
 def test_over_a_declared_baseline_of_two_processes_the_efficiency_is_over_the_ratio_of_processes() -> None:
     runs = pair([10.0, 10.1, 9.9]) + pair([5.0, 5.05, 4.95], layout="1x4", processes=4)
     two, four = block(runs, {"baseline": {"layout": "1x2"}}).rows
@@ -190,14 +176,11 @@ WORK: dict[str, tuple[list[RunSummary], list[RunSummary], float | None, bool | s
     "weak": (base(**WEAK), pair(STEADY, **WEAK, **TWICE), 2.0, True),
     "weak, one run did more": (base(**WEAK), ODD + pair([9.9], **WEAK, **{**TWICE, "trained_samples": 4_000}), 2.52,
                                "trained samples differs: 2,000 and 4,000"),
-    "weak, one run is not counted": (base(**WEAK), ODD + pair([9.9], **WEAK, **{**TWICE, "trained_samples": 0}), 2.0,
-                                     "trained samples differs: 2,000 and 0"),
     "weak, one side is not counted": (base(**WEAK), pair(STEADY, **WEAK, **{**TWICE, "trained_samples": 0}), 2.0,
                                       "trained samples differs: 0 and 1,000"),
     "weak and not counted": (base(**UNCOUNTED), pair([12.5, 12.6, 12.4], **UNCOUNTED), 1.6,
                              "weak scaling, and the work of each run is not counted"),
     "counted": (base(scaling=None), pair(scaling=None), 10 / 6, True),
-    "counted, and twice as much": (base(scaling=None), pair(scaling=None, **TWICE), 20 / 6, True),
     "not of training": (base(STEADY, **EVALUATION), pair(STEADY, **EVALUATION, trained_samples=2_000), 1.0, None),
     "no group": (base(), pair(doubts=[APART]), None, APART),
 }  # fmt: skip
@@ -278,15 +261,6 @@ def test_what_a_step_moves_is_said_where_ways_of_exchanging_are_compared() -> No
 
 
 NARROWER = "more repeats for +-5%, of a cell and of its baseline"
-
-
-def test_the_repeats_that_would_show_a_difference_are_as_many_as_the_side_with_fewer_runs_lacks() -> None:
-    many = [10 + 0.1 * (number % 5 - 2) for number in range(60)]
-    few = [msgspec.structs.replace(run, began=29 * (run.began or 0.0)) for run in pair([9.0, 10.1, 9.6])]
-    runs = base(many) + few
-    difference = row(runs).difference
-    needed = repeats_to_find(difference, abs(difference.log))
-    assert more(runs)[-1].endswith(f"1x2: {needed - 3}")
 
 
 def test_the_repeats_that_are_proposed_are_enough_for_the_claim_beside_the_other_rows_of_the_table() -> None:

@@ -51,8 +51,6 @@ def test_runs_that_lie_on_both_sides_count_for_neither() -> None:
     for a, b, counted, code in (
         (before + other, after + other, [3, 3], 1),
         (before + after[:1], after, [3, 2], 4),
-        (before, after + before, [0, 3], 4),
-        (before + after, after, [3, 0], 4),
         (before, before, [0, 0], 4),
     ):
         (found,) = judge(a, b, 0.05)

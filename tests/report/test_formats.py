@@ -93,30 +93,3 @@ def test_rows_for_scripts_have_the_promised_fields_and_null_for_what_is_not_ther
     assert list(text) == list(row)
     assert json.loads(report.document("json", [])) == []
     assert tuple(next(csv.reader([report.document("csv", [])]))) == tuple(row)
-
-
-UNLIKE = [
-    {
-        "layout": "1x1",
-        "hardware": "1x A",
-        "total_seconds": 170.24,
-        "train_seconds": 150,
-        "note": "odd",
-        "where": "here",
-    },
-    {"layout": "1x1", "hardware": "1x B", "accuracy": 0.5, "round_trip_seconds": 2.84e-4},
-    {"layout": "1x2", "hardware": "2x A", "train_seconds": 75, "best_accuracy": 0.6, "val_loss": [2, 1]},
-]
-SHOWN = """layout|hardware|total seconds|train seconds|round trip seconds|speed-up|efficiency|accuracy|\
-best accuracy|val loss
-1x1|1x A|170.24|150||1.00|100%|||
-1x1|1x B|||0.000284|||50.00%||
-1x2|2x A||75||2.00|100%||60.00%|2.000 to 1.000 in 2 epochs"""
-
-
-def test_published_figures_have_their_columns_and_what_is_said_of_them_is_a_note(tmp_path: Path, make: Make) -> None:
-    make.run(tmp_path, definition={"published": {"source": "s", "rows": UNLIKE}})
-    ((block,), _) = summarize(tmp_path)
-    table = report.to_table(block)
-    assert "\n".join(map("|".join, [table.published.head, *table.published.lines])) == SHOWN
-    assert "published: 1x1, 1x A, 170.24 s, 150 s: here; odd" in table.notes

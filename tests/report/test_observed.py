@@ -6,8 +6,6 @@ import pytest
 
 from runner.records.schema import Observed, RankFacts, Record
 from runner.report.bottlenecks import explain
-from runner.report.compare import compare
-from runner.report.formats import document
 from runner.report.notes import notes
 from runner.report.run_summary import RunSummary
 from tests.support.records import make_launch
@@ -34,10 +32,8 @@ HANDED_OUT: dict[str, Any] = {"samples_of_each_process": 640, "global_batch_size
         ({}, "strong", True),
         ({"global_batch_size": 128, "steps": 50}, "weak", True),
         ({"trained_samples": 6_416, "steps": 101}, "strong", True),  # they pad the last batch
-        ({"trained_samples": 3_000, "seconds": 2e-3}, "strong", "trained samples differs"),
         ({"global_batch_size": 96}, None, "batch per process differs: 48 and 64"),
         ({"global_batch_size": 0}, None, "could not be counted"),
-        ({"scaling": "strong", "global_batch_size": 128}, "strong", "global batch differs"),
         (HANDED_OUT, "weak", "all 640 samples"),
         ({**HANDED_OUT, "samples_of_each_process": 320}, "weak", True),  # parts of it, made by hand
     ],
@@ -71,13 +67,6 @@ def test_a_run_whose_samples_were_not_counted_is_not_complete_beside_others() ->
     assert found.first.measure == "sample_seconds"
     assert "not complete" in str(found.rows[1].claimed)
     assert any("its last line" in note for note in notes(found))
-
-
-def test_the_table_shows_samples_per_second() -> None:
-    text = document("markdown", compare(made("1x1", 1e-3) + made("1x2", 5e-4)))
-    assert "| samples/s [95%] |" in text
-    assert "strong scaling" in text
-    assert "sample seconds" not in text
 
 
 def test_the_bars_of_a_script_are_those_of_its_steps() -> None:

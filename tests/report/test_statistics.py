@@ -12,10 +12,8 @@ from scipy import stats
 from runner.report.columns import decimals
 from runner.report.statistics import (
     Difference,
-    Estimate,
     accuracies_agree,
     holm,
-    karp_flatt,
     more_for_width,
     paired,
     repeats_to_find,
@@ -60,12 +58,6 @@ def test_the_speed_up_is_welch_s_interval_on_logarithms_or_that_of_student_s_pai
     assert [estimate.value, estimate.low, estimate.high] == pytest.approx(expected, rel=1e-6)
 
 
-def test_one_repeat_has_no_interval() -> None:
-    assert typical([3.0]) == Estimate(3.0)
-    for base, other in (([4.0], [2.0]), ([4.0, 4.1, 4.2], [2.0]), ([4.0], [2.0, 2.1, 2.2])):
-        assert astuple(welch(base, other).estimate())[1:] == (None, None)
-
-
 @given(st.floats(0.01, 1e5), st.integers(2, 20), st.lists(st.floats(0.01, 1e5), min_size=1, max_size=20))
 def test_times_that_are_all_the_same_on_a_side_have_no_interval(seconds: float, here: int, there: list[float]) -> None:
     assert astuple(typical([seconds] * here)) == (pytest.approx(seconds), None, None)
@@ -101,13 +93,6 @@ def test_a_known_spread_needs_the_repeats_of_the_textbooks() -> None:
     assert repeats_to_find(known, 1.0, 0.8) == pytest.approx(17, abs=1)
     assert repeats_to_find(known, 1.0, 0.9) == pytest.approx(23, abs=1)
     assert repeats_to_find(known, 1e-9) is None
-
-
-@pytest.mark.parametrize(
-    ("speedup", "processes", "serial"), [(2.0, 2, 0), (1.0, 4, 1), (1 / (0.1 + 0.9 / 8), 8, 0.1), (1.0, 1, None)]
-)
-def test_karp_and_flatt_s_fraction(speedup: float, processes: int, serial: float | None) -> None:
-    assert karp_flatt(speedup, processes) == (serial if serial is None else pytest.approx(serial))
 
 
 @pytest.mark.parametrize(

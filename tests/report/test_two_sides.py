@@ -1,14 +1,8 @@
 """Two versions -> verdicts: how often they err, on simulated times, and what may not be compared."""
 
-import json
-import math
-import random
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from runner.report.order import NO_SPREAD
 from runner.report.run_summary import RunSummary
@@ -21,17 +15,12 @@ from runner.report.two_sides import (
     exit_code,
     judge,
     to_notes,
-    to_plain,
     to_rows,
 )
-from tests.report.test_compare import RUNS, run
 from tests.report.test_compare import SAME as PROVENANCE
+from tests.report.test_compare import run
 
-COMPARISONS = 1000
-NOISE = 0.02
 DETECT = 0.05
-MOST_FALSE = 0.05 + 3 * math.sqrt(0.05 * 0.95 / COMPARISONS)
-"""5% and three standard errors of a share that was counted in 1,000 trials."""
 
 
 def side(name: str, seconds: list[float], *, made: bool = True, **changes: Any) -> list[RunSummary]:
@@ -51,53 +40,17 @@ def verdict_of(a: list[RunSummary], b: list[RunSummary], detect: float = DETECT)
     return verdict
 
 
-def in_turn(repeats: int) -> str:
-    """AB BA AB BA ..."""
-    return "".join("AB" if number % 2 else "BA" for number in range(1, repeats + 1))
-
-
-def simulate(chance: random.Random, order: str, factor: float = 1.0, drift: float = 0.0) -> dict[str, list[float]]:
-    """Times of a session in which the machine gets slower by `drift` in all; B takes `factor` times as long."""
-    times: dict[str, list[float]] = {"A": [], "B": []}
-    for number, name in enumerate(order):
-        slower = drift * number / (len(order) - 1)
-        value = 10 * (factor if name == "B" else 1.0) * (1 + slower) * math.exp(chance.gauss(0, NOISE))
-        times[name].append(value)
-    return times
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("pilot", "drift"), [(3, 0.08), (6, 0.0)])
-def test_a_slow_down_is_found_at_the_repeats_that_are_proposed(pilot: int, drift: float) -> None:
-    """The proposal comes from a comparison of its own, as for a person who then runs it again."""
-    chance = random.Random(3)
-    found, proposals = 0, []
-    for _ in range(COMPARISONS):
-        first = simulate(chance, in_turn(pilot), drift=drift)
-        proposed = verdict_of(side("A", first["A"]), side("B", first["B"])).proposed
-        proposals.append(proposed)
-        again = simulate(chance, in_turn(proposed), 1 + DETECT, drift)
-        found += verdict_of(side("A", again["A"]), side("B", again["B"])).verdict == SLOWER
-    assert found / COMPARISONS >= 0.9
-    assert sorted(proposals)[COMPARISONS // 2] < (60 if pilot == 3 else 15)  # and it is no number that finds anything
-
-
-@pytest.mark.slow
-def test_several_cells_of_one_thing_seldom_differ_in_any() -> None:
-    chance = random.Random(11)
-    layouts = [("1x1", 1), ("1x2", 2), ("1x4", 4), ("2x2", 4), ("2x4", 8)]
-    false = 0
-    for _ in range(COMPARISONS):
-        sides: dict[str, list[RunSummary]] = {"A": [], "B": []}
-        for layout, processes in layouts:
-            for name, times in simulate(chance, in_turn(5)).items():
-                sides[name] += side(name, times, layout=layout, processes=processes)
-        false += any(verdict.verdict != SAME for verdict in judge(sides["A"], sides["B"], DETECT))
-    assert false / COMPARISONS <= MOST_FALSE
-
-
 STEADY = [10.0, 10.05, 9.95, 10.02]
 SLOW = [value * factor for value, factor in zip(STEADY, (1.2, 1.21, 1.19, 1.2), strict=True)]
+
+
+def test_the_verdicts_of_several_cells_hold_together() -> None:
+    def verdicts(*layouts: str) -> set[str]:
+        times = ("A", [10.0, 10.1, 9.9]), ("B", [9.62, 9.75, 9.84])  # p is 0.03
+        a, b = ([run for at in layouts for run in side(*one, made=False, layout=at)] for one in times)
+        return {found.verdict for found in judge(a, b, DETECT)}
+
+    assert (verdicts("1x1"), verdicts("1x1", "1x2", "1x4")) == ({FASTER}, {SAME})
 
 
 SAME_TIMES = [10.0, 10.001, 9.999, 10.0]
@@ -112,8 +65,6 @@ VERDICTS: dict[str, tuple[list[float], list[float], bool, str, str | None, int]]
     "two repeats": (STEADY[:2], SLOW[:2], True, SAME, "n = 2, needs 3 on both sides", 4),
     "one repeat": (STEADY[:1], SLOW[:1], True, SAME, "n = 1, needs 3 on both sides", 4),
     "rounded and equal": ([10.0] * 3, [10.0] * 3, True, NOT_COMPARABLE, NO_SPREAD, 4),
-    "rounded, in pairs": ([10.0] * 3, [10.01] * 3, True, NOT_COMPARABLE, NO_SPREAD, 4),
-    "rounded": ([10.0] * 3, [10.01] * 3, False, NOT_COMPARABLE, NO_SPREAD, 4),
     "one side rounded": ([10.0] * 3, [9.01, 9.0, 8.99], False, NOT_COMPARABLE, NO_SPREAD, 4),
 }
 
@@ -156,14 +107,13 @@ def changed(name: str, **changes: Any) -> list[RunSummary]:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another argument": ({"args": {"epochs": 2}}, "epochs differs: 1 and 2"),
-    "other hardware": ({"hardware": "Other CPU"}, "hardware differs: Toy CPU, 8 cores and Other CPU"),
-    "other data": ({"same": {**PROVENANCE, "data": "e"}}, "data differs: d and e"),
-    "less work": ({"trained_samples": 900}, "trained samples differs: 1,000 and 900"),
     "a disturbance": ({"disturbed": ["the machine swapped 9.0 MB/s"]},
                       "disturbed: the machine swapped 9.0 MB/s during 1x1 repeat 1"),
+    "a failure": ({"status": "failed"}, "4 of 4 runs of B not complete"),
+    "other data": ({"same": {**PROVENANCE, "data": "e"}}, "data differs: d and e"),
+    "less work": ({"trained_samples": 900}, "trained samples differs: 1,000 and 900"),
     "another machine": ({"machines": [("n", "there")]},
                         "the machine may make the difference: B on there (n), A on here (m)"),
-    "a failure": ({"status": "failed"}, "4 of 4 runs of B not complete"),
     "another loss": ({"accuracy": None, "learned": {"test loss": [2.0, 9.9]}},
                      "test loss differs: 9.9 against 0.5, by more than 0.01"),
 }  # fmt: skip
@@ -228,24 +178,3 @@ def test_rows_have_a_column_for_each_side_and_the_ratio() -> None:
     assert row[4].startswith("1.200 [")
     assert row[5] == "slower"
     assert to_notes(found, DETECT)[-1].startswith("1x1: --repeat ")
-
-
-@given(RUNS, RUNS, st.booleans())
-def test_whatever_is_compared_every_run_is_in_a_cell_and_no_verdict_stands_without_its_evidence(
-    a: list[RunSummary], b: list[RunSummary], made: bool
-) -> None:
-    if made:
-        a = [msgspec.structs.replace(run, side=("c", "A", "A")) for run in a]
-        b = [msgspec.structs.replace(run, side=("c", "B", "B")) for run in b]
-    found = judge(a, b, DETECT)
-    for runs, sides in ((a, [cell.a for cell in found]), (b, [cell.b for cell in found])):
-        assert sorted(run.path for side in sides if side for run in side.runs) == sorted(run.path for run in runs)
-    for verdict in found:
-        if verdict.verdict in (FASTER, SLOWER):
-            assert verdict.repeats >= 3
-            assert (verdict.ratio.low > 1) if verdict.verdict == SLOWER else (verdict.ratio.high < 1)
-        assert verdict.decided or verdict.why
-    assert exit_code(found) in (0, 1, 4)
-    assert len(to_rows(found)) == len(found) + 1
-    assert max(len(word) for row in to_rows(found) for word in row) < 200
-    json.dumps(to_plain("a", "b", found, DETECT), allow_nan=False)
