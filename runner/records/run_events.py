@@ -270,7 +270,7 @@ class RunEvents:
         if (seconds := self._figure(rank, event, "train_seconds", fields.get("train_seconds"))) is not None:
             row["train_seconds"] = max(row.get("train_seconds", 0.0), seconds)
         if who == 0:
-            row.update({name: value for name, value in _fields(event).items() if name not in _EPOCH})
+            row.update({name: value for name, value in self._possible(rank, event).items() if name not in _EPOCH})
         row["samples_by_rank"][str(who)] = whole(fields.get("samples"))
         times = {name: number(fields.get(name), 0.0) for name in _TIMES}
         if all(times[name] is not None for name in _TIME_USE[1:]):  # all ranks report these
@@ -283,9 +283,21 @@ class RunEvents:
 
     def _fact(self, rank: _Rank, event: Event) -> None:
         """Keep facts about data and work, which rank 0 prints once."""
-        if rank.number == 0:
-            self._record.facts["parameters_sha256" if event.key == "parameters" else event.key] = event.value
-            self._record.facts |= _fields(event) if event.key == "dataset" else {}
+        if rank.number or (
+            number(event.value) is not None and self._figure(rank, event, event.key, event.value) is None
+        ):
+            return
+        self._record.facts["parameters_sha256" if event.key == "parameters" else event.key] = event.value
+        self._record.facts |= _fields(event) if event.key == "dataset" else {}
+
+    def _possible(self, rank: _Rank, event: Event) -> dict[str, Any]:
+        """Return an event's fields without figures that cannot have been measured."""
+        fields = _fields(event)
+        return {
+            name: value
+            for name, value in fields.items()
+            if number(value) is None or self._figure(rank, event, name, value) is not None
+        }
 
 
 def _fields(event: Event) -> dict[str, Any]:

@@ -27,6 +27,7 @@ Figure = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]
 Doubts = dict[str, None]
 """The doubts about one run while it is parsed, each once, in their order."""
+_NEVER_NEGATIVE = ("accuracy", "seconds", "bytes", "per_second", "samples", "samples_of_each_process", "steps", "size")
 NO_TRAINING = "no training of this layout: "
 """Start of a doubt after which nothing is compared."""
 
@@ -266,11 +267,12 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
 def figure(name: str, value: object) -> float | None:
     """Return a figure, None if it is not a number; ValueError if it cannot have been measured.
 
-    Seconds, bytes and rates are 0 or more, an accuracy is a share from 0 to 1, and none is beyond `values.LARGEST`.
+    Seconds, bytes, rates and counts are 0 or more, an accuracy is a share from 0 to 1, and none is beyond
+    `values.LARGEST`.
     """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    least = 0.0 if name.endswith(("accuracy", "seconds", "bytes", "per_second")) else -LARGEST
+    least = 0.0 if name.endswith(_NEVER_NEGATIVE) else -LARGEST
     if least <= value <= (1.0 if name.endswith("accuracy") else LARGEST):
         return value
     shown = f"{value:g}" if isinstance(value, float) or abs(value) < 10**15 else "beyond 10^15"

@@ -23,7 +23,7 @@ from runner.records.observed import SAMPLE_SECONDS
 from runner.records.record_facts import TRAINING_LOSS
 from runner.records.record_facts import UNKNOWN as UNKNOWN_FACT
 from runner.records.schema import NO_TRAINING
-from runner.report.order import SHOWN_BY
+from runner.report.order import shown_by
 from runner.report.rows import CellRuns, Row, scaling_of
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, SIGNIFICANT, Difference, accuracies_agree
@@ -68,7 +68,7 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, c
             return "heterogeneous devices have no baseline"
         differ = "; ".join(settings_differ([run, elsewhere.first])) if elsewhere else ""
         none = f"no run of its baseline like it: {differ}" if differ else "no complete run of its baseline"
-        return f"{none}; {SHOWN_BY}: {command}"
+        return shown_by(none, command)
     fewest = min(len(cell.complete), len(base.complete))
     runs = [*cell.complete, *base.complete]
     return (

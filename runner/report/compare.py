@@ -84,6 +84,8 @@ def _block(
         base, elsewhere = cells.get(key_of(places[0])), everywhere.get((cell.first.experiment, key_of(places[0])))
         options = options_of(cell.first, places, max(len(side.complete) for side in (cell, base) if side), definition)
         command = f"runner run {shlex.quote(cell.first.experiment)} {options}"
+        if cell.first.program.endswith(".py") or cell.first.by_hand:
+            command = ""  # a script may have been run without a definition, and who started it by hand knows how
         difference, why, speedup = None, None, None
         if base and base.first is cell.first and not incomparable(cell, base):
             speedup = cell.seconds and Estimate(1.0)

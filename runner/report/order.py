@@ -23,8 +23,6 @@ NO_SPREAD = "the repeats of a side do not vary: what printed the times has round
 """Why nothing is said of times that are all the same: how far off they are, no repeat shows."""
 NOT_IN_TURN = "not made in turn"
 NOT_KNOWN = "not known whether the runs were made in turn: a record lacks its start"
-SHOWN_BY = "shown by"
-"""What a refusal says before the command whose runs show what these do not."""
 _CORRELATION = 0.5
 """Between the noise of a run and that of the next one, as of an autoregressive process of the first order."""
 _FREEDOM = 1.03
@@ -74,7 +72,12 @@ def in_order(
         widened = widening(*([series.place(run) for run in side] for side in runs), paired=paired)
         difference = replace(difference, widened=widened)
         why = NOT_IN_TURN if widened > MOST_WIDENED else None
-    return difference, why and f"{why}; {SHOWN_BY}: {command}"
+    return difference, why and shown_by(why, command)
+
+
+def shown_by(why: str, command: str) -> str:
+    """Return a refusal with the command whose runs show what these do not, if one is known."""
+    return f"{why}; shown by: {command}" if command else why
 
 
 def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, definition: dict[str, Any]) -> str:
@@ -85,6 +88,7 @@ def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, d
     told += [("with", axis, str(run.axes[axis]).replace("+", ",")) for axis in run.option_axes]
     told += [("set", arg, value) for arg, value in run.args.items() if declared.get(arg, value) != value]
     words = [f"--on {run.target}"] if run.target != "local" else []
+    words += ["--scaling weak"] if run.scaling == "weak" else []
     words += [f"--layout {cell['layout']}" for cell in cells]
     words += [f"--{option} {shlex.quote(f'{name}={value}')}" for option, name, value in told]
     return " ".join(dict.fromkeys([*words, f"--repeat {max(FEWEST, repeats)}"]))

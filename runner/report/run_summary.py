@@ -11,7 +11,7 @@ import msgspec
 from runner.core.layout import Layout
 from runner.core.text import listed
 from runner.records.record_facts import end_of, facts_here, figures_of, machines_of, moment_of
-from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Count, Figure, Launch, Record, mean_load
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Count, Figure, Launch, Record, figure, mean_load
 from runner.report.bottlenecks import causes
 from runner.report.times import disturbances, is_load_known, times_of
 
@@ -116,6 +116,13 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     models = sorted({fact["device_name"] for fact in facts if fact.get("device_name")})
     cores = facts_here(launch).get("cores") or first.get("machine_cores") or 0
     hardware = listed(models or [_device_from_outside(record)], " + ")
+    doubts = [*record.doubts]
+    accuracies: dict[str, float | None] = dict.fromkeys(("final_accuracy", "best_accuracy"))
+    for name in accuracies:
+        try:
+            accuracies[name] = figure(name, metrics.get(name))
+        except ValueError as error:
+            doubts.append(str(error))
     fields = {
         **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
@@ -123,7 +130,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "id": f"{launch.id} {launch.started}",
         "status": record.status,
         "reason": f"{record.reason}; hint: {hint}" if hint and record.reason else record.reason,
-        "doubts": record.doubts,
+        "doubts": doubts,
         "layout": str(layout),
         "axes": launch.axes | option_axes,
         "option_axes": {name: launch.option_axes[name] for name in option_axes},
@@ -135,8 +142,8 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
         "hardware": hardware + (f", {cores} cores" if launch.device == "cpu" and cores else ""),
         "heterogeneous": len(models) > 1,
         "cores": cores,
-        "accuracy": metrics.get("final_accuracy"),
-        "best_accuracy": metrics.get("best_accuracy"),
+        "accuracy": accuracies["final_accuracy"],
+        "best_accuracy": accuracies["best_accuracy"],
         "eval_samples": record.facts.get("eval_samples") or 0,
         "trained_samples": _count(record, "trained_samples"),
         "steps": _count(record, "steps"),

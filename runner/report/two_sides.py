@@ -110,7 +110,10 @@ def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdi
 def _difference(cell: Verdict, series: Series) -> Difference | str:
     """Return the logarithm of B's time over A's, or why a cell cannot be compared."""
     if not cell.a or not cell.b:
-        return f"only in {'A' if cell.a else 'B'}" if cell.a or cell.b else "A and B are the same runs"
+        if not cell.a and not cell.b:
+            return "A and B are the same runs"
+        here, other = "AB" if cell.a else "BA"
+        return f"every run of {other} is {here}'s too" if cell.on_both else f"only in {here}"
     if why := _not_comparable(cell.a, cell.b, made=cell.in_pairs):
         return why
     b, a = (

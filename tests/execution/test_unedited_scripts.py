@@ -104,7 +104,9 @@ def printed(folder: Path, make: Make, *lines: str, code: int = 0, **changes: Any
     """The record of a run whose first rank printed these lines."""
     outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=62.0, exits=[NodeExit(0, code)])
     values: dict[str, Any] = {"layout": "1x2", "dialects": {"own": DIALECT}, **changes}
-    return make.run(folder, stdout={0: "".join(f"{line}\n" for line in lines).encode()}, outcome=outcome, **values).read()
+    return make.run(
+        folder, stdout={0: "".join(f"{line}\n" for line in lines).encode()}, outcome=outcome, **values
+    ).read()
 
 
 def test_a_script_that_failed_is_not_completed_whatever_it_says(tmp_path: Path, make: Make) -> None:
