@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.targets.ssh.on_host import tidy, use
+from runner.targets.ssh.on_host import beat, begin, tidy, use
 
 NAME, RUN = "0123456789abcdef" * 4, "20261122T173354Z-ssh-e526dd70-node1"
-BROUGHT = [f"programs/{NAME}", f"data/{NAME}", f"programs/{NAME}.77.tmp", f"runs/{RUN}"]
+BROUGHT = [f"programs/{NAME}", f"data/{NAME}", f"programs/{NAME}.77.tmp", f"runs/{RUN}", f"runs/ended-{RUN}"]
 OTHERS = ["programs/mine", "data/none", "runs/mine", f"other/{NAME}"]
 
 
@@ -47,3 +47,11 @@ def test_what_is_used_again_held_by_a_run_or_behind_a_link_is_kept(tmp_path: Pat
     assert not held.exists()
     assert (again / "inner").is_dir()
     assert (outside / "inner").is_dir()
+
+
+def test_a_run_that_was_ended_before_it_began_does_not_begin(tmp_path: Path) -> None:
+    base = str(tmp_path)
+    assert not beat(base, RUN, stop=True)["folder"]
+    with pytest.raises(OSError, match="ended before it began"):
+        begin(base, RUN, str(tmp_path), base, [], 0, {})
+    assert not (tmp_path / "runs" / RUN).exists()

@@ -36,7 +36,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIOCGIFCONF = 0x8912
 _ENTRY_BYTES = 40
 """Size of one address in the kernel's list."""
-_OURS = r"[0-9a-f]{64}[\w.-]*|\d{8}T\d{6}Z-[\w.-]+-node\d+[\w.-]*"
+_ENDED = "ended-"
+_OURS = r"[0-9a-f]{64}[\w.-]*|(?:ended-)?\d{8}T\d{6}Z-[\w.-]+-node\d+[\w.-]*"
 """What is brought, and runs: a person may keep other files in the folder named by `--with folder=`."""
 
 
@@ -123,6 +124,9 @@ def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: in
     folder = _run(base, run)
     for made in (folder, *folders):
         os.makedirs(made, mode=0o700)
+    if os.path.isdir(_run(base, f"{_ENDED}{run}")):
+        shutil.rmtree(folder)
+        raise OSError("the run was ended before it began here")
     data = os.path.abspath(os.path.expanduser(data))
     os.makedirs(data, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -143,9 +147,13 @@ def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: in
 
 def beat(base: str, run: str, stop: bool) -> Words:
     """Renew the lease of a run, end it if that is asked, and say whether it lives and how it ended."""
-    folder = _run(base, run)
+    folder, mark = _run(base, run), _run(base, f"{_ENDED}{run}")
+    if stop:
+        os.makedirs(mark, exist_ok=True)  # before the look: the runner may have been killed while it asked to begin
     if not os.path.isdir(folder):
         return {"folder": "", "lives": False, "ended": {}}
+    if stop:
+        os.rmdir(mark)
     lives, ended = False, {}
     with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, "alive"), "rb") as file:
         try:
