@@ -39,6 +39,8 @@ LEAST_EXCHANGE = 0.20
 """Part of the training that exchanges take, from which on links are looked at."""
 SLOW_LINK = 500e6 / 8
 """Bytes per second; within a machine gigabytes are usual, and the slowest network of any cluster carries 1 Gbit/s."""
+SLOW_BESIDE_OTHERS, FEWEST_LINKS = 0.25, 3
+"""Part of the median of links between nodes below which one is slow; of fewer links none is usual."""
 KINDS = {
     "loader": (
         "its loader",
@@ -220,6 +222,10 @@ def _link(times: Times) -> Cause | None:
         return None
     ranks = {rank.rank: rank for rank in times.ranks}
     slow = [link for link in times.links if link.bytes_per_second < SLOW_LINK]
+    between = [link for link in times.links if ranks[link.source].node != ranks[link.target].node]
+    if not slow and len(between) >= FEWEST_LINKS:
+        usual = statistics.median(link.bytes_per_second for link in between)
+        slow = [link for link in between if link.bytes_per_second < SLOW_BESIDE_OTHERS * usual]
     if not slow:
         return None
     slowest = min(slow, key=lambda link: link.bytes_per_second)

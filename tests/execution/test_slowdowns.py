@@ -20,7 +20,7 @@ SAYS = {
     "clean": r"What slows it: no rank and no link stands out|What slows it: the ranks wait for each other",
     "loader": r"What slows it: rank 1 \(node 0, \S+\) by its loader: it waits for batches \d+% of the training",
     "quota": r"What slows it: rank 1 \(node 1, \S+\) by a CPU quota: held back \d+% of the training; the others wait",
-    "link": r"What slows it: rank 1 \(node 1, \S+\) by its link: \d\d Mbit/s from rank 1 to rank 0, \S+ .bit/s back",
+    "link": r"What slows it: rank 1 \(node 1, \S+\) by its link: \d\d Mbit/s from rank 1 to rank 0",
 }
 
 

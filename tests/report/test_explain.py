@@ -61,6 +61,7 @@ def sentences(made: Record) -> list[str]:
 
 
 SLOW_LINK = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 6.5e6}}
+SLOWER_LINK = {n: {"to": (n + 1) % 4, "bytes_per_second": 2e8 if n == 2 else 1e9} for n in range(4)}
 GOOD_LINKS = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 1.2e9}}
 CASES: dict[str, tuple[Record, list[tuple[tuple[int, ...], str]]]] = {
     "a healthy run": (record(told(HEALTHY), told(HEALTHY)), []),
@@ -82,6 +83,9 @@ CASES: dict[str, tuple[Record, list[tuple[tuple[int, ...], str]]]] = {
     "a node that others use": (record(told(WAITING), told(SLOW), machines="ab"), [((1,), "node")]),
     "a slower GPU": (record(told(WAITING), told(SLOW), device="cuda:1"), [((1,), "gpu")]),
     "a slow link": (record(told(EXCHANGING), told(EXCHANGING), links=SLOW_LINK), [((1,), "link")]),
+    "a link that is slow beside the others": (
+        record(*[told(EXCHANGING)] * 4, machines="abcd", links=SLOWER_LINK), [((2,), "link")],
+    ),
     "much to exchange over good links": (record(told(EXCHANGING), told(EXCHANGING), links=GOOD_LINKS), []),
     "one epoch, always this rank": (
         record(told(WAITING), told(SLOW_LOADER, slowest_share=1.0), epochs=1), [((1,), "loader")],

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.launches import until
 from tests.support.projects import ROOT, Ended, complete
 
 RUNNER = [sys.executable, "-m", "runner"]
@@ -73,8 +74,10 @@ def two_hosts(folder: Path) -> Iterator[tuple[Host, Host]]:
             _ip("-n", host.namespace, "link", "set", "eth0", "up")
             _ip("-n", host.namespace, "link", "set", "lo", "up")
             host.names({peer.name: peer.address for peer in hosts})
+        for host in hosts:  # the kernel tells of a new carrier once a second
+            until(lambda host=host: b"state UP" in _ip("-n", host.namespace, "link", "show", "eth0"))
         yield hosts[0], hosts[1]
 
 
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+def _ip(*words: str) -> bytes:
+    return subprocess.run(["ip", *words], check=True, capture_output=True).stdout
