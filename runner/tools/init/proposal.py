@@ -104,8 +104,9 @@ class Proposal:
             yield "skip:"
             reason = "Lightning counts the processes by its argument devices, which is one on a CPU"
             yield f"  - {{layout: 1x2, when: cpu, why: '{reason}'}}"
-        counted = one_line(reading.unobserved, 300) or "of a sample, counted inside its processes"
-        yield f"measure: {reading.measure}" + f"  # {counted}" * (reading.measure == SAMPLE_SECONDS)
+        uncounted = one_line(reading.unobserved, 300)
+        how = f"else whole runs are timed; the first one: {uncounted}" if uncounted else "counted inside its processes"
+        yield f"measure: {reading.measure}" + f"  # {how}" * (reading.measure == SAMPLE_SECONDS)
         yield "repeat: 3  # runs of each cell; a claim needs 3"
         yield f"timeout_seconds: {LIMIT_SECONDS}  # when a run is ended"
 
