@@ -105,7 +105,9 @@ def run_node(
             handle.meeting.end()
     failed = not record.outcome or [end.code for end in record.outcome.exits] != [0]
     if len(folder.exits(folder.raw_files(run.cell.layout), {})) == nodes:
-        record = finalize_ended(folder)
+        # Nodes may end at the same moment: one makes the record, or one that has not let go of the run yet will.
+        with suppress(BlockingIOError), folder.held_alone():
+            record = folder.finished() or finalize_ended(folder)
     if node == 0 or failed:
         observer.end(run, record, folder.path)
     if record.status == INTERRUPTED:
