@@ -48,6 +48,8 @@ def collect(
     target kubernetes. The stdout of a program that knows nothing of the kit is read by dialects.
     """
     path = Path(source)
+    if source != "-" and not os.path.lexists(path):
+        raise RequestError(f"{one_line(path)}: there is no such file or folder")
     suffix = "" if path.is_dir() else path.suffix
     is_manifest, is_batch = suffix in (".yaml", ".yml"), suffix == ".sbatch"
     is_log = not (is_manifest or is_batch) and (source == "-" or _is_log(path))
