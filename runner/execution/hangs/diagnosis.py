@@ -117,7 +117,7 @@ def _absence(view: NodeView, heard: Heard, *, is_beside_node_0: bool) -> str | N
     agents = view.seen.agents if view.seen else []
     for nodes in [agent.told.nodes for agent in agents]:
         if nodes not in (None, str(heard.layout.nodes)):  # its ranks may train alone
-            return f"its torchrun was told of {nodes} nodes, not of {heard.layout.nodes}"
+            return f"its torchrun has nnodes={nodes}, not {heard.layout.nodes}"
     if view.node in heard.nodes:
         return None
     if view.idle or view.trouble:

@@ -71,7 +71,7 @@ ITSELF = {"master": "localhost", "addresses": ["127.0.0.1"], "trouble": look.REF
 MISSING = {
     "kill -CONT 7 lets it go on": agent(1, "T"),
     "is starting": agent(1, **AT),
-    "was told of 3 nodes, not of 2": agent(1, connected=True, nodes="3"),
+    "has nnodes=3, not 2": agent(1, connected=True, nodes="3"),
     "node0:29500 (10.0.0.1): nothing listens there": agent(1, **AT, trouble=look.REFUSED),
     "10.0.0.1:29500: No route to host": agent(1, master="10.0.0.1", **AT, trouble="No route to host"),
     "is 127.0.0.1: itself": agent(1, **ITSELF),
@@ -92,7 +92,7 @@ def test_a_node_that_was_told_of_fewer_nodes_is_named_although_it_trains() -> No
     assert alone.seen
     alone.seen.ranks.append(RankView(0, 71, "R", 1.0, []))
     first, _ = of_rendezvous(heard(TWO, (1, "epoch_start")), [HOST, alone])
-    assert first == "node 1 has not joined: its torchrun was told of 1 nodes, not of 2"
+    assert first == "node 1 has not joined: its torchrun has nnodes=1, not 2"
 
 
 def test_nodes_of_one_machine_that_find_nobody_there_yet_are_starting() -> None:
