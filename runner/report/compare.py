@@ -83,7 +83,8 @@ def _block(
         places = [_cell(cell.first, changes), _cell(cell.first, {})]
         base, elsewhere = cells.get(key_of(places[0])), everywhere.get((cell.first.experiment, key_of(places[0])))
         options = options_of(cell.first, places, max(len(side.complete) for side in (cell, base) if side), definition)
-        command = f"runner run {shlex.quote(cell.first.experiment)} {options}"
+        scaling = "--scaling weak " if cell.first.scaling == "weak" else ""
+        command = f"runner run {shlex.quote(cell.first.experiment)} {scaling}{options}"
         if cell.first.program.endswith(".py") or cell.first.by_hand:
             command = ""  # a script may have been run without a definition, and who started it by hand knows how
         difference, why, speedup = None, None, None

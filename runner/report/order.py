@@ -88,7 +88,6 @@ def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, d
     told += [("with", axis, str(run.axes[axis]).replace("+", ",")) for axis in run.option_axes]
     told += [("set", arg, value) for arg, value in run.args.items() if declared.get(arg, value) != value]
     words = [f"--on {run.target}"] if run.target != "local" else []
-    words += ["--scaling weak"] if run.scaling == "weak" else []
     words += [f"--layout {cell['layout']}" for cell in cells]
     words += [f"--{option} {shlex.quote(f'{name}={value}')}" for option, name, value in told]
     return " ".join(dict.fromkeys([*words, f"--repeat {max(FEWEST, repeats)}"]))
