@@ -23,7 +23,10 @@ from tests.support.patience import crowding
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.faults"]
 
-settings.register_profile("kit", deadline=None)  # a machine that others use too has no fixed speed
+# A machine that others use too has no fixed speed. The values are the same in each run, so that a change never fails by
+# one that it has nothing to do with; `pytest --hypothesis-profile=search` tries others.
+settings.register_profile("kit", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=2_000)
 settings.load_profile("kit")
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -59,6 +59,7 @@ class _Definition(msgspec.Struct):
     """What a table shows of a definition, beside keys that it does not look at."""
 
     summary: str = ""
+    args: dict[str, Any] | None = None
     matrix: dict[str, list[Any]] = {}
     baseline: dict[str, Any] | None = None
     skip: list[_Skip] = []
