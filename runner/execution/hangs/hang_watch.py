@@ -40,6 +40,8 @@ class Watch:
         self._looked = clock.monotonic()
         self._heard = Heard(Layout.parse(launch.layout), self._looked)
         self._nodes = 1 if is_one_node else self._heard.layout.nodes
+        self._is_ours = is_one_node or not launch.by_hand
+        """Whether the ranks may be ended: the job of somebody else that is collected goes on."""
         self._pool = ThreadPoolExecutor(1)
         self._look: Future[list[NodeView]] | None = None
         self._said: list[str] = []
@@ -79,13 +81,13 @@ class Watch:
     def last_look(self, folder: RunFolder, say: Callable[[str], None]) -> Stuck | None:
         """Return where the ranks are before the run is ended, and say their stacks; None if one was just heard of.
 
-        Ranks that cannot be asked are ended so that they print their stack.
+        Ranks that cannot be asked are ended so that they print their stack, unless somebody else started them.
         """
         heard, now, waits = self._heard, clock.monotonic(), self._is_waiting
         quiet = now - heard.last
         if quiet < min(QUIET_SECONDS, self._agreed or QUIET_SECONDS) and not (self._said and waits):
             return None
-        views = self._handle.look(abort=True)
+        views = self._handle.look(abort=self._is_ours)
         if waits and (says := of_rendezvous(heard, views)):
             return Stuck(quiet, says)
         take_printed_stacks(folder, heard.layout, views)

@@ -14,6 +14,7 @@ from runner.execution.hangs import hang_watch
 from runner.execution.hangs.diagnosis import STARTING, Heard, of_rendezvous, of_silence
 from runner.execution.hangs.hang_watch import Watch
 from runner.records.events import Event
+from runner.records.folder import RunFolder
 from runner.records.schema import Stuck
 from runner.targets import look
 from runner.targets.base import Handle, Line, Note
@@ -225,6 +226,28 @@ class Silent(Handle):
 
     def stop(self) -> None:
         """Nothing runs."""
+
+
+class Asked(Silent):
+    """Keeps whether the ranks were to be ended."""
+
+    def __init__(self) -> None:
+        super().__init__(NodeView(1, idle="its pod has not started"))
+        self.aborts: list[bool] = []
+
+    def look(self, *, abort: bool = False) -> list[NodeView]:
+        self.aborts.append(abort)
+        return self.views
+
+
+def test_ranks_that_somebody_else_started_are_never_ended(held_clock: HeldClock, tmp_path: Path) -> None:
+    handle = Asked()
+    for by_hand, is_one_node in ((False, False), (True, True), (True, False)):
+        watching = Watch(handle, make_launch(layout="2x1", by_hand=by_hand), is_one_node=is_one_node)
+        held_clock.advance(hang_watch.QUIET_SECONDS)
+        assert watching.last_look(RunFolder(tmp_path), print)
+        watching.close()
+    assert handle.aborts == [True, True, False]
 
 
 def watch(handle: Handle, patience: float | None = None) -> Watch:
