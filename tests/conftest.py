@@ -23,8 +23,8 @@ from tests.support.patience import crowding
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.faults"]
 
-# A machine that others use too has no fixed speed. The values are the same in each run, so that a change never fails by
-# one that it has nothing to do with; `pytest --hypothesis-profile=search` tries others.
+# No deadline: other work on the machine slows the tests down. Every run tries the same values, so that a failure always
+# comes from the change that is tested. `pytest --hypothesis-profile=search` tries new values.
 settings.register_profile("kit", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=2_000)
 settings.load_profile("kit")

@@ -41,7 +41,7 @@ class Watch:
         self._heard = Heard(Layout.parse(launch.layout), self._looked)
         self._nodes = 1 if is_one_node else self._heard.layout.nodes
         self._is_ours = is_one_node or not launch.by_hand
-        """Whether the ranks may be ended: the job of somebody else that is collected goes on."""
+        """Whether the ranks may be ended. `runner collect` must not end a job that somebody else started."""
         self._pool = ThreadPoolExecutor(1)
         self._look: Future[list[NodeView]] | None = None
         self._said: list[str] = []
