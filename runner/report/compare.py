@@ -150,7 +150,7 @@ def _cell(run: RunSummary, changes: dict[str, Any]) -> dict[str, Any]:
     cell, kinds = {**run.axes, "layout": run.layout, **changes}, run.option_axes
     if kinds and Layout.parse(cell["layout"]).nodes == 1:
         cell = {axis: value for axis, value in cell.items() if kinds.get(axis) != BETWEEN_NODES}
-        cell |= {axis: cell[axis].partition("+")[0] for axis, kind in kinds.items() if kind == OF_EACH_NODE}
+        cell |= {axis: str(cell[axis]).partition("+")[0] for axis, kind in kinds.items() if kind == OF_EACH_NODE}
     return cell
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from runner.core.errors import RequestError, did_you_mean, reason_of
+from runner.core.layout import Layout
 from runner.core.values import LARGEST
 from runner.records import checked
 from runner.records.listing import RECORD, list_runs
@@ -110,7 +111,8 @@ def _definition(folder: Path) -> dict[str, Any]:
     """Read a record's definition for the table; return {} if it is invalid."""
     try:
         definition = read_run(folder, folder).launch.definition
-        msgspec.convert(definition, _Definition)
+        baseline = msgspec.convert(definition, _Definition).baseline or {}
+        Layout.parse(baseline.get("layout", "1x1"))  # printed commands contain it
     except (OSError, ValueError):
         return {}
     return definition

@@ -83,3 +83,18 @@ def test_whatever_stands_in_a_record_it_is_a_row_or_a_note_and_the_good_one_stay
     (results / "quickstart" / "zz-bad" / "run.json").write_bytes(bad[:cut] + data.draw(st.sampled_from([b"", b"\xff"])))
     runs, notes = seen(results)
     assert (runs >= 1, runs + notes) == (True, 2)
+
+
+@pytest.mark.parametrize("baseline", [{"layout": "; touch x #"}, {"layout": 5}, {"cpus": 4}, {"cpus": None}])
+def test_a_baseline_that_no_runner_wrote_costs_no_row_and_reaches_no_command(
+    results: Path, baseline: dict[str, Any]
+) -> None:
+    shutil.copytree(SCHEMA1, results / "quickstart")
+    (path,) = (results / "quickstart").glob("*/run.json")
+    record = json.loads(path.read_bytes())
+    record["launch"] |= {"target": "compose", "options": {"cpus": "2"}, "option_axes": {"cpus": "of each node"}}
+    record["launch"]["definition"]["baseline"] = baseline
+    path.write_bytes(encoded(record))
+    blocks, _ = summarize(results)
+    assert "touch" not in formats.document("markdown", blocks)
+    assert [len(row.runs) for block in blocks for row in block.rows] == [1]
