@@ -17,7 +17,7 @@ export TORCH_CPU ?= $(if $(CPU),https://download.pytorch.org/whl/cpu)
 unexport PYTHONDONTWRITEBYTECODE
 export RESULTS ?= results
 
-.PHONY: run test test-slow test-real test-torch test-alone test-cluster test-hosts test-slurm lint bench faults page gpu-check data wheel kubernetes report mlflow golden lock clean
+.PHONY: run test test-slow test-real test-torch test-alone test-cluster test-hosts test-slurm lint bench page gpu-check data wheel kubernetes report mlflow golden lock clean
 
 BEGAN := $(shell date +%s)
 run: $(VENV)/.runtime ## train for real, write to results/, print the table
@@ -57,12 +57,6 @@ lint: $(VENV)/.develop ## style and types
 
 bench: $(VENV)/.develop ## measure what the kit promises about its own cost, in pairs, on this machine
 	$(BIN)/python -m bench
-
-TRIES = $(VENV)/faults.jsonl
-faults: $(VENV)/.develop ## try each fault many times, and write the table of docs/failures.md; read the diff
-	@rm -f $(TRIES)
-	KIT_FAULTS=long KIT_FAULTS_FILE=$(TRIES) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m fault; \
-	  code=$$?; $(BIN)/python -m bench.faults $(TRIES) && exit $$code
 
 page: $(VENV)/.develop ## write the tables and pictures of the README, and docs/report/, of the records in docs/evidence/
 	$(BIN)/python -m bench.page $(addprefix docs/evidence/,quickstart.tar script-mnist.tar)

@@ -8,8 +8,6 @@ Runs that mostly wait go on side by side. The exit code is 1 if anything else wa
 """
 
 import argparse
-import json
-import os
 import shutil
 import sys
 import tempfile
@@ -24,12 +22,6 @@ from bench.slow_runs import KINDS, RunFailedError, found_in, is_right, why_not
 SERIES = {"loader": 20, "quota": 20, "link": 20, "clean": 50}
 AT_ONCE = {"loader": 2, "link": 4}
 """Runs that go on side by side: they mostly wait, and what is injected into them does not become less by it."""
-FAULTS = {
-    "loader": "rank 1 waits 30 ms for each batch: named with its loader",
-    "quota": "node 1 has half a core: named with its quota",
-    "link": "50 Mbit/s leave node 1: named with its link",
-    "clean": "nothing slows a run down: nobody is named",
-}
 
 
 def try_once(kind: str, keep: Path | None, number: int) -> str | None:
@@ -44,19 +36,10 @@ def try_once(kind: str, keep: Path | None, number: int) -> str | None:
         instead = "; ".join(finding.sentence for finding in found) or "nothing"
     except RunFailedError as error:
         right, instead = False, str(error)
-    _report(kind, right=right)
     if keep and not right:
         shutil.copytree(folder, keep / f"{kind}-{number}", symlinks=True)
     shutil.rmtree(folder, ignore_errors=True)
     return None if right else instead
-
-
-def _report(kind: str, *, right: bool) -> None:
-    """Append the try to the file of the faults, if there is one."""
-    if path := os.environ.get("KIT_FAULTS_FILE"):
-        entry = {"fault": FAULTS[kind], "target": "local", "passed": right, "lost": None, "told_seconds": None}
-        with Path(path).open("ab", 0) as file:
-            file.write(json.dumps(entry).encode() + b"\n")
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from tests.support.fork_server import ForkServer
 from tests.support.jobs import missing_for_slurm_tests
 from tests.support.patience import crowding
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.faults"]
+pytest_plugins = ["tests.support.fixtures"]
 
 # No deadline: other work on the machine slows the tests down. Every run tries the same values, so that a failure always
 # comes from the change that is tested. `pytest --hypothesis-profile=search` tries new values.
@@ -104,6 +104,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         key=lambda item: min(places.get(part, len(places)) for part in item.path.relative_to(ROOT / "tests").parts)
     )
     config.stash[LEFT_OUT] = []
+    if "series" not in config.option.markexpr:
+        left = [item for item in items if item.get_closest_marker("series")]
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=left)
     for marker, (what, missing_for) in NEEDS.items():
         need = [item for item in items if item.get_closest_marker(marker)]
         if not need or not (missing := missing_for()):

@@ -9,7 +9,6 @@ import pytest
 
 from tests.cluster.test_refusals import kubeconfig, server
 from tests.support.cluster import kubectl, things
-from tests.support.faults import Fault
 from tests.support.projects import Ended, Project
 
 pytestmark = pytest.mark.cluster
@@ -35,32 +34,26 @@ def test_a_healthy_cluster_has_no_finding(project: Project, namespace: str, job:
     assert things(namespace) == []
 
 
-@pytest.mark.fault("doctor: a right is denied", target="kubernetes", series=5)
-def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path, fault: Fault) -> None:
+def test_rights_that_are_missing_are_named(project: Project, namespace: str, tmp_path: Path) -> None:
     kubectl("create", "serviceaccount", "visitor", "-n", namespace)
     token = kubectl("create", "token", "visitor", "-n", namespace).strip()
     env = kubeconfig(tmp_path, server(), token)
-    with fault.told():
-        done, found = examined(project, "--with", f"namespace={namespace}", env=env)
+    done, found = examined(project, "--with", f"namespace={namespace}", env=env)
     assert (done.code, [finding["check"] for finding in found]) == (1, ["rights"])
     assert "create pytorchjobs, delete pytorchjobs" in found[0]["seen"]
     assert "kubectl auth can-i --list" in found[0]["mend"]
 
 
-@pytest.mark.fault("doctor: the namespace is not there", target="kubernetes", series=5)
-def test_a_namespace_that_is_not_there(project: Project, fault: Fault) -> None:
-    with fault.told():
-        done, (found,) = examined(project, "--with", "namespace=nowhere")
+def test_a_namespace_that_is_not_there(project: Project) -> None:
+    done, (found,) = examined(project, "--with", "namespace=nowhere")
     assert (done.code, found["check"]) == (1, "namespace")
     assert found["mend"] == "kubectl create namespace nowhere"
 
 
-@pytest.mark.fault("doctor: the kind PyTorchJob is missing", target="kubernetes", series=5)
-def test_without_the_operator_its_installation_is_named(project: Project, fault: Fault) -> None:
+def test_without_the_operator_its_installation_is_named(project: Project) -> None:
     if "KIT_BARE_KUBECONFIG" not in os.environ:
         pytest.skip("KIT_BARE_KUBECONFIG names no cluster without the operator")
-    with fault.told():
-        done, found = examined(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]})
+    done, found = examined(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]})
     (missing,) = [finding for finding in found if finding["check"] == "crd"]
     assert (done.code, missing["seen"]) == (1, "the cluster knows no PyTorchJob")
     assert "kubectl apply" in missing["mend"]

@@ -11,7 +11,6 @@ import pytest
 
 from tests.containers.engine import built
 from tests.support.containers import base_image, docker
-from tests.support.faults import Fault
 from tests.support.launches import ended, until
 from tests.support.patience import crowding, within
 from tests.support.projects import Ended, Project
@@ -75,38 +74,28 @@ def test_a_healthy_engine_has_no_finding(project: Project) -> None:
     assert seen["torch", place].startswith("torch 2.")
 
 
-@pytest.mark.fault("doctor: /dev/shm is too small", target="compose", series=5)
-def test_a_small_shm_of_the_containers_is_wrong(project: Project, fault: Fault) -> None:
-    with fault.told():
-        done, (found,) = examined(project, "--with", f"image={base_image()}", "--with", "shm_size=64mb")
+def test_a_small_shm_of_the_containers_is_wrong(project: Project) -> None:
+    done, (found,) = examined(project, "--with", f"image={base_image()}", "--with", "shm_size=64mb")
     assert done.code == 1
     assert (found["check"], found["where"]) == ("shared-memory", f"container of {base_image()}")
     assert (found["seen"], found["mend"]) == ("only 64 MiB free in /dev/shm", "--with shm_size=1gb")
 
 
-@pytest.mark.fault("doctor: versions of PyTorch differ", target="compose", series=5)
-def test_another_torch_in_the_image_than_on_this_machine_is_a_warning(
-    project: Project, other_image: str, fault: Fault
-) -> None:
-    with fault.told():
-        done, (found,) = examined(project, "--with", f"image={other_image}")
+def test_another_torch_in_the_image_than_on_this_machine_is_a_warning(project: Project, other_image: str) -> None:
+    done, (found,) = examined(project, "--with", f"image={other_image}")
     assert done.code == 0
     assert (found["check"], found["where"]) == ("versions", f"container of {other_image}")
     assert "torch 2.4.0 there, torch 2." in found["seen"]
 
 
-@pytest.mark.fault("doctor: the image is not there", target="compose", series=5)
-def test_an_image_that_is_not_there_is_wrong(project: Project, fault: Fault) -> None:
-    with fault.told():
-        done, (found,) = examined(project, "--with", "image=kit-test-nowhere:1")
+def test_an_image_that_is_not_there_is_wrong(project: Project) -> None:
+    done, (found,) = examined(project, "--with", "image=kit-test-nowhere:1")
     assert (done.code, found["check"], found["mend"]) == (1, "image", "docker pull kit-test-nowhere:1")
 
 
 @pytest.mark.alone  # the answer takes most of the 15 seconds that are promised
-@pytest.mark.fault("doctor: nothing answers in a container", target="compose", series=5)
-def test_an_image_in_which_nothing_answers_is_reported_in_time(project: Project, slow_image: str, fault: Fault) -> None:
-    with fault.told():
-        done, (found,) = examined(project, "--with", f"image={slow_image}")
+def test_an_image_in_which_nothing_answers_is_reported_in_time(project: Project, slow_image: str) -> None:
+    done, (found,) = examined(project, "--with", f"image={slow_image}")
     assert (done.code, found["check"]) == (1, "container")
     assert "gives no answer" in found["seen"]
 

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from tests.support.containers import containers_of, docker
-from tests.support.faults import Fault
 from tests.support.launches import ended, starting, until, words_are_printed
 from tests.support.projects import Project
 
@@ -15,8 +14,7 @@ CELL = ("--layout", "2x1", "--set", "epochs=3", "--set", "batch_size=64")
 CORES = "0.1"  # half a core could be all that other tests leave to any container
 
 
-@pytest.mark.fault("a container has a CPU quota: named with its rank", target="compose", series=3)
-def test_the_quota_of_a_container_is_named_with_its_rank(project: Project, fault: Fault) -> None:
+def test_the_quota_of_a_container_is_named_with_its_rank(project: Project) -> None:
     with starting(project, "--on", "compose") as start:
         process, run = start("quickstart", *CELL)
         until(words_are_printed(project, "init_stop", 2), 60)  # before, less of a core only makes the start longer
@@ -33,4 +31,3 @@ def test_the_quota_of_a_container_is_named_with_its_rank(project: Project, fault
     assert "; " not in cause.partition("the others wait")[2], "nothing else is named"
     if not lines[0].startswith("Disturbed"):  # by other tests; to end those is then the first advice
         assert "a higher CPU limit of that node" in lines[lines.index(cause) + 1]
-    fault()

@@ -20,7 +20,7 @@ SOON = pytest.param("local")
 
 
 def on(*names: str, series: tuple[str, ...] = (), soon: bool = False) -> pytest.MarkDecorator:
-    """Run a test on these targets, on local also in `make test`, and on more only in the series of `make faults`."""
+    """Run a test on these targets, on local also in `make test`, and on more only with `pytest -m series`."""
     targets = TARGETS | {"local": SOON} if soon else TARGETS
     cases = [
         pytest.param(*targets[name].values, marks=[*targets[name].marks, *[pytest.mark.series] * (name in series)])

@@ -8,7 +8,6 @@ import pytest
 
 from tests.contract.harness import Harness
 from tests.contract.targets import TARGETS, of, on
-from tests.support.faults import Fault
 from tests.support.launches import ended, printed, shown, until
 from tests.support.patience import patient
 
@@ -110,9 +109,8 @@ def test_a_program_that_never_stops_printing_is_ended_all_the_same(harness: Harn
     harness.require_nothing_left(run)
 
 
-@pytest.mark.fault("a node never joins the rendezvous", series=3)
 @on("local", "compose", "ssh", series=("pytorchjob", "slurm"))
-def test_a_node_that_never_starts_is_named_while_the_others_wait_for_it(harness: Harness, fault: Fault) -> None:
+def test_a_node_that_never_starts_is_named_while_the_others_wait_for_it(harness: Harness) -> None:
     harness.forbid_node_1()
     process, run = harness.start("odd-slow", "--layout", "2x1", *LONG)
     harness.hold_node_1(run)
@@ -124,5 +122,4 @@ def test_a_node_that_never_starts_is_named_while_the_others_wait_for_it(harness:
     record = harness.project.record(run)
     assert record["status"] == "interrupted"
     assert all(word in record["reason"] for word in harness.says_of_node_1), (record["reason"], stderr)
-    fault(told_seconds=int(said["seconds"]))
     harness.require_nothing_left(run)

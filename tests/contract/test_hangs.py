@@ -13,7 +13,6 @@ import pytest
 from tests.contract.harness import SINCE, Harness
 from tests.contract.targets import on
 from tests.support.containers import docker, running_of
-from tests.support.faults import Fault
 from tests.support.launches import ended, shown, until
 from tests.support.odd import define
 from tests.support.patience import patient, within
@@ -39,11 +38,8 @@ def late(record: dict[str, Any]) -> float:
     return float(record["outcome"]["stuck"]["quiet_seconds"]) - float(record["launch"]["patience_seconds"])
 
 
-@pytest.mark.fault("a rank makes no progress", series=5)
 @on("local", "compose", "pytorchjob", "ssh", "slurm", soon=True)
-def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_its_stack(
-    harness: Harness, fault: Fault
-) -> None:
+def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_its_stack(harness: Harness) -> None:
     screen, record = hung(harness, "sleeps")
     place = r"odd/hangs\.py:\d+ in load_the_next_batch"
     assert re.search(rf": rank 1 \(node 1\) is at {place}; {IN_ALL_REDUCE} for rank 1$", record["reason"])
@@ -52,27 +48,22 @@ def test_a_rank_that_keeps_the_others_waiting_is_named_with_its_last_event_and_i
     assert re.search(place, failure["last_lines"][0])
     assert failure["last_lines"][0] in screen
     assert re.search(r"event +its last one was train_start, \d+ s before", screen)
-    fault(told_seconds=late(record))
 
 
-@pytest.mark.fault("two ranks wait in different collectives", series=5)
 @on("local")
-def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harness, fault: Fault) -> None:
+def test_ranks_that_wait_in_different_collectives_are_told_apart(harness: Harness) -> None:
     screen, record = hung(harness, "calls another")
     other = r"rank 1 \(node 1\) waits in broadcast at odd/hangs\.py:\d+ in main"
     assert re.search(rf": the ranks wait in different operations: {IN_ALL_REDUCE}; {other};", record["reason"])
     assert record["failure"]["hint"] == "unequal-collectives"
     assert "unequal-collectives" in screen
-    fault(told_seconds=late(record))
 
 
-@pytest.mark.fault("a rank is stopped (SIGSTOP)", series=5)
 @on("local", series=("ssh",))
-def test_a_rank_that_somebody_stopped_is_named(harness: Harness, fault: Fault) -> None:
+def test_a_rank_that_somebody_stopped_is_named(harness: Harness) -> None:
     _, record = hung(harness, "is stopped")
     assert re.search(rf": rank 1 \(node 1\) is stopped by a signal .*; {IN_ALL_REDUCE} for rank 1$", record["reason"])
     assert record["failure"]["rank"] == 1
-    fault(told_seconds=late(record))
 
 
 STOP = """
@@ -119,12 +110,12 @@ FAULTS = {
 
 @pytest.mark.parametrize(
     ("injure", "says"),
-    [pytest.param(*FAULTS[name], marks=pytest.mark.fault(f"rendezvous: {name}", series=3)) for name in FAULTS],
+    FAULTS.values(),
     ids=list(FAULTS),
 )
 @on("compose")
 def test_a_fault_between_the_nodes_is_explained_while_the_rendezvous_waits(
-    harness: Harness, injure: Callable[[list[str], str], None], says: str, fault: Fault
+    harness: Harness, injure: Callable[[list[str], str], None], says: str
 ) -> None:
     if injure is drop_what_goes_to_node_0 and (os.geteuid() or not shutil.which("nsenter")):
         pytest.skip("a firewall in a container's network needs root and nsenter")
@@ -138,4 +129,3 @@ def test_a_fault_between_the_nodes_is_explained_while_the_rendezvous_waits(
     assert code == 130
     assert re.search(says, str(harness.project.record(run)["reason"]))
     harness.require_nothing_left(run)
-    fault(told_seconds=int(waits["seconds"]))

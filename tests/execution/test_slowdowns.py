@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.slow_runs import KINDS, found_in, is_right, quota, why_not
-from bench.slowdowns import FAULTS
 from runner.report.bottlenecks import explain
-from tests.support.faults import Fault
 
 RUNS = {**KINDS, "quota": partial(quota, cores=0.1)}
 SAYS = {
@@ -30,14 +28,13 @@ SAYS = {
     "kind",
     [
         # tests/containers/test_explain.py tries a quota too
-        pytest.param(kind, marks=[pytest.mark.fault(FAULTS[kind], series=1), *[pytest.mark.series] * (kind == "quota")])
+        pytest.param(kind, marks=[pytest.mark.series] * (kind == "quota"))
         for kind in KINDS
     ],
 )
-def test_the_right_rank_and_cause_are_named(kind: str, tmp_path: Path, fault: Fault) -> None:
+def test_the_right_rank_and_cause_are_named(kind: str, tmp_path: Path) -> None:
     if why := why_not(kind):
         pytest.skip(why)
     record = RUNS[kind](tmp_path)
     assert is_right(kind, found_in(record)), explain(record)
     assert re.search(SAYS[kind], "\n".join(explain(record)[0]))  # behind what disturbed it
-    fault()

@@ -35,8 +35,7 @@ def require_every_epoch(run: Path, rank: int, *, more_than: int = 60) -> None:
     assert epochs == list(range(1, len(epochs) + 1))
 
 
-@pytest.mark.fault("a connection drops and comes back", target="ssh", series=5)
-def test_a_connection_that_comes_back_loses_no_line(on_hosts: Project, start: Start, fault: Any) -> None:
+def test_a_connection_that_comes_back_loses_no_line(on_hosts: Project, start: Start) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=30")
     until(ssh_hosts.has_printed(run), 60)
     with ssh_hosts.dropped("h3", *SSH):
@@ -51,14 +50,10 @@ def test_a_connection_that_comes_back_loses_no_line(on_hosts: Project, start: St
     for rank in (0, 1):
         require_every_epoch(run, rank, more_than=0)
     assert ssh_hosts.folders_of(run.name) == []
-    fault(lost=record["events"]["expected"] - record["events"]["seen"])
 
 
 @pytest.mark.alone  # its bound is a promise
-@pytest.mark.fault("a connection drops for good", target="ssh", series=3)
-def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
-    on_hosts: Project, start: Start, fault: Any
-) -> None:
+def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(on_hosts: Project, start: Start) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
     until(ssh_hosts.has_printed(run), 60)
     with ssh_hosts.dropped("h3", *SSH):
@@ -69,7 +64,6 @@ def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(
     assert record["status"] in ("failed", "killed")
     assert "host h3" in record["reason"]
     assert ssh_hosts.processes_of(run.name) == []
-    fault()
 
 
 def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_the_run(

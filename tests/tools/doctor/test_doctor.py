@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faults import Fault
 from tests.support.projects import Project, complete
 
 
@@ -45,10 +44,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.fault("doctor: the disk of the results is full", series=5)
-def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path, fault: Fault) -> None:
-    with fault.told():
-        done = project.runner("doctor", "--results", full_disk / "results", "--json")
+def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path) -> None:
+    done = project.runner("doctor", "--results", full_disk / "results", "--json")
     assert done.code == 1
     (found,) = findings(done.stdout)
     assert (found["check"], found["state"]) == ("disk", "wrong")
@@ -56,12 +53,10 @@ def test_a_full_disk_of_the_results_is_wrong(project: Project, full_disk: Path, 
     assert "--results FOLDER" in found["mend"]
 
 
-@pytest.mark.fault("doctor: too few open files are allowed", series=5)
 @pytest.mark.real_processes
-def test_few_open_files_are_a_finding(project: Project, fault: Fault) -> None:
+def test_few_open_files_are_a_finding(project: Project) -> None:
     words = ["sh", "-c", 'ulimit -n 200; exec "$0" "$@"', project.command, "doctor", "--json"]
-    with fault.told():
-        done = complete(words, project.root, project.environment())
+    done = complete(words, project.root, project.environment())
     (found,) = findings(done.stdout)
     assert (done.code, found["check"], found["mend"]) == (1, "open-files", "ulimit -n 65536")
 
@@ -101,15 +96,13 @@ def test_an_engine_or_a_cluster_that_is_not_there_is_wrong_only_where_it_is_aske
 
 
 @pytest.mark.slow
-@pytest.mark.fault("doctor: the cluster does not answer", target="kubernetes", series=5)
-def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tmp_path: Path, fault: Fault) -> None:
+def test_a_cluster_that_does_not_answer_is_reported_in_time(project: Project, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and never says anything
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"
         config = {"apiVersion": "v1", "kind": "Config", "current-context": "c"}
         config |= {"clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": {}}]}
         config |= {"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
         (tmp_path / "config").write_text(json.dumps(config))
-        with fault.told():
-            done = project.runner("doctor", "--on", "kubernetes", env={"KUBECONFIG": str(tmp_path / "config")})
+        done = project.runner("doctor", "--on", "kubernetes", env={"KUBECONFIG": str(tmp_path / "config")})
     assert done.code == 1
     assert "no answer within 12 s" in done.stdout

@@ -14,7 +14,6 @@ import pytest
 
 from runner.core.errors import RequestError
 from runner.tools.doctor.peers import parse
-from tests.support.faults import Fault
 from tests.support.hosts import Host, missing, two_hosts
 from tests.support.patience import patient
 from tests.support.projects import ROOT, Ended
@@ -54,11 +53,9 @@ def test_two_hosts_that_find_each_other_have_no_finding(hosts: tuple[Host, Host]
 
 
 @pytest.mark.slow
-@pytest.mark.fault("doctor: a firewall drops all ports but one", series=5)
-def test_a_firewall_that_lets_only_the_port_of_the_rendezvous_through(hosts: tuple[Host, Host], fault: Fault) -> None:
+def test_a_firewall_that_lets_only_the_port_of_the_rendezvous_through(hosts: tuple[Host, Host]) -> None:
     hosts[1].drop("-p", "tcp", "--dport", "29501:65535")
-    with fault.told():
-        done = examined(hosts[0])
+    done = examined(hosts[0])
     assert done.code == 1
     assert "Gloo and NCCL connect at ports chosen at random" in findings(done)["port"]["seen"]
 
@@ -81,34 +78,29 @@ FAULTS = {
     ids=FAULTS,
 )
 def test_a_fault_on_the_way_to_a_peer_has_a_line_with_its_cause_and_what_mends_it(
-    hosts: tuple[Host, Host], drops: tuple[str, ...] | None, peer: str, check: str, seen: str, fault: Fault
+    hosts: tuple[Host, Host], drops: tuple[str, ...] | None, peer: str, check: str, seen: str
 ) -> None:
     if drops is not None:
         hosts[1].drop(*drops)
-    with fault.told():
-        done = examined(hosts[0], peer)
+    done = examined(hosts[0], peer)
     (found,) = findings(done, "warning", "wrong").values()
     assert (found["check"], found["where"]) == (check, peer)
     assert re.search(seen, f"{found['seen']}; {found['mend']}"), found
     assert done.code == 1
 
 
-@pytest.mark.fault("doctor: a peer's name leads to localhost", series=5)
-def test_a_peer_whose_name_leads_to_this_machine_itself(hosts: tuple[Host, Host], fault: Fault) -> None:
+def test_a_peer_whose_name_leads_to_this_machine_itself(hosts: tuple[Host, Host]) -> None:
     hosts[0].names({"node0": "10.201.7.1", "node1": "127.0.1.1"})
-    with fault.told():
-        done = examined(hosts[0])
+    done = examined(hosts[0])
     assert done.code == 1
     (found,) = findings(done).values()
     assert (found["check"], found["where"]) == ("name", "node1")
     assert "each node would wait for itself" in found["seen"]
 
 
-@pytest.mark.fault("doctor: the own name leads to localhost", series=5)
-def test_an_own_name_that_leads_to_the_loopback_interface(hosts: tuple[Host, Host], fault: Fault) -> None:
+def test_an_own_name_that_leads_to_the_loopback_interface(hosts: tuple[Host, Host]) -> None:
     hosts[0].names({"node0": "127.0.1.1", "node1": "10.201.7.2"})
-    with fault.told():
-        done = examined(hosts[0])
+    done = examined(hosts[0])
     chosen = examined(hosts[0], GLOO_SOCKET_IFNAME="eth0", NCCL_SOCKET_IFNAME="=eth0")
     assert done.code == 1
     (found,) = findings(done).values()
@@ -119,7 +111,6 @@ def test_an_own_name_that_leads_to_the_loopback_interface(hosts: tuple[Host, Hos
 
 
 @pytest.mark.slow
-@pytest.mark.fault("doctor: the wrong interface is chosen", series=5)
 @pytest.mark.parametrize(
     ("variable", "value", "seen"),
     [
@@ -128,11 +119,8 @@ def test_an_own_name_that_leads_to_the_loopback_interface(hosts: tuple[Host, Hos
         ("NCCL_SOCKET_IFNAME", "^eth", "chooses lo, and the peers are reached by eth0"),
     ],
 )
-def test_a_wrong_interface_in_the_environment(
-    hosts: tuple[Host, Host], variable: str, value: str, seen: str, fault: Fault
-) -> None:
-    with fault.told():
-        done = examined(hosts[0], **{variable: value})
+def test_a_wrong_interface_in_the_environment(hosts: tuple[Host, Host], variable: str, value: str, seen: str) -> None:
+    done = examined(hosts[0], **{variable: value})
     assert done.code == 1
     assert seen in findings(done)["interface"]["seen"]
     assert variable in findings(done)["interface"]["mend"]
