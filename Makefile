@@ -58,8 +58,8 @@ lint: $(VENV)/.develop ## style and types
 bench: $(VENV)/.develop ## measure what the kit promises about its own cost, in pairs, on this machine
 	$(BIN)/python -m bench
 
-page: $(VENV)/.develop ## write the tables and pictures of the README, and docs/report/, of the records in docs/evidence/
-	$(BIN)/python -m bench.page $(addprefix docs/evidence/,quickstart.tar script-mnist.tar)
+page: $(VENV)/.develop ## write the README's table and pictures, and docs/report/, from the records in docs/evidence/
+	$(BIN)/python -m bench.page docs/evidence/quickstart.tar
 
 gpu-check: ## the programs at real sizes on this machine's GPUs; needs no set-up, only a Python with torch and transformers
 	@$(PYTHON) -c 'import sys; from importlib.util import find_spec; lacks = [name for name in ("torch", "transformers") if not find_spec(name)]; sys.exit("error: this Python lacks " + " and ".join(lacks) + ": name one that has them: make gpu-check PYTHON=..." if lacks else 0)'

@@ -93,7 +93,7 @@ def test_the_documents_show_commands_and_files() -> None:
 
 
 def test_the_lines_that_a_document_shows_of_a_script_stand_in_it_in_this_order() -> None:
-    text = TEXTS["docs/trainkit.md"]
+    text = TEXTS["docs/own-repository.md"]
     shown = re.findall(r"`docs/own-scripts/([\w.]+)`[^`]*:\n\n```python\n(.*?)```", text, re.DOTALL)
     assert {name for name, _ in shown} == {path.name for path in (ROOT / "docs" / "own-scripts").glob("*.py")}
     for name, excerpt in shown:
@@ -178,15 +178,16 @@ def test_every_path_that_a_document_names_exists() -> None:
     assert {(name, path) for name, path in named if not (ROOT / path).exists()} == set()
 
 
-@pytest.mark.parametrize("folder", ["compose", "k8s"])
-def test_every_rendered_file_stands_in_the_table_of_its_folder(folder: str) -> None:
-    rows = [row.split("|")[1] for row in TEXTS[f"{folder}/README.md"].splitlines() if row.startswith("| `")]
+@pytest.mark.parametrize(("folder", "page"), [("compose", "docs/containers.md"), ("k8s", "k8s/README.md")])
+def test_every_rendered_file_stands_in_the_table_of_its_page(folder: str, page: str) -> None:
+    rows = [row.split("|")[1] for row in TEXTS[page].splitlines() if row.startswith("| `")]
     named = {name for row in rows for name in re.findall(r"`([\w-]+\.ya?ml)`", row)}
     assert named == {path.name for path in (ROOT / folder).glob("*.y*ml")} - {"kustomization.yaml"}
 
 
-def test_every_published_figure_stands_in_one_table() -> None:
-    rows = TEXTS["docs/results.md"].splitlines()
+def test_the_table_of_published_figures_has_those_of_the_definitions() -> None:
+    head = "| document | what | hardware | printed | by its own times | measured here |\n|---|---|---|---|---|---|\n"
+    rows = TEXTS["experiments/README.md"].partition(head)[2].partition("\n\n")[0].splitlines()
     lines = []
     for path in definition.files(ROOT):
         resolved = definition.load(path, ROOT).resolved()
@@ -200,20 +201,22 @@ def test_every_published_figure_stands_in_one_table() -> None:
             own = f"{line['computed_speedup']:.2f}" if "computed_speedup" in line else ""
             source = resolved["published"]["source"].partition(",")[0]
             lines.append((f"| {source} | {cell} | {line['hardware']}{place} | ", ", ".join(printed), f" | {own} | "))
-    assert len(lines) > 20
-    for beginning, printed, own in lines:
-        assert any(row.startswith(beginning + printed) and own in row for row in rows), (beginning, printed, own)
+    assert len(rows) > 5
+    for row in rows:
+        assert any(row.startswith(first + printed) and own in row for first, printed, own in lines), row
 
 
 def test_the_table_of_experiments_has_those_of_the_project() -> None:
-    rows = re.findall(r"^\| (`.+`) \| [A-Z]", TEXTS["experiments/README.md"], re.MULTILINE)
+    rows = re.findall(r"^\| (`.+`) \| [A-Z].*\?", TEXTS["experiments/README.md"], re.MULTILINE)
     assert set(re.findall(r"`([\w-]+)`", " ".join(rows))) == {path.stem for path in definition.files(ROOT)}
 
 
 @pytest.mark.parametrize("archive", [EVIDENCE, "docs/evidence/script-mnist.tar"])
-def test_the_tables_of_the_readme_are_those_of_the_kept_records_and_they_are_whole(archive: str) -> None:
+def test_the_kept_records_are_whole_and_the_table_of_the_readme_is_theirs(archive: str) -> None:
     done = run(f"COLUMNS=100 runner summarize {archive} --format table", ROOT)
-    assert "\n".join(map(str.rstrip, done.stdout.strip().splitlines())) in TEXTS["README.md"]
+    assert done.returncode == 0
+    if archive == EVIDENCE:
+        assert "\n".join(map(str.rstrip, done.stdout.strip().splitlines())) in TEXTS["README.md"]
     done = run(f"runner verify {archive}", ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert sum(path.stat().st_size for path in (ROOT / EVIDENCE).parent.iterdir()) < 3_000_000

@@ -1,6 +1,6 @@
 """What every training program uses: its place among the ranks, its clock, its event lines, its data.
 
-A script of one's own needs three lines of it, which docs/trainkit.md explains::
+A script of one's own needs three lines of it, which docs/own-repository.md explains::
 
     from trainkit import running
 

@@ -9,7 +9,7 @@ A program asks for the shares wherever it cuts a batch::
     balance.measure(exchange, step, draw)  # in the warm-up, before it is undone
 
 Shares are whole numbers, and all ranks compute the same ones: from the same figures, by sums, products and quotients
-alone, which every processor rounds alike. docs/methods.md says what a run with measured shares is worth.
+alone, which every processor rounds alike. experiments/README.md says what a run with measured shares is worth.
 """
 
 import re

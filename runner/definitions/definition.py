@@ -88,7 +88,7 @@ RowOfCells = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/
 class Published(msgspec.Struct, forbid_unknown_fields=True):
     """What a document printed."""
 
-    source: Annotated[Text, Meta(description="The document, by its name in docs/references.md, and its section.")]
+    source: Annotated[Text, Meta(description="The document, by its name in experiments/README.md, and its section.")]
     rows: Annotated[
         list[Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/Row"})]], Meta(min_length=1)
     ]

@@ -304,7 +304,7 @@ def _what_helps(times: Times, found: list[Cause], *, is_disturbed: bool) -> str:
     elif times.mean("straggler") >= LEAST_LOST:
         words = "a machine that nothing else uses, and as many threads as it has cores"
     elif not times.knows_exchange:
-        words = "the kit's time marks in the script (docs/trainkit.md): they tell the exchange from the computing"
+        words = "the kit's time marks in the script (docs/own-repository.md): they tell the exchange from the computing"
     else:
         words = "faster computing (bf16, a larger batch, torch.compile): little is lost between the ranks"
     return f"What would help: {words}"

@@ -1,7 +1,7 @@
 """What the ranks of a training exchange, and how often: the choices behind `--communication`.
 
 A program builds one exchange, calls its model, and reports each step to it, as `experiments/mnist/ddp.py` does;
-docs/methods.md says what each choice changes in the mathematics.
+experiments/README.md says what each choice changes in the mathematics.
 
 Gradients are the mean over the samples of all ranks if each rank's loss is the sum over its own samples, times the
 number of ranks, over the samples of all.

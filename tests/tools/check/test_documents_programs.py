@@ -1,4 +1,4 @@
-"""What a check says of programs as the five documents write them stands in docs/references.md."""
+"""What a check says of programs as the five documents write them stands in experiments/README.md."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from runner.tools.check.mistakes import MENDS
 
 ROOT = Path(__file__).parents[3]
 FOLDER = Path(__file__).with_name("documents")
-ROWS = re.findall(r"(?m)^\| `(\w+\.py)`, .* \| (.+) \|$", (ROOT / "docs" / "references.md").read_text("utf-8"))
+ROWS = re.findall(r"(?m)^\| `(\w+\.py)`, .* \| (.+) \|$", (ROOT / "experiments" / "README.md").read_text("utf-8"))
 
 
 @pytest.mark.slow
