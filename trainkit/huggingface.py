@@ -1,4 +1,4 @@
-"""A callback of Hugging Face's Trainer: its epochs and evaluations become event lines; docs/own-repository.md shows its use.
+"""A callback of Hugging Face's Trainer: its epochs and evaluations become event lines, as in docs/own-repository.md.
 
 Source of the hooks and of their order: `transformers/trainer.py` and `trainer_callback.py` of transformers 4.57.
 """

@@ -1,4 +1,4 @@
-"""A callback of Lightning's Trainer: its epochs and evaluations become event lines; docs/own-repository.md shows its use.
+"""A callback of Lightning's Trainer: its epochs and evaluations become event lines, as in docs/own-repository.md.
 
 It works with both packages, `lightning` and `pytorch_lightning`: with the one that the script has imported. Source of
 the hooks and of their order: https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks.

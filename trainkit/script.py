@@ -1,7 +1,7 @@
 """A run of any training script: three lines put event lines into it, and nothing else of it changes.
 
 Threads, determinism, memory and devices stay as the script has them, and so does its process group, whoever makes it
-and when: the script, `run.join()`, or a framework. docs/own-repository.md shows a script, and says what each line adds to the
+and when: the script, `run.join()`, or a framework. docs/own-repository.md shows one, and what a line adds to the
 record.
 """
 
