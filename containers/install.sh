@@ -1,14 +1,13 @@
 #!/bin/sh
-# Install what the image's base lacks, called by the Dockerfile in both stages: torch, if the base has none, and into
-# /opt/kit the other locked packages that the base does not hold in the locked version. The base's packages are not
-# changed. TORCH=current takes the newest torch instead of 2.3.1; TORCH_CPU, if set, is a package index with PyTorch's
-# CPU-only builds.
+# Install the packages that an image's base lacks; both stages of the Dockerfile call this. torch is installed if the
+# base has none. Other locked packages go into /opt/kit unless the base has the locked version; the base's own packages
+# stay unchanged. TORCH=current installs the newest torch instead of 2.3.1; TORCH_CPU is an index of CPU-only builds.
 set -eu
-compile="python -m compileall -q --invalidation-mode unchecked-hash"  # without time stamps: builds add the same files
+compile="python -m compileall -q --invalidation-mode unchecked-hash"  # no time stamps, so that builds are equal
 export PYTHONHASHSEED=0
 lock=requirements/${TORCH:-runtime}.lock
 of_torch='^(torch|torchvision|triton|cuda-[a-z]+|nvidia-(cu|nccl|nv)[a-z0-9-]*)=='
-unset PIP_CONSTRAINT  # NVIDIA's bases pin their own packages by it, also those that go into /opt/kit
+unset PIP_CONSTRAINT  # NVIDIA's bases pin packages by it, which would apply to /opt/kit too
 pip="python -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all:"
 
 if ! python -m pip show --quiet torch 2> /dev/null; then
@@ -17,7 +16,7 @@ if ! python -m pip show --quiet torch 2> /dev/null; then
   else
     awk -v of_torch="$of_torch" '/^[a-z]/ {keep = $0 ~ of_torch} keep' "$lock" | $pip --require-hashes -r /dev/stdin
   fi
-  $compile -j 0 "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" || true  # of any file that can be
+  $compile -j 0 "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" || true  # some files cannot be compiled
 fi
 
 { python -m pip list --format=freeze; cat "$lock"; } |

@@ -1,4 +1,4 @@
-"""The targets by name, each a class that satisfies `base.Target`, imported on use."""
+"""Look up targets by name and create them with their options."""
 
 import importlib
 from dataclasses import fields
@@ -19,21 +19,20 @@ TARGETS = {
 
 
 def find(name: str) -> type[Target[Any]]:
-    """Import the class of a target; RequestError for an unknown name."""
+    """Import and return a target's class. Raises RequestError if the name is unknown."""
     if name not in TARGETS:
-        raise RequestError(f"no target '{name}'{did_you_mean(name, TARGETS)}")
+        raise RequestError(f"unknown target '{name}'{did_you_mean(name, TARGETS)}")
     module, _, attribute = TARGETS[name].partition(":")
     return cast("type[Target[Any]]", getattr(importlib.import_module(module), attribute))
 
 
 def load(name: str, words: list[str] | None = None) -> Target[Any]:
-    """Make a target with its options, given as `name=value` words."""
+    """Create a target from `name=value` options. Raises RequestError if one is unknown or invalid."""
     target = find(name)
     return target(_read_options(target, words or []))
 
 
 def _read_options(target: type[Target[Any]], words: list[str]) -> Any:
-    """Read `name=value` words into the target's `Options`; RequestError for an unknown option or a wrong value."""
     known = {option.name: option for option in fields(target.Options)}
     types = get_type_hints(target.Options)
     values: dict[str, Any] = {}
@@ -45,11 +44,11 @@ def _read_options(target: type[Target[Any]], words: list[str]) -> Any:
         if name not in known:
             having = [other for other in TARGETS if name in {option.name for option in fields(find(other).Options)}]
             meant = f"; it is an option of {' and '.join(having)}" if having else did_you_mean(name, known)
-            raise RequestError(f"--with {word}: target {target.name} has no option '{name}'{meant or '; it has none'}")
+            raise RequestError(f"--with {word}: target {target.name} has no option '{name}'{meant}")
         if name in values:
             raise RequestError(f"--with {word}: '{name}' is given twice")
         try:
             values[name] = msgspec.convert(text, types[name], strict=False)
         except msgspec.ValidationError:
-            raise RequestError(f"--with {word}: '{text}' is no {type_name(types[name])}") from None
+            raise RequestError(f"--with {word}: '{text}' is not a {type_name(types[name])}") from None
     return target.Options(**values)

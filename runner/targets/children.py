@@ -1,8 +1,7 @@
-"""Processes that do not outlive the runner, found again by two marks.
+"""Find and end the processes of a run, so that none outlives its runner.
 
-The first mark is in their environment. A process that sets its title (setproctitle) overwrites what /proc shows of it:
-the second mark is the file in the run's `raw/` that it prints to. What has neither, for example a daemon that forked
-twice, is adopted by a runner that asked for it (`core/parent.py`), and ended with the run.
+Processes are marked by a variable, or, as setproctitle overwrites the environment in /proc, by printing into the run's
+`raw/`. A runner adopts those with neither, such as a daemon that forked twice (`core/parent.py`).
 """
 
 import errno
@@ -15,34 +14,34 @@ from pathlib import Path
 import psutil
 
 MARK = "KIT_RUN_ID"
-"""The run's id, and behind a slash the node if that was started by hand."""
+"""Variable with the run's id, plus `/node<number>` for a node started by hand."""
 RUNNER = "KIT_RUNNER_PID"
-"""The runner that started it."""
+"""Variable with the process id of the runner."""
 _KILLED_SECONDS = 5.0
-"""How long the kernel may take to end a killed process."""
+"""Time allowed to the kernel to end a killed process."""
 
 
 def marks(mark: str) -> dict[str, str]:
-    """Return the environment variables that mark a process and its descendants."""
+    """Return the variables that mark a process and its descendants."""
     return {MARK: mark, RUNNER: str(os.getpid())}
 
 
 def end_marked(mark: str, grace_seconds: float, others: Collection[int] | None = None) -> None:
-    """End every process with this mark: SIGTERM, then SIGKILL.
+    """End every process with this mark: SIGTERM, then SIGKILL after the grace period.
 
-    A caller that adopts orphans names its `others`, its children that are not of the run.
+    A caller that adopts orphans passes the ids of its children outside the run as `others`.
     """
-    for seconds in (grace_seconds, 0):  # and what was started meanwhile
+    for seconds in (grace_seconds, 0):  # the second pass ends processes started during the first
         found = [process for process, own, _ in _marked(mark.partition("/")[0]) if f"{own}/".startswith(f"{mark}/")]
         _end([*found, *_adopted(others)], seconds)
 
 
 def end_orphans(run: str, grace_seconds: float) -> None:
-    """End every process of a run whose runner is dead; OSError if one does not end, for example on a dead disk."""
-    for seconds in (grace_seconds, 0):  # and what was started meanwhile
+    """End every process of a run whose runner is dead. Raises OSError if one survives, for example on a dead disk."""
+    for seconds in (grace_seconds, 0):
         _end(orphans(run), seconds)
     if left := [process.pid for process in orphans(run)]:
-        raise OSError(errno.EBUSY, f"its processes {', '.join(map(str, left))} do not end")
+        raise OSError(errno.EBUSY, f"processes {', '.join(map(str, left))} of the run do not end")
 
 
 def _end(processes: list[psutil.Process], grace_seconds: float) -> None:
@@ -57,12 +56,12 @@ def _end(processes: list[psutil.Process], grace_seconds: float) -> None:
 
 
 def orphans(run: str) -> list[psutil.Process]:
-    """Find the processes of a run whose runner is dead."""
+    """Return the processes of a run whose runner is dead."""
     return [process for process, _, runner in _marked(run) if not _lives(runner, process)]
 
 
 def _marked(run: str) -> Iterator[tuple[psutil.Process, str, str]]:
-    """Yield each process of a run with its mark and its runner."""
+    """Yield the processes of a run, each with its mark and its runner's id."""
     prints = re.compile(rf"/{re.escape(run)}/raw/(node\d+)[/-]")
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -84,16 +83,16 @@ def _runner_above(process: psutil.Process) -> str:
 
 
 def _adopted(others: Collection[int] | None) -> Iterator[psutil.Process]:
-    """Yield what this process has adopted: children in sessions of their own, as torchrun gives one to each worker."""
+    """Yield adopted children; torchrun gives each worker a session of its own."""
     if others is not None:
         for child in psutil.Process().children():
-            with suppress(OSError):  # it has ended meanwhile
+            with suppress(OSError):
                 if child.pid not in others and os.getsid(child.pid) != os.getsid(0):
                     yield child
 
 
 def _lives(runner: str, child: psutil.Process) -> bool:
-    """Return whether a child's runner lives: a process with its number that is older than the child, and no zombie."""
+    """Return whether a runner lives; a process younger than its child has reused its id."""
     try:
         found = psutil.Process(int(runner))
         return found.status() != psutil.STATUS_ZOMBIE and found.create_time() <= child.create_time()

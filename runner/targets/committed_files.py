@@ -1,7 +1,4 @@
-"""The files that are rendered and committed: `compose/`, `k8s/` and `slurm/`.
-
-`containers/rendered.yaml` says which files there are, and of which experiment and layout.
-"""
+"""Render the committed files of `compose/`, `k8s/` and `slurm/`, which `containers/rendered.yaml` lists."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -25,11 +22,11 @@ from runner.targets.torchrun import device_ids
 
 LISTING = "containers/rendered.yaml"
 FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer"}
-"""The folders of the kinds of jobs that are committed."""
+"""The folder of each kind of job with committed files."""
 
 
 class Rendered(msgspec.Struct, forbid_unknown_fields=True):
-    """What one file runs, and what it is for."""
+    """The run of one rendered file, and its description `what`."""
 
     layout: str
     device: Literal["cpu", "cuda"]
@@ -38,14 +35,14 @@ class Rendered(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Group(msgspec.Struct, forbid_unknown_fields=True):
-    """Files by their names; `default` is the experiment of `compose/`, or the job that a kustomization applies."""
+    """Rendered files by name; `default` is the experiment of `compose/`, or the job that a kustomization applies."""
 
     files: dict[str, Rendered]
     default: str = ""
 
 
 class Listing(msgspec.Struct, forbid_unknown_fields=True):
-    """Everything that is rendered."""
+    """The content of `containers/rendered.yaml`."""
 
     compose: Group
     kubernetes: Group
@@ -53,7 +50,7 @@ class Listing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_listing(root: Path) -> Listing:
-    """Read `containers/rendered.yaml`; RequestError names the key that is wrong."""
+    """Read `containers/rendered.yaml`. Raises RequestError with the invalid key."""
     path = root / LISTING
     try:
         return msgspec.convert(yaml_reader.read(path).values, Listing)
@@ -62,7 +59,7 @@ def read_listing(root: Path) -> Listing:
 
 
 def render(root: Path) -> dict[Path, str]:
-    """Return every rendered file with its text."""
+    """Return the text of every rendered file, by path."""
     bases, listing = read_lock(root), read_listing(root)
     compose, kubernetes = listing.compose, listing.kubernetes
     files = {
@@ -81,13 +78,13 @@ def render(root: Path) -> dict[Path, str]:
 
 
 def differing(root: Path) -> dict[Path, bytes]:
-    """Return the files that differ from what is rendered, with what they should be."""
+    """Return the new content of each rendered file that is missing or out of date."""
     files = {path: text.encode() for path, text in render(root).items()}
     return {path: text for path, text in files.items() if not path.is_file() or path.read_bytes() != text}
 
 
 def write(root: Path) -> list[Path]:
-    """Write what differs; return which files that were."""
+    """Write the rendered files that are missing or out of date, and return their paths."""
     changed = differing(root)
     write_outputs(changed, below=root)
     return list(changed)
@@ -100,7 +97,7 @@ def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str]) 
         place = "" if layout.nodes == 1 else f" --node {node} --master node0"
         words = f"--layout {layout} --device {file.device}{place} -- ${{ARGS:-}}"
         gpus: list[str] | int | None = None
-        if file.device == "cuda":  # a count gives every service the same first GPUs
+        if file.device == "cuda":  # a count would give every service the same first GPUs
             gpus = len(ids) if layout.nodes == 1 else ids
         services[f"node{node}"] = service(
             node,
@@ -117,7 +114,6 @@ def _compose(name: str, file: Rendered, experiment: str, bases: dict[str, str]) 
 
 
 def _run(root: Path, file: Rendered) -> Run:
-    """Choose what a job runs: the first cell of its layout that is not skipped."""
     experiment = definition.load(definition.find(file.experiment, root), root)
     return make_plan(experiment, Selection(device=file.device, layouts=(file.layout,), repeat=1)).runs[0]
 
@@ -129,7 +125,6 @@ def _kubernetes(name: str, run: Run, file: Rendered, kind: str, path: str) -> st
 
 
 def _kustomization(folder: str, default: str) -> str:
-    """Name the image and the namespace in one place; whoever chooses other jobs replaces the default one."""
     document: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -137,7 +132,7 @@ def _kustomization(folder: str, default: str) -> str:
         "resources": [f"{default}.yaml"],
         "images": [{"name": KIT, "newName": KIT}],
     }
-    if folder == FOLDERS["trainjob"]:  # by default a TrainJob comes before the TrainingRuntime that it needs
+    if folder == FOLDERS["trainjob"]:  # the default order puts a TrainJob before its TrainingRuntime
         document["sortOptions"] = {"order": "fifo"}
     return to_yaml(document, _KUSTOMIZATION_HEADER.format(folder=folder))
 

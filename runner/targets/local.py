@@ -32,19 +32,19 @@ from runner.targets.observing import HOOKS, OBSERVE, OBSERVER, is_observed
 from runner.targets.torchrun import device_ids, node_specs
 from runner.targets.worker_logs import GRACE_SECONDS, WorkersHandle
 
-# What the command torchrun is, for the Python that the runner itself runs on.
+# The command torchrun, run by the runner's own Python.
 _TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 
 
 class Local(Target[LaunchSpec]):
-    """Starts torchrun agents on this machine."""
+    """Runs torchrun agents on this machine."""
 
     name: ClassVar[str] = "local"
-    summary: ClassVar[str] = "processes of this machine, started by torchrun; one agent for each node of the layout"
+    summary: ClassVar[str] = "processes on this machine, started by torchrun; one agent for each node of the layout"
     observes: ClassVar[bool] = True
 
     def spec(self, run: Run) -> LaunchSpec:
-        """Build one torchrun command and environment for each node; the port is chosen at the start."""
+        """Return a torchrun command and environment for each node; `start` chooses the port."""
         nodes = node_specs(run.cell, "127.0.0.1", run.device)
         ids_of_nodes = device_ids(run.cell.layout, run.cell.devices_per_process)
         for node, ids in zip(nodes, ids_of_nodes, strict=True):
@@ -56,28 +56,28 @@ class Local(Target[LaunchSpec]):
         return LaunchSpec(nodes, str(run.experiment.root), run.device)
 
     def preflight(self, spec: LaunchSpec) -> None:
-        """Look for torchrun and, on cuda, for enough GPUs."""
+        """Raise RequestError if torch is missing or, on cuda, there are too few GPUs."""
         if importlib.util.find_spec("torch") is None:
             raise RequestError(f"{sys.executable} has no torch: pip install 'distributed-experiment-kit[torch]'")
         if spec.device == "cuda":
             needed = sum(len(node.env["CUDA_VISIBLE_DEVICES"].split(",")) for node in spec.nodes)
             if needed > (seen := len(gpus())):
-                raise RequestError(f"the layout needs {needed} GPUs, this machine shows {seen}: try --device cpu")
+                raise RequestError(f"the layout needs {needed} GPUs, this machine has {seen}: try --device cpu")
 
     def start(self, spec: LaunchSpec, folder: RunFolder) -> LocalHandle:
-        """Choose a port; reading the lines starts the agents, so that a stop finds them."""
+        """Choose a port; `lines` starts the agents, so that `stop` finds them."""
         held = held_port()
         port = {"PET_MASTER_PORT": str(held.getsockname()[1])}
         nodes = {number: replace(node, env={**_visible(node.env), **port}) for number, node in enumerate(spec.nodes)}
         return LocalHandle(nodes, spec.cwd, folder, folder.path.name, held)
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End the processes that carry the run's mark and have no runner."""
+        """End the run's processes whose runner is dead."""
         end_orphans(folder.path.name, GRACE_SECONDS)
 
 
 class LocalHandle(WorkersHandle):
-    """The agents of some nodes of a run, all on this machine; their environment has the run's mark."""
+    """The torchrun agents of a run's nodes on this machine, with the run's mark in their environment."""
 
     nodes: Sequence[_Agent]
 
@@ -90,7 +90,7 @@ class LocalHandle(WorkersHandle):
         self._others: set[int] | None = None
 
     def look(self, *, abort: bool = False) -> list[NodeView]:
-        """Look at the processes with the run's mark, once for all nodes."""
+        """Return views of all nodes from one look at this machine."""
         words = node_view.command_here(self._mark, abort=abort)
         try:
             done = subprocess.run(words, capture_output=True, timeout=node_view.SECONDS, check=False)
@@ -100,7 +100,7 @@ class LocalHandle(WorkersHandle):
         return [seen.of_node(node.number, "its torchrun has ended") for node in self.nodes]
 
     def stop(self) -> None:
-        """Ask the agents to end, which end their workers; kill what is left after the grace."""
+        """Tell the agents to end, with their workers; kill the rest after the grace period."""
         for agent in self.nodes:
             agent.terminate()
         deadline = clock.monotonic() + GRACE_SECONDS
@@ -125,8 +125,6 @@ class LocalHandle(WorkersHandle):
 
 
 class _Agent(FollowedNode):
-    """One torchrun agent."""
-
     def __init__(self, number: int, spec: NodeSpec) -> None:
         super().__init__(number)
         self._spec = spec
@@ -139,7 +137,7 @@ class _Agent(FollowedNode):
 
     def start(self, folder: RunFolder, cwd: str, mark: str) -> int:
         env, place = self._spec.env, str(folder.node(self.number).resolve())
-        # Our hooks and the project's modules come before those of the caller.
+        # The kit's hooks and the project's modules come before the caller's.
         search = filter(None, (str(HOOKS), env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")))
         own = {"PYTHONPATH": ":".join(search), "PET_LOG_DIR": place, "KIT_SEEN": place}
         own["KIT_ARTIFACTS"] = str((folder.path / "artifacts").resolve())
@@ -175,7 +173,7 @@ class _Agent(FollowedNode):
 
 
 def _visible(env: dict[str, str]) -> dict[str, str]:
-    """Count a node's GPUs within those that the caller made visible."""
+    """Choose a node's GPUs among those that the caller made visible."""
     allowed = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
     if "CUDA_VISIBLE_DEVICES" not in env or not allowed:
         return env

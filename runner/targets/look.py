@@ -1,18 +1,17 @@
-"""What the processes of one node do at this moment: a script of the standard library alone.
+"""Report what the processes of one node are doing: a script that needs only the standard library.
 
     python -c <this file> [--abort] [MARK]
 
-It runs here, in a container or in a pod, prints one line of JSON, and ends after `_SECONDS` whatever happens.
-It looks at the processes whose environment has torchrun's variables and, if MARK is given, the run's mark
-(`children.MARK`); it changes nothing. With `--abort`, for a run that is ended anyway, it ends every rank that cannot be
-asked for its stack by SIGABRT, upon which Python writes the stack to stderr (PYTHONFAULTHANDLER).
+The script prints one line of JSON within `_SECONDS`, on this machine or in a container, about the processes with
+torchrun's variables and, if given, the run's MARK (`children.MARK`). With `--abort`, it sends SIGABRT to ranks that
+cannot be asked for their stack, which Python then writes to stderr (PYTHONFAULTHANDLER).
 
 Sources: proc(5), the states in include/net/tcp_states.h, and faulthandler's format (Python/traceback.c).
 """
 
-from __future__ import annotations  # Python 3.8, which torch 2.3 still runs on, does not know `list[str]`
+from __future__ import annotations  # Python 3.8, which torch 2.3 supports, has no `list[str]`
 
-# /proc is read by its own names, without the cost of importing pathlib.
+# Importing pathlib would cost time.
 # ruff: noqa: PTH115, PTH118, PTH119, PTH123, PTH208
 import ast
 import contextlib
@@ -37,21 +36,21 @@ _MOST_FRAMES = 60
 _STACKS = "/memfd:kit-stacks "
 _SIGNAL = signal.SIGRTMIN + 9
 _SILENT = "TtZ"
-"""States of proc(5) in which a process answers nobody."""
+"""Process states (proc(5)) in which no signal handler runs."""
 _STATES = {1: "connected", 2: "connecting", 10: "listening"}
 _FRAME = re.compile(r'  File "(.{0,500})", line (\d{1,9}) in (.{0,200})')
 OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "/hooks/sitecustomize.py", "<")
-"""Parts of the paths of what a program calls, but has not written."""
+"""Path fragments of library code, as opposed to the program's own."""
 REFUSED = "nothing listens there: it has not started, or that is another machine"
 _SILENCE = "no answer: a firewall drops it, or no machine has that address"
 _TROUBLES = {errno.EAGAIN: _SILENCE, errno.ETIMEDOUT: _SILENCE, errno.ECONNREFUSED: REFUSED}
-"""What an attempt to connect shows; EAGAIN is Python's own time-out."""
+"""EAGAIN is Python's own time-out."""
 _TOLD = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 MARK = "KIT-LOOK "
 
 
 def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
-    """Return the launchers and the ranks of this node, as JSON has them."""
+    """Return the launchers and ranks of this node, as `node_view.Seen` decodes them."""
     numbers = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
     processes = [process for process in map(_process, numbers) if process]
     found = [process for process in processes if _is_of(process["environment"], mark)]
@@ -81,7 +80,7 @@ def look(mark: str = "", *, abort: bool = False) -> dict[str, Any]:
 
 
 def _process(pid: int) -> dict[str, Any]:
-    """Read one process; empty if it is gone or another user's."""
+    """Read a process from /proc; empty if it has ended or is another user's."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             words = file.read(1_000_000).decode("utf-8", "replace").split("\0")
@@ -109,7 +108,7 @@ def _is_of(environment: dict[str, str], mark: str) -> bool:
 
 
 def _ranks(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the process of each rank: of those that inherited its variables, the one that was started first."""
+    """Return each rank's process: the first started of all that inherited its variables."""
     ranks: dict[str, dict[str, Any]] = {}
     for process in sorted(found, key=lambda process: (process["started"], process["pid"])):
         rank = process["environment"].get("RANK", "")
@@ -119,14 +118,13 @@ def _ranks(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _is_agent(process: dict[str, Any]) -> bool:
-    """Whether it is a launcher: Python with torchrun, not the init that holds it, and not started by a rank."""
+    """Return whether a process runs torchrun, and is neither a container's init nor a rank's child."""
     first, *rest = process["command"]
     is_torchrun = "python" in first and any(word.endswith(("torchrun", "torch.distributed.run")) for word in rest[:4])
     return is_torchrun and "LOCAL_RANK" not in process["environment"]
 
 
 def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
-    """Describe a launcher: the world that it was told of, and whether it has reached node 0."""
     environment, command, state = agent["environment"], agent["command"], agent["state"]
     master, port = environment.get("PET_MASTER_ADDR", ""), environment.get("PET_MASTER_PORT", "")
     nodes = command[command.index("--nnodes") + 1] if "--nnodes" in command[:-1] else environment.get("PET_NNODES")
@@ -145,10 +143,7 @@ def _agent(agent: dict[str, Any], sockets: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attempt(master: str, port: int) -> dict[str, Any]:
-    """Try what the launcher tries: find node 0 by its name, and connect to its port.
-
-    It is tried in a thread, because the system waits half a minute for a name server.
-    """
+    """Resolve and connect to node 0 as the launcher does, in a thread: a name server may take half a minute."""
     seen = {"addresses": [], "trouble": f"no name server answers within {_CONNECT_SECONDS:.0f} s"}
 
     def attempt() -> None:
@@ -169,7 +164,7 @@ def _attempt(master: str, port: int) -> dict[str, Any]:
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
     thread.join(_CONNECT_SECONDS)
-    if seen["addresses"]:  # the name resolves: the attempts have a time-out of their own
+    if seen["addresses"]:
         thread.join(_CONNECT_SECONDS)
     return dict(seen)
 
@@ -187,7 +182,7 @@ def _rank(rank: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sockets() -> dict[str, tuple[str, str, str]]:
-    """Return the TCP sockets of this network namespace by inode: state, own address and the other's."""
+    """Return this network namespace's TCP sockets by inode: state, local and remote address."""
     found = {}
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="utf-8") as file:
@@ -201,13 +196,13 @@ def _sockets() -> dict[str, tuple[str, str, str]]:
 
 
 def _address(text: str) -> str:
-    """Read an address as the kernel writes it: 32-bit words in the machine's own order."""
+    """Parse an address of /proc/net/tcp: 32-bit words in the machine's byte order."""
     raw, _, port = text.partition(":")
     words = [bytes.fromhex(raw[start : start + 8]) for start in range(0, len(raw), 8)]
     data = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
-    if len(data) == 16 and data.startswith(b"\0" * 10 + b"\xff\xff"):  # IPv4 within IPv6
+    if len(data) == 16 and data.startswith(b"\0" * 10 + b"\xff\xff"):  # IPv4-mapped IPv6
         data = data[12:]
-    family = socket.AF_INET if len(data) == 4 else socket.AF_INET6  # bytes of an IPv4 address
+    family = socket.AF_INET if len(data) == 4 else socket.AF_INET6
     return f"{socket.inet_ntop(family, data)}:{int(port, 16)}"
 
 
@@ -217,7 +212,7 @@ def _own(pid: int, sockets: dict[str, tuple[str, str, str]]) -> list[tuple[str, 
 
 
 def _open_files(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield what a process has open: its path in /proc, and what the kernel says that it is."""
+    """Yield the links of a process's open files, each with its target."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{name}"
@@ -226,7 +221,7 @@ def _open_files(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _write_stacks(ranks: list[dict[str, Any]]) -> None:
-    """Ask every rank that can answer for its stack, all at once, and read what they write (trainkit/stacks.py)."""
+    """Ask all ranks that can answer for their stacks (trainkit/stacks.py)."""
     asked = []
     for rank in ranks:
         rank["stack"], pid = [], rank["pid"]
@@ -248,10 +243,10 @@ def _write_stacks(ranks: list[dict[str, Any]]) -> None:
 
 
 def _retries(rank: dict[str, Any]) -> bool:
-    """Whether a rank may be looking for the store of the group again and again: a signal would end it then.
+    """Return whether a rank may be connecting to the group's store, when a signal would end it.
 
-    torch takes an interrupted sleep or poll for Ctrl-C (c10d/socket.cpp). Python sleeps until a point of time, and goes
-    on sleeping.
+    torch takes an interrupted sleep or poll for Ctrl-C (c10d/socket.cpp). Python sleeps until an absolute time instead,
+    and resumes.
     """
     port = f":{rank['environment'].get('MASTER_PORT')}"
     if rank["state"] != "S" or any(entry[0] == "connected" and entry[2].endswith(port) for entry in rank["own"]):
@@ -265,7 +260,7 @@ def _retries(rank: dict[str, Any]) -> bool:
 
 
 def _handles(pid: int) -> bool:
-    """Return whether a process has a handler for the signal: without one it would end."""
+    """Return whether a process has a handler for the signal, which would end it otherwise."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("SigCgt:"):
@@ -274,9 +269,9 @@ def _handles(pid: int) -> bool:
 
 
 def main_thread(text: str) -> list[list[Any]]:
-    """Return the main thread's frames, the innermost first, each as file, line and function.
+    """Return the frames of the main thread in faulthandler's output, innermost first, as file, line and function.
 
-    Its outermost frame is a module; those of other threads are the threading module's.
+    The main thread's outermost frame is a module; other threads start in the threading module.
     """
     threads: list[list[list[Any]]] = []
     for line in text.splitlines():
@@ -290,10 +285,7 @@ def main_thread(text: str) -> list[list[Any]]:
 
 
 def _sets(rank: dict[str, Any]) -> list[str]:
-    """Return the lines of a rank's script, and of files of its stack, that override torchrun's variables for a group.
-
-    They are read only while the rank joins one.
-    """
+    """Return the program's lines that override torchrun's variables, if the rank is joining a process group."""
     if not rank["retries"] and not any(frame[2] == "init_process_group" for frame in rank["stack"]):
         return []
     scripts = [os.path.join(f"/proc/{rank['pid']}/cwd", word) for word in rank["command"][1:4] if word.endswith(".py")]
@@ -310,7 +302,7 @@ def _sets(rank: dict[str, Any]) -> list[str]:
 
 
 def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Yield each constant that code assigns to such a variable, unless it asks for one of them first."""
+    """Yield constants assigned to torchrun's variables, except below an `if` that tests one."""
     if isinstance(tree, ast.If) and any(name in ast.dump(tree.test) for name in _TOLD):
         return
     if isinstance(tree, ast.Assign) and isinstance(tree.value, ast.Constant):
@@ -324,7 +316,7 @@ def _constants(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
 
 
 def _abort(ranks: list[dict[str, Any]]) -> None:
-    """End ranks so that Python writes their stacks to stderr, and give them a moment for it."""
+    """End ranks by SIGABRT, and wait for their stacks on stderr."""
     for rank in ranks:
         with contextlib.suppress(OSError, ValueError):
             resource.prlimit(rank["pid"], resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""What `look.py` sees of one node, decoded: it comes out of containers and hosts."""
+"""Build the commands that run `look.py` on a node, and decode its output."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from runner.core.text import one_line
 from runner.targets import look
 
 SECONDS = 12.0
-"""Time limit of a look, with the start of whatever carries it."""
+"""Time limit of `look.py`, including the start of its process."""
 LARGEST = 4_000_000
 _FIRST_PYTHON = 'p=$(command -v python3 || command -v python) || exit 127; exec "$p" -I -c "$0" "$@"'
 _UNPACKED = "import base64, zlib; exec(zlib.decompress(base64.b64decode('{}')))"
-"""A pod gets its command in the URL of a request, which should be short."""
+"""A pod gets its command in a URL, which should be short."""
 
 
 class Told(msgspec.Struct):
-    """The world that a launcher was told of."""
+    """A launcher's settings: its node, the number of nodes, and node 0's address."""
 
     node: str | None = None
     nodes: str | None = None
@@ -31,9 +31,9 @@ class Told(msgspec.Struct):
 
 
 class AgentView(msgspec.Struct):
-    """A launcher: its process's state (proc(5)), whether it has reached node 0, and if not, what its attempt gives.
+    """A launcher: its process state (proc(5)), and whether it is connected to node 0.
 
-    `trouble` is empty if node 0 can be reached.
+    If not, `trouble` is the error of an attempt to connect; empty if that worked.
     """
 
     pid: int
@@ -46,10 +46,10 @@ class AgentView(msgspec.Struct):
 
 
 class RankView(msgspec.Struct):
-    """A rank's process: its state, the cores that it keeps busy, and its main thread's stack, the innermost first.
+    """A rank's process: its state, its load in cores (`busy`), and its main thread's stack, innermost frame first.
 
-    `retries`: it may still be looking for the store of the group, and cannot be asked for its stack. `sets`: lines of
-    the program that override torchrun's variables for that, such as `train.py:5 sets MASTER_PORT`.
+    `retries`: the rank may be connecting to the group's store, and cannot be asked for its stack. `sets`: lines that
+    override torchrun's variables, such as `train.py:5 sets MASTER_PORT`.
     """
 
     rank: int
@@ -66,21 +66,21 @@ class RankView(msgspec.Struct):
 
 @dataclass(frozen=True)
 class NodeView:
-    """One node at one moment."""
+    """The processes of one node at one moment."""
 
     node: int
     seen: Seen | None = None
-    """What runs there; None if not known."""
+    """What runs on the node; None if unknown."""
     idle: str | None = None
-    """Why nothing runs there, for example a paused container."""
+    """Why nothing runs on the node, for example a paused container."""
     trouble: str | None = None
-    """Why it could not be looked at."""
+    """Why the node could not be inspected."""
 
 
 class Seen(msgspec.Struct):
-    """What runs on a node, or on this machine for all nodes that are here.
+    """The launchers and ranks of a node, or of all nodes on this machine.
 
-    `nameless` counts workers whose ranks are not known: their titles have overwritten their environment.
+    `nameless` counts workers of unknown rank: their titles have overwritten their environment.
     """
 
     host: str
@@ -89,38 +89,38 @@ class Seen(msgspec.Struct):
     nameless: int = 0
 
     def of_node(self, node: int, idle: str | None = None) -> NodeView:
-        """Return the view of one of the nodes that are here; `idle` is the reason if nothing of it runs."""
+        """Return the view of one node; `idle` is the reason to give if it has no process."""
         agents = [agent for agent in self.agents if agent.told.node == str(node)]
         ranks = [rank for rank in self.ranks if rank.node == str(node)]
         return NodeView(node, Seen(self.host, agents, ranks, self.nameless), None if agents or ranks else idle)
 
 
 _decoder = msgspec.json.Decoder(Seen)
-"""Made here, once: msgspec 0.22 crashes if two threads, which each look at a node, meet a type for the first time."""
+"""Made at import: msgspec 0.22 crashes if two threads meet a type for the first time."""
 
 
 def command_here(mark: str, *, abort: bool) -> list[str]:
-    """Return the command that looks at this machine."""
+    """Return the command that runs `look.py` on this machine."""
     return [sys.executable, "-I", "-c", script(), *(["--abort"] if abort else []), mark]
 
 
 def command_inside(*, abort: bool) -> list[str]:
-    """Return the command that looks at the container that it runs in, with the first Python there."""
+    """Return the command that runs `look.py` inside a container, with the first Python there."""
     packed = base64.b64encode(zlib.compress(script().encode(), 9)).decode("ascii")
     return ["sh", "-c", _FIRST_PYTHON, _UNPACKED.format(packed), *(["--abort"] if abort else [])]
 
 
 def read(output: bytes) -> Seen:
-    """Read what the script printed, among whatever else an image prints; ValueError if it is not there."""
+    """Decode the script's output, skipping what else an image prints. Raises ValueError if there is none."""
     lines = output[-LARGEST:].strip().split(b"\n")
     for line in reversed(lines):
         if line.startswith(look.MARK.encode()):
-            return _decoder.decode(line[len(look.MARK) :])  # its errors are ValueErrors
+            return _decoder.decode(line[len(look.MARK) :])
     raise ValueError(one_line(lines[-1].decode("utf-8", "replace"), 200) or "no answer")
 
 
 def view(node: int, output: bytes) -> NodeView:
-    """Return the view of a node that is alone where the script ran."""
+    """Decode the script's output from a container or host that holds one node."""
     try:
         return NodeView(node, read(output))
     except ValueError as error:
@@ -128,5 +128,5 @@ def view(node: int, output: bytes) -> NodeView:
 
 
 def script() -> str:
-    """Return the text of the script, for a Python that reads it."""
+    """Return the source of `look.py`."""
     return Path(look.__file__).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Brings the observer of unedited scripts (trainkit/observer) to the processes of a run."""
+"""Bring the observer of unedited scripts (trainkit/observer) to the processes of a run."""
 
 import shutil
 from pathlib import Path
@@ -11,16 +11,16 @@ HOOKS = Path(__file__).parent / "hooks"
 OBSERVER = Path(trainkit.__file__).parent / "observer"
 OBSERVE = "KIT_OBSERVE"
 COPY = "observer"
-"""Its folder below the run's, while the run lasts."""
+"""Folder of the copy, in the run's folder while the run lasts."""
 
 
 def is_observed(run: Run) -> bool:
-    """Whether to observe a run: the kit's own programs report by themselves."""
+    """Return whether to observe a run; the kit's own programs report by themselves."""
     return run.observed and bool(run.cell.program.files)
 
 
 def bring(folder: RunFolder) -> Path:
-    """Copy it to where every node and container sees it."""
+    """Copy the observer into the run's folder, which every node sees; return the copy."""
     copy = folder.path.resolve() / COPY
     for source in (HOOKS, OBSERVER):
         shutil.copytree(source, copy / source.name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -28,11 +28,11 @@ def bring(folder: RunFolder) -> Path:
 
 
 def take_away(folder: RunFolder) -> None:
-    """Remove the copy; safe to call again."""
+    """Remove the copy of the observer; safe to call again."""
     shutil.rmtree(folder.path / COPY, ignore_errors=True)
 
 
 def variables(copy: str | Path, search: str) -> dict[str, str]:
-    """Return what lets Python find a copy before anything else."""
+    """Return the variables that make Python load a copy of the observer."""
     path = ":".join(filter(None, [f"{copy}/{HOOKS.name}", search]))
     return {OBSERVE: f"{copy}/{OBSERVER.name}", "PYTHONPATH": path}

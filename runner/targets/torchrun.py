@@ -1,4 +1,4 @@
-"""The nodes of a layout for torchrun: the same command on every node, the rest in its environment."""
+"""Build torchrun's command and environment for each node of a layout."""
 
 import json
 from itertools import count, islice
@@ -14,7 +14,7 @@ MASTER_PORT = 29500
 
 
 def node_specs(cell: Cell, master: str, device: str) -> list[NodeSpec]:
-    """Build the command and environment of every node; `master` is where the others find node 0."""
+    """Return the command and environment of every node; `master` is the address of node 0."""
     command, shared = node_command(cell), node_environment(cell, device)
     return [
         NodeSpec(
@@ -34,21 +34,17 @@ def node_specs(cell: Cell, master: str, device: str) -> list[NodeSpec]:
 
 
 def node_command(cell: Cell) -> list[str]:
-    """Return the command that every node runs.
-
-    torchrun replaces `${local_rank}` in the arguments by `string.Template`, which also makes `$` of `$$`.
-    """
+    """Return the command of every node; `$` is doubled, as torchrun expands arguments with `string.Template`."""
     words = [word.replace("$", "$$") for word in cell.program.argv(cell.args)]
     return ["torchrun", *cell.program.words, *words]
 
 
 def node_environment(cell: Cell, device: str) -> dict[str, str]:
-    """Return the variables that are the same on every node.
+    """Return the environment variables that are equal on all nodes.
 
-    Rendezvous is static, which keeps the order of the nodes. Each rank has files of its own, which other processes
-    cannot tear (`PET_REDIRECTS`, 3 for stdout and stderr). GPUs are hidden from a program that takes no device and has
-    to train without; Accelerate and Transformers form a group there only if told to. A process that crashes or hangs
-    prints its stack (`PYTHONFAULTHANDLER`). `PYTHONPATH` is relative to the working folder.
+    Static rendezvous keeps the order of the nodes. Each rank's stdout and stderr are files of its own, so that lines do
+    not mix (`PET_REDIRECTS`). On CPUs, GPUs are hidden from a program without a device argument. A process that crashes
+    or hangs prints its stack (`PYTHONFAULTHANDLER`). `PYTHONPATH` is relative to the working directory.
     """
     hidden = WITHOUT_GPU if device == "cpu" and DEVICE not in cell.args else {}
     search = {"PYTHONPATH": ":".join(cell.program.search)} if cell.program.search else {}
@@ -66,13 +62,13 @@ def node_environment(cell: Cell, device: str) -> dict[str, str]:
 
 
 def identity_of(run: Run) -> str:
-    """Say which cell of which experiment a job runs, as JSON, for who makes its record (`execution/by_hand.py`)."""
+    """Return the experiment and cell of a run as JSON, from which `execution/by_hand.py` makes a record."""
     cell = run.cell
     what = {"experiment": run.experiment.name, "program": cell.program.name, "layout": str(cell.layout)}
     return json.dumps({**what, "device": run.device, "axes": cell.axes, "args": cell.args})
 
 
 def device_ids(layout: Layout, devices: int) -> list[list[str]]:
-    """Share the GPUs of one machine among the nodes; `devices` is the number of GPUs of each process."""
+    """Divide the GPUs of one machine among the nodes; `devices` is the number of GPUs per process."""
     ids = map(str, count())
     return [list(islice(ids, processes * devices)) for processes in layout.processes]

@@ -1,7 +1,7 @@
-"""Cleans up after a run whose runner was killed.
+"""Clean up after a run whose runner was killed.
 
-A child process waits for the end of a pipe that only the runner holds; a runner that lives until the end of the run
-tells it that there is nothing to do. It loads the runner only to clean up: waiting takes a tenth of the memory.
+A child process waits for the end of the runner's pipe, and cleans up unless `_DONE` came through it. Importing the
+runner only then takes a tenth of the memory.
 """
 
 import subprocess
@@ -26,11 +26,11 @@ from runner.records.folder import RunFolder
 _, _, target, folder, *words = sys.argv
 targets.load(target, words).cleanup(RunFolder(Path(folder)))
 """
-"""Python would look for modules in the working folder, which may have its own `runner` or `queue`."""
+"""Imports nothing from the working directory, which may have its own `runner` or `queue`."""
 
 
 def watch(target: str, folder: Path, words: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start a watchdog for a run, with the target's options as `name=value`; Ctrl-C does not reach it."""
+    """Start a run's watchdog, which Ctrl-C does not reach; `words` are the target's options as `name=value`."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _WAIT, "-c", _CLEAN_UP, __name__, target, str(folder.resolve()), *words],
         stdin=subprocess.PIPE,
@@ -41,6 +41,6 @@ def watch(target: str, folder: Path, words: Sequence[str] = ()) -> subprocess.Po
 
 
 def release(watchdog: subprocess.Popen[bytes]) -> None:
-    """Say that the run has ended and nothing is left of it."""
-    with suppress(BrokenPipeError):  # somebody killed it
+    """Tell a watchdog that its run has ended and nothing is left to remove."""
+    with suppress(BrokenPipeError):  # the watchdog was killed
         watchdog.communicate(_DONE)

@@ -1,7 +1,6 @@
-"""Follows the files of the workers' stdout while their launchers run.
+"""Follow the files of the workers' stdout while their launchers run.
 
-A process may print gigabytes without a newline. A line longer than `LONGEST_LINE` is cut in the live view; the raw
-files keep it whole.
+Lines longer than `LONGEST_LINE` are cut here, as a process may print gigabytes without a newline; raw files keep them.
 """
 
 import math
@@ -17,16 +16,16 @@ from trainkit import files
 
 POLL_SECONDS = 0.1
 QUIET_POLLS = 5
-"""Polls of the launchers between two reads of the files."""
+"""Polls of the launchers per read of the files."""
 GRACE_SECONDS = 10.0
-"""Time for the other nodes after one has failed, and for a process to end when told to."""
+"""Time to end for other nodes after one has failed, and for a process after SIGTERM."""
 BLOCK_BYTES = 262_144
 LONGEST_LINE = 65_536
 """In bytes; an event line has at most 4 KB."""
 
 
 class Tail:
-    """The lines of one worker's file as they are written; with a path, those of all of a node's workers."""
+    """The growing stdout file of a worker, or the one at `path` of all workers of a node."""
 
     def __init__(self, folder: Path, node: int, local_rank: int, path: Path | None = None) -> None:
         self.node, self.local_rank = node, local_rank
@@ -36,17 +35,17 @@ class Tail:
         self.lines = BoundedLines()
 
     def read(self, *, to_end: bool = False) -> Iterator[Line | None]:
-        """Yield new whole lines, with None between blocks; with `to_end`, the unfinished last line too."""
+        """Yield new complete lines, with None between blocks; with `to_end`, an incomplete last line too."""
         if self._path is None:
             self._path = next(self._folder.glob(f"*/attempt_*/{self.local_rank}/stdout.log"), None)
         if self._path is None:
             return
         try:
             file = files.open_file(self._path, self._folder)
-        except OSError:  # a program put something else in its place, or removed it
+        except OSError:  # the program replaced or removed the file
             return
         with file:
-            size = os.fstat(file.fileno()).st_size  # what comes meanwhile is for the next time: it may never end
+            size = os.fstat(file.fileno()).st_size  # later output is for the next read: it may never end
             file.seek(self._offset)
             while self._offset < size and (block := file.read(min(BLOCK_BYTES, size - self._offset))):
                 self._offset += len(block)
@@ -60,9 +59,9 @@ class Tail:
 
 
 class WorkersHandle(Handle):
-    """A run whose workers print into files of this machine; targets differ in how nodes start and end.
+    """A run whose workers print into files on this machine; subclasses start and end the nodes.
 
-    `processes` says how many each node has; without it they print where their launcher does.
+    `processes` is the number of workers of each node; without it, workers print into their launcher's file.
     """
 
     def __init__(self, folder: RunFolder, nodes: Sequence[FollowedNode], processes: Sequence[int] = ()) -> None:
@@ -74,7 +73,7 @@ class WorkersHandle(Handle):
         ] or [Tail(folder.raw, node.number, 0, folder.agent(node.number)) for node in nodes]
 
     def lines(self) -> Iterator[Line | Note | None]:
-        """Start the nodes, follow the files of their workers until all have ended, and remove what was started."""
+        """Start the nodes, yield their workers' output until all have ended, and clean up."""
         yield from self._start()
         yield from self._follow()
         yield from self._finish()
@@ -84,7 +83,7 @@ class WorkersHandle(Handle):
             yield Note(self.left)
 
     def _follow(self) -> Iterator[Line | Note | None]:
-        """Yield what is printed until all nodes have ended; if one fails, the others get a grace and are then ended."""
+        """Yield output until all nodes have ended; after one fails, end the others after the grace period."""
         deadline = math.inf
         polls = 0
         while running := [node for node in self.nodes if not node.ended]:
@@ -101,18 +100,17 @@ class WorkersHandle(Handle):
 
     @abstractmethod
     def _start(self) -> Iterable[Note | None]:
-        """Start all nodes; OSError if that fails."""
+        """Start all nodes. Raises OSError if that fails."""
 
     def _end(self) -> None:
-        """End the nodes that still run after one has failed."""
         self.stop()
 
     @abstractmethod
     def _finish(self) -> Iterable[Note | None]:
-        """Remove what is left now that all nodes have ended."""
+        """Remove everything left once all nodes have ended."""
 
     def _said(self) -> Iterator[Note]:
-        """Yield the nodes' notes; raise OSError if the output of one can no longer be kept."""
+        """Yield the nodes' notes. Raises OSError if output can no longer be saved."""
         for node in self.nodes:
             while node.notes:
                 yield Note(node.notes.popleft())
@@ -121,13 +119,13 @@ class WorkersHandle(Handle):
 
 
 class BoundedLines:
-    """Splits blocks of bytes into lines without their newlines, each cut at a length."""
+    """Splits blocks of bytes into lines of limited length, without their newlines."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest, self._begun = longest, b""
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the lines that this block completes; progress bars end theirs by a carriage return."""
+        """Return the lines that this block completes; a carriage return ends a line too, as in progress bars."""
         *ends, begun = block.replace(b"\r", b"\n").split(b"\n")
         lines = []
         for end in ends:
@@ -137,5 +135,5 @@ class BoundedLines:
         return lines
 
     def finish(self) -> list[bytes]:
-        """Return the last line, if it has no newline."""
+        """Return the last line if no newline ends it."""
         return self.feed(b"\n") if self._begun else []

@@ -110,7 +110,7 @@ def own(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_a_package_runs_in_an_image_of_its_own(own: Own) -> None:
     done, record, _ = own.run("train")
-    assert f"the image {IMAGE} is not there: building it" in done.stderr
+    assert f"the image {IMAGE} is missing: building it" in done.stderr
     assert record["status"] == "completed"
     assert len(record["epochs"]) == 3
     assert [rank["observed"]["samples"] for rank in record["ranks"]] == [3 * 1024] * 2

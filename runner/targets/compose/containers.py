@@ -1,4 +1,4 @@
-"""Containers of one run: followed from their first line to their end, and removed by their label."""
+"""Follow the containers of a run to their end, and remove them by their label."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ if TYPE_CHECKING:
 LABEL = "com.docker.compose.project"
 _SERVICE = "com.docker.compose.service"
 _GONE_SECONDS = 30.0
-"""How long the engine may take to remove what somebody else has asked for."""
+"""Time for the engine to finish a removal that another process requested."""
 _AGAIN_SECONDS = 0.3
 _BUSY = (403, 409)
 LATE_SECONDS = 5.0
-"""How long the engine may take to make what nobody waits for any more."""
+"""Time for the engine to create a container whose client is gone."""
 
 
 class ContainerNode(FollowedNode):
-    """One node's container: a thread copies what it prints, byte for byte, and waits for its end."""
+    """One node's container; a thread copies its output byte for byte and waits for its end."""
 
     _container: Container
     _output: BinaryIO
 
     def attach(self, container: Container, output: BinaryIO) -> None:
-        """Begin to follow a container that was made."""
+        """Start following a container."""
         self._container, self._output = container, output
         self.begin()
 
     def stop(self, grace_seconds: float) -> None:
-        """Tell the engine to end the container, and to kill it after the grace; do not wait."""
+        """End the container without waiting; the engine kills it after the grace period."""
         if self.is_begun and not self.ended:
             self.stopped = True
             threading.Thread(target=self._stop, args=(round(grace_seconds),), daemon=True).start()
 
     def idle(self) -> NodeView | None:
-        """Return why nothing runs inside; None if something does, or the engine does not answer."""
+        """Return why nothing runs in the container; None if unknown."""
         if not self.is_begun:
-            return NodeView(self.number, idle="its container is not there yet")
+            return NodeView(self.number, idle="its container does not exist yet")
         try:
             self._container.reload()
             status = self._container.status
-        except Exception:  # noqa: BLE001 - somebody removed the container, or the engine is gone
+        except Exception:  # noqa: BLE001 - the container was removed, or the engine is gone
             return None
         return None if status == "running" else NodeView(self.number, idle=f"its container is {status}")
 
     def look(self, *, abort: bool) -> NodeView:
-        """Look at the processes inside, in a thread: the engine waits without end for a container that hangs."""
-        found = [NodeView(self.number, trouble=f"no process starts inside its container in {node_view.SECONDS:g} s")]
+        """Return a view of the processes inside; the engine may wait forever for a container that hangs."""
+        found = [NodeView(self.number, trouble=f"no process starts in its container within {node_view.SECONDS:g} s")]
 
         def run_inside() -> None:
             try:
                 output = self._container.exec_run(node_view.command_inside(abort=abort)).output or b""
                 found.append(node_view.view(self.number, output))
-            except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
+            except Exception as error:  # noqa: BLE001 - the container was removed, or the engine is gone
                 found.append(NodeView(self.number, trouble=str(error)))
 
         thread = threading.Thread(target=run_inside, daemon=True)
@@ -75,7 +75,7 @@ class ContainerNode(FollowedNode):
         return found[-1]
 
     def follow(self) -> NodeExit:
-        """Copy all that is printed; a container that is gone has no code and no signal."""
+        """Copy all output; a container that was removed has no exit code and no signal."""
         state: dict[str, Any] = {}
         try:
             for chunk in self._container.logs(stream=True, follow=True):
@@ -83,9 +83,9 @@ class ContainerNode(FollowedNode):
             self._container.wait()
             self._container.reload()
             state = self._container.attrs["State"]
-        except Exception as error:  # noqa: BLE001 - somebody removed the container, or the engine is gone
+        except Exception as error:  # noqa: BLE001 - the container was removed, or the engine is gone
             self._write(f"runner: the container cannot be followed any more: {one_line(error)}\n".encode())
-        with suppress(OSError):  # closing writes what is still in the buffer
+        with suppress(OSError):  # closing flushes the buffer
             self._output.close()
         code, name = exit_of(state.get("ExitCode"), SIGNALLED)
         return NodeExit(self.number, code, name, self.stopped, bool(state.get("OOMKilled")))
@@ -95,7 +95,7 @@ class ContainerNode(FollowedNode):
             self._container.stop(timeout=seconds)
 
     def _write(self, data: bytes) -> None:
-        """Write until that fails; then go on reading, so that the container's end is seen."""
+        """Write until that fails; reading goes on, so that the container's end is seen."""
         if self.failure:
             return
         try:
@@ -106,21 +106,21 @@ class ContainerNode(FollowedNode):
 
 
 def project_of(run_id: str) -> str:
-    """Return the name of a run's compose project."""
+    """Return the name of a run's Compose project."""
     return f"kit-{run_id.lower()}"
 
 
 def of_project(client: DockerClient, project: str) -> dict[str, Container]:
-    """Find the containers of a compose project, by service."""
+    """Return the containers of a Compose project by service name."""
     found = client.containers.list(all=True, filters={"label": f"{LABEL}={project}"}, ignore_removed=True)
     return {container.labels.get(_SERVICE, container.name): container for container in found}
 
 
 def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) -> None:
-    """Remove the containers and networks of a compose project; OSError if the engine refuses one, after all others.
+    """Remove the containers and networks of a Compose project.
 
-    A watchdog and `runner recover` may do so at the same time: the second waits for the first. If Compose was ended
-    before it had made all, the engine goes on: `late_seconds` says how long to look again.
+    Raises OSError if the engine refuses one, after removing the others. Another process may remove the project at the
+    same time. If Compose was killed, the engine still creates its containers: search for `late_seconds`.
     """
     began = clock.monotonic()
     while True:
@@ -141,7 +141,7 @@ def remove_all(client: DockerClient, project: str, late_seconds: float = 0.0) ->
 
 @contextmanager
 def made(client: DockerClient, image: str, command: list[str], **options: Any) -> Iterator[Container]:
-    """Make a container to look at, and remove it in the end."""
+    """Create a container without starting it, and remove it on exit."""
     name = f"kit-look-{secrets.token_hex(8)}"
     with removing(client, name):
         yield client.containers.create(image, command, name=name, **options)
@@ -149,7 +149,7 @@ def made(client: DockerClient, image: str, command: list[str], **options: Any) -
 
 @contextmanager
 def removing(client: DockerClient, name: str) -> Iterator[None]:
-    """Remove a container in the end, also if a signal came while the engine made it; docker's errors if it refuses."""
+    """Remove a container on exit, even if a signal interrupted its creation. Raises docker's errors."""
     late_seconds = LATE_SECONDS
     try:
         yield
@@ -160,8 +160,8 @@ def removing(client: DockerClient, name: str) -> Iterator[None]:
 
 
 def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> None:
-    """Remove what is there, or is by `late`; the engine may be busy with it `until` then."""
-    from docker.errors import APIError, NotFound  # imported on use
+    """Remove an object that exists, or appears before `late`; the engine may be busy until `until`."""
+    from docker.errors import APIError, NotFound
 
     while True:
         try:
@@ -169,7 +169,7 @@ def _remove(remove: Callable[[], object], until: float, late: float = 0.0) -> No
         except NotFound:
             if clock.monotonic() >= late:
                 return
-        except APIError as error:  # it is being removed, or a container of a network is
+        except APIError as error:  # the object, or a container of the network, is being removed
             if error.status_code not in _BUSY or clock.monotonic() > until:
                 raise
         else:

@@ -1,4 +1,4 @@
-"""The Docker Engine: reached and checked before anything is started; an error is one line with the way out."""
+"""Connect to the Docker Engine and check it before anything is started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
 SHM_OF_A_PROCESS = 32 * 2**20
-"""What NCCL's shared-memory transport needs for a process, at least."""
+"""Bytes of /dev/shm that NCCL's shared-memory transport needs per process."""
 _SECONDS = 60
 _PROBE = "distributed-experiment-kit-probe"
 _EMPTY_TAR = bytes(10_240)
@@ -29,8 +29,8 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @cache
 def reach() -> DockerClient:
-    """Reach the engine that the docker command uses too; RequestError says why it cannot be reached."""
-    import docker  # imported on use
+    """Connect to the engine that the docker command uses. Raises RequestError if it does not answer."""
+    import docker  # imported on use: importing it is slow
     from docker.errors import DockerException
 
     host = os.environ.get("DOCKER_HOST") or _context_host()
@@ -41,7 +41,7 @@ def reach() -> DockerClient:
     except (DockerException, OSError) as error:
         place = host or "unix:///var/run/docker.sock"
         if "Permission" in f"{error} {error.__cause__} {error.__context__}":
-            way = "become a member of the group docker, or use sudo"
+            way = "join the group docker, or use sudo"
             raise RequestError(f"no permission for the Docker Engine at {place}: {way}") from None
         way = "start it, or name another one with DOCKER_HOST"
         raise RequestError(one_line(f"no Docker Engine answers at {place}: {way}: {error}")) from None
@@ -49,8 +49,8 @@ def reach() -> DockerClient:
 
 
 def _connect_once(host: str | None) -> None:
-    """Connect to a Unix socket and close it: docker's client leaks its own if nothing listens there."""
-    from docker.utils import parse_host  # imported on use
+    """Connect to a Unix socket first: docker's client leaks its own if nothing listens."""
+    from docker.utils import parse_host
 
     address = urlsplit(parse_host(host))
     if address.scheme == "http+unix":
@@ -60,15 +60,15 @@ def _connect_once(host: str | None) -> None:
 
 
 def check_here(client: DockerClient) -> None:
-    """Refuse an engine on another machine: it cannot mount folders of this one."""
+    """Raise RequestError if the engine is on another machine, whose folders it mounts."""
     host = urlsplit(client.api.base_url)
     if host.scheme in ("http", "https") and host.hostname not in ("localhost", "127.0.0.1", "::1", "localunixsocket"):
-        raise RequestError(f"the engine is on {host.hostname} and cannot mount folders of this machine: run there")
+        raise RequestError(f"the engine on {host.hostname} cannot mount this machine's folders: start the run there")
 
 
 @cache
 def check_compose() -> None:
-    """Look for the Compose plugin."""
+    """Raise RequestError if the docker command or its Compose plugin is missing."""
     words = ["docker", "compose", "version", "--short"]
     try:
         done = subprocess.run(words, capture_output=True, timeout=_SECONDS, check=False)
@@ -81,8 +81,8 @@ def check_compose() -> None:
 
 
 def check_sizes(shm_size: str, memory: str, processes: int) -> None:
-    """Refuse sizes that cannot be read, or that are too small for NCCL."""
-    from docker.errors import DockerException  # imported on use
+    """Raise RequestError if a size is invalid, or the shared memory too small for NCCL."""
+    from docker.errors import DockerException
     from docker.utils import parse_bytes
 
     least = processes * SHM_OF_A_PROCESS
@@ -97,8 +97,8 @@ def check_sizes(shm_size: str, memory: str, processes: int) -> None:
 
 @cache
 def check_gpus(client: DockerClient) -> None:
-    """Ask the engine for a GPU in an empty container; only one without a driver refuses."""
-    from docker.errors import APIError  # imported on use
+    """Raise RequestError if the engine has no GPU driver; only starting a container shows that."""
+    from docker.errors import APIError
     from docker.types import DeviceRequest
 
     image = f"{_PROBE}:{os.getpid()}"
@@ -118,16 +118,16 @@ def check_gpus(client: DockerClient) -> None:
 
 
 def check_architecture(client: DockerClient, image: dict[str, Any], name: str) -> None:
-    """Refuse an image for another processor."""
+    """Raise RequestError if an image is for another processor architecture."""
     machine = str(client.info()["Architecture"])
     needed, has = _MACHINES.get(machine, machine), image.get("Architecture")
     if has and has != needed:
-        raise RequestError(f"{name} is an image for {has} and this machine is {needed}: build it here")
+        raise RequestError(f"the image {name} is for {has} but this machine is {needed}: build it here")
 
 
 def find_image(client: DockerClient, name: str) -> Image | None:
-    """Return the image of a name or an id, if the engine holds it; nothing is pulled."""
-    from docker.errors import ImageNotFound, NullResource  # imported on use
+    """Return the engine's image with a name or id, or None; nothing is pulled."""
+    from docker.errors import ImageNotFound, NullResource
 
     try:
         return client.images.get(name)
@@ -136,21 +136,21 @@ def find_image(client: DockerClient, name: str) -> Image | None:
 
 
 def search_path(client: DockerClient, image: str) -> str:
-    """Return the PYTHONPATH that an image sets."""
+    """Return the PYTHONPATH that an image sets; empty if it sets none."""
     found = find_image(client, image)
     words = (found.attrs["Config"]["Env"] if found else None) or []
     return next((word.partition("=")[2] for word in words if word.startswith("PYTHONPATH=")), "")
 
 
 def is_rootless(client: DockerClient) -> bool:
-    """Whether the engine runs as its user, so that a container's root is that user."""
+    """Return whether a container's root is the engine's user."""
     return any("rootless" in option for option in client.info().get("SecurityOptions") or [])
 
 
 @contextmanager
 def asked() -> Iterator[None]:
-    """Turn a refusal of the engine, or a broken connection to it, into a RequestError."""
-    from docker.errors import DockerException  # imported on use
+    """Turn an error of the engine, or a broken connection to it, into a RequestError."""
+    from docker.errors import DockerException
 
     try:
         yield
@@ -159,8 +159,7 @@ def asked() -> Iterator[None]:
 
 
 def _context_host() -> str | None:
-    """Return the endpoint of the docker command's current context, if there is one that can be read."""
-    from docker.context import ContextAPI  # imported on use
+    from docker.context import ContextAPI
 
     with suppress(Exception):
         context = ContextAPI.get_current_context()

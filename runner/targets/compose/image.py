@@ -1,6 +1,6 @@
-"""The image that containers run: built if it is missing or differs from this checkout.
+"""Find the image of a run, and build it if it is missing or differs from this checkout.
 
-What an image holds is read from its files, not from its labels, and without starting a container of it.
+Images are compared by their files, not by labels, and without starting a container.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 
 LOCK = "requirements/runtime.lock"
 BASE_LOCK = "containers/image.lock"
-"""The images that ours are built on, each with its digest if a person has pinned it."""
+"""File of the base images, each with a digest if pinned."""
 MOUNTED = ("data", "results")
-"""Folders of a project that its containers see as they are here."""
+"""Project folders that containers always mount."""
 
 
 def ready(client: DockerClient, run: Run, say: Callable[[str], None], chosen: str = "") -> dict[str, Any]:
-    """Find the image of a run, and describe it.
+    """Return a description of a run's image, built first if necessary.
 
-    An image that was `chosen` is used as it is: each run reports the hash of its programs. Any other one has to hold
-    the programs of this checkout; the project's own is built if it does not, the one that KIT_IMAGE names never is.
+    A `chosen` image is used as is, since runs report the hash of their programs. If another image differs from this
+    checkout, the project's own is rebuilt. Raises RequestError if the image of KIT_IMAGE differs or is missing.
     """
     named = chosen or os.environ.get("KIT_IMAGE")
     name = named or image_of(run.experiment.settings.image, run.device)
     image = engine.find_image(client, name)
     if image is not None:
         engine.check_architecture(client, image.attrs, name)
-    stale = "is not there" if image is None else "" if chosen else _differs(client, image, run)
+    stale = "is missing" if image is None else "" if chosen else _differs(client, image, run)
     if stale and named:
-        way = f"docker pull {named}" if image is None else "build it again, or leave KIT_IMAGE out"
+        way = f"docker pull {named}" if image is None else "rebuild it, or unset KIT_IMAGE"
         raise RequestError(f"the image {named} {stale}: {way}")
     if stale:
         say(f"the image {name} {stale}: building it")
@@ -60,7 +60,6 @@ def ready(client: DockerClient, run: Run, say: Callable[[str], None], chosen: st
 
 
 def _build(settings: Settings, device: str, name: str) -> None:
-    """Build with the engine's own builder; its progress goes to the screen."""
     root = settings.root
     values = {**(read_lock(root) if (root / BASE_LOCK).exists() else {}), **_revision(root)}
     file = [] if settings.dockerfile == DOCKERFILE else ["--file", settings.dockerfile]
@@ -70,11 +69,11 @@ def _build(settings: Settings, device: str, name: str) -> None:
             words += ["--build-arg", f"{arg}={value}"]
     done = subprocess.run([*words, "."], cwd=root, env={**os.environ, "DOCKER_BUILDKIT": "1"}, stdout=2, check=False)
     if done.returncode:
-        raise RequestError(f"the image {name} cannot be built, see above; {' '.join(words)} . repeats it")
+        raise RequestError(f"the image {name} cannot be built (see above); to repeat: {' '.join(words)} .")
 
 
 def _revision(root: Path) -> dict[str, str]:
-    """Return the project's commit and its date: two builds of a commit give the same image."""
+    """Return the project's commit and date as build arguments, which make builds reproducible."""
     code, _ = describe_repository(root)
     repository = git.find(root) if code.get("dirty") is not None else None
     if repository is None:
@@ -84,12 +83,11 @@ def _revision(root: Path) -> dict[str, str]:
 
 
 def _differs(client: DockerClient, image: Image, run: Run) -> str:
-    """Return how an image differs from the checkout; empty if it does not."""
-    from docker.errors import NotFound  # imported on use
+    from docker.errors import NotFound
 
     with made(client, str(image.id), ["/nothing"], network_mode="none") as container, TemporaryFile() as copy:
         try:
-            for chunk in container.get_archive(WORKSPACE)[0]:  # to its end: else the engine does not remove it
+            for chunk in container.get_archive(WORKSPACE)[0]:  # all of it, or the engine keeps the container
                 copy.write(chunk)
         except NotFound:
             return f"has no {WORKSPACE}"
@@ -98,10 +96,10 @@ def _differs(client: DockerClient, image: Image, run: Run) -> str:
 
 
 def _compare(copy: IO[bytes], run: Run) -> str:
-    """Compare what an image holds of the project with the checkout.
+    """Compare an image's copy of the project with the checkout.
 
-    Of the kit's own image the lock file and the programs of the run's family count. Of any other one nobody knows what
-    a program reads: each file that both have counts, the list of packages too, but for what is mounted.
+    In the kit's own image, the lock file and the family's programs count; in any other one, all files outside mounted
+    folders that the checkout has too.
     """
     root, program = run.experiment.root, run.cell.program
     with tarfile.open(fileobj=copy) as tar:
@@ -127,7 +125,6 @@ def _compare(copy: IO[bytes], run: Run) -> str:
 
 
 def _base(client: DockerClient, image: Image, run: Run) -> dict[str, Any]:
-    """Identify the image's base; nothing for a project that names none."""
     variable, root = BASES[run.device], run.experiment.root
     name = os.environ.get(variable) or (read_lock(root)[variable] if (root / BASE_LOCK).exists() else "")
     if not name:
@@ -145,7 +142,7 @@ def _digest(image: Image) -> str | None:
 
 
 def read_lock(root: Path) -> dict[str, str]:
-    """Return the locked image of each build argument; RequestError if one is missing."""
+    """Return the locked image of each build argument. Raises RequestError if one is missing."""
     path = root / BASE_LOCK
     try:
         lines = path.read_text("utf-8").splitlines()

@@ -1,6 +1,6 @@
-"""A slow link between the nodes of a run: a limit to what each container sends.
+"""Slow down the network between nodes by limiting the sending rate of each container.
 
-A short-lived container in the network namespace of each node makes the queue; only that one may change the network.
+A helper container in each node's network namespace sets the limit; nodes have no permission to.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _UNITS = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _SLOWEST, _FASTEST = 64_000, 100 * 10**9
 _SECONDS = 30
 _FREEZES, _AGAIN_SECONDS = 20, 0.2
-"""Attempts to pause a container: while it starts processes, the engine may give up freezing it."""
+"""Attempts to pause a container: freezing may fail while the container starts processes."""
 _AT_ONCE = 8
 _WAIT_SECONDS = 0.05
-"""How long a packet may wait before it is dropped."""
+"""Longest time that a packet waits; later ones are dropped."""
 _BUCKET_SECONDS = 0.0005
-"""What may leave at once after a pause; a kernel timer fills the bucket again in less."""
+"""Size of the bucket, as sending time; a kernel timer refills it in less."""
 _SMALLEST_BURST = 65_536
-"""One packet before segmentation; the kernel drops what is larger than the bucket."""
+"""Bytes of one packet before segmentation; the kernel drops packets larger than the bucket."""
 
 
 def parse_link(text: str) -> int:
-    """Read a rate as tc writes it, for example `100mbit`, in bits a second; 0 for none; RequestError if wrong."""
+    """Parse a rate such as `100mbit` into bits per second; 0 if empty. Raises RequestError if invalid."""
     found = _RATE.fullmatch(text)
     bits = round(float(found[1]) * _UNITS[found[2]]) if found else 0
     if text and not _SLOWEST <= bits <= _FASTEST:
@@ -48,16 +48,16 @@ def parse_link(text: str) -> int:
 
 
 def words_of(bits_per_second: int) -> list[str]:
-    """Return what `shape` takes: bytes a second, the bucket's bytes and the queue's bytes."""
+    """Return the arguments of `shape.py`: bytes per second, bytes of the bucket, bytes of the queue."""
     rate = bits_per_second // 8
     burst = max(_SMALLEST_BURST, round(rate * _BUCKET_SECONDS))
     return [str(rate), str(burst), str(burst + round(rate * _WAIT_SECONDS))]
 
 
 def slow_down(client: DockerClient, project: str, containers: Iterable[Container], bits_per_second: int) -> None:
-    """Limit what the containers of a run send, paused meanwhile, so that nothing is measured before.
+    """Limit the sending rate of a run's containers, paused meanwhile so that nothing is measured too early.
 
-    Raises OSError, in one line, if the engine or the kernel refuses.
+    Raises OSError if the engine or the kernel refuses.
     """
     paused: list[Container] = []
     words = words_of(bits_per_second)
@@ -73,11 +73,11 @@ def slow_down(client: DockerClient, project: str, containers: Iterable[Container
 
 
 def pause(container: Container) -> None:
-    """Pause a container; OSError if the engine cannot."""
+    """Pause a container. Raises OSError if the engine cannot."""
     for left in reversed(range(_FREEZES)):
         try:
             container.pause()
-        except OSError as error:  # the engine's own too; runc leaves trying again to its caller (its issue 4388)
+        except OSError as error:  # docker's errors too; runc leaves retries to its caller (runc issue 4388)
             if "unable to freeze" not in str(error) or not left:
                 raise
             clock.sleep(_AGAIN_SECONDS)
@@ -101,7 +101,7 @@ def _shape(client: DockerClient, project: str, container: Container, words: list
         helper.start()
         code = helper.wait(timeout=_SECONDS)["StatusCode"]
         said = one_line(helper.logs(tail=1).decode("utf-8", "replace"), 200)
-    except OSError as error:  # the engine's own too
+    except OSError as error:  # docker's errors too
         said, code = one_line(error, 200), -1
     finally:
         helper.remove(force=True)

@@ -1,7 +1,4 @@
-"""One node of a layout as a service of a compose file, for the files of `compose/` and the target.
-
-torchrun kills a worker that ignores SIGTERM after 30 s, so a container's grace is longer.
-"""
+"""Describe one node of a layout as a service of a compose file."""
 
 from typing import Any
 
@@ -9,26 +6,26 @@ from runner.core.network import variables_for
 from runner.targets.observing import COPY, variables
 
 KIT = "distributed-experiment-kit"
-"""The default image of a project."""
+"""Default image name of a project."""
 STAGES = {"cpu": "cpu", "cuda": "gpu"}
-"""The Dockerfile's target of each device, which is also the image's tag."""
+"""Dockerfile target and image tag for each device."""
 BASES = {"cpu": "CPU_BASE_IMAGE", "cuda": "BASE_IMAGE"}
-"""The build argument that names the base image of each device."""
+"""Build argument for the base image of each device."""
 REVISION = "REVISION"
-"""The build argument for the commit that the image is built from."""
+"""Build argument for the commit that the image is built from."""
 WORKSPACE = "/workspace"
-"""Where the project is in the image."""
+"""The project's folder in the image."""
 READ_ONLY = ":ro"
 _OBSERVER = "/kit-observer"
 
 
 def image_of(name: str, device: str) -> str:
-    """Return the image of a device, as a build names it; `name` is that of the settings, without a tag."""
+    """Return the tagged image name for a device; `name` comes from the settings, without a tag."""
     return f"{name or KIT}:{STAGES[device]}"
 
 
 def default_image(name: str, device: str) -> str:
-    """Return the image of a device in Compose's words: the variable KIT_IMAGE names another one."""
+    """Return the image for a device as a Compose expression that KIT_IMAGE overrides."""
     return f"${{KIT_IMAGE:-{image_of(name, device)}}}"
 
 
@@ -46,11 +43,11 @@ def service(
     memory: str = "${KIT_MEMORY:-0}",
     cpus: float = 0,
 ) -> dict[str, Any]:
-    """Describe one node; its name, also on the network, is `node<number>`.
+    """Return the service of a node, whose host name is `node<number>`.
 
-    `binds` are folders of the host by their place in the container, with `:ro` if read only; `gpus` is how many it may
-    use, or which. NCCL and data loaders pass data over /dev/shm, for which Docker's 64 MB are too few. For memory and
-    cores (on average over 0.1 s) 0 is no limit.
+    `binds` maps paths in the container, with `:ro` if read-only, to folders of the host; `gpus` is a count or ids. NCCL
+    and data loaders need more /dev/shm than Docker's 64 MB. Memory and cores (averaged over 0.1 s) of 0 are unlimited.
+    The grace period exceeds the 30 s after which torchrun kills a worker.
     """
     variables = {**environment, **(variables_for("eth0") if nodes > 1 else {})}
     described: dict[str, Any] = {
@@ -80,7 +77,7 @@ def service(
 
 
 def observed(described: dict[str, Any], search: str) -> dict[str, Any]:
-    """Bring the observer of scripts into a node; `search` is the PYTHONPATH of its image, if the node has none."""
+    """Add the observer of scripts to a service; `search` is its image's PYTHONPATH."""
     environment = described["environment"]
     found_first = variables(_OBSERVER, environment.get("PYTHONPATH") or literal(search))
     volumes = [*described["volumes"], _bind(f"../{COPY}", f"{_OBSERVER}{READ_ONLY}")]
@@ -88,7 +85,7 @@ def observed(described: dict[str, Any], search: str) -> dict[str, Any]:
 
 
 def build(device: str, bases: dict[str, str]) -> dict[str, Any]:
-    """Describe how the image of a device is made from the project's folder and a base image."""
+    """Return the build section for the image of a device."""
     base = BASES[device]
     args = {base: f"${{{base}:-{bases[base]}}}"}
     args |= {name: f"${{{name}:-}}" for name in ([REVISION, "TORCH_CPU"] if device == "cpu" else [REVISION])}
@@ -96,12 +93,12 @@ def build(device: str, bases: dict[str, str]) -> dict[str, Any]:
 
 
 def literal(text: str) -> str:
-    """Keep Compose from reading a variable into a text."""
+    """Escape a text so that Compose expands no variable in it."""
     return text.replace("$", "$$")
 
 
 def _bind(source: str, place: str) -> dict[str, Any]:
-    """Mount a folder that has to exist: one that Docker makes belongs to root."""
+    """Mount a folder that must exist: one created by Docker would belong to root."""
     target = place.removesuffix(READ_ONLY)
     only = {"read_only": True} if target != place else {}
     return {"type": "bind", "source": source, "target": target, **only, "bind": {"create_host_path": False}}

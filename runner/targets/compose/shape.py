@@ -1,6 +1,6 @@
-"""Limit the bytes a second that leave this network namespace; runs in a container, on any Python 3.8 or later.
+"""Limit the sending rate of this network namespace; runs in a container, on Python 3.8 or later.
 
-The queue is a token bucket (tc-tbf(8)), made by a message of rtnetlink(7), because images seldom have `tc`.
+The limit is a token bucket (tc-tbf(8)), set by an rtnetlink(7) message because few images have `tc`.
 
 Sources: linux/rtnetlink.h, linux/pkt_sched.h, and net/sched/sch_tbf.c.
 """
@@ -20,7 +20,7 @@ _MTU = 1514
 
 
 def main() -> None:
-    """Take bytes a second, the bucket's bytes and the queue's bytes from the command line."""
+    """Apply the arguments: bytes per second, bytes of the bucket, bytes of the queue."""
     rate, burst, limit = map(int, sys.argv[1:4])
     names = sorted(name for _, name in socket.if_nameindex() if name.startswith("eth"))
     if not names:
@@ -30,9 +30,9 @@ def main() -> None:
 
 
 def shape(index: int, rate: int, burst: int, limit: int) -> None:
-    """Put a token bucket of a rate in bytes a second at the root of an interface; OSError in the kernel's words.
+    """Limit the sending rate of an interface to `rate` bytes per second.
 
-    `burst` bytes may leave at once; at most `limit` bytes wait.
+    `burst` bytes may leave at once; at most `limit` bytes wait. Raises OSError with the kernel's message.
     """
     no_peak = struct.pack("=BBHhHI", 0, 0, 0, 0, 0, 0)
     spec = struct.pack("=BBHhHI", 0, _ETHERNET, 0, 0, 0, min(rate, 0xFFFFFFFF))

@@ -42,48 +42,48 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 RAW = "/raw"
-"""Where a container finds its node's folder of the raw files."""
+"""Path in a container of its node's raw files."""
 ARTIFACTS = "/artifacts"
-"""Where it finds the run's folder for traces and plots."""
+"""Path in a container of the run's traces and plots."""
 DATA = "data"
 _CPUS = re.compile(r"\d{1,4}(?:\.\d{1,2})?", re.ASCII)
 _LEAST = 0.01
-"""The least that an engine takes: a quota of 1 ms in each period of 100 ms."""
+"""Smallest CPU limit of an engine: a quota of 1 ms per period of 100 ms."""
 _UP = ("--detach", "--no-build", "--pull", "never")
-_HEADER = """One run as it was started. From its own folder it can be started again:
+_HEADER = """The compose file of one run. To start it again, in the folder of this file:
 mkdir -p {folders} && docker compose -f compose.yaml up"""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of target compose; sizes as Docker writes them."""
+    """The options of target compose; sizes are in Docker's notation."""
 
-    image: str = option("image of the containers, as it is; by default this project's, built if it is missing or old")
-    memory: str = option("memory of each container, for example 8gb; 0 is no limit", "0")
-    shm_size: str = option("size of /dev/shm in each container, for example 4gb; NCCL needs 32mb a process", "1gb")
-    link: str = option("slow link: what each container sends at most, for example 100mbit or 1gbit", axis=BETWEEN_NODES)
+    image: str = option("image of the containers, used as is; by default the project's, built if missing or outdated")
+    memory: str = option("memory of each container, for example 8gb; 0 for no limit", "0")
+    shm_size: str = option("size of /dev/shm in each container, for example 4gb; NCCL needs 32mb per process", "1gb")
+    link: str = option("limit to what each container sends, for example 100mbit or 1gbit", axis=BETWEEN_NODES)
     cpus: str = option(
-        "cores of each container, for example 1; or of one after the other, for example 1,0.5", axis=OF_EACH_NODE
+        "cores of each container, for example 1; or one number per node, for example 1,0.5", axis=OF_EACH_NODE
     )
 
 
 @dataclass(frozen=True)
 class ComposeSpec(LaunchSpec):
-    """A run as a compose file, whose paths are those of a run's folder."""
+    """A run as a compose file, with paths relative to the run's `request/`."""
 
     run: Run = field(kw_only=True, repr=False)
     services: dict[str, Any] = field(default_factory=dict)
     file: ClassVar[str] = "compose.yaml"
 
     def text(self, run_id: str = "") -> str:
-        """Write the compose file, with the name of the run's project."""
+        """Return the compose file; `run_id` gives the project its name."""
         name = {"name": project_of(run_id)} if run_id else {}
         folders = " ".join(f"../raw/{node}" for node in self.services)
         return to_yaml({**name, "services": self.services}, _HEADER.format(folders=folders))
 
 
 class Compose(Target[ComposeSpec]):
-    """Starts containers by Docker Compose."""
+    """Runs containers with Docker Compose."""
 
     name: ClassVar[str] = "compose"
     summary: ClassVar[str] = "containers on this machine's Docker Engine; one for each node of the layout"
@@ -91,7 +91,7 @@ class Compose(Target[ComposeSpec]):
     Options: ClassVar[type] = Options
 
     def spec(self, run: Run) -> ComposeSpec:
-        """Build a compose file with one service for each node; RequestError for wrong options."""
+        """Return a compose file with one service per node. Raises RequestError for invalid options."""
         parse_link(self.options.link)
         layout = run.cell.layout
         root, program = str(run.experiment.root), run.cell.program
@@ -117,7 +117,7 @@ class Compose(Target[ComposeSpec]):
         return ComposeSpec(nodes, root, run.device, asdict(self.options), run=run, services=services)
 
     def preflight(self, spec: ComposeSpec) -> None:
-        """Look for an engine on this machine, for Compose and, on cuda, for the engine's GPU driver."""
+        """Check for a local engine, for Compose and, on cuda, for the engine's GPU driver."""
         client = engine.reach()
         engine.check_here(client)
         engine.check_compose()
@@ -128,18 +128,18 @@ class Compose(Target[ComposeSpec]):
                 engine.check_gpus(client)
 
     def image(self, spec: ComposeSpec, say: Callable[[str], None]) -> dict[str, Any]:
-        """Find the image that was named, or find or build the project's."""
+        """Return a description of the chosen image, or of the project's, built if necessary."""
         with engine.asked():
             return images.ready(engine.reach(), spec.run, say, self.options.image)
 
     def start(self, spec: ComposeSpec, folder: RunFolder) -> ComposeHandle:
-        """Prepare the start; reading the lines makes the containers, so that a stop finds them."""
+        """Prepare the start; `lines` creates the containers, so that `stop` finds them."""
         return ComposeHandle(engine.reach(), spec, folder, parse_link(self.options.link))
 
     def once(
         self, spec: ComposeSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]
     ) -> bytes:
-        """Run Python in a container of the image, which is removed; it sees none of this machine's files."""
+        """Run Python in a temporary container of the image, without mounts."""
         image, name = self.image(spec, say), f"kit-once-{secrets.token_hex(8)}"
         gpus = ["--gpus", "all"] if spec.device == "cuda" else []
         sizes = ["--shm-size", self.options.shm_size, "--memory", self.options.memory]
@@ -160,7 +160,7 @@ class Compose(Target[ComposeSpec]):
         return done.stdout
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End the docker command that still makes containers, and remove these at once."""
+        """End a docker command that still creates containers, and remove them."""
         end_orphans(folder.path.name, GRACE_SECONDS)
         client, project = engine.reach(), project_of(folder.path.name)
         with engine.asked():
@@ -170,7 +170,7 @@ class Compose(Target[ComposeSpec]):
 
 
 class ComposeHandle(WorkersHandle):
-    """The containers of one run, and the files that their workers print to."""
+    """The containers of one run, and the files of their workers' output."""
 
     nodes: Sequence[ContainerNode]
 
@@ -182,8 +182,8 @@ class ComposeHandle(WorkersHandle):
         self._up: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
-        """End the containers and remove them."""
-        # Compose is a child of the docker command, and goes on making containers unless it gets the signal itself.
+        """End and remove the containers."""
+        # Compose, a child of the docker command, goes on unless it gets the signal itself.
         end_marked(self._folder.path.name, GRACE_SECONDS)
         if self._up and self._up.stderr and not self._up.stderr.closed:
             self._up.communicate()
@@ -191,13 +191,12 @@ class ComposeHandle(WorkersHandle):
         self._finish()
 
     def _start(self) -> Iterator[None]:
-        """Let Compose make the containers of the exact image, writing files as the caller, and follow each."""
         own = (0, 0) if engine.is_rootless(self._client) else (os.getuid(), os.getgid())
         image = str((self._folder.launch().image or {})["id"])
         variables = {"KIT_UID": str(own[0]), "KIT_GID": str(own[1]), "KIT_IMAGE": image}
-        (Path(self._spec.cwd) / "data").mkdir(exist_ok=True)  # Docker would make it, and it would belong to root
+        (Path(self._spec.cwd) / "data").mkdir(exist_ok=True)  # created by Docker, it would belong to root
         outputs = [self._folder.open_agent(node.number) for node in self.nodes]
-        # Not the kept file: a secret is masked there. Memory, so that it is on no disk either.
+        # Unlike the saved file, this one has secrets: it stays in memory.
         with os.fdopen(os.memfd_create("compose.yaml"), "w+b") as file:
             file.write(self._text(image).encode("utf-8", "surrogateescape"))
             file.seek(0)
@@ -224,7 +223,7 @@ class ComposeHandle(WorkersHandle):
             node.attach(containers[f"node{node.number}"], output)
 
     def _text(self, image: str) -> str:
-        """Write the compose file; only this copy, not the kept one, observes a script."""
+        """Return the compose file with the observer, which the saved one lacks."""
         spec = self._spec
         if is_observed(spec.run):
             bring(self._folder)
@@ -233,7 +232,7 @@ class ComposeHandle(WorkersHandle):
         return spec.text(self._folder.path.name)
 
     def _end(self) -> None:
-        for node in self.nodes:  # all at once: each may take its whole grace
+        for node in self.nodes:  # all at once: each may need the whole grace period
             node.stop(GRACE_SECONDS)
         for node in self.nodes:
             node.wait(2 * GRACE_SECONDS)
@@ -242,16 +241,15 @@ class ComposeHandle(WorkersHandle):
         try:
             remove_all(self._client, self._project, LATE_SECONDS if self._up and self._up.returncode else 0.0)
         except OSError as error:
-            self.left = f"{error}: left behind; docker compose -p {self._project} down"
+            self.left = f"{error}: containers may be left; remove them with docker compose -p {self._project} down"
         take_away(self._folder)
         return ()
 
 
 def _mounts(program: Program) -> dict[str, str]:
-    """Return what a container sees of the project, by its place there; `:ro` is read only.
+    """Return the project folders to mount, by path in the container, with `:ro` if read-only.
 
-    Sources are read only. A program of the project's families finds its data prepared; any other one may fetch its own
-    into `data/`, as on this machine.
+    Programs of the project's families find their data prepared; any other may fetch data into `data/`.
     """
     sources = {f"{literal(place)}{READ_ONLY}": literal(place) for place in program.places}
     may_write = program.files and DATA not in program.places
@@ -259,7 +257,7 @@ def _mounts(program: Program) -> dict[str, str]:
 
 
 def cpus_of(text: str, nodes: int) -> list[float]:
-    """Read the cores of each node: one number for all, or one for each, of which the first count; 0 is no limit."""
+    """Parse the cores of each node: one number for all, or at least one per node; 0 means no limit."""
     words = text.split(",")
     words = words * nodes if len(words) == 1 else words
     is_wrong = any(not _CPUS.fullmatch(word.strip()) or float(word) < _LEAST for word in words)

@@ -1,8 +1,8 @@
-"""Notes what a process of a run does with torch, and lets every rank answer with its stacks.
+"""Note how a process of a run uses torch, and let every rank write its stacks upon a signal.
 
-The notes say which process group it joins, and whether it computes gradients. They are lines of the file
-KIT_SEEN-rank<RANK>.seen, which `runner.records.parse` reads; without KIT_SEEN there are none. Each thing is noted once.
-A `sitecustomize` that stands further on the path runs as it would without this one.
+The notes record the process group that a process joins and whether it computes gradients: lines of the file
+KIT_SEEN-rank<RANK>.seen, each written once, which `runner.records.parse` reads. Without KIT_SEEN nothing is noted.
+Another `sitecustomize` further down the path still runs.
 """
 
 import faulthandler
@@ -24,12 +24,11 @@ def _note(words):
         try:
             with open(_PATH, "a") as file:
                 file.write(words + "\n")
-        except OSError:  # nothing is known then, and the program goes on
+        except OSError:  # the note is lost, and the program goes on
             pass
 
 
 def _after(module, name, words):
-    """Note how a function of a module was called, once it has returned."""
     function = getattr(module, name)
 
     @wraps(function)
@@ -42,7 +41,7 @@ def _after(module, name, words):
 
 
 def _once(owner, name, words):
-    """Note the first call of a function, which costs nothing from then on."""
+    """Note the first call of a function; later calls cost nothing."""
     function = getattr(owner, name)
 
     @wraps(function)
@@ -55,9 +54,9 @@ def _once(owner, name, words):
 
 
 def _groups(module):
-    if "RANK" in os.environ:  # torchrun itself has none, and imports torch too
+    if "RANK" in os.environ:  # unset in torchrun, which imports torch too
         _note("torch")
-    if hasattr(module, "init_process_group"):  # torch may be built without
+    if hasattr(module, "init_process_group"):  # torch may be built without distributed
         _after(module, "init_process_group", lambda *_, **__: f"group {module.get_rank()} {module.get_world_size()}")
 
 
@@ -82,12 +81,12 @@ _observed = {}
 
 
 def _observe(folder):
-    """Let trainkit/observer see the parts of torch that it knows; the program may have another module `trainkit`."""
-    if "kit_observer" not in sys.modules and sys.version_info >= (3, 8):  # it cannot be read by an older one
+    """Load trainkit/observer, under another name in case the program has a module `trainkit`."""
+    if "kit_observer" not in sys.modules and sys.version_info >= (3, 8):  # for the observer's syntax
         place = os.path.join(folder, "__init__.py")
         spec = spec_from_file_location("kit_observer", place, submodule_search_locations=[folder])
         module = sys.modules["kit_observer"] = module_from_spec(spec)
-        with suppress(OSError, ImportError):  # it could not be brought along
+        with suppress(OSError, ImportError):  # the copy is missing
             spec.loader.exec_module(module)
             if module.begin():
                 _observed.update(module.WATCHED)
@@ -96,8 +95,8 @@ def _observe(folder):
 class _Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        """Find a module that is watched as Python does, and watch it as soon as it is there."""
-        if name == "torch" and {"KIT_OBSERVE", "RANK"} <= os.environ.keys():  # torchrun itself has no rank
+        """Find a module as Python does, and watch it once it is loaded."""
+        if name == "torch" and {"KIT_OBSERVE", "RANK"} <= os.environ.keys():  # torchrun has no rank
             _observe(os.environ["KIT_OBSERVE"])
         if name not in _WATCHED and name not in _observed:
             return None
@@ -107,7 +106,7 @@ class _Finder:
 
             def watched(module):
                 execute(module)
-                for watch in (_observed.get(name), _WATCHED.get(name)):  # the notes take their hooks away again
+                for watch in (_observed.get(name), _WATCHED.get(name)):  # notes last: they restore what they wrap
                     if watch:
                         watch(module)
 

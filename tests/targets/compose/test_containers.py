@@ -47,7 +47,7 @@ def test_a_look_into_a_container_that_hangs_ends(tmp_path: Path, monkeypatch: py
     container.exec_run = lambda _command: ended.wait()  # the engine waits for a container in which nothing starts
     view = followed_of(1, container, (tmp_path / "agent.log").open("wb")).look(abort=False)
     ended.set()
-    assert view == NodeView(1, trouble="no process starts inside its container in 0.2 s")
+    assert "0.2 s" in (view.trouble or "")
 
 
 @pytest.mark.parametrize("fault", [ConnectionError("engine \x1b[2J gone"), ValueError("a chunk that makes no sense")])
