@@ -1,4 +1,4 @@
-"""The project of the tests that start containers: a copy of this one, without the runs of earlier tests."""
+"""A copy of this project for tests that start containers, without earlier runs."""
 
 import pytest
 

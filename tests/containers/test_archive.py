@@ -1,4 +1,4 @@
-"""A reviewer's machine without a network: an archive, the image and an engine are enough."""
+"""An archive is reproduced on a machine without a network, with only the image and an engine."""
 
 import json
 import os
@@ -19,7 +19,7 @@ QUICKSTART = SMALLEST["quickstart"]
 
 
 def mounts(shared: Path) -> list[str]:
-    """Give a container the engine, the docker command, and a folder that has the same name for both."""
+    """Mount the engine's socket, the docker command, and a folder whose path is the same inside."""
     plugins = json.loads(docker("info", "--format", "{{json .ClientInfo.Plugins}}"))
     (compose,) = (plugin["Path"] for plugin in plugins if plugin["Name"] == "compose")
     command = shutil.which("docker")

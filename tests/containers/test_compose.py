@@ -1,4 +1,4 @@
-"""The same run on this machine, by hand in containers, and on target compose: the same cells, the same losses."""
+"""Runs in containers, started by hand and on target compose, give the same records as on this machine."""
 
 import json
 import os
@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 
 
 def collected(project: Project, folder: Path) -> dict[str, Any]:
-    """Make the record of a run whose nodes nobody followed from outside."""
     done = project.runner("collect", folder)
     assert done.code == 0, done.snapshot
     return project.record(folder)
@@ -27,31 +26,26 @@ def collected(project: Project, folder: Path) -> dict[str, Any]:
 def test_a_layout_that_is_started_by_hand_gives_the_record_of_this_machine_to_the_owner_of_the_results(
     project: Project,
 ) -> None:
-    layout = "1+2"
-    other = project.root / "results of another"
+    layout, other = "1+2", project.root / "results of another"
     other.mkdir()
     os.chown(other, 12345, 12346)
-    mine = project.root / "compose" / "mine.yml"
+    mine = project.root / "compose/mine.yml"
     mine.write_text((mine.parent / "2node-cpu.yml").read_text().replace("../results", "../results of another"))
     shown = up(project, "mine", EXPERIMENT="quickstart", ARGS="--epochs 3")
     mine.unlink()
-    assert shown.returncode == 0, shown.stdout
-    assert f"✓ {layout}" in shown.stdout
+    assert f"✓ {layout}" in shown.stdout, shown.stdout
     (folder,) = other.glob("quickstart/*")
-    owners = {(path.stat().st_uid, path.stat().st_gid) for path in [folder, *folder.rglob("*")]}
-    assert owners == {(12345, 12346)}
-
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in [folder, *folder.rglob("*")]} == {(12345, 12346)}
     (row,) = json.loads(project.runner("summarize", other, "--format", "json").stdout)
     assert (row["layout"], row["target"], row["n"], row["started_by_hand"]) == (layout, "compose", 1, 1)
     record = collected(project, folder)
     done, local = run_once(project, "quickstart", "--layout", layout, "--set", "epochs=3", "--device", "cpu")
-    assert done.code == 0, done.stderr
-    assert record["status"] == "completed"
+    assert (done.code, record["status"]) == (0, "completed"), done.stderr
     assert curve(record) == curve(local)
     assert record["evaluations"] == local["evaluations"] != []
     assert record["events"]["seen"] == record["events"]["expected"] > 40
-    facts = ("argv", "args", "layout", "axes", "program", "definition_sha256")
-    assert [record["launch"][fact] for fact in facts] == [local["launch"][fact] for fact in facts]
+    for fact in ("argv", "args", "layout", "axes", "program", "definition_sha256"):
+        assert record["launch"][fact] == local["launch"][fact]
     assert record["launch"]["code"]["sources_sha256"] == local["launch"]["code"]["sources_sha256"]
 
 
@@ -59,29 +53,25 @@ def test_results_that_the_chosen_user_cannot_write_are_refused_in_one_line(proje
     project.results.chmod(0o755)
     shown = up(project, "1cpu", "--no-log-prefix", KIT_UID="4242", KIT_GID="4242")
     (line,) = [line for line in shown.stdout.splitlines() if "results" in line]
-    assert "user 4242 cannot write in it: set KIT_UID and KIT_GID" in line
+    assert "user 4242 cannot write" in line
 
 
 def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Project) -> None:
     shown = up(project, "2gpu", "--no-log-prefix", EXPERIMENT="quickstart")
     assert "could not select device driver" not in shown.stdout, ".ci/engine up brings a stand-in for NVIDIA's hook"
-    assert "error: 2 GPUs were asked for on this node and 0 are seen" in shown.stdout, shown.stdout
+    assert "2 GPUs" in shown.stdout
     assert "Traceback" not in shown.stdout
-    record = collected(project, project.runs("quickstart")[-1])
-    assert record["status"] == "failed"
-    assert "error: 2 GPUs were asked for on this node and 0 are seen" in record["failure"]["last_lines"]
-
-    done, contained = run(project, "quickstart", "--layout", "1x1", "--device", "cuda")
-    assert done.code == 1
-    assert "error: 1 GPUs were asked for on this node and 0 are seen" in contained["failure"]["last_lines"]
+    by_hand = collected(project, project.runs("quickstart")[-1])
+    _, contained = run(project, "quickstart", "--layout", "1x1", "--device", "cuda")
+    for gpus, record in ((2, by_hand), (1, contained)):
+        assert record["status"] == "failed"
+        assert any(f"{gpus} GPUs" in line for line in record["failure"]["last_lines"])
 
 
 def test_compose_accepts_every_file_without_a_warning(project: Project) -> None:
-    names = [path.stem for path in (project.root / "compose").glob("*.yml")]
-    assert len(names) > 8
-    for name in names:
-        checked = compose(project, name, "config", "-q")
-        assert (checked.returncode, checked.stdout) == (0, ""), name
+    checked = [compose(project, path.stem, "config", "-q") for path in (project.root / "compose").glob("*.yml")]
+    assert len(checked) > 8
+    assert {(done.returncode, done.stdout) for done in checked} == {(0, "")}
 
 
 def test_a_record_names_its_image_and_base_and_a_kept_request_can_be_started_again(
@@ -89,15 +79,16 @@ def test_a_record_names_its_image_and_base_and_a_kept_request_can_be_started_aga
 ) -> None:
     done, record = run(project, "toy", "--layout", "1x1", "--device", "cpu")
     assert done.code == 0, done.stderr
-    assert record["launch"]["image"]["id"] == inspected(image.cpu, "{{json .Id}}")
-    base = os.environ.get("CPU_BASE_IMAGE") or record["launch"]["image"]["base"]["name"]
-    assert record["launch"]["image"]["base"]["id"] == inspected(base, "{{json .Id}}")
+    held = record["launch"]["image"]
+    assert held["id"] == inspected(image.cpu, "{{json .Id}}")
+    base = os.environ.get("CPU_BASE_IMAGE") or held["base"]["name"]
+    assert held["base"]["id"] == inspected(base, "{{json .Id}}")
     folder = project.results / "toy" / record["launch"]["id"]
     (folder / "raw" / "node0").mkdir()
     words = ["compose", "-f", str(folder / "request" / "compose.yaml"), "-p", name_of_its_own("again")]
     docker(*words, "up", "--no-build")
     docker(*words, "down")
-    again = next(folder.glob("raw/node0/*/attempt_0/0/stdout.log"))
+    (again,) = folder.glob("raw/node0/*/attempt_0/0/stdout.log")
     assert '"run_stop"' in again.read_text()
 
 
@@ -114,17 +105,17 @@ def test_two_images_are_compared_as_they_are(project: Project, image: Images, tm
 
 
 def of_checks() -> str:
-    """The containers of checks."""
     return docker("ps", "--all", "--quiet", "--filter", "name=kit-once").strip()
 
 
 def test_a_check_runs_in_a_container_of_the_image_and_leaves_none(project: Project) -> None:
-    done = project.runner("check", "quickstart", "--on", "compose", "--set", "epochs=2", "--json")
+    words = ("check", "quickstart", "--on", "compose", "--set", "epochs=2")
+    done = project.runner(*words, "--json")
     verdict = json.loads(done.stdout)
     assert (done.code, verdict["verdict"], verdict["unknown"]) == (0, "same", []), done.snapshot
-    assert any("first gradient against one process" in fact for fact in verdict["facts"])
+    assert any("first gradient" in fact for fact in verdict["facts"])
     assert not of_checks()
-    process = project.start("check", "quickstart", "--on", "compose", "--set", "epochs=2")
+    process = project.start(*words)
     until(of_checks, 60)
     process.send_signal(signal.SIGINT)
     assert ended(process)[0] == 130

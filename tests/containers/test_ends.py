@@ -1,6 +1,4 @@
-"""A container that is taken away while its run goes on; tests/contract has the other ways in which runs end."""
-
-import re
+"""A removed container ends its run; tests/contract has the other ends of runs."""
 
 import pytest
 
@@ -19,5 +17,5 @@ def test_whoever_removes_a_container_ends_the_run(project: Project) -> None:
     assert process.returncode == 1
     record = project.record(folder)
     assert record["status"] in ("failed", "killed")
-    assert re.match(r"node 1 (left no exit code: killed, removed|was killed by SIGKILL)", record["reason"])
+    assert record["reason"].startswith("node 1 ")
     assert left_of(folder) == []

@@ -1,4 +1,6 @@
-"""A slow link between containers, for real: what goes through it is what was asked for, and no rank waits for more."""
+"""A slow link between real containers passes at most the rate that was asked for."""
+
+import re
 
 import pytest
 
@@ -12,14 +14,14 @@ SMALL = ("--set", "round_trips=20", "--set", "messages=2", "--set", "message_byt
 
 
 def test_no_more_goes_through_a_link_than_was_asked_for(project: Project) -> None:
-    link, least, most = "100mbit", 3e6, 12.5e6
+    link = "100mbit"
     done, record = run_once(project, *CELL, *SMALL, "--with", f"link={link}", "--with", "cpus=2,1")
     assert done.code == 0, done.snapshot
-    bytes_per_second = record["metrics"]["bytes_per_second"]
-    assert least < bytes_per_second < 1.1 * most  # the bucket is full at first; busy cores send more slowly
+    # 12.5 MB/s, and the bucket is full at first; busy cores send more slowly.
+    assert 3e6 < record["metrics"]["bytes_per_second"] < 14e6
     assert record["launch"]["options"]["link"] == link
     assert left_of(project.runs("network")[-1]) == []
     rows = [line.split("|") for line in project.runner("summarize").stdout.splitlines() if f"| {link} |" in line]
     assert [(row[1].strip(), "2+1" in row[4]) for row in rows] == [("2x1", True)], rows
-    text = (project.runs("network")[-1] / "request" / "compose.yaml").read_text()
-    assert [line.strip() for line in text.splitlines() if "cpus:" in line] == ["cpus: 2.0", "cpus: 1.0"]
+    text = (project.runs("network")[-1] / "request/compose.yaml").read_text()
+    assert re.findall("cpus: .*", text) == ["cpus: 2.0", "cpus: 1.0"]

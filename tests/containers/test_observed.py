@@ -1,4 +1,4 @@
-"""A script is observed in an image that knows nothing of the kit."""
+"""A script is observed in an image without the kit."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A copy of this project with odd programs in it, its two images, and what the tests that start containers share."""
+"""Copies of this project with odd programs, its two images, and queries of the engine."""
 
 import json
 import os
@@ -21,20 +21,19 @@ CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 @dataclass(frozen=True)
 class Images:
-    """What was built, and of what."""
+    """The built images, and the base image of `gpu`."""
 
     cpu: str
     gpu: str
     base: str
-    """The image that `gpu` is built on."""
 
 
 def copy_project(base: Path) -> Project:
-    """Copy the files that are or could be committed, as they are now, and add `experiments/odd/` with definitions."""
+    """Copy the files that git does not ignore, and add the odd programs with their definitions."""
     root = base / WEIRD
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0"):
-        if name and (ROOT / name).is_file():  # one that was removed is still listed
+        if name and (ROOT / name).is_file():  # git lists removed files too
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, root / name)
     project = Project(root, {"XDG_CACHE_HOME": str(base / "cache"), "COLUMNS": "200"})
@@ -43,7 +42,6 @@ def copy_project(base: Path) -> Project:
 
 
 def forget_runs(project: Project) -> None:
-    """Remove what earlier tests have left in the results."""
     project.results.chmod(0o777)
     for path in project.results.iterdir():
         if path.is_dir():
@@ -51,7 +49,7 @@ def forget_runs(project: Project) -> None:
 
 
 def build_images(root: Path) -> Images:
-    """Build both targets as a person does, on the bases that the environment names, or the Dockerfile's."""
+    """Build both targets on the bases of the environment or the Dockerfile."""
     names = {target: f"distributed-experiment-kit:{target}" for target in BASES}
     for target, name in names.items():
         build(root, target, name)
@@ -59,10 +57,8 @@ def build_images(root: Path) -> Images:
 
 
 def base_image() -> str:
-    """The image that `gpu` is built on."""
-    default = re.search(r"(?m)^ARG BASE_IMAGE=(\S+)$", (ROOT / "Dockerfile").read_text("utf-8"))
-    assert default
-    return os.environ.get(BASES["gpu"]) or default[1]
+    (default,) = re.findall(r"(?m)^ARG BASE_IMAGE=(\S+)$", (ROOT / "Dockerfile").read_text("utf-8"))
+    return os.environ.get("BASE_IMAGE") or default
 
 
 def build(root: Path, target: str, name: str, *words: str) -> None:
@@ -73,52 +69,39 @@ def build(root: Path, target: str, name: str, *words: str) -> None:
 
 
 def docker(*words: str, cwd: Path | None = None, stdin: str = "") -> str:
-    """Run docker as a person does; what it printed, or a failure with its last words."""
-    environment = {**os.environ, "DOCKER_BUILDKIT": "1"}  # Docker's own client of 20.10 builds without it
+    """Return what docker prints, or fail with its last words."""
+    env = {**os.environ, "DOCKER_BUILDKIT": "1"}  # Docker's client of 20.10 builds without it
     done = subprocess.run(
-        ["docker", *words],
-        cwd=cwd,
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
+        ["docker", *words], cwd=cwd, env=env, input=stdin, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, (
-        f"docker {' '.join(words)}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
-    )
+    assert done.returncode == 0, f"docker {' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
 
 
 def inspected(name: str, template: str) -> Any:
-    """One fact of an image; the template prints JSON."""
+    """Return a fact of an image; the template prints JSON."""
     return json.loads(docker("image", "inspect", "--format", template, name))
 
 
 def name_of_its_own(what: str) -> str:
-    """A name that no test beside this one uses."""
     return f"kit-test-{what}-{uuid.uuid4().hex[:8]}"
 
 
-def containers_of(compose_project: str) -> list[str]:
-    """The names of the containers of a project of Compose, also of those that are made and not started."""
-    words = ["ps", "--all", "--format", "{{.Names}}", "--filter", f"label={LABEL}={compose_project}"]
-    return sorted(docker(*words).split())
+def containers_of(compose_project: str, *words: str) -> list[str]:
+    """Return the names of a Compose project's containers, started or not."""
+    label = f"label={LABEL}={compose_project}"
+    return sorted(docker("ps", "--all", "--format", "{{.Names}}", "--filter", label, *words).split())
 
 
 def running_of(compose_project: str, count: int) -> list[str]:
-    """The names of a project's containers, once so many of them run."""
-    words = ["ps", "--format", "{{.Names}}", "--filter", f"label={LABEL}={compose_project}"]
-    found = until(lambda: len(names := docker(*words, "--filter", "status=running").split()) == count and names)
-    return sorted(found)
-
-
-def networks_of(compose_project: str) -> list[str]:
-    """The names of the networks of a project of Compose."""
-    return docker("network", "ls", "--format", "{{.Name}}", "--filter", f"label={LABEL}={compose_project}").split()
+    """Wait until so many containers of a Compose project run, and return their names."""
+    running = "--filter", "status=running"
+    found: list[str] = until(lambda: len(names := containers_of(compose_project, *running)) == count and names)
+    return found
 
 
 def left_of(run: Path) -> list[str]:
-    """Containers and networks of a run of the kit."""
-    name = f"kit-{run.name.lower()}"
-    return containers_of(name) + networks_of(name)
+    """Return the containers and networks of a run."""
+    compose_project = f"kit-{run.name.lower()}"
+    networks = docker("network", "ls", "--format", "{{.Name}}", "--filter", f"label={LABEL}={compose_project}")
+    return containers_of(compose_project) + networks.split()

@@ -1,4 +1,4 @@
-"""The kit as other people have it: its wheel, installed into an environment of its own, outside this checkout."""
+"""The kit's wheel, installed into an environment outside this checkout."""
 
 import os
 import subprocess
@@ -9,15 +9,12 @@ from pathlib import Path
 
 from tests.support.projects import ROOT, Ended, complete
 
+NOT_INHERITED = ("PYTHON", "KIT_", "VIRTUAL_ENV")
+
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with the wheel.
-
-    Args:
-        folder: the virtual environment.
-        wheel: the file that it was installed from.
-    """
+    """A virtual environment with the wheel."""
 
     folder: Path
     wheel: Path
@@ -27,20 +24,18 @@ class Installed:
         return self.folder / "bin" / "python"
 
     def environment(self, cache: Path) -> dict[str, str]:
-        """What a person has who has activated the environment."""
-        own = {
-            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KIT_", "VIRTUAL_ENV"))
-        }
-        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        """Return the variables of an activated environment."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
+        path = f"{self.folder / 'bin'}:{own['PATH']}"
         return {**own, "PATH": path, "XDG_CACHE_HOME": str(cache), "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "120"}
 
     def run(self, folder: Path, *words: str) -> Ended:
-        """Run a command of the environment in a folder."""
+        """Run a command of the environment."""
         return complete([self.folder / "bin" / words[0], *words[1:]], folder, self.environment(self.folder / "cache"))
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the wheel of this checkout; nothing is fetched."""
+    """Build the wheel of this checkout, offline."""
     words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
@@ -48,9 +43,9 @@ def build_wheel(folder: Path) -> Path:
 
 
 def install(folder: Path, wheel: Path) -> Installed:
-    """Install a wheel into a fresh environment, beside the packages that it needs, which are those of the tests.
+    """Install a wheel into a fresh environment.
 
-    A line in a .pth file leads to them; what is editable there, which is this checkout, is not found by it.
+    A .pth file adds the tests' packages, without this checkout, which is installed there as editable.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     installed = Installed(folder, wheel)

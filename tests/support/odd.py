@@ -1,6 +1,6 @@
-"""Programs that each do one thing that a training program should not, for the tests that start them anywhere.
+"""Programs that each do one thing that a training program should not.
 
-They import no torch unless the group of processes matters: that takes seconds in every process and shows nothing here.
+They import torch, which takes seconds, only if the process group matters.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tests.execution.test_observed import SCRIPT
 from tests.support.projects import Project
 
 OBSERVED = "experiments/odd/observed.py"
-"""A script that knows nothing of the kit."""
+"""A script without the kit."""
 SAYS_ITS_PATH = """
 import os
 print("path", *[place for place in os.environ.get("PYTHONPATH", "").split(":") if "observer" not in place])
@@ -75,7 +75,7 @@ EXITS = """
 """
 MEMORY = """
     held = []
-    while len(held) < args.most:  # so that a limit that is missing does not take the machine down
+    while len(held) < args.most:  # protects the machine if there is no limit
         held.append(b"x" * 2**26)
 """
 SLOW = """
@@ -116,7 +116,7 @@ SAYS = """
         time.sleep(args.pause)
 """
 COUNTS = """
-    # What it has printed is counted where no runner looks, after it was written.
+    # Counts what was printed, where no runner looks.
     place = os.environ.get("KIT_ARTIFACTS", "")
     own = os.open(f"{place}/written-{RANK}", os.O_WRONLY | os.O_CREAT) if os.path.isdir(place) else None
     number, end = 0, time.monotonic() + args.seconds
@@ -146,7 +146,7 @@ WRITES = """
 
 @dataclass(frozen=True)
 class Odd:
-    """A program that does one thing."""
+    """A program that does one odd thing."""
 
     summary: str
     body: str
@@ -154,7 +154,6 @@ class Odd:
     source: str = PLAIN
 
     def text(self, name: str) -> str:
-        """The program's source."""
         options = [f'    parser.add_argument("--{option}", {kind})' for option, kind in self.options.items()]
         return self.source.format(
             name=name, summary=self.summary, options="\n".join(options), body=self.body.strip("\n")
@@ -163,21 +162,19 @@ class Odd:
 
 SECONDS = {"seconds": "type=float, default=1.0"}
 ODD = {
-    "exits": Odd(
-        "Rank 1 ends at once with a code, after all have met.", EXITS, {"code": "type=int, default=7"}, JOINED
-    ),
-    "memory": Odd("Take 64 MiB after the other, and use them.", MEMORY, {"most": "type=int, default=128"}),
-    "slow": Odd("Say five times a second that an epoch has ended.", SLOW, SECONDS),
-    "says": Odd("Print without an end.", SAYS, {**SECONDS, "pause": "type=float, default=0.005"}),
+    "exits": Odd("Rank 1 exits with a code after all have met.", EXITS, {"code": "type=int, default=7"}, JOINED),
+    "memory": Odd("Allocate and use memory, 64 MiB at a time.", MEMORY, {"most": "type=int, default=128"}),
+    "slow": Odd("Report the end of an epoch five times a second.", SLOW, SECONDS),
+    "says": Odd("Print endlessly.", SAYS, {**SECONDS, "pause": "type=float, default=0.005"}),
     "hangs": Odd("Rank 1 keeps the others waiting.", HANGS, {"how": "type=str, default='sleeps'"}, JOINED),
-    "counts": Odd("Print numbered lines, and count them.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
+    "counts": Odd("Print and count numbered lines.", COUNTS, {**SECONDS, "pause": "type=float, default=0.01"}),
     "echoes": Odd("Print a text.", ECHOES, {"text": "type=str, default=''"}),
-    "writes": Odd("Write files to the folder of artifacts.", WRITES, {}),
+    "writes": Odd("Write artifacts.", WRITES, {}),
 }
 
 
 def add_odd_programs(project: Project) -> None:
-    """Write the programs to `experiments/odd/`, and a definition for each; an image that is built now holds them."""
+    """Write the programs to `experiments/odd/`, and a definition of each."""
     for name, odd in ODD.items():
         project.program(f"odd.{name}", odd.text(name))
         define(project, name)
@@ -185,7 +182,7 @@ def add_odd_programs(project: Project) -> None:
 
 
 def define(project: Project, program: str, *, name: str = "", timeout_seconds: int = 600, **more: object) -> str:
-    """Write a definition of an odd program, and return its name; under another name it may have other times."""
+    """Write a definition of an odd program, and return its name."""
     odd, name = ODD[program], name or f"odd-{program}"
     project.define(
         name=name,

@@ -1,4 +1,4 @@
-"""Projects of the tests' own, in a folder with an awkward name, and the command `runner` as a person types it."""
+"""Projects for tests, in folders with awkward names, and the command `runner`."""
 
 import json
 import os
@@ -67,7 +67,7 @@ OK = """
 
 @dataclass
 class Ended:
-    """A command that has ended."""
+    """The outcome of a command."""
 
     code: int
     stdout: str
@@ -87,16 +87,15 @@ def complete(command: Sequence[str | Path], cwd: Path | None = None, env: dict[s
 
 @dataclass
 class Project:
-    """A folder with `experiments/`, programs and definitions, like this repository's."""
+    """A folder with `experiments/`, programs and definitions."""
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
     forked: bool = True
-    """Whether its processes are forked from one that has imported torch, or real from their start."""
+    """Whether commands are forked from a process that has imported torch."""
 
     @property
     def command(self) -> str:
-        """The command `runner`."""
         return fork_server.command("runner") if self.forked else RUNNER
 
     def program(self, name: str, source: str) -> Path:
@@ -107,18 +106,18 @@ class Project:
         return path
 
     def define(self, text: str = "", /, *, name: str = "tiny", **changes: Any) -> Path:
-        """Write a definition: a text as it is, or the minimal one with changes; None leaves a key out."""
+        """Write a definition: a text, or the minimal one with changes; None omits a key."""
         path = self.root / "experiments" / f"{name}.yaml"
         if not text:
             values = {**MINIMAL, "name": name, **changes}
-            # JSON is YAML; one key a line, so that a line number means something.
+            # JSON is YAML; one key per line gives errors a line number.
             lines = [f"{key}: {json.dumps(value)}" for key, value in values.items() if value is not None]
             text = "\n".join(lines) + "\n"
         path.write_text(text, "utf-8")
         return path
 
     def planned(self, device: str = "cpu", **changes: Any) -> list[Run]:
-        """The runs of the minimal definition with changes."""
+        """Return the runs of the minimal definition with changes."""
         experiment = definition.load(self.define(**changes), self.root)
         return list(make_plan(experiment, Selection(device=device)).runs)
 
@@ -129,26 +128,26 @@ class Project:
         return complete([self.command, *map(str, words)], self.root, self.environment(env))
 
     def refused(self, *words: str | Path, env: dict[str, str] | None = None) -> str:
-        """Run a command that is a wrong request, and return its one line: exit code 2, and nothing on stdout."""
+        """Return the one-line error of a wrong request: exit code 2, and nothing on stdout."""
         done = self.runner(*words, env=env)
         assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.snapshot
         return done.stderr
 
     def on_a_terminal(self, *words: str) -> tuple[int, str]:
-        """Run the command on a terminal of its own; its exit code, and everything that was shown there."""
+        """Run the command on a pseudo-terminal; return its exit code and output."""
         parent, child = pty.openpty()
         env = self.environment({"TERM": "xterm"})
         process = subprocess.Popen([self.command, *words], cwd=self.root, env=env, stdout=child, stderr=child)
         os.close(child)
         shown = b""
-        with suppress(OSError):  # the other end is closed
+        with suppress(OSError):  # the other end was closed
             while chunk := os.read(parent, 65_536):
                 shown += chunk
         os.close(parent)
         return process.wait(), shown.decode()
 
     def start(self, *words: str | Path, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        """Start the command in a process group of its own, as a shell does."""
+        """Start the command in its own session, as a shell does."""
         return subprocess.Popen(
             [self.command, *map(str, words)],
             cwd=self.root,
@@ -164,22 +163,21 @@ class Project:
         return self.root / "results"
 
     def runs(self, experiment: str = "tiny") -> list[Path]:
-        """All run folders, the oldest first."""
-        found = [path.parent for path in (self.results / experiment).glob("*/run.json")]
+        """Return all run folders, oldest first."""
+        found = (path.parent for path in (self.results / experiment).glob("*/run.json"))
         return sorted(found, key=lambda path: (self.record(path)["launch"]["started"], path.name))
 
     def record(self, folder: Path | None = None) -> dict[str, Any]:
         if folder is None:
             (folder,) = self.runs()
-        record: dict[str, Any] = json.loads((folder / "run.json").read_bytes())
-        return record
+        return dict(json.loads((folder / "run.json").read_bytes()))
 
     def written(self) -> set[str]:
-        """Every path below the project, to see that nothing was written."""
+        """Return every path in the project, to check that nothing was written."""
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if "__pycache__" not in path.parts}
 
     def snapshot(self, ended: Ended) -> str:
-        """The outcome of a command with everything filtered out that differs from time to time."""
+        """Return the outcome of a command without anything that varies."""
         text = ended.snapshot.replace(str(self.root), "<project>")
         text = text.replace(json.dumps(str(self.root), ensure_ascii=False), '"<project>"')
         text = re.sub(r"\d{8}T\d{6}Z-(\w+)-[0-9a-f]{8}", r"<time>-\1-<id>", text)

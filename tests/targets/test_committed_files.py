@@ -1,4 +1,4 @@
-"""What is rendered and committed: compose files that hold what the launchers want, and the lock of base images."""
+"""The rendered files are up to date, agree with the launchers, and use the locked base images."""
 
 import shutil
 from pathlib import Path
@@ -34,18 +34,14 @@ def test_what_is_committed_is_what_is_rendered_and_the_dockerfile_has_the_locked
 
 def test_render_writes_what_differs_and_check_names_it(tmp_path: Path, project: Project) -> None:
     root = project.root = copy(tmp_path)
-    assert "compose/2gpu.yml" in project.refused("render", "--check")
     assert project.runner("render").code == 0
     assert differing(root) == {}
-    rendered = [*(root / "compose").iterdir(), *(root / "k8s").rglob("*.yaml"), *(root / "slurm").iterdir()]
-    for path in rendered:
-        assert path.read_bytes() == (ROOT / path.relative_to(root)).read_bytes()
-    mine = root / "compose" / "database.yml"
-    for path in (mine, root / "compose" / "2gpu.yml"):
+    mine, ours = root / "compose/database.yml", root / "compose/2gpu.yml"
+    for path in (mine, ours):
         path.write_text("# mine\n")
-    assert project.refused("render", "--check").startswith("error: compose/2gpu.yml: not as rendered")
+    assert project.refused("render", "--check").startswith("error: compose/2gpu.yml: ")
     assert project.runner("render").stderr == "rendered compose/2gpu.yml\n"
-    assert mine.read_text() == "# mine\n"
+    assert (mine.read_text(), ours.read_bytes()) == ("# mine\n", (ROOT / "compose/2gpu.yml").read_bytes())
 
 
 def test_a_pinned_base_goes_wherever_it_is_named(tmp_path: Path) -> None:
@@ -57,7 +53,7 @@ def test_a_pinned_base_goes_wherever_it_is_named(tmp_path: Path) -> None:
     assert DIGEST not in files["compose/2cpu.yml"]
 
 
-def test_what_compose_would_take_for_a_variable_stays_as_it_is(project: Project) -> None:
+def test_a_dollar_sign_reaches_the_program_through_compose(project: Project) -> None:
     project.program("toys.other", "import sys; print(sys.argv)")
     run = project.planned(args={"epochs": 1, "dear": "$HOME ${x}"}, program="toys.other")[0]
     document = yaml.safe_load(Compose().spec(run).text())

@@ -1,4 +1,4 @@
-"""A folder may hold modules with the names of Python's and of ours: what the kit starts there takes none of them."""
+"""Processes that the kit starts import no module from their working directory."""
 
 import os
 import subprocess
@@ -44,25 +44,17 @@ def test_a_watchdog_cleans_up(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "elsewhere" / "abandoned.py"
     script.parent.mkdir()
     script.write_text(ABANDONED)
-    done = subprocess.run(
-        [sys.executable, script, folder / new_id("local")],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    child = psutil.Process(int(done.stdout))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pid = subprocess.check_output([sys.executable, script, folder / new_id("local")], cwd=folder, env=env)
+    child = psutil.Process(int(pid))
     until(lambda: not lives(child))
 
 
 def test_processes_are_looked_at(folder: Path) -> None:
     words = [*node_view.command_inside(abort=False), "a mark that nobody has"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, check=True)
-    assert node_view.read(done.stdout).ranks == []
+    assert node_view.read(subprocess.check_output(words, cwd=folder)).ranks == []
 
 
 def test_a_host_loads_what_it_is_sent(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BOOT], cwd=folder, input="print('loaded')", capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "loaded\n"
+    words = [sys.executable, "-c", BOOT]
+    assert subprocess.check_output(words, cwd=folder, input=b"print('loaded')") == b"loaded\n"

@@ -1,4 +1,4 @@
-"""An image is compared with the checkout by the files that it holds."""
+"""An image is compared with the checkout by its files."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The kernel takes the queue of a slow link."""
+"""The script that slows a link down reports its failures."""
 
 import os
 import shutil

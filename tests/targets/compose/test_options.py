@@ -1,4 +1,4 @@
-"""What the options of target compose, and the observer, become in a compose file."""
+"""The options of target compose are parsed or refused."""
 
 import pytest
 
