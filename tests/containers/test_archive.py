@@ -13,27 +13,27 @@ from tests.support.smallest import SMALLEST
 
 pytestmark = pytest.mark.engine
 
-COMPOSE = Path("/usr/libexec/docker/cli-plugins/docker-compose")
-SOCKET = Path("/var/run/docker.sock")
-QUICKSTART = SMALLEST["quickstart"]
+SOCKET = "/var/run/docker.sock"
 
 
 def mounts(shared: Path) -> list[str]:
     """Mount the engine's socket, the docker command, and a folder whose path is the same inside."""
     plugins = json.loads(docker("info", "--format", "{{json .ClientInfo.Plugins}}"))
     (compose,) = (plugin["Path"] for plugin in plugins if plugin["Name"] == "compose")
-    command = shutil.which("docker")
-    assert command
-    socket = Path(os.environ.get("DOCKER_HOST", str(SOCKET)).removeprefix("unix://"))
-    places = {socket: SOCKET, Path(command): Path("/usr/local/bin/docker"), Path(compose): COMPOSE, shared: shared}
-    return [word for source, place in places.items() for word in ("--volume", f"{source.resolve()}:{place}")]
+    places = {
+        os.environ.get("DOCKER_HOST", SOCKET).removeprefix("unix://"): SOCKET,
+        shutil.which("docker") or "": "/usr/local/bin/docker",
+        compose: "/usr/libexec/docker/cli-plugins/docker-compose",
+        str(shared): shared,
+    }
+    return [f"--volume={Path(source).resolve()}:{place}" for source, place in places.items()]
 
 
 def test_a_reviewer_without_a_network_gets_the_same_numbers_from_an_archive(
     committed: Project, image: Images, tmp_path: Path
 ) -> None:
     forget_runs(committed)
-    words = ["run", "quickstart", *QUICKSTART.words("layout=1x1"), "--repeat", "1", "--device", "cpu"]
+    words = ["run", "quickstart", *SMALLEST["quickstart"].words("layout=1x1"), "--repeat", "1", "--device", "cpu"]
     done = committed.runner(*words, "--on", "compose")
     assert done.code == 0, done.snapshot
     assert committed.runner("bundle", "results", "-o", tmp_path / "kit.tar").code == 0
