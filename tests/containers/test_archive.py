@@ -33,12 +33,12 @@ def test_a_reviewer_without_a_network_gets_the_same_numbers_from_an_archive(
     committed: Project, image: Images, tmp_path: Path
 ) -> None:
     forget_runs(committed)
-    words = ["run", "quickstart", *SMALLEST["quickstart"].words("layout=1x1"), "--repeat", "1", "--device", "cpu"]
-    done = committed.runner(*words, "--on", "compose")
+    words = SMALLEST["quickstart"].words("layout=1x1")
+    done = committed.runner("run", "quickstart", *words, *"--repeat 1 --device cpu --on compose".split())
     assert done.code == 0, done.snapshot
     assert committed.runner("bundle", "results", "-o", tmp_path / "kit.tar").code == 0
-    without = ["run", "--rm", "--network=none", "--user=0:0", f"--workdir={tmp_path}", f"--env=TMPDIR={tmp_path}"]
-    shown = docker(*without, *mounts(tmp_path), image.cpu, "runner", "reproduce", "kit.tar", "--yes", "--json")
+    without = f"run --rm --network=none --user=0:0 --workdir={tmp_path} --env=TMPDIR={tmp_path}".split()
+    shown = docker(*without, *mounts(tmp_path), image.cpu, *"runner reproduce kit.tar --yes --json".split())
     (verdict,) = json.loads(shown)["runs"]
     assert verdict["checks"][0]["same"] is True
     assert verdict["level"] >= 2

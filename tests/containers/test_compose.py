@@ -37,7 +37,7 @@ def test_a_layout_that_is_started_by_hand_gives_the_record_of_this_machine_to_th
     (folder,) = other.glob("quickstart/*")
     assert {(path.stat().st_uid, path.stat().st_gid) for path in [folder, *folder.rglob("*")]} == {(12345, 12346)}
     record = collected(project, folder)
-    done, local = run_once(project, "quickstart", "--layout", layout, "--set", "epochs=3", "--device", "cpu")
+    done, local = run_once(project, *f"quickstart --layout {layout} --set epochs=3 --device cpu".split())
     assert (done.code, record["status"], record["launch"]["target"]) == (0, "completed", "compose"), done.stderr
     assert curve(record) == curve(local)
     assert record["evaluations"] == local["evaluations"] != []
@@ -60,7 +60,7 @@ def test_a_gpu_file_tells_how_many_gpus_were_asked_for_and_are_seen(project: Pro
     assert "2 GPUs" in shown.stdout
     assert "Traceback" not in shown.stdout
     by_hand = collected(project, project.runs("quickstart")[-1])
-    _, contained = run(project, "quickstart", "--layout", "1x1", "--device", "cuda")
+    _, contained = run(project, *"quickstart --layout 1x1 --device cuda".split())
     for gpus, record in ((2, by_hand), (1, contained)):
         assert record["status"] == "failed"
         assert any(f"{gpus} GPUs" in line for line in record["failure"]["last_lines"])
@@ -75,15 +75,15 @@ def test_compose_accepts_every_file_without_a_warning(project: Project) -> None:
 def test_a_record_names_its_image_and_base_and_a_kept_request_can_be_started_again(
     project: Project, image: Images
 ) -> None:
-    done, record = run(project, "toy", "--layout", "1x1", "--device", "cpu")
+    done, record = run(project, *"toy --layout 1x1 --device cpu".split())
     assert done.code == 0, done.stderr
     held = record["launch"]["image"]
     assert held["id"] == inspected(image.cpu, "{{json .Id}}")
     base = os.environ.get("CPU_BASE_IMAGE") or held["base"]["name"]
     assert held["base"]["id"] == inspected(base, "{{json .Id}}")
     folder = project.results / "toy" / record["launch"]["id"]
-    (folder / "raw" / "node0").mkdir()
-    words = ["compose", "-f", str(folder / "request" / "compose.yaml"), "-p", name_of_its_own("again")]
+    (folder / "raw/node0").mkdir()
+    words = ["compose", "-f", str(folder / "request/compose.yaml"), "-p", name_of_its_own("again")]
     docker(*words, "up", "--no-build")
     docker(*words, "down")
     (again,) = folder.glob("raw/node0/*/attempt_0/0/stdout.log")
@@ -92,7 +92,7 @@ def test_a_record_names_its_image_and_base_and_a_kept_request_can_be_started_aga
 
 def test_two_images_are_compared_as_they_are(project: Project, image: Images, tmp_path: Path) -> None:
     changed = "echo '# another program' >> /workspace/experiments/toy/ddp.py"
-    choices = ["--experiment", "toy", "--on", "compose", "--layout", "1x1", "--device", "cpu", "--repeat", "1"]
+    choices = "--experiment toy --on compose --layout 1x1 --device cpu --repeat 1".split()
     with built(f"FROM {image.cpu}\nUSER 0\nRUN {changed}\n", "other", tmp_path) as other:
         done = project.runner("compare", image.cpu, other, *choices, "--json")
     assert done.code == 4, done.snapshot
@@ -107,7 +107,7 @@ def of_checks() -> str:
 
 
 def test_a_check_runs_in_a_container_of_the_image_and_leaves_none(project: Project) -> None:
-    words = ("check", "quickstart", "--on", "compose", "--set", "epochs=2")
+    words = "check quickstart --on compose --set epochs=2".split()
     done = project.runner(*words, "--json")
     verdict = json.loads(done.stdout)
     assert (done.code, verdict["verdict"], verdict["unknown"]) == (0, "same", []), done.snapshot

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("image")]
 
 def test_whoever_removes_a_container_ends_the_run(project: Project) -> None:
     with starting(project, "--on", "compose") as start:
-        process, folder = start("odd-slow", "--layout", "2x1", "--set", "seconds=100")
+        process, folder = start(*"odd-slow --layout 2x1 --set seconds=100".split())
         docker("rm", "--force", running_of(f"kit-{folder.name.lower()}", 2)[1])
         process.communicate()
     assert process.returncode == 1

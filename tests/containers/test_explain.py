@@ -15,7 +15,7 @@ CORES = "0.1"  # other tests may leave half a core to any container
 
 def test_the_quota_of_a_container_is_named_with_its_rank(project: Project) -> None:
     with starting(project, "--on", "compose") as start:
-        process, run = start("quickstart", "--layout", "2x1", "--set", "epochs=3", "--set", "batch_size=64")
+        process, run = start(*"quickstart --layout 2x1 --set epochs=3 --set batch_size=64".split())
         until(words_are_printed(project, "init_stop", 2), 60)  # before, less of a core only makes the start longer
         docker("update", "--cpus", CORES, containers_of(f"kit-{run.name.lower()}")[1])
         code, stderr = ended(process)

@@ -16,8 +16,8 @@ from tests.support.projects import Project
 pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("image")]
 
 ROOT = Path(__file__).parents[2]
-NOBODY = ("--read-only", "--tmpfs", "/tmp", "--user", "12345:12345", "--network", "none")  # in the container
-OF_THE_ENGINE = {"/.dockerenv", "/etc/hostname", "/etc/hosts", "/etc/mtab", "/etc/resolv.conf"}
+NOBODY = "--read-only --tmpfs /tmp --user 12345:12345 --network none".split()
+OF_THE_ENGINE = "/.dockerenv /etc/hostname /etc/hosts /etc/mtab /etc/resolv.conf".split()
 
 # Lists each path with mode, owner, size and time, except those in stdin; with those, hashes take the place of times.
 LIST = """

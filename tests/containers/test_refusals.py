@@ -28,12 +28,12 @@ def bare_engine(tmp_path: Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="kit-engine-", ignore_cleanup_errors=True) as short:
         socket = f"unix://{short}/docker.sock"
         # A socket's path may have about a hundred characters, fewer than a test's folder.
-        places = [f"--data-root={tmp_path / 'data'}", f"--exec-root={short}/exec"]
+        places = f"--data-root={tmp_path}/data --exec-root={short}/exec --pidfile={short}/pid"
         # In separate namespaces: an engine without a bridge removes the other engine's, and leaves its mounts.
-        network = ["--bridge=none", "--iptables=false", "--ip6tables=false"]
+        network = "--bridge=none --iptables=false --ip6tables=false"
         with (tmp_path / "log").open("wb") as log:
             engine = subprocess.Popen(
-                ["unshare", "--net", "--mount", "dockerd", "-H", socket, f"--pidfile={short}/pid", *places, *network],
+                f"unshare --net --mount dockerd -H {socket} {places} {network}".split(),
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},

@@ -31,8 +31,8 @@ class Images:
 def copy_project(base: Path) -> Project:
     """Copy the files that git does not ignore, and add the odd programs with their definitions."""
     root = base / WEIRD
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0"):
+    listed = "git ls-files -z --cached --others --exclude-standard".split()
+    for name in subprocess.check_output(listed, cwd=ROOT, text=True).split("\0"):
         if name and (ROOT / name).is_file():  # git lists removed files too
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, root / name)

@@ -4,14 +4,13 @@ from pathlib import Path
 
 from tests.support.repository import git
 
-HOOKS = ("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman")
-SETTINGS = (
-    *("filter.x.clean", "filter.x.smudge", "core.fsmonitor", "diff.x.textconv", "diff.x.command", "diff.external"),
-    *("core.sshCommand", "core.pager", "pager.status", "pager.diff", "pager.config", "core.editor", "core.askPass"),
-    *("core.alternateRefsCommand", "gpg.program", "credential.helper", "sequence.editor", "remote.origin.uploadpack"),
-    *("alias.status", "alias.diff", "alias.ls-files", "merge.x.driver", "interactive.diffFilter", "core.gitProxy"),
-    *("hook.x.command", "uploadpack.packObjectsHook", "trailer.x.command", "filter.y.process", "filter.z.clean"),
-)
+HOOKS = "post-checkout post-index-change reference-transaction pre-auto-gc fsmonitor-watchman".split()
+SETTINGS = """
+filter.x.clean filter.x.smudge core.fsmonitor diff.x.textconv diff.x.command diff.external core.sshCommand core.pager
+pager.status pager.diff pager.config core.editor core.askPass core.alternateRefsCommand gpg.program credential.helper
+sequence.editor remote.origin.uploadpack alias.status alias.diff alias.ls-files merge.x.driver interactive.diffFilter
+core.gitProxy hook.x.command uploadpack.packObjectsHook trailer.x.command filter.y.process filter.z.clean
+""".split()
 """git settings whose value is a command."""
 ATTRIBUTES = "* filter=x diff=x merge=x\n*.y filter=y diff=x\n*.z filter=z\n"
 

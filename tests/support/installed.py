@@ -36,7 +36,7 @@ class Installed:
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel of this checkout, offline."""
-    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    words = [sys.executable, *"-m hatchling build -t wheel -d".split(), folder]
     subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
@@ -49,9 +49,8 @@ def install(folder: Path, wheel: Path) -> Installed:
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     installed = Installed(folder, wheel)
-    uv = Path(sys.executable).with_name("uv")
-    words = ["pip", "install", "--quiet", "--offline", "--no-deps", "--python", str(installed.python), str(wheel)]
-    subprocess.run([uv, *words], check=True)
+    words = [Path(sys.executable).with_name("uv"), *"pip install --quiet --offline --no-deps --python".split()]
+    subprocess.run([*words, installed.python, wheel], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
     return installed

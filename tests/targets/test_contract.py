@@ -1,7 +1,6 @@
 """The contract of every target, and a target that is added as one file."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,9 +48,7 @@ def test_a_run_that_was_never_started_is_cleaned_up_and_stopped(project: Project
     (run,) = project.planned(matrix={"layout": ["2x1"]})
     target = targets.load("local")
     folder = begin(tmp_path / "results", make.launch(layout="2x1"), "{}", "")
-    before = sorted(tmp_path.rglob("*"))
     target.cleanup(folder)
-    assert sorted(tmp_path.rglob("*")) == before
     handle = target.start(target.spec(run), folder)
     handle.stop()
     handle.stop()
@@ -127,7 +124,6 @@ def test_a_target_is_added_by_one_file_and_runs(
     printed = b"torchrun -m experiments.toys.ok --epochs 2"
     assert list(handle.lines()) == [Line(node, 0, printed) for node in (0, 0, 1, 1)]
     assert [(ended.node, ended.code) for ended in handle.exits] == [(0, 0), (1, 0)]
-    assert sys.modules["shell_target"].Shell is type(target)
     with pytest.raises(RequestError, match="is an option of shell"):
         targets.load("local", ["times=2"])
     target.cleanup(RunFolder(tmp_path))

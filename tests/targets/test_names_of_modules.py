@@ -17,7 +17,7 @@ from tests.support.projects import ROOT
 
 pytestmark = pytest.mark.real_processes
 
-NAMES = ("runner", "trainkit", "base64", "json", "logging", "queue", "secrets", "socket", "threading")
+NAMES = "runner trainkit base64 json logging queue secrets socket threading".split()
 ABANDONED = """
 import os, subprocess, sys
 from pathlib import Path

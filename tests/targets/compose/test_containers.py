@@ -11,7 +11,6 @@ from docker.models.containers import ContainerCollection
 
 from runner.records.schema import NodeExit
 from runner.targets.compose.containers import ContainerNode, of_project, remove_all
-from tests.support.launches import until
 
 
 def test_a_look_into_a_container_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +30,7 @@ def test_a_broken_connection_ends_the_node_and_its_log_says_so(tmp_path: Path, f
 
     node, log = ContainerNode(0), tmp_path / "agent.log"
     node.attach(MagicMock(logs=chunks), log.open("wb"))
-    until(lambda: node.ended)
+    node.wait(60)
     assert node.exit == NodeExit(0)
     assert log.read_text().startswith("one\nrunner: ")
     assert "\x1b" not in log.read_text()
