@@ -50,5 +50,5 @@ def _read_options(target: type[Target[Any]], words: list[str]) -> Any:
         try:
             values[name] = msgspec.convert(text, types[name], strict=False)
         except msgspec.ValidationError:
-            raise RequestError(f"--with {word}: '{text}' is not a {type_name(types[name])}") from None
+            raise RequestError(f"--with {word}: expected {type_name(types[name])}, not '{text}'") from None
     return target.Options(**values)

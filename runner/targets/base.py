@@ -62,10 +62,10 @@ class LaunchSpec:
     device: str
     options: dict[str, Any] = field(default_factory=dict)
     file: ClassVar[str] = "request.json"
-    """File of the text, in `request/`."""
+    """Name of the spec's file in `request/`."""
 
     def text(self, run_id: str = "") -> str:  # noqa: ARG002 - for targets whose objects carry the id in their names
-        """Return the text for `request/`, or for `--dry-run` if `run_id` is empty."""
+        """Return the text for `request/`, or with an empty `run_id` for `--dry-run`."""
         return to_json(asdict(self))
 
 
@@ -90,7 +90,7 @@ class FollowedNode:
 
     @property
     def exit(self) -> NodeExit | None:
-        """How the launcher ended; None until then, and until all output is saved."""
+        """How the launcher ended; None until it has ended and all output is saved."""
         return self._exit
 
     @property
@@ -139,7 +139,7 @@ class FollowedNode:
 def exit_of(code: object, signalled: int = 0) -> tuple[int | None, str | None]:
     """Return an exit code as (code, None), or (None, signal name) if a signal ended the process.
 
-    For signal N, the code is -N as of `subprocess`, or N + `signalled` as of a container.
+    The code of signal N is -N from `subprocess`, and N + `signalled` from a container.
     """
     if not isinstance(code, int):
         return None, None

@@ -22,7 +22,7 @@ from runner.targets.torchrun import device_ids
 
 LISTING = "containers/rendered.yaml"
 FOLDERS = {"pytorchjob": "k8s", "trainjob": "k8s/trainer"}
-"""The folder of each kind of job with committed files."""
+"""The folder of rendered files for each kind of Kubernetes job."""
 
 
 class Rendered(msgspec.Struct, forbid_unknown_fields=True):

@@ -44,7 +44,7 @@ OF_LIBRARIES = ("/lib/python", "-packages/", "/torch/", "/trainkit/", "/hooks/si
 REFUSED = "nothing listens there: it has not started, or that is another machine"
 _SILENCE = "no answer: a firewall drops it, or no machine has that address"
 _TROUBLES = {errno.EAGAIN: _SILENCE, errno.ETIMEDOUT: _SILENCE, errno.ECONNREFUSED: REFUSED}
-"""EAGAIN is Python's own time-out."""
+"""Messages for connection errors; EAGAIN is Python's own time-out."""
 _TOLD = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 MARK = "KIT-LOOK "
 

@@ -111,7 +111,7 @@ def command_inside(*, abort: bool) -> list[str]:
 
 
 def read(output: bytes) -> Seen:
-    """Decode the script's output, skipping what else an image prints. Raises ValueError if there is none."""
+    """Decode the output of `look.py` among an image's other output. Raises ValueError if there is none."""
     lines = output[-LARGEST:].strip().split(b"\n")
     for line in reversed(lines):
         if line.startswith(look.MARK.encode()):
@@ -120,7 +120,7 @@ def read(output: bytes) -> Seen:
 
 
 def view(node: int, output: bytes) -> NodeView:
-    """Decode the script's output from a container or host that holds one node."""
+    """Decode the output of `look.py` in a container or on a host with one node."""
     try:
         return NodeView(node, read(output))
     except ValueError as error:

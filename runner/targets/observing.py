@@ -11,7 +11,7 @@ HOOKS = Path(__file__).parent / "hooks"
 OBSERVER = Path(trainkit.__file__).parent / "observer"
 OBSERVE = "KIT_OBSERVE"
 COPY = "observer"
-"""Folder of the copy, in the run's folder while the run lasts."""
+"""Name of the observer's copy in the run's folder."""
 
 
 def is_observed(run: Run) -> bool:

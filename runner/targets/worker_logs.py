@@ -25,7 +25,7 @@ LONGEST_LINE = 65_536
 
 
 class Tail:
-    """The growing stdout file of a worker, or the one at `path` of all workers of a node."""
+    """Reads a worker's growing stdout file, or the file at `path` of all workers of a node."""
 
     def __init__(self, folder: Path, node: int, local_rank: int, path: Path | None = None) -> None:
         self.node, self.local_rank = node, local_rank

@@ -143,7 +143,7 @@ def search_path(client: DockerClient, image: str) -> str:
 
 
 def is_rootless(client: DockerClient) -> bool:
-    """Return whether a container's root is the engine's user."""
+    """Return whether the engine is rootless: a container's root is then the engine's user."""
     return any("rootless" in option for option in client.info().get("SecurityOptions") or [])
 
 
