@@ -2,7 +2,7 @@
 
 import math
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -59,16 +59,16 @@ class Fake(FollowedNode):
 class FakeRun(WorkersHandle):
     """A run whose last node hangs until stopped."""
 
+    nodes: Sequence[Fake]
+
     def _start(self) -> Iterable[None]:
         return ()
 
     _finish = _start
 
     def stop(self) -> None:
-        hangs = self.nodes[-1]
-        assert isinstance(hangs, Fake)
-        self.stopped_at = hangs.clock.monotonic()
-        hangs.polls = -1
+        self.stopped_at = self.nodes[-1].clock.monotonic()
+        self.nodes[-1].polls = -1
 
 
 def test_if_a_node_fails_the_others_get_a_grace_and_are_then_stopped(tmp_path: Path, held_clock: HeldClock) -> None:
