@@ -55,5 +55,5 @@ def test_without_the_operator_its_installation_is_named(project: Project) -> Non
         pytest.skip("KIT_BARE_KUBECONFIG names no cluster without the operator")
     done, found = examined(project, env={"KUBECONFIG": os.environ["KIT_BARE_KUBECONFIG"]})
     (missing,) = [finding for finding in found if finding["check"] == "crd"]
-    assert (done.code, missing["seen"]) == (1, "the cluster knows no PyTorchJob")
+    assert (done.code, "PyTorchJob" in missing["seen"]) == (1, True)
     assert "kubectl apply" in missing["mend"]

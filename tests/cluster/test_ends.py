@@ -37,7 +37,7 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
     assert record["outcome"]["exits"][0]["code"] == 0
     assert record["status"] == "failed"
     assert "node 1" in record["reason"]
-    assert "it was ended because node 0 had ended" in record["reason"]
+    assert "because node 0 had ended" in record["reason"]
     assert record["ranks"][1]["events_seen"] > 0
 
 

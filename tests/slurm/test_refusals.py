@@ -53,5 +53,5 @@ def test_a_folder_that_the_nodes_do_not_see_is_named_and_the_run_has_failed(
         [*own, *mounted, *run], cwd=project.root, env=project.environment(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.stderr
-    assert f"a node does not see {UNSEEN[what]}" in done.stderr
+    assert f"a node cannot see {UNSEEN[what]}" in done.stderr
     assert "Traceback" not in done.stderr

@@ -97,17 +97,17 @@ def known(project: Project, monkeypatch: pytest.MonkeyPatch, **printed: str) -> 
 
 
 HANGS = "exec sleep 600"
-UNKNOWN = "job 7: Slurm does not know it any more"
+UNKNOWN = "job 7: Slurm no longer knows"
 FORGOTTEN = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
 
 
 @pytest.mark.parametrize(
     ("row", "status", "why"),
     [
-        ("CANCELLED by 1000|0:0|n[0-1]|00:10:00", None, "job 7: Slurm says that the job was cancelled"),
-        ("TIMEOUT|0:0|n[0-1]|00:10:00", "timed_out", "job 7: Slurm ended it at its limit of time, 00:10:00"),
-        ("FAILED|73:0|n0|00:10:00", None, "job 7: a node does not see the run's folder"),
-        ("COMPLETED|0:0|n[0-1]|1", None, "job 7: Slurm says COMPLETED, but its script did not begin"),
+        ("CANCELLED by 1000|0:0|n[0-1]|00:10:00", None, "job 7: cancelled"),
+        ("TIMEOUT|0:0|n[0-1]|00:10:00", "timed_out", "job 7: Slurm ended the job at its time limit, 00:10:00"),
+        ("FAILED|73:0|n0|00:10:00", None, "job 7: a node cannot see the run's folder"),
+        ("COMPLETED|0:0|n[0-1]|1", None, "job 7: Slurm reports COMPLETED, but its script did not begin"),
         ("RUNNING|0:0|n[0-1]|1", None, UNKNOWN),
         (None, None, UNKNOWN),
     ],
@@ -137,7 +137,7 @@ def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
 @pytest.mark.parametrize(
     ("queue", "seconds", "left"),
     [
-        (HANGS, 1, "squeue gave no answer in 1 s: is slurmctld up? scontrol ping: a job may be left behind; "),
+        (HANGS, 1, "squeue did not answer in 1 s: is slurmctld up? scontrol ping: a job may be left behind; list it with "),
         ("exit 0", 600, None),
     ],
 )
@@ -149,9 +149,9 @@ def test_a_submission_without_an_answer_names_the_job_that_may_be_left(
     run = project.planned()[0]
     target, folder = targets.load("slurm", None), make.run(project.results)
     handle = target.start(target.spec(run), folder)
-    with pytest.raises(OSError, match="sbatch gave no answer in 1 s"):
+    with pytest.raises(OSError, match="sbatch did not answer in 1 s"):
         list(handle.lines())
     monkeypatch.setattr(commands, "SECONDS", seconds)
     handle.stop()
     (only,) = handle.exits
-    assert only.why == (left and f"{left}squeue --me --name=kit-{folder.path.name} shows it, and scancel ends it")
+    assert only.why == (left and f"{left}squeue --me --name=kit-{folder.path.name} and end it with scancel")

@@ -1,1 +1,1 @@
-"""Target `kubernetes`: one pod for each node."""
+"""Target `kubernetes`: one pod per node."""

@@ -1,7 +1,7 @@
-"""The Kubernetes cluster that the kubeconfig names, by the official client.
+"""Access to the Kubernetes cluster of the kubeconfig, through the official client.
 
-Objects are plain JSON that the client's DynamicClient sends to known paths: typed classes differ between versions, and
-discovery would take two more requests and a file in /tmp.
+Requests are plain JSON to fixed paths: the client's typed classes differ between versions, and discovery would take two
+more requests and a file in /tmp.
 """
 
 import json
@@ -32,7 +32,7 @@ _NOT_FOUND = 404
 
 
 class ClusterError(OSError):
-    """A request that the cluster refused (`status` is the HTTP code), or that never reached it (0)."""
+    """Failed request: `status` is the HTTP code, or 0 if the request never reached the cluster."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(one_line(message))
@@ -40,29 +40,29 @@ class ClusterError(OSError):
 
     @property
     def is_absence(self) -> bool:
-        """Whether what was asked for is not there."""
+        """Whether the requested object does not exist."""
         return self.status == _NOT_FOUND
 
 
 class Cluster:
-    """Connections to one cluster, and the namespace in which everything is done."""
+    """Connections to one cluster, and the namespace of all its paths."""
 
     def __init__(self, namespace: str = "", context: str = "") -> None:
         try:
-            import urllib3  # the client's own
-            from kubernetes import client, dynamic  # imported on use
+            import urllib3
+            from kubernetes import client, dynamic
         except ImportError:
-            raise RequestError("target kubernetes needs the package kubernetes: make kubernetes installs it") from None
+            raise RequestError("target kubernetes needs the package kubernetes: run make kubernetes") from None
         self._settings = client.Configuration()
         of_context = _load(self._settings, context)
         self.namespace = namespace or of_context or "default"
         self._settings.retries = False
         self.host = str(self._settings.host).rstrip("/")
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the kubeconfig asks for it
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._client = dynamic.DynamicClient(client.ApiClient(self._settings), discoverer=lambda *_: None)
 
     def path(self, kind: str, name: str = "") -> str:
-        """Return the path of the objects of a kind in the namespace, or of one of them."""
+        """Return the API path of a kind in the namespace, or of one object of this kind."""
         namespace = quote(self.namespace, safe="")
         base = f"{PATHS.get(kind, '/api/v1')}/namespaces/{namespace}/{PLURALS.get(kind, kind)}"
         return f"{base}/{name}" if name else base
@@ -76,7 +76,7 @@ class Cluster:
         return self._ask("POST", path, query, body)
 
     def delete(self, path: str, **options: object) -> None:
-        """Delete an object; it is no error if it is gone already."""
+        """Delete an object unless it no longer exists."""
         try:
             self._ask("DELETE", path, {}, {"kind": "DeleteOptions", "apiVersion": "v1", **options})
         except ClusterError as error:
@@ -84,26 +84,26 @@ class Cluster:
                 raise
 
     def stream(self, path: str, **query: object) -> Iterator[bytes]:
-        """Yield what comes over a connection, until the other side ends it or nothing comes for a minute."""
+        """Yield the bytes of a response until it ends; raise ClusterError after a minute without data."""
         with self._refusals(), closing(self._send("GET", path, query, None, _QUIET_SECONDS)) as response:
             yield from response.stream(None, decode_content=False)
 
     def watch(self, path: str, **query: object) -> Iterator[dict[str, Any]]:
-        """Yield the changes of the objects of a list, with `type` and `raw_object`, until the connection ends."""
-        from kubernetes.watch import Watch  # imported on use
+        """Yield the changes to a list's objects, with `type` and `raw_object`, until the connection ends."""
+        from kubernetes.watch import Watch
 
         def changes(**_: object) -> object:
             return self._send("GET", path, {**query, "watch": "true"}, None, _QUIET_SECONDS)
 
-        with self._refusals():  # a time-out keeps it from connecting again by itself, which misses deletions
+        with self._refusals():  # without a timeout the watch reconnects by itself and misses deletions
             yield from Watch().stream(changes, timeout_seconds=_WATCH_SECONDS)
 
     def execute(self, pod: str, container: str, command: list[str], seconds: float) -> bytes:
-        """Run a command in a container and return what it prints."""
-        from kubernetes import client  # imported on use
-        from kubernetes.stream import stream  # imported on use
+        """Run a command in a container and return its output."""
+        from kubernetes import client
+        from kubernetes.stream import stream
 
-        api = client.CoreV1Api(client.ApiClient(self._settings))  # of its own: `stream` replaces its requests
+        api = client.CoreV1Api(client.ApiClient(self._settings))  # not shared: `stream` patches it
         channels = {"stdout": True, "stderr": True, "stdin": False, "tty": False, "_request_timeout": seconds}
         call = api.connect_get_namespaced_pod_exec
         with self._refusals():
@@ -127,9 +127,8 @@ class Cluster:
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
-        """Turn whatever the client raises into a ClusterError of one line."""
-        from kubernetes.client import ApiException  # imported on use
-        from urllib3.exceptions import HTTPError  # the client's own
+        from kubernetes.client import ApiException
+        from urllib3.exceptions import HTTPError
 
         try:
             yield
@@ -139,15 +138,15 @@ class Cluster:
                 said = json.loads(error.body)["message"]
             raise ClusterError(error.status or 0, said) from None
         except (HTTPError, OSError, ValueError) as error:
-            raise ClusterError(0, f"no cluster answers at {self.host}: {error.__cause__ or error}") from None
+            raise ClusterError(0, f"the cluster at {self.host} does not answer: {error.__cause__ or error}") from None
 
 
 def _load(settings: Any, context: str) -> str:
-    """Read the kubeconfig, and return the namespace that it names."""
-    from kubernetes import config  # imported on use
-    from yaml import YAMLError  # what the client reads its files with
+    """Load the kubeconfig and return the context's namespace, or ""."""
+    from kubernetes import config
+    from yaml import YAMLError
 
-    named = os.environ.get("KUBECONFIG", "~/.kube/config")  # the client reads it once, when it is imported
+    named = os.environ.get("KUBECONFIG", "~/.kube/config")  # the client reads it only once, on import
     try:
         config.load_kube_config(named, context or None, client_configuration=settings)
         contexts, active = config.list_kube_config_contexts(named)

@@ -1,4 +1,4 @@
-"""A job and its pods: watched while they run, and, if the job is ours, created, ended and removed."""
+"""Handles that watch a job and its pods, or also create and delete them."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,25 +17,25 @@ from runner.targets.kubernetes.pods import AGAIN_SECONDS, Pod
 from runner.targets.worker_logs import GRACE_SECONDS, POLL_SECONDS, WorkersHandle
 
 JOB_SECONDS = 3.0
-"""How often the job itself is looked at while a pod is missing."""
+"""Interval between requests for the job while one of its pods is missing."""
 END_SECONDS = 60.0
-"""How long all may take to go, also while the API server does not answer; the grace of pods is half of it at most."""
+"""Time limit for deleting everything, also if the API server is down; at least twice the pods' grace period."""
 SETTLE_SECONDS = 5.0
-"""For how long no pod may be made again, once one was."""
+"""How long to check for more pods after the operator has recreated one."""
 RUNTIME_SECONDS = 20.0
-"""How long Kubeflow Trainer may take to see a runtime that was just created."""
+"""How long Kubeflow Trainer may take to notice a new TrainingRuntime."""
 VERDICT_SECONDS = 30.0
-"""How long the job's controller may take to see that all pods have ended."""
+"""How long the job's controller may take to notice that all pods have ended."""
 Object = dict[str, Any]
 _SELECTORS = {
     "PyTorchJob": "training.kubeflow.org/job-name",
-    "TrainJob": "jobset.sigs.k8s.io/jobset-name",  # the JobSet has the name of its TrainJob
+    "TrainJob": "jobset.sigs.k8s.io/jobset-name",  # a JobSet is named like its TrainJob
     "Job": "job-name",
 }
 
 
 class JobWatcher(WorkersHandle):
-    """A job that somebody applied by hand: its pods are followed, and nothing is created or deleted."""
+    """Follow the pods of a job that was applied by hand, without creating or deleting anything."""
 
     nodes: Sequence[Pod]
 
@@ -44,11 +44,11 @@ class JobWatcher(WorkersHandle):
         self._cluster, self._kind, self._name = cluster, kind, name
         self._looked = 0.0
         self._is_listed = False
-        """Whether the pods that existed at first are known."""
+        """Whether the pods have been listed at least once."""
         self._is_over = False
 
     def stop(self) -> None:
-        """Look no further; the job is left alone."""
+        """Stop following the pods; the job continues."""
         self._is_over = True
         for pod in self.nodes:
             pod.is_left = True
@@ -60,14 +60,14 @@ class JobWatcher(WorkersHandle):
         yield None
 
     def _end(self) -> None:
-        """Leave the other nodes to the job's controller."""
+        """Do nothing: the job's controller ends the other nodes."""
 
     def _finish(self) -> Iterator[Note | None]:
         yield from super()._said()
         self.stop()
 
     def _said(self) -> Iterator[Note]:
-        """Find out why nodes have not started; raise OSError if one never will."""
+        """Note why nodes have not started; raise OSError if one never will."""
         for pod in self.nodes:
             if pod.has_ended or pod.state.is_running:
                 pod.reason = None
@@ -83,7 +83,7 @@ class JobWatcher(WorkersHandle):
         yield from super()._said()
 
     def _has_ended(self) -> bool:
-        """Return whether the job's controller has seen its end, or the job is gone."""
+        """Return whether the controller has marked the job as ended or the job no longer exists."""
         try:
             job = self._cluster.get(self._cluster.path(self._kind, self._name))
         except ClusterError as error:
@@ -93,7 +93,7 @@ class JobWatcher(WorkersHandle):
         return not {"Succeeded", "Complete", "Failed"}.isdisjoint(true)
 
     def _exits(self) -> list[NodeExit]:
-        """Tell pods that the job's controller ended, because another had ended first, from those that were deleted."""
+        # A pod that was deleted after the first end was deleted by the controller.
         over = [pod for pod in self.nodes if pod.state.over]
         first = min(over, key=lambda pod: (pod.state.over, pod.noticed, pod.number), default=None)
         exits = []
@@ -101,7 +101,7 @@ class JobWatcher(WorkersHandle):
             by_another = bool(first and pod is not first and pod.state.deleted and not pod.stopped)
             ended = pod.describe(by_another=by_another)
             if first and by_another:
-                ended.why = f"it was ended because node {first.number} had ended"
+                ended.why = f"the job's controller ended its pod because node {first.number} had ended"
             elif pod.stopped or ended.why is None:
                 ended.why = pod.reason.text if pod.reason else None
             if self.left and not pod.has_ended:
@@ -110,13 +110,12 @@ class JobWatcher(WorkersHandle):
         return exits
 
     def _watch(self) -> None:
-        """Take every change of the job's pods, in a thread of its own."""
         own, path = selector(self._kind, self._name), self._cluster.path(PODS)
         while not self._is_over:
-            with suppress(Exception):  # the connection is lost, or a proxy broke a reply: begin again
+            with suppress(Exception):  # a lost connection, or a reply that a proxy damaged
                 found = self._cluster.get(path, labelSelector=own)
                 known = [state["metadata"]["uid"] for state in found["items"]]
-                for pod in self.nodes:  # one that is not among them was deleted meanwhile
+                for pod in self.nodes:  # a missing pod was deleted between two watches
                     pod.is_gone = pod.is_gone or bool(pod.state and pod.state.uid not in known)
                 for state in found["items"]:
                     self._take("MODIFIED", state)
@@ -129,12 +128,11 @@ class JobWatcher(WorkersHandle):
             clock.sleep(AGAIN_SECONDS)
 
     def _take(self, what: str, state: Object) -> None:
-        """Take a change of a pod; a second pod for a node means that somebody deleted the first."""
         node = node_of(state)
         if not 0 <= node < len(self.nodes) or self.nodes[node].is_gone:
             return
         pod = self.nodes[node]
-        if pod.state and pod.state.uid != state["metadata"]["uid"]:
+        if pod.state and pod.state.uid != state["metadata"]["uid"]:  # a replacement: the first pod was deleted
             pod.is_gone = True
             return
         pod.seen(state)
@@ -142,9 +140,9 @@ class JobWatcher(WorkersHandle):
 
 
 class JobHandle(JobWatcher):
-    """The objects of one run, the last of which is the job, and its pods.
+    """Create a run's objects, the last of which is the job, follow its pods and delete everything at the end.
 
-    `brought` belongs to the job: the cluster deletes it with the job.
+    The job owns the objects in `brought`: the cluster deletes them with it.
     """
 
     def __init__(
@@ -158,15 +156,14 @@ class JobHandle(JobWatcher):
         self._is_stopped = self._is_begun = self._is_removed = False
 
     def stop(self) -> None:
-        """End the pods, keep what they print until then, and remove the job."""
-        with self._creating:  # a request that is on its way would create its object after the deletion
+        """End the pods, keep their output until then, and delete the job."""
+        with self._creating:  # a request in flight would create its object after the deletion
             self._is_stopped = True
         self._end()
 
     def _start(self) -> Iterator[Note | None]:
-        """Create the objects in another thread, so that Ctrl-C cuts no request off."""
         self._is_begun = True
-        creation = ThreadPoolExecutor(1).submit(self._create_all)
+        creation = ThreadPoolExecutor(1).submit(self._create_all)  # Ctrl-C interrupts no request in a thread
         while not creation.done():
             yield None
             wait([creation], POLL_SECONDS)
@@ -181,7 +178,7 @@ class JobHandle(JobWatcher):
             self._create(document)
 
     def _create(self, document: Object) -> Object:
-        """Create an object, unless the run is stopped: Ctrl-C may come before the pool knows its own thread."""
+        """Create an object unless the run is stopped, perhaps before the pool started this thread."""
         until = clock.monotonic() + RUNTIME_SECONDS
         while True:
             with self._creating:
@@ -195,7 +192,7 @@ class JobHandle(JobWatcher):
             clock.sleep(POLL_SECONDS)
 
     def _finish(self) -> Iterator[Note | None]:
-        """Remove the job; until its controller has seen the end too, it makes deleted pods again."""
+        """Delete the job after its controller has noticed the end: until then it recreates deleted pods."""
         until = clock.monotonic() + VERDICT_SECONDS
         while not self._has_ended() and clock.monotonic() < until:
             yield None
@@ -204,7 +201,7 @@ class JobHandle(JobWatcher):
         yield from super()._finish()
 
     def _end(self) -> None:
-        """Delete what was made, keep what pods print until they have ended, and wait until all is gone."""
+        """Delete the objects, keep the pods' output until they end, and wait until they are deleted."""
         if self._is_begun and not self._is_removed:
             for pod in self.nodes:
                 pod.stopped = pod.stopped or not pod.has_ended
@@ -217,12 +214,13 @@ class JobHandle(JobWatcher):
                 wait_for_none(self._cluster, self._kind, self._name, known)
             except ClusterError as error:
                 kinds = ",".join(reversed(self._kinds)).lower()
-                self.left = f"{error}: left behind; kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
+                command = f"kubectl delete -n {self._cluster.namespace} {kinds} {self._name}"
+                self.left = f"{error}: the job may be left behind; delete it with: {command}"
         self._is_removed = True
         super().stop()
 
     def _delete(self) -> list[str]:
-        """Delete the job, then its pods, which it makes again, and return their uids; insist while nobody answers."""
+        """Delete the job, then its pods, which it would recreate; return their uids. Retry if the cluster is down."""
         until, grace = clock.monotonic() + END_SECONDS, {"gracePeriodSeconds": round(GRACE_SECONDS)}
         while True:
             try:
@@ -235,21 +233,21 @@ class JobHandle(JobWatcher):
                 break
         pods = [pod.state for pod in self.nodes if pod.state and not pod.is_gone]
         for pod in pods:
-            with suppress(ClusterError):  # without the right to, they go by their own grace
+            with suppress(ClusterError):  # not permitted: the pods' own grace period applies
                 self._cluster.delete(self._cluster.path(PODS, pod.name), **grace, preconditions={"uid": pod.uid})
         return [pod.uid for pod in pods]
 
 
 def end_remains(cluster: Cluster, kinds: Sequence[str], name: str, folder: RunFolder, nodes: int) -> None:
-    """Keep the logs of a run's pods, delete its objects, the last of which is the job, and wait for the pods to go.
+    """Save the logs of a run's pods, delete its objects and wait until the pods are deleted.
 
-    Raises OSError if the cluster does not answer or refuses it, or if the pods do not go.
+    Raises OSError if the cluster does not answer, refuses or keeps the pods.
     """
     found = pods_of(cluster, kinds[-1], name)
     for pod in found:
         if 0 <= node_of(pod) < nodes:
             path = f"{cluster.path(PODS, pod['metadata']['name'])}/log"
-            with suppress(ClusterError):  # there is no log of a container that never started
+            with suppress(ClusterError):  # a container that never started has no log
                 folder.keep_longer_agent(node_of(pod), cluster.stream(path, container=container_of(pod)))
     delete_objects(cluster, kinds, name)
     wait_for_none(cluster, kinds[-1], name, [pod["metadata"]["uid"] for pod in found])
@@ -262,7 +260,7 @@ def delete_objects(cluster: Cluster, kinds: Sequence[str], name: str) -> None:
 
 
 def wait_for_none(cluster: Cluster, kind: str, name: str, known: list[str]) -> None:
-    """Wait until no pod is left; an operator that sees the end late makes new ones, one after the other."""
+    """Wait until a job has no pods; delete those that an operator recreates, because it noticed the end late."""
     until, settled = clock.monotonic() + END_SECONDS, 0.0
     while clock.monotonic() < until:
         with suppress(ClusterError):
@@ -274,15 +272,15 @@ def wait_for_none(cluster: Cluster, kind: str, name: str, known: list[str]) -> N
                     cluster.delete(cluster.path(PODS, pod["metadata"]["name"]), gracePeriodSeconds=0)
                     settled = clock.monotonic() + SETTLE_SECONDS
         clock.sleep(POLL_SECONDS)
-    raise ClusterError(0, f"the pods of {name} do not go")
+    raise ClusterError(0, f"the pods of job {name} still exist after {END_SECONDS:g} s")
 
 
 def pods_of(cluster: Cluster, kind: str, name: str) -> list[Object]:
-    """List the pods of a job."""
+    """Return the pods of a job."""
     found: list[Object] = cluster.get(cluster.path(PODS), labelSelector=selector(kind, name))["items"]
     return found
 
 
 def selector(kind: str, job: str) -> str:
-    """Return what the pods of a job are found by."""
+    """Return the label selector for the pods of a job."""
     return f"{_SELECTORS[kind]}={job}"

@@ -1,14 +1,14 @@
-"""A layout as a job: a PyTorchJob of the training-operator, a TrainJob of Kubeflow Trainer, or a plain Indexed Job.
+"""Manifests of a run: a PyTorchJob of the training-operator, a TrainJob of Kubeflow Trainer, or a plain Indexed Job.
 
-Trainer makes a JobSet of the runtime's template, sets PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MASTER_ADDR
-and PET_MASTER_PORT in the container `node`, and leaves the rest to JobSet: an Indexed Job and a headless Service. The
-runtimes that come with Trainer say neither how torchrun is called nor what a pod may do, so each job brings its own.
+Trainer creates a JobSet from the runtime's template, sets PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK,
+PET_MASTER_ADDR and PET_MASTER_PORT in the container `node`, and leaves the rest to JobSet: an Indexed Job and a
+headless Service. Trainer's own runtimes set no torchrun command and no security context, so each job brings one.
 
-Sources: the PyTorchJob CRD and the variables that training-operator v1.9 gives its pods
+Sources: the PyTorchJob CRD and the pod environment of training-operator v1.9
 (pkg/controller.v1/pytorch/envvar.go); the Job API's indexed completions; Trainer v2.2.1
 (pkg/runtime/framework/plugins/torch and .../jobset, pkg/webhooks) and JobSet v0.12.0 (pkg/webhooks, pkg/controllers);
-the Pod Security Standards, to whose restricted level the pods keep; the expansion of `$(NAME)` in a container's command
-and environment (kubernetes/third_party/forked/golang/expansion).
+the Pod Security Standards (the pods meet the restricted level); the expansion of `$(NAME)` in a container's command and
+environment (kubernetes/third_party/forked/golang/expansion).
 """
 
 import re
@@ -27,22 +27,22 @@ from runner.targets.torchrun import MASTER_PORT, identity_of, node_command, node
 Object = dict[str, Any]
 LABEL = "distributed-experiment-kit"
 RUN = f"{LABEL}/run"
-"""The annotation that says which cell of which experiment a job is."""
+"""Annotation with a job's experiment and cell."""
 KEPT_SECONDS = 86_400
-"""How long a job that has ended is kept, with its pods and their logs."""
+"""How long the cluster keeps an ended job, with its pods and their logs."""
 LONGEST_NAME = 44
-"""A TrainJob's pod is called `<name>-node-0-<index>-<5 letters>`, which JobSet refuses beyond 63 characters."""
+"""Longest name of a job: JobSet limits names of pods, `<name>-node-0-<index>-<5 letters>`, to 63 characters."""
 JOB_SUFFIX = "-node-0"
-"""What JobSet adds to the name of a TrainJob for the Job that it makes."""
+"""Suffix that JobSet appends to a TrainJob's name for the Job that it creates."""
 COMES_TOO_SOON = "must be created before the TrainJob is created"
-"""Words of Trainer's webhook about a TrainJob whose runtime it does not know, or not yet: it reads a cache."""
+"""Phrase of Trainer's webhook for a TrainJob whose runtime is not in its cache, perhaps because it is new."""
 CONTAINERS = CONTAINER, TRAINER_CONTAINER = "pytorch", "node"
-"""The names that the training-operator and Kubeflow Trainer look for."""
+"""Names of the container that the training-operator and Kubeflow Trainer require."""
 USER = 1000
 RENDEZVOUS_SECONDS = 900
-"""How long nodes wait for each other: one may pull the image while another has it."""
+"""How long nodes wait for each other, since some may have to pull the image."""
 NAMED = {"HOME": "/tmp", "USER": "kit"}  # noqa: S108 - the pod's own
-"""Any image runs as this user, of whom its passwd may know neither the name nor a home that can be written to."""
+"""Variables for the pods' user, who may lack a name and a writable home in the image."""
 _OF_A_USER = {
     "runAsNonRoot": True,
     "runAsUser": USER,
@@ -56,36 +56,36 @@ _INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/j
 
 @dataclass(frozen=True)
 class Options:
-    """The options of target kubernetes; quantities as Kubernetes writes them, for example 500m or 8Gi."""
+    """Options of target kubernetes; quantities are those of Kubernetes, e.g. 500m or 8Gi."""
 
     job: Literal["pytorchjob", "trainjob", "indexed"] = option(
-        "pytorchjob needs the training-operator (v1), trainjob Kubeflow Trainer (v2); "
+        "kind of job: pytorchjob needs the training-operator (v1), trainjob Kubeflow Trainer (v2); "
         "indexed, a plain Job, needs neither",
         "pytorchjob",
     )
-    image: str = option("image of the pods; by default the project's, with the tag gpu or cpu")
-    namespace: str = option("namespace of the job; by default that of the context")
-    context: str = option("context of the kubeconfig; by default the current one")
-    cpu: str = option("cores of each pod; by default 250m are requested for each thread and 2 allowed")
-    memory: str = option("memory of each pod; by default 1Gi is requested for each process, 4Gi + 4Gi for each allowed")
-    shm_size: str = option("size of /dev/shm in each pod; it counts as memory of the pod", "1Gi")
-    data_claim: str = option("volume claim that holds data/; by default an init step prepares the data")
+    image: str = option("image of the pods (default: the project's image with the tag gpu or cpu)")
+    namespace: str = option("namespace of the job (default: the context's)")
+    context: str = option("context of the kubeconfig (default: the current one)")
+    cpu: str = option("cores of each pod (default: request 250m and limit 2 per thread)")
+    memory: str = option("memory of each pod (default: request 1Gi per process, limit 4Gi plus 4Gi per process)")
+    shm_size: str = option("size of /dev/shm in each pod, which counts as memory of the pod", "1Gi")
+    data_claim: str = option("volume claim that contains data/ (default: an init container prepares the data)")
 
 
 @dataclass(frozen=True)
 class PodOptions(Options):
-    """What can be chosen of the pods of a job."""
+    """Options of target kubernetes, and the deadline of a job."""
 
     deadline_seconds: int | None = None
-    """When the cluster itself ends the job, if the runner that supervises it does not; None if no runner does."""
+    """Seconds after which the cluster ends the job if its runner has not; None for jobs without a runner."""
 
 
 def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
-    """Describe a Master, which is node 0, and equal Workers; RequestError for layouts with a third shape of node."""
+    """Return a PyTorchJob: a Master, node 0, and Workers; raise RequestError if the Workers' process counts differ."""
     layout = run.cell.layout
     if len(set(layout.processes[1:])) > 1:
         raise RequestError(
-            f"layout {layout}: a PyTorchJob has two shapes of node, Master and Worker: use --with job=indexed"
+            f"layout {layout}: the Workers of a PyTorchJob cannot have different process counts: use --with job=indexed"
         )
     replicas = {}
     for role, first, count in (("Master", 0, 1), ("Worker", 1, layout.nodes - 1)):
@@ -93,8 +93,8 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
             processes = layout.processes[first]
             template = _pod_template(run, _command(run.cell, processes), {}, processes, options)
             replicas[role] = {"replicas": count, "restartPolicy": "Never", "template": template}
-    # A pod that the operator deletes at the job's end takes its log and exit code with it. It takes a Worker for
-    # running whose end it has not heard of when it hears of the Master's: no loss where a runner follows every log.
+    # Pods that the operator deletes at the job's end lose their logs and exit codes, even Workers that have ended but
+    # are still reported as running. That does not matter if a runner follows every log.
     cleaned = "None" if options.deadline_seconds is None else "Running"
     policy = {"cleanPodPolicy": cleaned, **_times(options)}
     spec = {"nprocPerNode": str(layout.processes[0]), "runPolicy": policy, "pytorchReplicaSpecs": replicas}
@@ -102,7 +102,7 @@ def pytorchjob(run: Run, name: str, options: PodOptions) -> list[Object]:
 
 
 def indexed_job(run: Run, name: str, options: PodOptions) -> list[Object]:
-    """Describe a headless Service, by which the pods find node 0, and a Job whose index is the node's number."""
+    """Return a headless Service, which resolves node 0, and a Job whose completion index is the node number."""
     nodes = run.cell.layout.nodes
     more = {"PET_NNODES": str(nodes), "PET_MASTER_ADDR": f"{name}-0.{name}", "PET_MASTER_PORT": str(MASTER_PORT)}
     spec = _indexed(run, more, options, CONTAINER)
@@ -115,10 +115,10 @@ def indexed_job(run: Run, name: str, options: PodOptions) -> list[Object]:
 
 
 def trainjob(run: Run, name: str, options: PodOptions) -> list[Object]:
-    """Describe a TrainingRuntime, which says what a node is, and a TrainJob, which says how many there are.
+    """Return a TrainingRuntime, which defines a node, and a TrainJob, which sets the number of nodes.
 
-    The command stands in the runtime: a TrainJob's may have 128 words. The Job inside, not the JobSet, is removed a day
-    after its end: Trainer would run a TrainJob that failed again without its JobSet.
+    The command is in the runtime, because a TrainJob allows 128 words. The inner Job has a time to live, the JobSet has
+    none: Trainer would run a failed TrainJob again once its JobSet is deleted.
     """
     version, layout = f"{_API}/v1alpha1", run.cell.layout
     steps = {"labels": {f"{_API}/trainjob-ancestor-step": "trainer"}}
@@ -133,21 +133,19 @@ def trainjob(run: Run, name: str, options: PodOptions) -> list[Object]:
 
 
 KINDS = {"pytorchjob": pytorchjob, "trainjob": trainjob, "indexed": indexed_job}
-"""What describes the objects of a run."""
 OBJECTS = {
     "pytorchjob": ("PyTorchJob",),
     "trainjob": ("TrainingRuntime", "TrainJob"),
     "indexed": ("Service", "Job"),
 }
-"""The kinds of these objects, all of one name; the last is the job."""
+"""Kinds of a run's objects, which share one name; the last is the job."""
 JOBS = tuple(kinds[-1] for kinds in OBJECTS.values())
-"""The kinds of the jobs."""
 
 
 def name_of(experiment: str, layout: str, run_id: str = "") -> str:
-    """Return the name of a run's objects, a DNS label that leaves room for those of its pods; a long one is cut.
+    """Return the name of a run's objects, a DNS label cut so that its pods' names stay valid.
 
-    The last letters of the id of a run that is started make it unique; without an id it is what `--dry-run` shows.
+    The end of the run's id makes the name unique; `--dry-run` prints the name without an id.
     """
     suffix = f"-{run_id[-8:]}" if run_id else ""
     words = re.sub(r"[^a-z0-9]+", "-", f"{experiment}-{layout}".lower()).strip("-")
@@ -156,7 +154,7 @@ def name_of(experiment: str, layout: str, run_id: str = "") -> str:
 
 
 def pod_templates(document: Object) -> list[Object]:
-    """Return the templates of the pods that an object describes; only a job and a runtime describe any."""
+    """Return the pod templates in an object; only jobs and TrainingRuntimes have any."""
     spec = document.get("spec", {})
     if "pytorchReplicaSpecs" in spec:
         return [replica["template"] for replica in spec["pytorchReplicaSpecs"].values()]
@@ -171,23 +169,18 @@ def _object(version: str, kind: str, name: str, spec: Object) -> Object:
 
 
 def _job(version: str, kind: str, name: str, run: Run, spec: Object) -> Object:
-    """Describe a job, with the annotation that says what it runs."""
     job = _object(version, kind, name, spec)
     job["metadata"]["annotations"] = {RUN: identity_of(run)}
     return job
 
 
 def _times(options: PodOptions) -> dict[str, int]:
-    """Return when the cluster ends a job which its runner does not, and how long it is kept after its end."""
     ends = {} if options.deadline_seconds is None else {"activeDeadlineSeconds": options.deadline_seconds}
     return {**ends, "ttlSecondsAfterFinished": KEPT_SECONDS}
 
 
 def _indexed(run: Run, more: dict[str, str], options: PodOptions, container: str) -> Object:
-    """Describe a Job with an index for each node, whose pods take their number of processes from a list.
-
-    None of the pods is started again.
-    """
+    """Return the spec of an Indexed Job whose pods look up their process count by index."""
     processes = run.cell.layout.processes
     command = _command(run.cell, processes[0])
     if len(set(processes)) > 1:
@@ -200,16 +193,16 @@ def _indexed(run: Run, more: dict[str, str], options: PodOptions, container: str
 
 
 def _command(cell: Cell, processes: int) -> list[str]:
-    """Return the command of a node; the operator's own PET_NPROC_PER_NODE is the same for all nodes."""
+    # The operator sets the same PET_NPROC_PER_NODE for all nodes.
     torchrun, *words = node_command(cell)
     return [torchrun, "--nproc-per-node", str(processes), *words]
 
 
 def _environment(run: Run) -> dict[str, str]:
-    """Return the variables of every pod, less those that the operator or the Job sets.
+    """Return the variables of every pod, except those that the operator or the Job sets.
 
-    The processes print to the pod's log, which alone outlives the pod: their output is not redirected. The lines of a
-    program that knows nothing of the kit do not say whose they are: torchrun writes that before each (`PET_TEE`).
+    Ranks print to the pod's log, because files do not outlive the pod. For programs without the kit's events, torchrun
+    prefixes each line with the rank (`PET_TEE`).
     """
     cell = run.cell
     own = node_environment(cell, run.device)
@@ -222,7 +215,6 @@ def _environment(run: Run) -> dict[str, str]:
 def _pod_template(
     run: Run, command: list[str], more: dict[str, str], processes: int, options: PodOptions, name: str = CONTAINER
 ) -> Object:
-    """Describe the pod of a node, with room for so many processes and the data that the run's definition needs."""
     settings, data = run.experiment.settings, run.experiment.data
     memory = {"medium": "Memory", "sizeLimit": options.shm_size}
     places = {"shm": "/dev/shm", "tmp": "/tmp"}  # noqa: S108 - the pod's own
@@ -236,7 +228,7 @@ def _pod_template(
         "imagePullPolicy": "IfNotPresent",
         "securityContext": {
             "allowPrivilegeEscalation": False,
-            # Only the kit's own programs are known not to write into the working folder.
+            # Other programs may write to the working directory.
             "readOnlyRootFilesystem": not (settings.image or run.cell.program.files),
             "capabilities": {"drop": ["ALL"]},
         },
@@ -248,27 +240,27 @@ def _pod_template(
         "terminationGracePeriodSeconds": 60,
         "securityContext": _OF_A_USER,
     }
-    if data and not options.data_claim:  # if it cannot, the program itself says in one line what is missing
+    if data and not options.data_claim:  # on failure, the program itself reports the missing data
         prepare, few = ["sh", "-c", f"runner prepare {data} || true"], {"cpu": "250m", "memory": "512Mi"}
         resources = {"requests": few, "limits": {"cpu": "1", "memory": "2Gi"}}
         pod["initContainers"] = [_container("data", base, prepare, NAMED, resources)]
     resources = _resources(run, processes, options)
     pod["containers"] = [_container(name, base, command, {**_environment(run), **more}, resources)]
     pod["volumes"] = volumes
-    # Keep a service mesh's proxy out: it would never end, and the job with it.
+    # A service mesh's proxy would never end, and neither would the job.
     return {"metadata": {"annotations": {"sidecar.istio.io/inject": "false"}}, "spec": pod}
 
 
 def _container(name: str, base: Object, command: list[str], environment: dict[str, str], resources: Object) -> Object:
-    """Describe a container; Kubernetes would replace `$(NAME)` by one of its variables, and `$$` by `$`."""
+    """Return a container, with `$` escaped: Kubernetes expands `$(NAME)` to a variable and `$$` to `$`."""
     literal = partial(re.sub, r"\$(?=[$(])", "$$")
     env = [{"name": key, "value": literal(value)} for key, value in environment.items()]
     return {"name": name, **base, "command": [*map(literal, command)], "env": env, "resources": resources}
 
 
 def _resources(run: Run, processes: int, options: PodOptions) -> dict[str, dict[str, str]]:
-    """Request little by default, so that a small cluster has room, and allow more."""
     cores = processes * run.cell.threads_per_process
+    # By default small requests, for small clusters, and higher limits.
     requests = {"cpu": options.cpu or f"{250 * cores}m", "memory": options.memory or f"{processes}Gi"}
     limits = {"cpu": options.cpu or str(2 * cores), "memory": options.memory or f"{4 + 4 * processes}Gi"}
     gpus = str(processes * run.cell.devices_per_process)

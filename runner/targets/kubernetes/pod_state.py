@@ -1,4 +1,4 @@
-"""What a cluster says of one pod: why it has not started, how far it is, how it ended, and where it ran."""
+"""The state of a pod: why it has not started, how it ended and where it ran."""
 
 import math
 import re
@@ -12,20 +12,20 @@ from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.job import CONTAINER, CONTAINERS, JOB_SUFFIX
 
 PULL_SECONDS = 60.0
-"""How long an image may fail to be pulled: the kubelet tries again, and may succeed."""
+"""How long image pulls may fail: the kubelet retries and may succeed."""
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
 _HOPELESS = ("InvalidImageName", "ErrImageNeverPull")
 _REFUSED = re.compile(r"violates PodSecurity| is invalid: ")
 _STARTING = ("", "PodInitializing", "ContainerCreating")
-_INIT = {"init-pytorch": "waits for the name of node 0", "data": "prepares the data"}
+_INIT = {"init-pytorch": "waits for the DNS name of node 0", "data": "prepares the data"}
 _ROLES = {"master": 0, "worker": 1}
 _LONGEST = 400
 _MAKERS = {"TrainJob": (("TrainJob", ""), ("JobSet", ""), ("Job", JOB_SUFFIX))}
-"""The kinds that make a job's pods, with what the names of theirs have at the end; by default the job itself does."""
+"""Kinds that create a job's pods, each with its name's suffix; by default the job itself."""
 
 
 class Reason(NamedTuple):
-    """Why a pod has not started; `key` is the same as long as the reason is, for at most `seconds`."""
+    """Reason why a pod has not started; hopeless once the same `key` has lasted for `seconds`."""
 
     key: str
     text: str
@@ -33,26 +33,25 @@ class Reason(NamedTuple):
 
 
 class PodState:
-    """A pod as the API shows it; empty before there is one."""
+    """State of a pod, from its API object; false if there is no pod yet."""
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self._raw, metadata = raw, raw.get("metadata") or {}
         self._status: dict[str, Any] = raw.get("status") or {}
         self.name, self.uid = str(metadata.get("name")), str(metadata.get("uid"))
         self.trains = container_of(raw)
-        """The container that trains."""
         self._container = next((one for one in self._containers("container") if one["name"] == self.trains), {})
         state = self._container.get("state") or {}
         self.is_running = "running" in state
         self.terminated: dict[str, Any] = state.get("terminated") or {}
         self.has_ended = bool(self.terminated) or self._status.get("phase") in ("Failed", "Succeeded")
-        """Whether nothing of it runs any more or ever will."""
+        """Whether no container runs or will run again."""
         self.due = _moment(metadata.get("deletionTimestamp"))
-        """When it has to be gone, if somebody asked for its end, also if it had ended before."""
+        """End of the grace period if the pod was deleted, else None."""
         finished, grace = _moment(self.terminated.get("finishedAt")), metadata.get("deletionGracePeriodSeconds") or 0
         asked = self.due - timedelta(seconds=grace) if self.due else None
         self.deleted = None if asked and finished and finished < asked else asked
-        """When somebody asked for the end of a pod that still ran, to the second."""
+        """When the pod was deleted while it ran, in whole seconds, else None."""
         self.over = self.deleted or finished
 
     def __bool__(self) -> bool:
@@ -60,7 +59,7 @@ class PodState:
 
     @property
     def reason(self) -> Reason | None:
-        """What keeps it from running; None if it runs, has ended, or was made a moment ago."""
+        """Why the pod has not started; None if it runs, has ended or was just created."""
         if self._status.get("phase") not in (None, "Pending"):
             return None
         for condition in self._status.get("conditions") or []:
@@ -77,10 +76,10 @@ class PodState:
         return None
 
     def exit(self, node: int, namespace: str, *, stopped: bool, is_gone: bool) -> NodeExit:
-        """Translate the kubelet's words; a pod that is gone or never ran has neither a code nor a signal."""
+        """Return how the pod ended, without exit code and signal if it was deleted or never ran."""
         code, name = exit_of(self.terminated.get("exitCode"), SIGNALLED)
         reason, removed = self.terminated.get("reason"), bool(self.deleted and not stopped)
-        words = [self._status.get("reason"), self._status.get("message")]  # for example of an eviction
+        words = [self._status.get("reason"), self._status.get("message")]  # e.g. of an eviction
         words += [
             f"its init container {container['name']} exited with {failed}"
             for container in self._containers("initContainer")
@@ -89,7 +88,7 @@ class PodState:
         if removed:
             words.append("its pod was deleted while it ran")
         elif is_gone and not self.terminated:
-            words.append("its pod is gone" if self else "it has no pod")
+            words.append("its pod no longer exists" if self else "its pod was never created")
         elif reason not in (None, "Completed", "Error", "OOMKilled"):
             words += [reason, self.terminated.get("message")]
         why = ": ".join(one_line(word, _LONGEST) for word in words if word) or None
@@ -97,7 +96,6 @@ class PodState:
         return NodeExit(node, code, name, stopped, starved, removed=removed, why=why, place=place)
 
     def _place(self, namespace: str) -> dict[str, Any]:
-        """Name the pod, its machine, its image and what it may use."""
         spec = self._raw["spec"]
         container: dict[str, Any] = next((one for one in spec["containers"] if one["name"] == self.trains), {})
         facts = {
@@ -105,7 +103,7 @@ class PodState:
             "namespace": namespace,
             "machine": spec.get("nodeName"),
             "image": container.get("image"),
-            # of `registry/name@sha256:...`, or the image's id if it came from no registry
+            # from `registry/name@sha256:...`; the image's id without a registry
             "digest": str(self._container.get("imageID") or "").rpartition("@")[2],
             "limits": (container.get("resources") or {}).get("limits"),
             "finished": self.terminated.get("finishedAt"),
@@ -117,7 +115,7 @@ class PodState:
 
 
 def node_of(pod: dict[str, Any]) -> int:
-    """Return the number of a pod's node: Master, then Workers; or its index in the Job. -1 for another's pod."""
+    """Return a pod's node number, from its role and replica index or its completion index; -1 for other pods."""
     metadata = pod["metadata"]
     said = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
     role = str(said.get("training.kubeflow.org/replica-type", "")).lower()
@@ -126,19 +124,19 @@ def node_of(pod: dict[str, Any]) -> int:
 
 
 def container_of(pod: dict[str, Any]) -> str:
-    """Return the name of the container that trains."""
+    """Return the name of a pod's training container."""
     names = [container["name"] for container in (pod.get("spec") or {}).get("containers") or []]
     return next((name for name in CONTAINERS if name in names), CONTAINER)
 
 
 def reason_of_job(cluster: Cluster, kind: str, name: str) -> Reason | None:
-    """Return what keeps a job from having its pods: the latest warning of those who make them; None without one."""
+    """Return why a job has no pods: the latest warning event of the objects that create them, or None."""
     warnings = []
     for maker, suffix in _MAKERS.get(kind, ((kind, ""),)):
         selector = f"involvedObject.kind={maker},involvedObject.name={name}{suffix},type=Warning"
         try:
             warnings += cluster.get(cluster.path("events"), fieldSelector=selector)["items"]
-        except ClusterError:  # without the right to read events there is nothing to say
+        except ClusterError:  # e.g. no permission to read events
             return None
     latest = max(warnings, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "", default=None)
     return _reason(str(latest.get("reason")), latest.get("message")) if latest else None

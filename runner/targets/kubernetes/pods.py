@@ -1,4 +1,4 @@
-"""One node's pod, followed from the first line of its log until the container has ended and all of it is kept."""
+"""The pod of a node and its log."""
 
 import math
 import re
@@ -16,42 +16,42 @@ from runner.targets.node_view import NodeView
 
 AGAIN_SECONDS = 0.3
 UNREAD_SECONDS = 60.0
-"""How long to ask for the rest of the log of a pod that has ended: a lost machine does not answer."""
+"""How long to request the rest of an ended pod's log: a lost machine does not answer."""
 _BAD_REQUEST = 400
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
 _BACK_SECONDS = 5
 
 
 class Pod(FollowedNode):
-    """A thread copies the log into the launcher's file, each line once."""
+    """Pod of a node; a thread copies its log into the launcher's file, each line once."""
 
     def __init__(self, cluster: Cluster, number: int, output: BinaryIO) -> None:
         super().__init__(number)
         self.state = PodState({})
         self.is_gone = False
-        """Whether it was deleted, or will never exist."""
+        """Whether the pod was deleted or will never exist."""
         self.is_left = False
-        """Whether nobody wants the rest of its log."""
+        """Whether the rest of the log is not needed."""
         self.noticed = math.inf
-        """When its end, or its deletion, was first seen here: finer than the cluster's seconds."""
+        """When the runner first saw the end or deletion; the cluster only gives whole seconds."""
         self.reason: Reason | None = None
-        """Why it has not started."""
+        """Why the pod has not started."""
         self._reason_since = 0.0
         self._cluster, self._output, self._log = cluster, output, PodLog()
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more or ever will."""
+        """Whether no container runs or will run again."""
         return self.is_gone or self.state.has_ended
 
     def seen(self, raw: dict[str, object]) -> None:
-        """Take what the cluster says of it."""
+        """Update the state from the pod's API object."""
         self.state = PodState(raw)
         if self.state.terminated or self.state.due:
             self.noticed = min(self.noticed, clock.monotonic())
 
     def wait_because(self, reason: Reason | None) -> None:
-        """Take what keeps it from starting, if that is known; raise OSError if it never will start."""
+        """Note why the pod has not started; raise OSError once the reason has lasted for its `seconds`."""
         before, self.reason = self.reason, reason or self.reason
         if reason and (before is None or before.key != reason.key):
             self._reason_since = clock.monotonic()
@@ -60,30 +60,30 @@ class Pod(FollowedNode):
             raise OSError(f"node {self.number} cannot start: {reason.text}")
 
     def idle(self) -> NodeView | None:
-        """Return why it does not run, with what the cluster says of it."""
+        """Return why the pod does not run, with the cluster's reason; None if it runs."""
         if self.has_ended:
             return NodeView(self.number, idle="its pod has ended")
         why = f": {self.reason.text}" if self.reason else ""
         return None if self.state.is_running else NodeView(self.number, idle=f"its pod has not started{why}")
 
     def look(self, *, abort: bool) -> NodeView:
-        """Look at the processes inside; it needs the right to create pods/exec."""
+        """Inspect the processes in the pod, which needs permission to create pods/exec."""
         command = node_view.command_inside(abort=abort)
         try:
             output = self._cluster.execute(self.state.name, self.state.trains, command, node_view.SECONDS)
         except (OSError, ValueError) as error:
-            return NodeView(self.number, trouble=f"kubectl exec is not possible: {error}")
+            return NodeView(self.number, trouble=f"kubectl exec failed: {error}")
         return node_view.view(self.number, output)
 
     def describe(self, *, by_another: bool = False) -> NodeExit:
-        """Return how it ended; `by_another` if the job's controller ended it because another one had ended."""
+        """Return how the pod ended; `by_another` if the controller ended it after the end of another pod."""
         stopped = self.stopped or by_another
         return self.state.exit(self.number, self._cluster.namespace, stopped=stopped, is_gone=self.is_gone)
 
     def follow(self) -> NodeExit:
-        """Copy the log to its end, or until it cannot be kept."""
+        """Copy the log until it ends or cannot be written."""
         try:
-            with self._output:  # closing writes what is still in the buffer
+            with self._output:  # closing flushes the buffer
                 self._copy()
                 self._output.write(self._log.finish())
         except OSError as error:
@@ -91,10 +91,9 @@ class Pod(FollowedNode):
         return self.describe()
 
     def _copy(self) -> None:
-        """Read until the container has ended and one more look after that has brought nothing new."""
         until = math.inf
         while not self.is_left:
-            ended = self.has_ended
+            ended = self.has_ended  # before the request: the last one must begin after the container's end
             until = min(until, clock.monotonic() + UNREAD_SECONDS) if ended else math.inf
             path = f"{self._cluster.path(PODS, self.state.name)}/log"
             query = {"timestamps": "true", "sinceTime": self._log.since, "follow": None if ended else "true"}
@@ -107,60 +106,57 @@ class Pod(FollowedNode):
                 if ended:
                     return
             except ClusterError as error:
-                # There is no log of a pod that is gone, or whose container never started.
+                # Deleted pods and containers that never started have no log.
                 if ended and (error.is_absence or error.status == _BAD_REQUEST):
                     return
                 if clock.monotonic() > until:
-                    lost = f"what its pod {self.state.name} printed last is lost: {error}"
-                    self.notes.append(f"node {self.number}: {lost}")
+                    self.notes.append(f"node {self.number}: the last output of pod {self.state.name} is lost: {error}")
                     return
             clock.sleep(AGAIN_SECONDS)
 
 
 class PodLog:
-    """Passes on each line of a log once, over connections that are lost at any byte.
+    """Reader that returns each line of a log once, even if connections break at any byte.
 
-    The kubelet puts a time before every line, in nanoseconds and in its own time zone, but `sinceTime` goes by whole
-    seconds. So each connection asks for everything since 5 s before the latest line (a clock may be set back a
-    little), and drops the lines whose stamps have been seen, in their order.
+    The kubelet prefixes lines with times in nanoseconds and its own time zone, but `sinceTime` counts whole seconds. So
+    each connection requests the log from 5 s before the latest line (a clock may be set back) and skips the lines
+    whose timestamps were read before, in order.
     """
 
     def __init__(self) -> None:
         self._first = 0
-        """The second that the next connection begins with; 0 before any line."""
+        """First second of the next request; 0 before any line."""
         self._seen: list[tuple[int, bytes]] = []
-        """The stamps of the lines since then, each with its second."""
+        """Timestamps of the lines since then, each with its second."""
         self._again: list[bytes] = []
-        """Those that this connection has yet to send again."""
+        """Timestamps that this connection has yet to repeat."""
         self._begun = bytearray()
-        """The line that has no newline yet."""
 
     @property
     def since(self) -> str | None:
-        """What the next connection asks for as `sinceTime`; None at the beginning."""
+        """`sinceTime` of the next request, or None for the whole log."""
         return datetime.fromtimestamp(self._first, timezone.utc).isoformat() if self._first else None
 
     def new(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield what is new of a connection, without stamps."""
+        """Yield the new lines of a connection, without timestamps."""
         self._again = [stamp for _, stamp in self._seen]
         begun = bytearray()
         for block in blocks:
             begun += block
-            self._begun = begun  # an unfinished line of the last connection is sent again
+            self._begun = begun  # this connection repeats the last one's unfinished line
             if b"\n" in block:
                 *lines, rest = bytes(begun).split(b"\n")
                 self._begun = begun = bytearray(rest)
                 yield b"".join(map(self._text, lines))
 
     def finish(self) -> bytes:
-        """Return what the container printed last, if it has no newline, with one."""
+        """Return the unfinished last line plus a newline, or nothing if there is none."""
         return self._text(bytes(self._begun))
 
     def _text(self, line: bytes) -> bytes:
-        """Return a line if it is new; one without a stamp is trouble that a proxy or the API server reports."""
         stamp, space, text = line.partition(b" ")
         found = _STAMP.fullmatch(stamp)
-        if not found or not space:
+        if not found or not space:  # an error message of a proxy or the API server
             return b""
         if stamp in self._again:
             del self._again[: self._again.index(stamp) + 1]

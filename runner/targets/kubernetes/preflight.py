@@ -1,4 +1,4 @@
-"""What has to be true of a cluster before anything is created in it."""
+"""Checks of a cluster before a run; they create nothing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,44 +18,43 @@ TRAINER = (
 )
 _PROVIDERS = {"PyTorchJob": OPERATOR, "TrainJob": TRAINER, "TrainingRuntime": TRAINER, "JobSet": TRAINER}
 _BEHIND = {"TrainJob": ("JobSet",)}
-"""What else a cluster has to know for the jobs of a kind."""
+"""Further kinds that jobs of a kind need."""
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 
 def check(cluster: Cluster, documents: list[dict[str, Any]]) -> None:
-    """Raise RequestError if the cluster would not start what the documents describe; nothing is created."""
+    """Raise RequestError if the cluster would refuse the objects of a run, the last of which is the job."""
     kinds = [document["kind"] for document in documents]
     try:
         check_namespace(cluster)
         check_kinds(cluster, kinds)
         if lacking := lacking_rights(cluster, kinds):
             raise RequestError(
-                f"no right in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that allows it"
+                f"no permission in namespace {cluster.namespace} to {', '.join(lacking)}: ask for a Role that grants it"
             )
-        # The init container that the operator adds to Workers breaks the restricted standard.
         has_workers = "Worker" in documents[-1]["spec"].get("pytorchReplicaSpecs", {})
         if has_workers and enforces_restricted(cluster):
             raise RequestError(
-                f"namespace {cluster.namespace} enforces the restricted Pod Security Standard, which the operator's "
-                "own init container in Workers breaks: use --with job=indexed"
+                f"namespace {cluster.namespace} enforces the restricted Pod Security Standard, which the init "
+                "container that the operator adds to Workers violates: use --with job=indexed"
             )
         for document in documents:
-            # A TrainJob is refused last of all for its runtime, which is not there yet.
+            # Trainer refuses a TrainJob for its missing runtime only after all other checks.
             _try(cluster, document["kind"], document, COMES_TOO_SOON)
-            # The check of a job does not cover its pods. Its controller makes them, so the user need not be allowed
-            # to; and a quota may have room later.
+            # A job's dry run does not check its pods. Its controller, not the user, needs permission to create them;
+            # and a quota may have room later.
             for template in pod_templates(document):
                 metadata, spec = {"generateName": "kit-"}, {"restartPolicy": "Never", **template["spec"]}
                 pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
                 _try(cluster, PODS, pod, "cannot create resource", "exceeded quota")
     except ClusterError as error:
-        hint = "the cluster does not know who you are: log in again: " if error.status == _UNAUTHORIZED else ""
+        hint = "the cluster does not accept your credentials, log in again: " if error.status == _UNAUTHORIZED else ""
         where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
         raise RequestError(f"{where}{hint}{error}") from None
 
 
 def _try(cluster: Cluster, kind: str, document: dict[str, Any], *harmless: str) -> None:
-    """Let the cluster check an object; ClusterError with its words, unless some of them are harmless."""
+    """Check an object by a dry run; raise ClusterError unless the refusal contains a `harmless` phrase."""
     try:
         cluster.post(cluster.path(kind), document, dryRun="All", fieldValidation="Strict")
     except ClusterError as error:
@@ -64,19 +63,19 @@ def _try(cluster: Cluster, kind: str, document: dict[str, Any], *harmless: str) 
 
 
 def check_namespace(cluster: Cluster) -> None:
-    """Raise RequestError if the cluster has no such namespace, ClusterError if it does not answer."""
+    """Raise RequestError if the namespace does not exist, ClusterError if the cluster does not answer."""
     name = cluster.namespace
     try:
         cluster.get(_namespace_path(cluster))
     except ClusterError as error:
         if error.is_absence:
             raise RequestError(f"no namespace {name} in {cluster.host}: kubectl create namespace {name}") from None
-        if error.status != _FORBIDDEN:  # a user of a namespace may not be allowed to see it
+        if error.status != _FORBIDDEN:  # users of a namespace may lack permission to read it
             raise
 
 
 def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
-    """Raise RequestError if the cluster does not know a kind of a run's objects, or of what is made of them."""
+    """Raise RequestError if the cluster does not support a kind that the run's objects need."""
     for kind in (*kinds, *_BEHIND.get(kinds[-1], ())):
         try:
             known = [resource["kind"] for resource in cluster.get(PATHS[kind])["resources"]]
@@ -86,15 +85,16 @@ def check_kinds(cluster: Cluster, kinds: Sequence[str]) -> None:
             known = []
         if kind not in known:
             raise RequestError(
-                f"the cluster knows no {kind}: use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
+                f"the cluster does not support {kind}: "
+                f"use --with job=indexed, or install {_PROVIDERS.get(kind, 'Kubernetes')}"
             )
 
 
 def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
-    """Return the rights that a run needs and the user lacks; the last of the kinds of its objects is the job."""
+    """Return the permissions that the user lacks for a run, e.g. "create jobs"; `kinds` ends with the job's."""
     groups = {PLURALS[kind]: PATHS[kind].split("/")[2] if PATHS[kind].startswith("/apis") else "" for kind in kinds}
     needed = [("create", plural) for plural in groups]
-    needed += [("delete", plural) for plural in groups if plural != PLURALS["ConfigMap"]]  # the job takes it along
+    needed += [("delete", plural) for plural in groups if plural != PLURALS["ConfigMap"]]  # deleted with the job
     needed += [("get", PLURALS[kinds[-1]]), ("list", PODS), ("watch", PODS), ("get", f"{PODS}/log")]
     lacking = []
     for verb, what in needed:
@@ -111,7 +111,7 @@ def lacking_rights(cluster: Cluster, kinds: Sequence[str]) -> list[str]:
 
 
 def enforces_restricted(cluster: Cluster) -> bool:
-    """Return whether the namespace enforces the restricted Pod Security Standard, as far as the user may see it."""
+    """Return whether the namespace is known to enforce the restricted Pod Security Standard."""
     try:
         labels = cluster.get(_namespace_path(cluster))["metadata"].get("labels") or {}
     except ClusterError:

@@ -1,4 +1,4 @@
-"""Target `kubernetes`: a pod for each node of the layout, as a PyTorchJob, a TrainJob or an Indexed Job."""
+"""Target `kubernetes`: one pod per node, in a PyTorchJob, a TrainJob or an Indexed Job."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -16,51 +16,50 @@ from runner.targets.kubernetes.job import KINDS, OBJECTS, Options, PodOptions, n
 from runner.targets.observing import HOOKS, OBSERVE, OBSERVER, is_observed
 from runner.targets.torchrun import node_specs
 
-_HEADER = """One run as it was started. Again: kubectl create -n {namespace} -f job.yaml"""
+_HEADER = """Manifest of one run. To start it again: kubectl create -n {namespace} -f job.yaml"""
 _PLACE = "/kit-observer"
-"""Where a pod finds the observer."""
 _SEARCH = f'unset RANK; PYTHONPATH={_PLACE}/{HOOKS.name}${{PYTHONPATH:+:$PYTHONPATH}} exec "$@"'
-"""A shell adds to the PYTHONPATH of the image, which only the image knows.
+"""Shell command that prepends the hooks to the image's PYTHONPATH.
 
-The training-operator gives RANK to torchrun too, which would be observed as if it were a process of the script.
+The training-operator also sets RANK for torchrun, which would then be observed like a rank of the script.
 """
 
 
 @dataclass(frozen=True)
 class KubernetesSpec(LaunchSpec):
-    """A run as objects of a cluster; when it is started the job gets a name of its own."""
+    """Run as objects of a cluster; once started, the job's name includes the end of the run's id."""
 
     run: Run = field(kw_only=True, repr=False)
     pod_options: PodOptions = field(kw_only=True)
     file: ClassVar[str] = "job.yaml"
 
     def documents(self, run_id: str = "") -> list[dict[str, Any]]:
-        """Build the objects; the last of them is the job."""
+        """Return the objects, the last of which is the job."""
         name = name_of(self.run.experiment.name, str(self.run.cell.layout), run_id)
         return KINDS[self.pod_options.job](self.run, name, self.pod_options)
 
     def started(self, run_id: str = "") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Build the objects as they are started, which may observe a script, and the ConfigMap that they need then."""
+        """Return the objects of a run to start, and the observer's ConfigMap if its script is observed."""
         documents = self.documents(run_id)
         return documents, [observe(documents)] if is_observed(self.run) else []
 
     def text(self, run_id: str = "") -> str:
-        """Write the manifest."""
+        """Return the manifest as YAML."""
         header = _HEADER.format(namespace=self.pod_options.namespace or "default")
         documents = self.documents(run_id)
         return "---\n".join(to_yaml(document, "" if number else header) for number, document in enumerate(documents))
 
 
 class Kubernetes(Target[KubernetesSpec]):
-    """Starts pods of a cluster."""
+    """Target that starts the pods of a Kubernetes cluster."""
 
     name: ClassVar[str] = "kubernetes"
-    summary: ClassVar[str] = "pods of the cluster that the kubeconfig names; one for each node of the layout"
+    summary: ClassVar[str] = "pods of the cluster that the kubeconfig names, one per node of the layout"
     observes: ClassVar[bool] = True
     Options: ClassVar[type] = Options
 
     def spec(self, run: Run) -> KubernetesSpec:
-        """Build the job of a run; RequestError for layouts that it cannot have."""
+        """Return the spec of a run; raise RequestError if its kind of job does not support the layout."""
         deadline = round(run.experiment.timeout_seconds) + BEYOND_SECONDS
         options = asdict(self.options)
         spec = KubernetesSpec(
@@ -75,21 +74,21 @@ class Kubernetes(Target[KubernetesSpec]):
         return spec
 
     def preflight(self, spec: KubernetesSpec) -> None:
-        """Look for the cluster, the namespace, the kinds, the rights; let the cluster check every object."""
+        """Check the cluster, namespace, kinds and permissions, then every object by a dry run."""
         documents, brought = spec.started()
         preflight.check(self._cluster(), [*brought, *documents])
 
     def image(self, spec: KubernetesSpec, say: Callable[[str], None]) -> dict[str, Any]:  # noqa: ARG002
-        """Name the image; its digest is known when a pod has pulled it."""
+        """Return the image's name; its digest is unknown until a pod has pulled it."""
         template = next(template for document in spec.documents() for template in pod_templates(document))
         return {"name": template["spec"]["containers"][0]["image"]}
 
     def start(self, spec: KubernetesSpec, folder: RunFolder) -> JobHandle:
-        """Prepare the start; the job is created when its lines are asked for, so that a stop finds it."""
+        """Return the run's handle, whose `lines` create the job, so that `stop` can always delete it."""
         return JobHandle(self._cluster(), *spec.started(folder.path.name), folder, len(spec.nodes))
 
     def cleanup(self, folder: RunFolder) -> None:
-        """Keep the rest of the logs and delete the objects of a run, whose names follow from its launch and folder."""
+        """Save the rest of the logs and delete the run's objects."""
         launch = folder.launch()
         nodes = Layout.parse(launch.layout).nodes
         name = name_of(launch.experiment, launch.layout, folder.path.name)
@@ -100,7 +99,7 @@ class Kubernetes(Target[KubernetesSpec]):
 
 
 def observe(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    """Let the pods of a run observe its script; return the ConfigMap that brings the files along."""
+    """Add the observer to the pods in the documents; return the ConfigMap with its files."""
     job = documents[-1]["metadata"]
     paths = {f"{path.parent.name}.{path.name}": path for place in (HOOKS, OBSERVER) for path in place.glob("*.py")}
     items = [{"key": key, "path": f"{path.parent.name}/{path.name}"} for key, path in paths.items()]

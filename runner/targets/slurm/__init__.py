@@ -1,1 +1,1 @@
-"""Target `slurm`: a batch job of a Slurm cluster for each run."""
+"""Target `slurm`: one Slurm batch job per run."""

@@ -1,7 +1,7 @@
-"""Slurm's own commands, each with a time limit.
+"""Calls of Slurm's commands, each with a timeout.
 
-Slurm gives a job that is cancelled its KillWait, 30 s, before it kills what does not listen, and takes no other signal
-for it meanwhile. So the steps of a job are signalled first, and what is left of it is cancelled then.
+After scancel, Slurm kills processes that ignore SIGTERM only after KillWait (30 s), and delivers no other signal
+meanwhile. So `end_jobs` first signals a job's steps and then cancels the job.
 """
 
 import os
@@ -16,36 +16,36 @@ from runner.core.text import one_line
 from runner.targets.clean_environment import clean_environment
 
 SECONDS = 30.0
-"""Time limit of a command: slurmctld may be busy, and its clients notice only slowly that it is gone."""
+"""Timeout of a command: slurmctld may be busy, and clients are slow to notice that it is down."""
 ASKED_SECONDS = 4.0
-"""How long a job may take to end when it is asked to, before it is killed."""
+"""How long a job may take to end after SIGTERM before it is killed."""
 END_SECONDS = 30.0
-"""How long a killed job may stay in the queue."""
+"""How long a killed job may remain in the queue."""
 _POLL_SECONDS = 2.0
 _STEP = 0
-"""The job step that runs the processes: the first that the script starts."""
+"""Job step of the processes: the first one in the script."""
 NEEDED = ("sbatch", "scontrol", "scancel", "squeue")
 ENDS = {
     "COMPLETED": "",
     "FAILED": "",
     "OUT_OF_MEMORY": "",
-    "TIMEOUT": "Slurm ended it at its limit of time, {limit}: ask for more with --with time=...",
-    "CANCELLED": "Slurm says that the job was cancelled, not by this runner",
-    "PREEMPTED": "Slurm preempted the job: another one needed its nodes",
-    "NODE_FAIL": "Slurm says that a node of the job failed",
-    "BOOT_FAIL": "Slurm says that a node could not be booted",
+    "TIMEOUT": "Slurm ended the job at its time limit, {limit}: set a longer one with --with time=...",
+    "CANCELLED": "cancelled, but not by this runner",
+    "PREEMPTED": "Slurm preempted the job: another job needed its nodes",
+    "NODE_FAIL": "Slurm reports that a node of the job failed",
+    "BOOT_FAIL": "Slurm reports that a node could not be booted",
     "DEADLINE": "Slurm ended the job at its deadline",
-    "REVOKED": "Slurm says that another cluster runs the job",
+    "REVOKED": "Slurm reports that another cluster runs the job",
 }
-"""The states of a job that has left the queue; those with words are of one that was ended from outside."""
+"""States of ended jobs, each with a message if the job was ended from outside."""
 _GONE = "Invalid job id"
 _ACCOUNTED = ("State", "ExitCode", "NodeList", "Timelimit")
 _NAMES = re.compile(r"^(?:\w+: )?(?:(?:error|fatal|allocation failure|Batch job submission failed|slurm_\w+ error): )*")
-"""What stands before the words of a complaint: the command's name, and its kind."""
+"""Prefix of Slurm's error messages: the command's name and the kind of error."""
 
 
 class SlurmError(OSError):
-    """A command of Slurm failed or did not answer; `is_absence` if Slurm knows no such job."""
+    """Failure of a Slurm command; `is_absence` if Slurm does not know the job."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -53,33 +53,33 @@ class SlurmError(OSError):
 
 
 class Component(NamedTuple):
-    """One component of a job, or all of it, as `scontrol show job` describes it."""
+    """Component of a heterogeneous job, or any other job, from `scontrol show job`."""
 
     state: str
-    """One word of squeue(1), JOB STATE CODES."""
+    """State code from squeue(1), JOB STATE CODES."""
     reason: str
-    """Why it waits or ended; empty if Slurm gives none."""
+    """Why the component waits or has ended; can be empty."""
     nodes: str
-    """Its nodes as a list expression, for example `n[0-3]`; empty before it starts."""
+    """Node list expression, e.g. `n[0-3]`; empty before the start."""
     restarts: int
     exit_code: int
-    """The script's exit code; 0 if it was killed."""
+    """Exit code of the script; 0 if it was killed."""
     limit: str
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has left the queue."""
+        """Whether the component has left the queue."""
         return self.state in ENDS
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the caller's environment, without what a job or another launcher left in it."""
+    """Return the environment for a Slurm command, without variables of an enclosing job or another launcher."""
     kept = {name: os.environ[name] for name in ("SLURM_CONF", "SLURM_CLUSTERS") if name in os.environ}
     return {**clean_environment("SLURM_", "SBATCH_", "SCANCEL_", "SQUEUE_"), **kept, **more}
 
 
 def begin(words: list[str], text: str = "", **options: Any) -> subprocess.Popen[bytes]:
-    """Start a command that reads a text, out of reach of Ctrl-C; SlurmError if it cannot be run."""
+    """Start a command that reads `text`, safe from Ctrl-C; raise SlurmError if it cannot be run."""
     with os.fdopen(os.memfd_create(words[0]), "w+b") as file:
         file.write(text.encode("utf-8", "surrogateescape"))
         file.seek(0)
@@ -91,14 +91,14 @@ def begin(words: list[str], text: str = "", **options: Any) -> subprocess.Popen[
 
 
 def finish(name: str, process: subprocess.Popen[bytes], seconds: float | None = None) -> str:
-    """Return what a command printed; SlurmError with Slurm's own words. Safe to call again if it was interrupted."""
+    """Return a command's output; raise SlurmError if it fails or times out. Can be called again after an interrupt."""
     seconds = seconds or SECONDS
     try:
         printed, complaint = (text.decode("utf-8", "replace") for text in process.communicate(timeout=seconds))
     except subprocess.TimeoutExpired:
         with process:
             process.kill()
-        raise SlurmError(f"{name} gave no answer in {seconds:.0f} s: is slurmctld up? scontrol ping") from None
+        raise SlurmError(f"{name} did not answer in {seconds:.0f} s: is slurmctld up? scontrol ping") from None
     if process.returncode:
         lines = [_NAMES.sub("", one_line(line, 300)) for line in complaint.splitlines()]
         said = "; ".join(dict.fromkeys(filter(None, lines)))
@@ -107,12 +107,12 @@ def finish(name: str, process: subprocess.Popen[bytes], seconds: float | None = 
 
 
 def call(words: list[str], text: str = "", seconds: float | None = None) -> str:
-    """Run a command and return what it printed; SlurmError if it fails."""
+    """Run a command and return its output; raise SlurmError if it fails."""
     return finish(words[0], begin(words, text), seconds)
 
 
 def show(job: str) -> list[Component]:
-    """Describe a job, component by component; SlurmError if Slurm does not know it any more."""
+    """Return a job's components; raise SlurmError if Slurm no longer knows the job."""
     found = []
     for line in call(["scontrol", "--oneliner", "show", "job", job]).splitlines():
         words = [word.partition("=") for word in line.split()]
@@ -132,11 +132,11 @@ def show(job: str) -> list[Component]:
 
 
 def show_accounted(job: str) -> list[Component]:
-    """Ask Slurm's accounting for a job that slurmctld has forgotten; nothing if there is none."""
+    """Return an ended job's components from Slurm's accounting, which outlive those in slurmctld, or []."""
     words = ["sacct", f"--jobs={job}", "--allocations", "--noheader", "--parsable2", f"--format={','.join(_ACCOUNTED)}"]
     try:
         rows = [line.split("|") for line in call(words).splitlines()]
-    except SlurmError:  # it is disabled, or its daemon does not answer
+    except SlurmError:  # accounting is disabled, or slurmdbd does not answer
         return []
     found = [
         # The state can be "CANCELLED by 1000".
@@ -147,34 +147,30 @@ def show_accounted(job: str) -> list[Component]:
 
 
 def _exit_code(text: str) -> int:
-    """Read the exit code of `code:signal`."""
-    return int(text.partition(":")[0] or 0)
+    return int(text.partition(":")[0] or 0)  # code:signal
 
 
 @cache
 def hostnames(nodes: str) -> list[str]:
-    """Expand a list expression, for example `n[0-1]`; asks no daemon."""
+    """Expand a node list expression, e.g. `n[0-1]`."""
     return call(["scontrol", "show", "hostnames", nodes]).split() if nodes else []
 
 
 def find(name: str) -> list[str]:
-    """Return the ids of the caller's jobs of a name in the queue."""
+    """Return the ids of the caller's queued and running jobs of this name."""
     return call(["squeue", "--me", "--noheader", f"--name={name}", "--format=%A"]).split()
 
 
 def end_jobs(name: str) -> None:
-    """End the caller's jobs of a name: asked, then killed; OSError if they stay in the queue.
-
-    Each component of a heterogeneous job is a job of that name.
-    """
+    """End the caller's jobs, or components of jobs, of this name; raise OSError if they remain in the queue."""
     jobs = find(name)
     for job in jobs:
         for words in (["--state=PENDING"], ["--ctld", "--signal=TERM"]):
-            with suppress(SlurmError):  # it has ended, or Slurm does not answer: what follows says so
+            with suppress(SlurmError):  # has ended; if Slurm is down, the next command reports it
                 call(["scancel", *words, job])
     jobs = sorted(_wait(name, jobs, ASKED_SECONDS), key=int)
     for job in jobs:
-        with suppress(SlurmError):  # it has no step
+        with suppress(SlurmError):  # has no step
             call(["scancel", "--signal=KILL", f"{job}.{_STEP}"])
     try:
         if jobs:
@@ -183,11 +179,11 @@ def end_jobs(name: str) -> None:
         if not error.is_absence:
             raise
     if jobs := _wait(name, jobs, END_SECONDS):
-        raise OSError(f"job {', '.join(jobs)} does not leave the queue: scancel {' '.join(jobs)}")
+        raise OSError(f"job {', '.join(jobs)} is still in the queue: scancel {' '.join(jobs)}")
 
 
 def _wait(name: str, jobs: list[str], seconds: float) -> list[str]:
-    """Wait until jobs have left the queue, at most this long; return those that have not."""
+    """Wait until the jobs have left the queue; return those that remain."""
     until = clock.monotonic() + seconds
     while jobs and clock.monotonic() < until:
         clock.sleep(_POLL_SECONDS)

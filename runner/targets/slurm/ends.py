@@ -1,4 +1,4 @@
-"""How a job and its nodes ended: by the file of each node, and by Slurm's word for the job."""
+"""How a job's nodes ended, from their exit files and the job's state in Slurm."""
 
 import re
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ _STARVED = re.compile(
     r"slurmstepd-(\S{1,64}): error: Detected \d+ oom.kill event|: (\S{1,64}): tasks? [^:\n]{1,200}: Out Of Memory"
 )
 _LATE_SECONDS = 3.0
-"""How long a node's file may take to appear after its job has left the queue: file systems cache."""
+"""How long an exit file may take to appear after the job's end: shared file systems cache."""
 
 
 class NodeFile(FollowedNode):
-    """One node, which writes how its launcher ended into a file of the run's folder."""
+    """Node that writes how its launcher ended to a file in the run's folder."""
 
     def __init__(self, folder: RunFolder, number: int, job: JobState) -> None:
         super().__init__(number)
@@ -35,7 +35,7 @@ class NodeFile(FollowedNode):
 
     @property
     def exit(self) -> NodeExit | None:
-        """How the node ended, as it reported; None if it has not."""
+        """How the node's launcher ended, from its exit file; None without a valid file."""
         if self._exit is None:
             with suppress(OSError, ValueError):
                 self._exit = decode(self._path.read_bytes(), NodeExit)
@@ -43,7 +43,7 @@ class NodeFile(FollowedNode):
 
     @property
     def ended(self) -> bool:
-        """Whether the launcher has ended, or the job with it."""
+        """Whether the launcher or the whole job has ended."""
         if self.exit is not None:
             return True
         if not self._job.has_ended:
@@ -53,20 +53,20 @@ class NodeFile(FollowedNode):
 
     @property
     def failed(self) -> bool:
-        """Whether it ended with anything but exit code 0."""
+        """Whether the node ended other than with exit code 0."""
         return self.ended if self.exit is None else self.exit.code != 0
 
     def wait(self, seconds: float) -> None:
-        """Wait a moment."""
+        """Sleep."""
         clock.sleep(seconds)
 
     def look(self, *, abort: bool) -> NodeView:
-        """Look at the processes with the run's mark, by a step beside the one that runs."""
+        """Inspect the run's processes on the node in an overlapping job step."""
         job, parts = self._job, self._job.components
         try:
             places = [(group, name) for group, part in enumerate(parts) for name in commands.hostnames(part.nodes)]
             if self.number >= len(places):
-                return NodeView(self.number, trouble="Slurm names no such node of the job")
+                return NodeView(self.number, trouble="Slurm lists no such node of the job")
             group, name = places[self.number]
             chosen = [f"--jobid={job.job}", *([f"--het-group={group}"] if len(parts) > 1 else [])]
             step = ["srun", *chosen, "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={name}", "--mem=0", "--quiet"]
@@ -77,12 +77,12 @@ class NodeFile(FollowedNode):
         return seen.of_node(self.number, "its torchrun is not there")
 
     def idle(self) -> NodeView | None:
-        """Return why nothing runs on it, if so."""
+        """Return why no process runs on the node; None if one may run."""
         job, why = self._job, ""
         if self.exit is not None:
             why = "its torchrun has ended"
         elif not job.components:
-            why = "its job is not submitted yet"
+            why = "its job has not been submitted yet"
         elif job.has_ended:
             why = "its job has ended"
         elif job.pending:
@@ -91,23 +91,22 @@ class NodeFile(FollowedNode):
 
 
 def _describe_loss(job: JobState, *, has_begun: bool) -> str:
-    """Return what is known of a job whose node did not report how its launcher ended."""
     if not job.components:
-        return f"job {job.job}: Slurm does not know it any more, so how it ended is not known"
+        return f"job {job.job}: Slurm no longer knows the job, so how it ended is unknown"
     nodes = ",".join(part.nodes for part in job.components if part.nodes)
-    where = f"the log of slurmd on {nodes} says why" if nodes else "it had no node"
+    where = f"see the log of slurmd on {nodes}" if nodes else "it had no node"
     done = "this node did not report how torchrun ended" if has_begun else "its script did not begin"
-    return f"job {job.job}: Slurm says {job.state}, but {done}: {where}"
+    return f"job {job.job}: Slurm reports {job.state}, but {done}: {where}"
 
 
 def starved(log: str) -> set[str]:
-    """Return the names of the nodes that ran out of memory, as Slurm wrote into the job's output."""
+    """Return the nodes that ran out of memory, from Slurm's messages in the job's output."""
     return {name for pair in _STARVED.findall(log) for name in pair if name}
 
 
 def ends(folder: RunFolder, nodes: Sequence[NodeFile], job: JobState, *, stopped: bool) -> list[NodeExit]:
-    """Return how each node ended; `stopped` means that the runner ended the job."""
-    path = folder.raw / "job.log"  # what the job's script and srun printed
+    """Return how each node ended; set `stopped` if the runner ended the job."""
+    path = folder.raw / "job.log"  # output of the job's script and srun
     without_memory, found = starved(end_of(path, _LARGEST_LOG)), []
     for node in nodes:
         ended = replace(node.exit or NodeExit(node.number), stopped=node.stopped or (stopped and node.exit is None))
@@ -115,7 +114,7 @@ def ends(folder: RunFolder, nodes: Sequence[NodeFile], job: JobState, *, stopped
             ended.why = job.end or None
             if job.state == "TIMEOUT":
                 ended.stopped_because = "timed_out"
-            elif ENDS.get(job.state):  # then the exit code says nothing about the processes
+            elif ENDS.get(job.state):  # ended from outside: the exit code is not the processes'
                 ended.code = ended.signal = None
             if not job.end and job.has_ended and ended.code is None and ended.signal is None:
                 ended.why = _describe_loss(job, has_begun=path.exists())

@@ -1,4 +1,4 @@
-"""One run as a job: submitted, followed by the files that its nodes write, and out of the queue at the end."""
+"""Handle of a run's job, from submission to end."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ from runner.targets.worker_logs import WorkersHandle
 
 
 class SlurmHandle(WorkersHandle):
-    """The job of one run; `text` is its script, with the run's id."""
+    """Handle of a run's job; `text` is the batch script."""
 
     nodes: Sequence[NodeFile]
 
@@ -35,26 +35,26 @@ class SlurmHandle(WorkersHandle):
 
     @property
     def waited_seconds(self) -> float:
-        """Time in the queue, which does not count as time of the run."""
+        """Seconds in the queue, which do not count as run time."""
         return self._job.waited_seconds
 
     def _exits(self) -> list[NodeExit]:
         return ends(self._folder, self.nodes, self._job, stopped=self._is_stopped)
 
     def stop(self) -> None:
-        """Take the job out of the queue; safe to call again."""
+        """End the job; can be called again."""
         self._end()
         take_away(self._folder)
         self._job.close()
 
     def _start(self) -> Iterator[Note | None]:
-        """Submit the job by a process that Ctrl-C does not reach, so that its id is always known."""
         for node in self.nodes:
             self._folder.open_agent(node.number).close()
         own: dict[str, str] = {} if self._spec.options.get("python") else {PYTHON: sys.executable}
         if self._is_observed:
             own |= variables(bring(self._folder), os.environ.get("PYTHONPATH", ""))
         self._is_submitted = True
+        # Ctrl-C does not reach sbatch, so the job's id is always printed.
         self._sbatch = commands.begin(
             ["sbatch", "--parsable", "--export=ALL", "--output=/dev/null"],
             self._text,
@@ -66,8 +66,8 @@ class SlurmHandle(WorkersHandle):
         yield Note(f"job {self._job.job} is submitted")
 
     def _take(self) -> None:
-        """Read the job's id; safe to call again if it was interrupted."""
-        if self._sbatch:  # it prints ID, or ID;CLUSTER
+        """Read the job's id; can be called again after an interrupt."""
+        if self._sbatch:  # prints ID or ID;CLUSTER
             self._job.watch(commands.finish("sbatch", self._sbatch).partition(";")[0].strip())
 
     def _said(self) -> Iterator[Note]:
@@ -76,7 +76,7 @@ class SlurmHandle(WorkersHandle):
         self._job.require_first()
 
     def _finish(self) -> Iterator[Note | None]:
-        """Wait until the job has left the queue, unless all nodes ended well: then there is no more to learn."""
+        """If a node failed, wait until the job has left the queue and note Slurm's reason."""
         job = self._job
         if any(node.failed for node in self.nodes):
             until = clock.monotonic() + commands.END_SECONDS
@@ -94,10 +94,10 @@ class SlurmHandle(WorkersHandle):
         job.close()
 
     def _end(self) -> None:
-        """End the job, also if its id is not known because Ctrl-C came in between or sbatch did not answer."""
-        if self._job.has_ended:  # by itself, or by Slurm
+        """End the job, even if its id is unknown because of Ctrl-C or because sbatch did not answer."""
+        if self._job.has_ended:
             return
-        self._is_stopped = True  # Slurm's word for the end is then about this, and not about nodes that ended before
+        self._is_stopped = True  # Slurm's state then does not apply to nodes that ended before
         for node in self.nodes:
             node.stopped = node.stopped or node.exit is None
         if not self._is_submitted:
@@ -110,4 +110,4 @@ class SlurmHandle(WorkersHandle):
             commands.end_jobs(name)
         except OSError as error:
             seen = shlex.join(["squeue", "--me", f"--name={name}"])
-            self.left = f"{error}: a job may be left behind; {seen} shows it, and scancel ends it"
+            self.left = f"{error}: a job may be left behind; list it with {seen} and end it with scancel"

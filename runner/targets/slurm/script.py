@@ -1,7 +1,7 @@
-"""A run as the text of a batch script: one task a node, in which torchrun starts the ranks. Nothing here asks Slurm.
+"""Batch script of a run: one task per node, in which torchrun starts the ranks.
 
-Unlike nodes are a heterogeneous job, whose components are runs of equal nodes (sbatch(1), "hetjob"). The script is the
-same for a run of the runner and for one that somebody submits: the runner only says where the run's folder is.
+Unequal nodes become a heterogeneous job, with one component per group of equal nodes (sbatch(1), "hetjob"). The script
+can also be submitted by hand.
 """
 
 import re
@@ -13,32 +13,32 @@ from runner.definitions.plan import Run
 from runner.targets.torchrun import identity_of, node_command, node_environment
 
 CELL = "#KIT "
-"""What begins the line that says, as JSON, which cell of which experiment the job is."""
+"""Prefix of the line with the job's experiment and cell as JSON."""
 FOLDER = "KIT_RUN_FOLDER"
 PYTHON = "KIT_PYTHON"
 NO_PROJECT, NO_FOLDER, AGAIN = 72, 73, 74
-"""Exit codes of the script: a node does not see the project's folder, or the run's; or the job was requeued."""
+"""Exit codes of the script: a node cannot see the project or the run's folder, or the job was requeued."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 @dataclass(frozen=True)
 class ScriptOptions:
-    """What the text depends on besides the run; empty words are left out."""
+    """Options of a batch script."""
 
     directives: tuple[tuple[str, str], ...] = ()
-    """Options of sbatch with their values, for every component."""
+    """Names and values of sbatch options, for every component."""
     python: str = ""
     container: str = ""
     runtime: str = "apptainer"
 
 
 def job_name(experiment: str, layout: str, run_id: str = "") -> str:
-    """Name a job by its run, to find it again, or by what it runs."""
+    """Return the name of a job, from its run's id, by which the runner finds it, or from its cell."""
     return f"kit-{run_id}" if run_id else f"kit-{experiment}-{layout}"
 
 
 def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
-    """Write the batch script of a run for a job of this name; equal arguments give equal text."""
+    """Return the batch script of a run; equal arguments give equal text."""
     parts = [(len(list(equal)), processes) for processes, equal in groupby(run.cell.layout.processes)]
     lines = ["#!/bin/bash", *(f"# {line}".rstrip() for line in header.splitlines()), f"{CELL}{identity_of(run)}"]
     for number, (nodes, processes) in enumerate(parts):
@@ -53,7 +53,7 @@ def script(run: Run, name: str, options: ScriptOptions, header: str) -> str:
 
 
 def cell_of(text: str) -> str:
-    """Return the JSON by which a script says its cell; ValueError if there is none."""
+    """Return the JSON of a script's cell; raise ValueError if its first 60 lines have none."""
     for line in text.splitlines()[:60]:
         if line.startswith(CELL):
             return line[len(CELL) :]
@@ -61,7 +61,7 @@ def cell_of(text: str) -> str:
 
 
 def _directive(name: str, value: str) -> str:
-    """Write an option for sbatch, which splits the line at spaces and ends it at `#` outside of quotes."""
+    """Return a directive line; sbatch splits it at spaces and ends it at `#` outside quotes."""
     return f"#SBATCH --{name}={value}" if _PLAIN.fullmatch(value) else f"#SBATCH --{name}='{value}'"
 
 
@@ -79,7 +79,7 @@ def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str
     if options.container and options.runtime == "apptainer":
         gpus = "--nv " if run.device == "cuda" else ""
         inside = f'apptainer exec {gpus}--bind "$PWD" --bind "$run" --pwd "$PWD" {image} \\\n    '
-    elif options.container:  # what Pyxis adds to srun
+    elif options.container:
         plugin = f'--container-image={image} --container-mounts="$PWD:$PWD,$run:$run" --container-workdir="$PWD" '
     steps = []
     for number, (_, processes) in enumerate(parts):
@@ -100,9 +100,9 @@ def _body(run: Run, options: ScriptOptions, parts: list[tuple[int, int]]) -> str
 
 
 _BODY = """
-# A job that is started again would write over what it printed before.
+# A requeued job would overwrite its output.
 [ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || exit {again}
-# The results and the project have to be on a file system that all nodes share.
+# The project and the results must be on a shared file system.
 cd -- "$SLURM_SUBMIT_DIR" || exit {no_project}
 run=${{{folder}:-$PWD/results/{experiment}/$(date -u +%Y%m%dT%H%M%SZ)-slurm-$(printf %08x "$SLURM_JOB_ID")}}
 if [ -z "${{{folder}:-}}" ]; then
@@ -114,21 +114,21 @@ exec >> "$run/raw/job.log" 2>&1
 export run KIT_RUN_ID="${{run##*/}}" KIT_ARTIFACTS="$run/artifacts"
 {exports}
 
-# Slurm itself reaches a node by its address; the port is the job's own, for jobs that share a node.
+# Use the address by which Slurm reaches the node, and a port per job, since jobs can share a node.
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 PET_MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p')
 PET_MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 export PET_MASTER_ADDR="${{PET_MASTER_ADDR:-$first}}" PET_MASTER_PORT
-# Since Slurm 22.05 srun does not inherit --cpus-per-task, and may bind a task to one core.
+# Since Slurm 22.05, srun does not inherit --cpus-per-task and may bind a task to one core.
 export SRUN_CPUS_PER_TASK="${{SLURM_CPUS_PER_TASK:-{cores}}}"
 
-# node PROCESSES: this node's launcher, the one task of the node. How it ended is kept beside its output.
+# node PROCESSES: run torchrun, the node's only task, and write how it ended beside its output.
 node() {{
   local code ended kept="$run/raw/node$SLURM_PROCID"
   cd -- "$SLURM_SUBMIT_DIR" || exit {no_project}
   mkdir -p "$kept" || exit {no_folder}
   export PET_NODE_RANK=$SLURM_PROCID PET_NPROC_PER_NODE=$1 PET_LOG_DIR="$kept"
-  trap : TERM INT  # torchrun gets the signal too, and this waits for its end
+  trap : TERM INT  # torchrun receives the signal too; wait until it has ended
   {torchrun} \\
     >> "$kept-agent.log" 2>&1
   code=$?

@@ -1,4 +1,4 @@
-"""A job in the queue: what Slurm says of it, once or from a thread every two seconds."""
+"""The state of a job in Slurm."""
 
 from collections import deque
 from threading import Event, Thread
@@ -11,25 +11,25 @@ from runner.targets.slurm.script import AGAIN, NO_FOLDER, NO_PROJECT
 
 POLL_SECONDS = 2.0
 _CODES = {
-    NO_PROJECT: "a node does not see the folder that the job was submitted from: it has to be on a shared file system",
-    NO_FOLDER: "a node does not see the run's folder: name one on a shared file system with --results",
-    AGAIN: "Slurm has requeued it, and its script does not begin again: submit it again",
+    NO_PROJECT: "a node cannot see the folder that the job was submitted from: move it to a shared file system",
+    NO_FOLDER: "a node cannot see the run's folder: choose one on a shared file system with --results",
+    AGAIN: "Slurm requeued the job, but its script runs only once: submit it again",
 }
 _HOPELESS = ("BadConstraints", "DependencyNeverSatisfied", "launch_failed_requeued_held", "JobLaunchFailure")
-"""Reasons of a job that waits and will never start."""
+"""Reasons of pending jobs that will never start."""
 
 
 class JobState:
-    """What Slurm says of the job of an id; without one, it is not submitted yet."""
+    """State of a job in Slurm; `job` is its id, empty before it is submitted."""
 
     def __init__(self, job: str = "") -> None:
         self.job = job
         self.components: list[Component] = []
         self.is_gone = False
-        """Slurm does not know it any more: it forgets a job some minutes after its end (MinJobAge)."""
+        """Whether Slurm has forgotten the job, some minutes after its end (MinJobAge)."""
         self.waited_seconds = 0.0
         self.notes: deque[Note] = deque()
-        """What there is to say of it and was not said yet."""
+        """Notes that have not been printed yet."""
         self._last = ""
         self._over = Event()
 
@@ -40,31 +40,31 @@ class JobState:
 
     @property
     def state(self) -> str:
-        """Its state; of a heterogeneous job, that of the component that did not complete."""
+        """State of the job, or of a component that did not complete."""
         says_less = {"CANCELLED": 1, "COMPLETED": 2}
         return min((part.state for part in self.components), key=lambda state: says_less.get(state, 0), default="")
 
     @property
     def pending(self) -> str:
-        """Why it waits, in Slurm's words; empty if it does not."""
+        """State and reason of a waiting job, otherwise empty."""
         waits = [part for part in self.components if part.state in ("PENDING", "CONFIGURING", "REQUEUED")]
         return f"{waits[0].state.lower()} ({waits[0].reason or 'no reason given'})" if waits else ""
 
     @property
     def refusal(self) -> str:
-        """Why its script did not start the processes, by its exit code; empty if it has another one."""
+        """Why the script did not start the processes, from its exit code, otherwise empty."""
         code = next((part.exit_code for part in self.components if part.exit_code in _CODES), 0)
         return f"job {self.job}: {_CODES[code]}" if code else ""
 
     @property
     def end(self) -> str:
-        """How Slurm ended it, in one line; empty if its processes ended by themselves."""
+        """Why the job was ended from outside or refused to start, otherwise empty."""
         words = ENDS.get(self.state, "")
         limit = next((part.limit for part in self.components if part.state == self.state), "")
         return self.refusal or (f"job {self.job}: {words.format(limit=limit)}" if words else "")
 
     def ask(self) -> None:
-        """Ask Slurm; SlurmError if it gives no answer."""
+        """Update the state; raise SlurmError if Slurm does not answer."""
         try:
             self.components = commands.show(self.job)
         except SlurmError as error:
@@ -74,20 +74,20 @@ class JobState:
             self.is_gone = True
 
     def require_first(self) -> None:
-        """Raise OSError for a job that starts again, which would overwrite its files, or that will never start."""
+        """Raise OSError if the job was requeued, which would overwrite its files, or will never start."""
         if any(part.restarts for part in self.components):
-            raise OSError(f"Slurm requeued job {self.job}: make its run again with: runner run ... --missing")
+            raise OSError(f"Slurm requeued job {self.job}: repeat its run with: runner run ... --missing")
         for part in self.components:
             if part.state == "PENDING" and part.reason in _HOPELESS:
                 raise OSError(f"job {self.job} will never start: {part.reason}")
 
     def watch(self, job: str) -> None:
-        """Look at a job that was just submitted, until it has left the queue."""
+        """Follow a submitted job in a thread until it has left the queue."""
         self.job = job
         Thread(target=self._watch, args=(clock.monotonic(),), daemon=True).start()
 
     def close(self) -> None:
-        """Look no further."""
+        """Stop following the job."""
         self._over.set()
 
     def _watch(self, began: float) -> None:
@@ -99,7 +99,7 @@ class JobState:
         try:
             self.ask()
         except SlurmError as error:
-            self._say(f"job {self.job} goes on; {error}")
+            self._say(f"job {self.job} continues; {error}")
             return
         if self.pending:
             self.waited_seconds = clock.monotonic() - began

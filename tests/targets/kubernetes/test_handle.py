@@ -87,7 +87,7 @@ def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(folder: Ru
             raise ClusterError(403, "no")
 
     said = [line for line in JobHandle(Refusing(), TRAINER, [], folder, nodes=0).lines() if line]
-    assert said == [Note("no: left behind; kubectl delete -n default trainjob,trainingruntime job")]
+    assert said == [Note("no: the job may be left behind; delete it with: kubectl delete -n default trainjob,trainingruntime job")]
 
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -101,7 +101,7 @@ def test_the_log_of_a_pod_that_has_ended_on_a_machine_that_is_lost_is_not_asked_
     raw = pod({}, {"phase": "Failed", "reason": "NodeLost"}, annotations={INDEX: "0"})
     said = list(filter(None, JobWatcher(Fake(raw, lost=lost), "Job", "job", folder, 1).lines()))
     assert held_clock.monotonic() - began >= UNREAD_SECONDS
-    assert said == [Note(f"node 0: what its pod job-worker-0 printed last is lost: {lost}")]
+    assert said == [Note(f"node 0: the last output of pod job-worker-0 is lost: {lost}")]
 
 
 def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(folder: RunFolder) -> None:
@@ -113,4 +113,4 @@ def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(folder
     first, second = watcher.exits
     assert watcher.exits == [first, second]
     assert (first.stopped, second.stopped) == (False, True)
-    assert second.why == "it was ended because node 0 had ended"
+    assert second.why == "the job's controller ended its pod because node 0 had ended"

@@ -31,7 +31,7 @@ INIT_RUNS = {"name": "init-pytorch", "state": {"running": {}}}
         (pending(conditions=[SCHEDULED]), "Unschedulable: 0/1.", False),
         (pending(containerStatuses=held("ImagePullBackOff", "image x")), "ImagePullBackOff: image x", False),
         (pending(containerStatuses=held("InvalidImageName", "no\x1b[31m\n")), "InvalidImageName: no\\x1b[31m", True),
-        (pending(initContainerStatuses=[INIT_RUNS]), "waits for the name of node 0", False),
+        (pending(initContainerStatuses=[INIT_RUNS]), "waits for the DNS name of node 0", False),
         (pending(containerStatuses=held("ContainerCreating")), None, False),
         ({"status": {"phase": "Running"}}, None, False),
     ],

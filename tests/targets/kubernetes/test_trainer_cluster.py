@@ -29,8 +29,8 @@ TRAINER = "use --with job=indexed, or install Kubeflow Trainer with JobSet: kube
 @pytest.mark.parametrize(
     ("cluster", "why"),
     [
-        (Answers(lacks="JobSet"), f"the cluster knows no JobSet: {TRAINER}"),
-        (Answers(forbids="get trainjobs"), "no right in namespace lab to get trainjobs: ask for a Role"),
+        (Answers(lacks="JobSet"), f"the cluster does not support JobSet: {TRAINER}"),
+        (Answers(forbids="get trainjobs"), "no permission in namespace lab to get trainjobs"),
         (Answers(refuses="TrainingRuntime"), "namespace lab of https://c: .* is invalid"),
         (Answers(refuses="Pod"), "namespace lab of https://c: .* is invalid"),
     ],
