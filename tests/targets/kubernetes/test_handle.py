@@ -1,5 +1,6 @@
-"""A job while its objects are created, what its pods print, and what is said of leftovers."""
+"""Creation, watching and deletion of a job's objects."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,13 @@ from typing import Any
 import pytest
 
 from runner.records.folder import RunFolder, begin
-from runner.targets.base import Note
 from runner.targets.kubernetes.client import Cluster, ClusterError
 from runner.targets.kubernetes.handle import JobHandle, JobWatcher
+from runner.targets.kubernetes.job import COMES_TOO_SOON
 from runner.targets.kubernetes.pods import UNREAD_SECONDS
 from tests.support.held_clock import HeldClock
 from tests.support.records import Make
-from tests.targets.kubernetes.test_pods import pod, terminated
+from tests.targets.kubernetes.test_pods import INDEX, pod, terminated
 
 pytestmark = pytest.mark.usefixtures("held_clock")
 TRAINER = [{"apiVersion": "v1", "kind": kind, "metadata": {"name": "job"}} for kind in ("TrainingRuntime", "TrainJob")]
@@ -25,9 +26,9 @@ def folder(tmp_path: Path, make: Make) -> RunFolder:
 
 
 class Fake(Cluster):
-    """A cluster that creates what is asked for; its pods, if there are any, have ended, each without a log.
+    """A cluster that creates every object, and whose pods have ended without a log.
 
-    Its webhook reads a cache, and so may learn late of a runtime that was just created.
+    It refuses a TrainJob `refusals` times, as Trainer's webhook does until its cache has the runtime.
     """
 
     def __init__(self, *pods: dict[str, Any], lost: ClusterError | None = None, refusals: int = 0) -> None:
@@ -38,10 +39,10 @@ class Fake(Cluster):
     def post(self, path: str, body: dict[str, Any], **_: object) -> dict[str, Any]:
         if body["kind"] == "TrainJob" and self.refusals:
             self.refusals -= 1
-            raise ClusterError(403, "denied: specified trainingRuntime must be created before the TrainJob is created")
+            raise ClusterError(403, f"denied: {COMES_TOO_SOON}")
         self.created.append(body)
         self.there.add(f"{path}/{body['metadata']['name']}")
-        return {"metadata": {"name": body["metadata"]["name"], "uid": "7"}}
+        return {"metadata": {"uid": "7"}}
 
     def delete(self, path: str, **_: object) -> None:
         self.there.discard(path)
@@ -54,8 +55,7 @@ class Fake(Cluster):
     def watch(self, *_: object, **__: object) -> Iterator[dict[str, Any]]:
         raise ClusterError(0, "not kept open")
 
-    def stream(self, _path: str, **query: object) -> Iterator[bytes]:
-        assert query["timestamps"] == "true"
+    def stream(self, *_: object, **__: object) -> Iterator[bytes]:
         if self.lost:
             raise self.lost
         return iter(())
@@ -75,7 +75,7 @@ def test_a_trainjob_is_created_again_until_its_runtime_is_known_and_owns_what_it
 def test_a_trainjob_whose_runtime_stays_unknown_fails_in_one_line(folder: RunFolder) -> None:
     cluster = Fake(refusals=1_000_000)
     handle = JobHandle(cluster, TRAINER, [], folder, nodes=0)
-    with pytest.raises(ClusterError, match="must be created before"):
+    with pytest.raises(ClusterError, match=COMES_TOO_SOON):
         list(handle.lines())
     handle.stop()
     assert cluster.there == set()
@@ -86,11 +86,8 @@ def test_what_could_not_be_deleted_is_named_with_the_kinds_of_the_job(folder: Ru
         def delete(self, *_: object, **__: object) -> None:
             raise ClusterError(403, "no")
 
-    said = [line for line in JobHandle(Refusing(), TRAINER, [], folder, nodes=0).lines() if line]
-    assert said == [Note("no: the job may be left behind; delete it with: kubectl delete -n default trainjob,trainingruntime job")]
-
-
-INDEX = "batch.kubernetes.io/job-completion-index"
+    (said,) = filter(None, JobHandle(Refusing(), TRAINER, [], folder, nodes=0).lines())
+    assert said.text.endswith("kubectl delete -n default trainjob,trainingruntime job")
 
 
 def test_the_log_of_a_pod_that_has_ended_on_a_machine_that_is_lost_is_not_asked_for_without_end(
@@ -99,9 +96,9 @@ def test_the_log_of_a_pod_that_has_ended_on_a_machine_that_is_lost_is_not_asked_
     began = held_clock.monotonic()
     lost = ClusterError(502, "dial tcp 10.0.0.7:10250: no route to host")
     raw = pod({}, {"phase": "Failed", "reason": "NodeLost"}, annotations={INDEX: "0"})
-    said = list(filter(None, JobWatcher(Fake(raw, lost=lost), "Job", "job", folder, 1).lines()))
+    (said,) = filter(None, JobWatcher(Fake(raw, lost=lost), "Job", "job", folder, 1).lines())
     assert held_clock.monotonic() - began >= UNREAD_SECONDS
-    assert said == [Note(f"node 0: the last output of pod job-worker-0 is lost: {lost}")]
+    assert re.fullmatch(f"node 0: .* pod job-worker-0 .*: {lost}", said.text)
 
 
 def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(folder: RunFolder) -> None:
@@ -113,4 +110,4 @@ def test_a_node_that_its_controller_ended_says_so_as_often_as_it_is_asked(folder
     first, second = watcher.exits
     assert watcher.exits == [first, second]
     assert (first.stopped, second.stopped) == (False, True)
-    assert second.why == "the job's controller ended its pod because node 0 had ended"
+    assert "node 0 had ended" in str(second.why)

@@ -1,4 +1,4 @@
-"""Pods: what is rendered is what the operator's own schema takes, and what every other target would start."""
+"""Manifests: valid by the operators' schemas, and the same nodes as on every other target."""
 
 import json
 import re
@@ -15,25 +15,12 @@ from runner.core.errors import RequestError
 from runner.definitions import experiment as definition
 from runner.definitions.plan import Run
 from runner.targets.compose.target import Compose
-from runner.targets.kubernetes.job import KINDS, RUN, Options, PodOptions, name_of, pytorchjob
-from runner.targets.kubernetes.target import Kubernetes, KubernetesSpec
+from runner.targets.kubernetes.job import KINDS, RUN, PodOptions, name_of, pytorchjob
 from runner.targets.local import Local
-from tests.support.manifests import (
-    READERS,
-    decoded,
-    local_nodes,
-    pods,
-    run,
-    runs,
-    validate,
-)
+from tests.support.manifests import READERS, decoded, local_nodes, pods, run, runs, validate
 
 ROOT = Path(__file__).parents[3]
 DEFINITIONS = [path.stem for path in definition.files(ROOT)]
-
-
-def spec(planned: Run, **options: Any) -> KubernetesSpec:
-    return Kubernetes(Options(**options)).spec(planned)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -70,29 +57,30 @@ def test_any_layout_becomes_each_kind_of_job_but_those_of_three_shapes_a_pytorch
 def test_every_container_keeps_to_the_restricted_standard(kind: str, name: str) -> None:
     for pod in pods(KINDS[kind](run(name=name), "job", PodOptions())):
         assert pod["automountServiceAccountToken"] is False
-        assert pod["securityContext"]["runAsNonRoot"] is True
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        own = pod["securityContext"]
+        assert (own["runAsNonRoot"], own["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
         assert not {"hostNetwork", "hostPID", "hostIPC", "serviceAccountName"} & set(pod)
         for container in [*pod.get("initContainers", []), *pod["containers"]]:
-            own = container["securityContext"]
-            assert own["allowPrivilegeEscalation"] is False
-            assert own["capabilities"] == {"drop": ["ALL"]}
-            assert own["readOnlyRootFilesystem"] is True
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "readOnlyRootFilesystem": True,
+            }
             environment = {variable["name"]: variable.get("value") for variable in container["env"]}
             mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
             assert environment["HOME"] in mounted  # the user has no entry in the passwd of an image of somebody else
             assert environment["USER"]
-        volumes = {volume["name"]: volume for volume in pod["volumes"]}
-        assert volumes["shm"]["emptyDir"]["medium"] == "Memory"
-        assert all(set(volume) <= {"name", "emptyDir", "persistentVolumeClaim"} for volume in volumes.values())
+        assert pod["volumes"][0]["emptyDir"]["medium"] == "Memory"
+        assert all(set(volume) <= {"name", "emptyDir", "persistentVolumeClaim"} for volume in pod["volumes"])
 
 
 def test_data_come_by_an_init_step_or_by_a_claim_and_without_data_by_neither() -> None:
+    def first(planned: Run, claim: str = "") -> dict[str, Any]:
+        return pods(pytorchjob(planned, "job", PodOptions(data_claim=claim)))[0]
+
     planned = replace(run(), experiment=structs.replace(run().experiment, data="sets"))
-    prepared = pods(pytorchjob(planned, "job", PodOptions()))[0]
+    prepared, claimed, none = first(planned), first(planned, "sets"), first(run("2x1", "cpu", "quickstart"))
     assert prepared["initContainers"][0]["command"] == ["sh", "-c", "runner prepare sets || true"]
-    claimed = pods(pytorchjob(planned, "job", PodOptions(data_claim="sets")))[0]
-    none = pods(pytorchjob(run("2x1", "cpu", "quickstart"), "job", PodOptions()))[0]
     assert "initContainers" not in {**claimed, **none}
     claim = {"claimName": "sets", "readOnly": True}
     assert {"name": "data", "persistentVolumeClaim": claim} in claimed["volumes"]
@@ -101,16 +89,15 @@ def test_data_come_by_an_init_step_or_by_a_claim_and_without_data_by_neither() -
 
 def test_sizes_are_asked_for_as_they_are_given() -> None:
     options = PodOptions(image="here/kit:1", cpu="500m", memory="3Gi", shm_size="2Gi", deadline_seconds=90)
-    job = pytorchjob(run("2+3"), "job", options)[0]
+    (job,) = pytorchjob(run("2+3"), "job", options)
     validate(job)
-    master, worker = pods([job])
-    assert job["spec"]["runPolicy"]["activeDeadlineSeconds"] == 90
-    assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"  # a runner follows every log
-    for pod, gpus in ((master, "2"), (worker, "3")):
+    policy = job["spec"]["runPolicy"]
+    assert (policy["activeDeadlineSeconds"], policy["cleanPodPolicy"]) == (90, "Running")  # a runner follows every log
+    for pod, gpus in zip(pods([job]), "23", strict=True):
         container = pod["containers"][0]
-        assert container["image"] == "here/kit:1"
         amounts = {"cpu": "500m", "memory": "3Gi", "nvidia.com/gpu": gpus}
         assert container["resources"] == {"requests": amounts, "limits": amounts}
+        assert container["image"] == "here/kit:1"
         assert pod["volumes"][0]["emptyDir"]["sizeLimit"] == "2Gi"
 
 

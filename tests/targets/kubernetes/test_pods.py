@@ -1,45 +1,42 @@
-"""What is read from pods: why one waits, how one ended, and a record made of nothing but their logs."""
+"""The state of a pod: why it waits, how it ended and which node it is."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runner.records.folder import RunFolder, begin
+from runner.records.folder import begin
 from runner.records.parse import collect
-from runner.records.schema import NodeExit, Outcome, Record
+from runner.records.schema import NodeExit, Outcome
 from runner.targets.kubernetes.client import ClusterError
 from runner.targets.kubernetes.pod_state import PodState, container_of, node_of
 from tests.support.records import Make
 
 
-def pending(**status: Any) -> dict[str, Any]:
-    return {"status": {"phase": "Pending", **status}}
-
-
-def held(reason: str, message: str = "") -> list[dict[str, Any]]:
-    return [{"name": "pytorch", "state": {"waiting": {"reason": reason, "message": message}}}]
+def held(reason: str, message: str = "") -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "pytorch", "state": {"waiting": {"reason": reason, "message": message}}}]}
 
 
 SCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1. preemption: 0/1"}
-INIT_RUNS = {"name": "init-pytorch", "state": {"running": {}}}
 
 
 @pytest.mark.parametrize(
-    ("pod", "text", "is_hopeless"),
+    ("status", "text", "is_hopeless"),
     [
-        (pending(conditions=[SCHEDULED]), "Unschedulable: 0/1.", False),
-        (pending(containerStatuses=held("ImagePullBackOff", "image x")), "ImagePullBackOff: image x", False),
-        (pending(containerStatuses=held("InvalidImageName", "no\x1b[31m\n")), "InvalidImageName: no\\x1b[31m", True),
-        (pending(initContainerStatuses=[INIT_RUNS]), "waits for the DNS name of node 0", False),
-        (pending(containerStatuses=held("ContainerCreating")), None, False),
-        ({"status": {"phase": "Running"}}, None, False),
+        ({"conditions": [SCHEDULED]}, "Unschedulable: 0/1.", False),
+        (held("ImagePullBackOff", "image x"), "ImagePullBackOff: image x", False),
+        (held("InvalidImageName", "no\x1b[31m\n"), "InvalidImageName: no\\x1b[31m", True),
+        (
+            {"initContainerStatuses": [{"name": "init-pytorch", "state": {"running": {}}}]},
+            *("waits for the DNS name of node 0", False),
+        ),
+        (held("ContainerCreating"), None, False),
+        ({"phase": "Running"}, None, False),
     ],
 )
-def test_a_pod_that_has_not_started_says_why(pod: dict[str, Any], text: str | None, *, is_hopeless: bool) -> None:
-    reason = PodState(pod).reason
-    assert (reason and reason.text) == text
-    assert bool(reason and not reason.seconds) == is_hopeless
+def test_a_pod_that_has_not_started_says_why(status: dict[str, Any], text: str | None, *, is_hopeless: bool) -> None:
+    reason = PodState({"status": {"phase": "Pending", **status}}).reason
+    assert (reason and reason.text, bool(reason and not reason.seconds)) == (text, is_hopeless)
 
 
 def pod(state: dict[str, Any], status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
@@ -64,24 +61,22 @@ INIT_FAILED = {"name": "init-pytorch", "state": {"terminated": {"exitCode": 1, "
 
 
 @pytest.mark.parametrize(
-    ("raw", "code", "signal", "out_of_memory", "why"),
+    ("raw", "expected"),
     [
-        (pod(terminated(0, "Completed")), 0, None, False, None),
-        (pod(terminated(137, "OOMKilled")), None, "SIGKILL", True, None),
-        (pod(terminated(143)), None, "SIGTERM", False, None),
-        (pod(terminated(128, "Start\x1b[31mError\nx")), 128, None, False, "Start\\x1b[31mError x"),
-        (pod({"running": {}}, **DUE), None, None, False, "its pod was deleted while it ran"),
+        (pod(terminated(0, "Completed")), (0, None, False, None)),
+        (pod(terminated(137, "OOMKilled")), (None, "SIGKILL", True, None)),
+        (pod(terminated(143)), (None, "SIGTERM", False, None)),
+        (pod(terminated(128, "Start\x1b[31mError\nx")), (128, None, False, "Start\\x1b[31mError x")),
+        (pod({"running": {}}, **DUE), (None, None, False, "its pod was deleted while it ran")),
         (
             pod({"waiting": {}}, {"phase": "Failed", "initContainerStatuses": [INIT_FAILED]}),
-            *(None, None, False, "its init container init-pytorch exited with 1"),
+            (None, None, False, "its init container init-pytorch exited with 1"),
         ),
     ],
 )
-def test_a_pod_that_ended_says_how(
-    raw: dict[str, Any], code: int | None, signal: str | None, why: str | None, *, out_of_memory: bool
-) -> None:
+def test_a_pod_that_ended_says_how(raw: dict[str, Any], expected: object) -> None:
     found = exit_of(raw)
-    assert (found.code, found.signal, found.out_of_memory, found.why) == (code, signal, out_of_memory, why)
+    assert (found.code, found.signal, found.out_of_memory, found.why) == expected
     assert (found.place["machine"], found.place["digest"]) == ("gpu-7", "sha256:12")
     assert PodState(raw).has_ended == ("deletionTimestamp" not in raw["metadata"])
 
@@ -95,12 +90,9 @@ def test_a_pod_is_deleted_if_somebody_asked_for_its_end_before_it_came() -> None
 def test_the_container_of_a_pod_that_kubeflow_trainer_made_is_known_by_its_own_name() -> None:
     raw = pod({})
     raw["spec"]["containers"] = [{"name": "istio-proxy", "image": "mesh:1"}, {"name": "node", "image": "kit:gpu"}]
-    raw["status"]["containerStatuses"] = [
-        {"name": "istio-proxy", "state": {"running": {}}},
-        {"name": "node", "state": terminated(3)},
-    ]
+    raw["status"]["containerStatuses"] = [{"name": "istio-proxy"}, {"name": "node", "state": terminated(3)}]
     assert (exit_of(raw).code, exit_of(raw).place["image"]) == (3, "kit:gpu")
-    assert container_of({}) == container_of({"spec": {"containers": [{"name": "istio-proxy"}]}}) == "pytorch"
+    assert container_of({}) == "pytorch"
 
 
 REPLICA, INDEX = "training.kubeflow.org/replica", "batch.kubernetes.io/job-completion-index"
@@ -124,18 +116,17 @@ def test_what_a_cluster_says_is_one_printable_line() -> None:
     assert str(ClusterError(403, "no\nroom \x1b]0;x\x07")) == "no room \\x1b]0;x\\x07"
 
 
-def collected(folder: RunFolder, *exits: NodeExit, because: str | None = None) -> Record:
-    """The record of a run that has ended so."""
-    when = "2026-11-21T00:01:00+00:00"
-    outcome = Outcome(ended=when, wall_seconds=9, exits=[*exits], stopped_because=because)
-    return collect(folder, folder.launch(), outcome)
-
-
-def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(tmp_path: Path, make: Make) -> None:
+@pytest.mark.parametrize(
+    ("exits", "because", "reason"),
+    [
+        ([NodeExit(0, 1, stopped=True), NodeExit(1, why="deleted")], None, "node 1 left no exit code: deleted"),
+        ([NodeExit(0, 3), NodeExit(1, stopped=True, why="ended")], None, "node 0 exited with 3"),
+        ([NodeExit(0, stopped=True), NodeExit(1, why="no room")], "timed_out", "node 1: no room"),
+    ],
+)
+def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(
+    tmp_path: Path, make: Make, exits: list[NodeExit], because: str | None, reason: str
+) -> None:
     folder = begin(tmp_path, make.launch(layout="2x1", target="kubernetes"), "{}", "")
-    for exits, because, reason in (
-        ((NodeExit(0, 1, stopped=True), NodeExit(1, why="deleted")), None, "node 1 left no exit code: deleted"),
-        ((NodeExit(0, 3), NodeExit(1, stopped=True, why="its pod is gone")), None, "node 0 exited with 3"),
-        ((NodeExit(0, stopped=True), NodeExit(1, why="no room")), "timed_out", "node 1: no room"),
-    ):
-        assert str(collected(folder, *exits, because=because).reason).endswith(reason)
+    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits, stopped_because=because)
+    assert str(collect(folder, folder.launch(), outcome).reason).endswith(reason)
