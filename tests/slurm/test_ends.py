@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from tests.support.launches import ended, processes_of, until
 from tests.support.odd import define
 from tests.support.patience import patient
 from tests.support.processes import is_stopped
-from tests.targets.test_slurm import text_of
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 SUBMIT = ("sbatch", "--parsable", "--output=/dev/null")
@@ -111,23 +109,3 @@ def test_a_job_that_waits_says_why_and_its_time_in_the_queue_is_no_time_of_the_r
     assert re.search(r"job \d+ is pending \((Resources|Priority)\)", done.stderr)
     assert record["status"] == "completed", done.stderr
     assert record["outcome"]["wall_seconds"] > seconds
-
-
-def test_a_job_by_hand_that_somebody_cancelled_is_collected_with_slurms_word(harness: Jobs) -> None:
-    project = harness.project
-    layout = {"layout": ["2x1"]}
-    text = text_of(project, name="by-hand", program="odd.slow", args={"seconds": 100}, matrix=layout)
-    (project.root / "slow.sbatch").write_text(text)
-    env = {**os.environ, "KIT_PYTHON": sys.executable}
-    submitted = subprocess.run([*SUBMIT, "slow.sbatch"], cwd=project.root, env=env, stdout=subprocess.PIPE, check=True)
-    job = submitted.stdout.decode().strip()
-    (run,) = until(lambda: list((project.results / "by-hand").glob(f"*-slurm-{int(job):08x}")), 60)
-    until(harness.have_begun(run, 2), 60)
-    early = project.runner("collect", "slow.sbatch")
-    assert (early.code, f"job {job} still runs" in early.stderr) == (2, True)
-    slurm("scancel", job)
-    until(lambda: state_of(job) == "", 60)
-    collected = project.runner("collect", "slow.sbatch")
-    assert collected.code == 1
-    assert re.search(f"{run.relative_to(project.root)}: killed: .* not by this runner", collected.stdout)
-    assert project.record(run)["epochs"]

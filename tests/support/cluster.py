@@ -1,4 +1,4 @@
-"""What the tests that start pods share: kubectl, namespaces of their own, and room on the nodes."""
+"""kubectl, namespaces and room on the nodes, for tests that start pods."""
 
 import fcntl
 import io
@@ -12,19 +12,22 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from tests.support.containers import Images, name_of_its_own
 from tests.support.launches import until
 
 REQUEST_MILLICORES = 250
-"""What a pod requests for each process, if nothing else is said."""
+"""CPU that a pod requests by default for each process."""
 
 
 def kubectl(*words: str, cwd: Path | None = None, check: bool = True, stdin: bytes = b"") -> str:
+    """Return the output of kubectl, with stderr unless `check`."""
     done = subprocess.run(["kubectl", *words], cwd=cwd, input=stdin, capture_output=True, check=False)
-    assert done.returncode == 0 or not check, f"kubectl {shlex.join(words)}: {done.stderr.decode()}"
-    return done.stdout.decode() + ("" if check else done.stderr.decode())
+    stdout, stderr = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == 0 or not check, f"kubectl {shlex.join(words)}: {stderr}"
+    return stdout if check else stdout + stderr
 
 
 def get(*words: str) -> list[dict[str, Any]]:
@@ -37,19 +40,18 @@ def pods(namespace: str) -> list[dict[str, Any]]:
 
 
 def things(namespace: str) -> list[str]:
-    """What there is in a namespace of the kinds that a run makes."""
+    """Return the objects in a namespace that a run may have created."""
     return kubectl("get", kinds_of_runs(), "-n", namespace, "-o", "name").split()
 
 
 @cache
 def kinds_of_runs() -> str:
-    """The kinds that runs make, as far as the cluster knows them."""
+    """Return the kinds of objects that runs create and that the cluster supports."""
     has_trainer = "trainer.kubeflow.org" in kubectl("get", "--raw", "/apis")
     return "pytorchjobs,jobs,pods,services" + ",trainjobs,trainingruntimes,jobsets" * has_trainer
 
 
 def load(images: Images) -> None:
-    """Bring both images to the cluster."""
     words = [*shlex.split(os.environ["KIT_LOAD"]), images.cpu, images.gpu]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -57,9 +59,15 @@ def load(images: Images) -> None:
 
 @contextmanager
 def own_namespace(shared: Path, processes: int) -> Iterator[str]:
-    """A namespace of the test's own, which is empty when the test ends, and room for so many processes meanwhile."""
+    """Create a namespace, which must be empty at the end, while there is room for so many processes.
+
+    Without room beside other tests a pod would stay pending.
+    """
     name = name_of_its_own("ns")
-    with room(shared, processes):
+    places = [shared / f"place-{number}" for number in range(max(1, _millicores() // REQUEST_MILLICORES))]
+    with ExitStack() as held:
+        while not _take(held, shared, places, min(processes, len(places))):
+            time.sleep(0.2)
         kubectl("create", "namespace", name)
         try:
             yield name
@@ -68,21 +76,8 @@ def own_namespace(shared: Path, processes: int) -> Iterator[str]:
             kubectl("delete", "namespace", name, "--wait=false")
 
 
-@contextmanager
-def room(shared: Path, processes: int) -> Iterator[None]:
-    """Wait until the nodes have room for so many processes beside those of the tests that run now.
-
-    A pod without room stays pending, and the times that a test expects would be those of other tests.
-    """
-    places = [shared / f"place-{number}" for number in range(max(1, _millicores() // REQUEST_MILLICORES))]
-    with ExitStack() as held:
-        while not _take(held, shared, places, min(processes, len(places))):
-            time.sleep(0.2)
-        yield
-
-
 def _take(held: ExitStack, shared: Path, places: list[Path], count: int) -> bool:
-    """Lock so many places, or none: one test at a time tries, so that no two wait for each other."""
+    """Lock so many places, or none; only one test at a time tries, which avoids deadlocks."""
     with (shared / "places").open("w") as one_at_a_time, ExitStack() as taken:
         fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
         for path in places:
@@ -99,38 +94,36 @@ def _take(held: ExitStack, shared: Path, places: list[Path], count: int) -> bool
 
 
 def _millicores() -> int:
-    """What the nodes have for pods, in thousandths of a core."""
     sizes = [str(node["status"]["allocatable"]["cpu"]) for node in get("nodes")]
     return sum(int(size[:-1]) if size.endswith("m") else 1000 * int(size) for size in sizes)
 
 
+CLAIM = Template("""
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: $name}
+spec:
+  {accessModes: [ReadWriteOnce], storageClassName: $name, capacity: {storage: 1Gi}, hostPath: {path: /tmp/$name}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: $name}
+spec:
+  {accessModes: [ReadWriteOnce], storageClassName: $name, volumeName: $name, resources: {requests: {storage: 1Gi}}}
+""")
+
+
 @contextmanager
 def claim_with(folder: Path, namespace: str, image: str) -> Iterator[str]:
-    """A volume claim with a copy of a folder, on a cluster of one node, whose disk holds it meanwhile."""
+    """Yield the name of a volume claim with a copy of a folder; the cluster must have one node, which stores it."""
     name = name_of_its_own("data")
-    kinds = {"accessModes": ["ReadWriteOnce"], "storageClassName": name}
-    documents = [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": name},
-            "spec": {**kinds, "capacity": {"storage": "1Gi"}, "hostPath": {"path": f"/tmp/{name}"}},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {**kinds, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
-        },
-    ]
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.add(folder, ".")
     place = f"/node/{name}"
     on_the_node(namespace, image, f"mkdir {place} && tar -x -C {place} && chmod -R a+rX {place}", archive.getvalue())
     try:
-        every = {"apiVersion": "v1", "kind": "List", "items": documents}
-        kubectl("create", "-f", "-", stdin=json.dumps(every).encode())
+        kubectl("create", "-n", namespace, "-f", "-", stdin=CLAIM.substitute(name=name).encode())
         yield name
     finally:
         kubectl("delete", "--ignore-not-found", f"pvc/{name}", f"pv/{name}", "-n", namespace)
@@ -142,14 +135,13 @@ def on_the_node(namespace: str, image: str, command: str, stdin: bytes = b"") ->
     container = {
         "name": "one",
         "image": image,
-        "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-euc", command],
         "stdin": True,
         "stdinOnce": True,
         "securityContext": {"runAsUser": 0},
         "volumeMounts": [{"name": "node", "mountPath": "/node"}],
     }
-    volumes = [{"name": "node", "hostPath": {"path": "/tmp"}}]  # the node's
-    overrides = json.dumps({"spec": {"containers": [container], "volumes": volumes}})
+    spec = {"containers": [container], "volumes": [{"name": "node", "hostPath": {"path": "/tmp"}}]}
+    overrides = json.dumps({"spec": spec})
     words = ["--rm", "--stdin", "--quiet", "--restart=Never", f"--image={image}", f"--overrides={overrides}"]
     kubectl("run", name_of_its_own("pod"), "-n", namespace, *words, stdin=stdin)

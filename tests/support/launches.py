@@ -1,4 +1,4 @@
-"""Tiny programs, and what the tests that really launch them share."""
+"""Tiny programs, and helpers for tests that launch them."""
 
 import os
 import re
@@ -58,11 +58,11 @@ except BaseException as error:
     raise
 """
 OWN_TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
-"""One of the command itself; those that programs and torchrun print are shown indented."""
+"""A stack trace of the command itself; those of programs and torchrun are shown indented."""
 
 
 def processes_of(run: str) -> list[Seen]:
-    """Every process that carries the run's id in its environment."""
+    """Return every process with the run's id in its environment."""
     return seen(lambda environ: environ.get("KIT_RUN_ID") == run)
 
 
@@ -71,12 +71,11 @@ def nothing_is_left_of(run: Path) -> bool:
 
 
 def until(true: Callable[[], Any], seconds: float = 40, *, every: float = 0.1) -> Any:
-    """Wait until something is true, and return it; what costs time itself is looked at less often."""
+    """Wait until a function returns something true, and return that."""
     began, bound = time.monotonic(), 0.0
     while not (value := true()):
         bound = max(bound, patient(seconds))
-        if time.monotonic() - began > bound:
-            pytest.fail(f"not so after {bound:g} s")
+        assert time.monotonic() - began < bound, f"not so after {bound:g} s"
         time.sleep(every)
     return value
 
@@ -90,12 +89,12 @@ def words_are_printed(project: Project, words: str, count: int = 1) -> Callable[
 
 
 def printed(run: Path) -> bytes:
-    """All that the processes of a run have printed so far."""
+    """Return everything that the processes of a run have printed so far."""
     return b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
 
 
 def shown(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
-    """Read what a command says on stderr until it says this."""
+    """Read a command's stderr until a pattern matches."""
     assert process.stderr is not None
     text = b""
     while not (match := pattern.search(text.decode(errors="replace"))):
@@ -112,7 +111,7 @@ def one_run(project: Project, source: str, layout: str, **changes: Any) -> Proje
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for a run to end; its exit code and stderr."""
+    """Wait for a run to end and return its exit code and stderr."""
     stdout, stderr = process.communicate()
     assert stdout == ""
     assert not OWN_TRACEBACK.search(stderr), stderr
@@ -120,7 +119,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def run_once(project: Project, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
-    """Run one cell once, as a person does; the command's end, and the one new record."""
+    """Run one cell once and return the ended command and the new record."""
     before = set(project.results.glob("*/*/run.json"))
     done = project.runner("run", experiment, *words, "--repeat", "1")
     new = set(project.results.glob("*/*/run.json")) - before
@@ -131,23 +130,15 @@ def run_once(project: Project, experiment: str, *words: str) -> tuple[Ended, dic
 
 @contextmanager
 def starting(project: Project, *last: str) -> Iterator[Callable[..., tuple[subprocess.Popen[str], Path]]]:
-    """Give a function that starts a run, whose words end with these, and returns its process and its folder."""
+    """Yield a function that starts a run with these last words and returns its process and folder."""
     processes: list[subprocess.Popen[str]] = []
 
     def start(experiment: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
         before = set(project.results.glob("*/*/run.json"))
         process = project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu")
         processes.append(process)
-
-        def new() -> set[Path]:
-            return set(project.results.glob("*/*/run.json")) - before
-
-        try:
-            until(lambda: new() or process.poll() is not None, 60)
-        except pytest.fail.Exception as error:
-            process.kill()
-            pytest.fail(f"the run has no record: {error}; the command said: {process.communicate()[1]}")
-        if not (records := new()):
+        until(lambda: set(project.results.glob("*/*/run.json")) - before or process.poll() is not None, 60)
+        if not (records := set(project.results.glob("*/*/run.json")) - before):
             pytest.fail(f"the command ended before its run began: {process.communicate()[1]}")
         return process, records.pop().parent
 

@@ -1,4 +1,4 @@
-"""Manifests as those read them who make pods of them: the API server, the operators, the kubelet and torchrun."""
+"""Readers of manifests that imitate the API server, the operators, the kubelet and torchrun."""
 
 import json
 import re
@@ -22,30 +22,28 @@ from runner.targets.local import Local
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "tests" / "targets" / "kubernetes"
 """The schemas of the CRDs of training-operator 1.9.3, Trainer 2.2.1 and JobSet 0.12.0, without their descriptions."""
-# What differs from target to target, and has to: where the log goes, and how long nodes wait for each other.
-OWN = {"PET_REDIRECTS", "PET_LOG_DIR", "KIT_ARTIFACTS", "PET_RDZV_CONF", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
-OWN |= {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "ACCELERATE_USE_CPU", "PET_TEE", "HOME"}
-OWN |= {"USER"}
+OWN = {
+    *("PET_REDIRECTS", "PET_LOG_DIR", "KIT_ARTIFACTS", "PET_RDZV_CONF", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
+    *("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES", "ACCELERATE_USE_CPU", "PET_TEE"),
+    *("HOME", "USER"),
+}
+"""Variables that differ between targets."""
 
 
-def closed(schema: Any) -> Any:
-    """The schema with every field that it does not name refused, as the API server does when asked to be strict."""
-    if isinstance(schema, list):
-        return [closed(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: closed(value) for key, value in schema.items()}
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """Make a schema refuse unknown fields, as the API server does in strict mode."""
     if isinstance(schema.get("properties"), dict):
-        made.setdefault("additionalProperties", False)
-    if made.pop("x-kubernetes-int-or-string", False):
-        made.pop("anyOf", None)
-        made["type"] = ["integer", "string"]
-    return made
+        schema.setdefault("additionalProperties", False)
+    if schema.pop("x-kubernetes-int-or-string", False):
+        schema.pop("anyOf", None)
+        schema["type"] = ["integer", "string"]
+    return schema
 
 
 def strict(kind: str) -> dict[str, Any]:
-    """The schema of a kind, in which a job's and a pod's metadata is left to the API server."""
-    schema: dict[str, Any] = closed(json.loads((SCHEMAS / f"{kind.lower()}.schema.json").read_text("utf-8")))
+    """Return the strict schema of a kind, without checks of metadata."""
+    text = (SCHEMAS / f"{kind.lower()}.schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text, object_hook=closed)
     schema["properties"]["metadata"] = {"type": "object"}
     if kind == "PyTorchJob":
         pod_of(schema)["properties"]["metadata"] = {"type": "object"}
@@ -53,7 +51,6 @@ def strict(kind: str) -> dict[str, Any]:
 
 
 def pod_of(pytorchjob: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a pod in that of a PyTorchJob."""
     replicas = pytorchjob["properties"]["spec"]["properties"]["pytorchReplicaSpecs"]
     found: dict[str, Any] = replicas["additionalProperties"]["properties"]["template"]
     return found
@@ -61,7 +58,10 @@ def pod_of(pytorchjob: dict[str, Any]) -> dict[str, Any]:
 
 STRICT = {kind: strict(kind) for kind in ("PyTorchJob", "TrainJob", "TrainingRuntime", "JobSet")}
 POD = jsonschema.Draft202012Validator(pod_of(STRICT["PyTorchJob"]))
-JOB_FIELDS = {"completions", "parallelism", "completionMode", "backoffLimit", "ttlSecondsAfterFinished", "template"}
+JOB_FIELDS = {
+    *("completions", "parallelism", "completionMode", "backoffLimit", "ttlSecondsAfterFinished", "template"),
+    "activeDeadlineSeconds",
+}
 
 
 def validate(document: dict[str, Any]) -> None:
@@ -69,7 +69,7 @@ def validate(document: dict[str, Any]) -> None:
         jsonschema.Draft202012Validator(STRICT[document["kind"]]).validate(document)
     elif document["kind"] == "Job":  # its pods are the same pods
         POD.validate(document["spec"]["template"])
-        assert set(document["spec"]) <= JOB_FIELDS | {"activeDeadlineSeconds"}
+        assert set(document["spec"]) <= JOB_FIELDS
 
 
 @cache
@@ -87,12 +87,11 @@ def run(layout: str = "2x2", device: str = "cuda", name: str = "mnist") -> Run:
 
 
 def pods(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The pods that the objects of a run describe."""
     return [template["spec"] for document in documents for template in pod_templates(document)]
 
 
 class Node(NamedTuple):
-    """What one node comes to: its program and args, its environment, its place."""
+    """A node as torchrun starts it."""
 
     words: tuple[str, ...]
     environment: dict[str, str]
@@ -102,7 +101,7 @@ class Node(NamedTuple):
 
 
 def decoded(argv: list[str], environment: dict[str, str]) -> Node:
-    """Read a node as torchrun does: its command line goes before the environment."""
+    """Parse a node as torchrun does: its command line overrides the environment."""
     assert argv[0] == "torchrun"
     words = argv[1:]
     environment = dict(environment)
@@ -121,7 +120,7 @@ def local_nodes(run: Run) -> list[Node]:
 
 
 def expanded(text: str, environment: dict[str, str]) -> str:
-    """What Kubernetes makes of a text: `$$` is `$`, and `$(NAME)` the variable, if there is one."""
+    """Expand `$$` to `$` and `$(NAME)` to a variable, if it exists, as Kubernetes does."""
 
     def value(found: re.Match[str]) -> str:
         return "$" if found[0] == "$$" else environment.get(found[1], found[0])
@@ -130,7 +129,7 @@ def expanded(text: str, environment: dict[str, str]) -> str:
 
 
 def started(container: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """The command and the variables with which the kubelet starts a container."""
+    """Return the command and the variables with which the kubelet starts a container."""
     environment: dict[str, str] = {}
     for variable in container["env"]:
         environment[variable["name"]] = expanded(variable.get("value", ""), environment)
@@ -138,21 +137,15 @@ def started(container: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
 
 
 def of_pytorchjob(document: dict[str, Any]) -> list[Node]:
-    """Read a PyTorchJob as the operator does: after the pod's own environment it adds its own."""
+    """Read a PyTorchJob as the operator does, whose variables override the pod's."""
     spec = document["spec"]
+    replicas = spec["pytorchReplicaSpecs"].values()  # Master, Worker
+    templates = [replica["template"] for replica in replicas for _ in range(replica["replicas"])]
     found = []
-    total = sum(replica["replicas"] for replica in spec["pytorchReplicaSpecs"].values())
-    for role, replica in spec["pytorchReplicaSpecs"].items():
-        container = replica["template"]["spec"]["containers"][0]
-        for index in range(replica["replicas"]):
-            command, own = started(container)
-            environment = own | {
-                "PYTHONUNBUFFERED": "1",
-                "PET_NNODES": str(total),
-                "PET_NPROC_PER_NODE": spec["nprocPerNode"],
-                "PET_NODE_RANK": str(index + (role == "Worker")),
-            }
-            found.append(decoded(command, environment))
+    for rank, template in enumerate(templates):
+        command, environment = started(template["spec"]["containers"][0])
+        environment |= {"PET_NNODES": str(len(templates)), "PET_NPROC_PER_NODE": spec["nprocPerNode"]}
+        found.append(decoded(command, environment | {"PET_NODE_RANK": str(rank), "PYTHONUNBUFFERED": "1"}))
     return found
 
 
@@ -173,7 +166,7 @@ def of_indexed_pods(job: dict[str, Any]) -> list[Node]:
 
 
 def of_trainjob(documents: list[dict[str, Any]]) -> list[Node]:
-    """Read a TrainJob as Trainer, JobSet, the kubelet and the shell do; fail where a webhook would refuse.
+    """Read a TrainJob as Trainer, JobSet, the kubelet and the shell do; fail if a webhook would refuse it.
 
     Source: pkg/runtime/framework/plugins/torch/torch.go and .../jobset of Trainer 2.2.1, and pkg/webhooks of both.
     """
@@ -201,4 +194,3 @@ READERS: dict[str, Callable[[list[dict[str, Any]]], list[Node]]] = {
     "trainjob": of_trainjob,
     "indexed": lambda documents: of_indexed_pods(documents[-1]["spec"]),
 }
-"""How the objects of each kind of job are read."""

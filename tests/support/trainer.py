@@ -23,9 +23,6 @@ class Answers(Cluster):
     def get(self, path: str, **query: object) -> dict[str, Any]:
         if path.endswith("/events"):
             return {"items": self.events.get(str(query["fieldSelector"]), [])}
-        if path.endswith(".trainer.kubeflow.org"):
-            versions = [{"name": "v1alpha1", "served": True}, {"name": "v1", "served": False}]
-            return {"spec": {"versions": versions}}
         if path in PATHS.values():
             return {"resources": [{"kind": kind} for kind, at in PATHS.items() if at == path and kind != self._lacks]}
         return {"metadata": {}}

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from runner import targets
+from runner.core.errors import RequestError
+from runner.execution import by_hand
 from runner.targets.slurm import commands
 from runner.targets.slurm.ends import NodeFile, ends, starved
 from runner.targets.slurm.watch import JobState
@@ -106,6 +108,20 @@ def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
     let_commands_do(project, monkeypatch, scontrol="echo 'Unable to contact slurm controller' >&2; exit 1")
     with pytest.raises(commands.SlurmError, match="Unable to contact"):
         JobState("7").ask()
+
+
+def test_a_job_by_hand_is_collected_when_it_has_ended(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = project.results / "tiny" / "20261121T000000Z-slurm-00000007"
+    script = run / "request" / "job.sbatch"
+    script.parent.mkdir(parents=True)
+    (run / "raw").mkdir()
+    script.write_text(text_of(project))
+    let_commands_do(project, monkeypatch, scontrol="echo JobState=RUNNING")
+    with pytest.raises(RequestError, match="job 7 still runs"):
+        list(by_hand.collect_batch(script, project.root, project.results))
+    let_commands_do(project, monkeypatch, scontrol="echo JobState=CANCELLED")
+    ((_, record),) = by_hand.collect_batch(script, project.root, project.results)
+    assert (record.status, "not by this runner" in str(record.reason)) == ("killed", True)
 
 
 @pytest.mark.slow

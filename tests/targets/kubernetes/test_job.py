@@ -42,14 +42,20 @@ def test_every_target_starts_the_same_program_args_environment_ranks_and_world_s
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=6))
-def test_any_layout_becomes_each_kind_of_job_but_those_of_three_shapes_a_pytorchjob(processes: list[int]) -> None:
+def test_any_layout_and_text_reach_the_nodes_but_three_shapes_of_node_no_pytorchjob(processes: list[int]) -> None:
+    strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"
     planned = run("+".join(map(str, processes)) if len(processes) > 1 else f"1x{processes[0]}", "cpu", "toy")
+    planned = replace(planned, cell=replace(planned.cell, args={**planned.cell.args, "note": strange}))
     for kind, render in KINDS.items():
         if kind == "pytorchjob" and len(set(processes[1:])) > 1:
-            with pytest.raises(RequestError, match="--with job=indexed"):
+            with pytest.raises(RequestError, match="job=indexed"):
                 render(planned, "job", PodOptions())
-        else:
-            assert READERS[kind](render(planned, "job", PodOptions())) == local_nodes(planned)
+            continue
+        documents = render(planned, "job", PodOptions())
+        nodes = READERS[kind](documents)
+        assert nodes == local_nodes(planned)
+        assert strange in nodes[0].words
+        assert json.loads(documents[-1]["metadata"]["annotations"][RUN])["args"]["note"] == strange
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,18 +105,6 @@ def test_sizes_are_asked_for_as_they_are_given() -> None:
         assert container["resources"] == {"requests": amounts, "limits": amounts}
         assert container["image"] == "here/kit:1"
         assert pod["volumes"][0]["emptyDir"]["sizeLimit"] == "2Gi"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_kubernetes_would_take_for_a_variable_stays_as_it_is(kind: str) -> None:
-    strange = "$(OMP_NUM_THREADS) $$(HOME) $x ${y} ${local_rank} $(PET_NNODES"
-    planned = run("1+2", "cpu", "toy")
-    planned = replace(planned, cell=replace(planned.cell, args={**planned.cell.args, "note": strange}))
-    documents = KINDS[kind](planned, "job", PodOptions())
-    nodes = READERS[kind](documents)
-    assert nodes == local_nodes(planned)
-    assert all(strange in node.words for node in nodes)
-    assert json.loads(documents[-1]["metadata"]["annotations"][RUN])["args"]["note"] == strange
 
 
 @given(st.text(min_size=1), st.from_regex(r"[1-9]x[1-9]|[1-9]\+[1-9]|65536x1", fullmatch=True))

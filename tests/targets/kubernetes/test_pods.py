@@ -116,17 +116,12 @@ def test_what_a_cluster_says_is_one_printable_line() -> None:
     assert str(ClusterError(403, "no\nroom \x1b]0;x\x07")) == "no room \\x1b]0;x\\x07"
 
 
-@pytest.mark.parametrize(
-    ("exits", "because", "reason"),
-    [
-        ([NodeExit(0, 1, stopped=True), NodeExit(1, why="deleted")], None, "node 1 left no exit code: deleted"),
-        ([NodeExit(0, 3), NodeExit(1, stopped=True, why="ended")], None, "node 0 exited with 3"),
-        ([NodeExit(0, stopped=True), NodeExit(1, why="no room")], "timed_out", "node 1: no room"),
-    ],
-)
-def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(
-    tmp_path: Path, make: Make, exits: list[NodeExit], because: str | None, reason: str
-) -> None:
+def test_a_node_that_was_deleted_or_ended_says_so_in_the_reason(tmp_path: Path, make: Make) -> None:
     folder = begin(tmp_path, make.launch(layout="2x1", target="kubernetes"), "{}", "")
-    outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits, stopped_because=because)
-    assert str(collect(folder, folder.launch(), outcome).reason).endswith(reason)
+    for because, reason, *exits in (
+        (None, "node 1 left no exit code: deleted", NodeExit(0, 1, stopped=True), NodeExit(1, why="deleted")),
+        (None, "node 0 exited with 3", NodeExit(0, 3), NodeExit(1, stopped=True, why="ended")),
+        ("timed_out", "node 1: no room", NodeExit(0, stopped=True), NodeExit(1, why="no room")),
+    ):
+        outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=9, exits=exits, stopped_because=because)
+        assert str(collect(folder, folder.launch(), outcome).reason).endswith(reason)
