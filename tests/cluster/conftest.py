@@ -1,4 +1,4 @@
-"""The project of the tests that start pods, and how they start a run in their namespace."""
+"""Fixtures of the tests that start pods."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,17 +23,13 @@ def project(copied: Project) -> Project:
 
 @pytest.fixture
 def run(project: Project, namespace: str, loaded: Images) -> Run:  # noqa: ARG001
-    """Run one cell on the cluster, as a person does; what was said, and the record."""
-
-    def run(experiment: str, *words: str, device: str = "cpu") -> tuple[Ended, dict[str, Any]]:
-        on = ("--on", "kubernetes", "--with", f"namespace={namespace}", "--device", device)
-        return run_once(project, experiment, *words, *on)
-
-    return run
+    """Return a function that runs one cell on the cluster and returns the ended command and the record."""
+    on = ("--on", "kubernetes", "--with", f"namespace={namespace}", "--device")
+    return lambda name, *words, device="cpu": run_once(project, name, *words, *on, device)
 
 
 @pytest.fixture
 def started(project: Project, namespace: str, loaded: Images) -> Iterator[Start]:  # noqa: ARG001
-    """Start a run and return its process and its folder, once there is one."""
+    """Return a function that starts a run and returns its process and its folder."""
     with starting(project, "--on", "kubernetes", "--with", f"namespace={namespace}") as start:
         yield start

@@ -47,7 +47,6 @@ def test_a_master_that_ends_first_takes_its_workers_with_it(project: Project, na
 @pytest.mark.parametrize(
     ("reference", "reason"),
     [("nowhere.invalid/kit:0", "cannot start: .*nowhere.invalid/kit:0"), ("UPPER//case", "InvalidImageName")],
-    ids=["cannot be pulled", "is no name"],
 )
 def test_an_image_that_never_starts_ends_the_run_before_its_time(run: Run, reference: str, reason: str) -> None:
     done, record = run("odd-slow", "--layout", "2x1", "--with", f"image={reference}")
@@ -75,6 +74,6 @@ def test_a_pod_or_a_job_that_somebody_deletes_ends_the_run(
     kubectl("delete", "-n", namespace, *words, "--wait=false")
     process.communicate()
     record = project.record(folder)
-    assert (process.returncode, record["status"] in ("failed", "killed")) == (1, True)
+    assert process.returncode == 1
     assert re.search("node 1.*deleted" if what == "pod" else "deleted", record["reason"])
     assert record["ranks"][0]["events_seen"] > 0

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,22 +48,17 @@ def test_what_is_validated_offline_is_the_schema_that_the_cluster_has(crd: str) 
     assert found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == kept
 
 
-def print_job(project: Project, file: str, experiment: str, *words: str) -> None:
-    """Write a manifest by `--dry-run`."""
+def print_job(
+    project: Project, file: str = "job.yaml", words: Sequence[str] = ("quickstart", "--with", "job=indexed")
+) -> None:
     on = ("--on", "kubernetes", "--layout", "2x1", "--device", "cpu", "--repeat", "1", "--dry-run")
-    (project.root / file).write_text(project.runner("run", experiment, *on, *words).stdout)
-
-
-@pytest.fixture
-def there(project: Project) -> Project:
-    """The project, with the job that is not committed."""
-    print_job(project, "job.yaml", "quickstart", "--with", "job=indexed")
-    return project
+    (project.root / file).write_text(project.runner("run", *words, *on).stdout)
 
 
 @pytest.mark.parametrize(("kind", "file"), [*FILES, PRINTED])
-def test_the_api_server_and_the_operator_accept_every_file(kind: str, file: str, there: Project) -> None:
-    said = kubectl("create", "--dry-run=server", "--validate=strict", "-f", file, cwd=there.root, check=False)
+def test_the_api_server_and_the_operator_accept_every_file(kind: str, file: str, project: Project) -> None:
+    print_job(project)
+    said = kubectl("create", "--dry-run=server", "--validate=strict", "-f", file, cwd=project.root, check=False)
     assert said.count("created (server dry run)") == (2 if kind == "indexed" else 1), said
     assert (COMES_TOO_SOON in said) == (kind == "trainjob")  # in a dry run its runtime was not created
     assert "Warning" not in said
@@ -82,8 +78,9 @@ def test_a_kustomization_names_image_and_namespace_in_one_place(folder: str, tmp
 
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize(("kind", "file"), [*SMALL, PRINTED])
-def test_applied_by_hand_then_collected_then_summarized(kind: str, file: str, there: Project, namespace: str) -> None:
-    project, name = there, "quickstart-2x1" if kind == "indexed" else "mnist-multinode-cpu"
+def test_applied_by_hand_then_collected_then_summarized(kind: str, file: str, project: Project, namespace: str) -> None:
+    print_job(project)
+    name = "quickstart-2x1" if kind == "indexed" else "mnist-multinode-cpu"
     results = project.root / f"by-hand-{kind}"
     collect = ("collect", file, "--with", f"namespace={namespace}", "--results", results)
     assert f"{name} there: kubectl apply -f {file}" in project.refused(*collect)
@@ -107,7 +104,7 @@ def test_applied_by_hand_then_collected_then_summarized(kind: str, file: str, th
 
 @pytest.mark.usefixtures("loaded")
 def test_collecting_can_be_stopped_and_the_job_goes_on(project: Project, namespace: str) -> None:
-    print_job(project, "slow.yaml", "odd-slow", "--set", "seconds=12")
+    print_job(project, "slow.yaml", ("odd-slow", "--set", "seconds=12"))
     kubectl("create", "-n", namespace, "-f", "slow.yaml", cwd=project.root)
     results = project.root / "stopped"
     collect = ("collect", "slow.yaml", "--with", f"namespace={namespace}", "--results", results)

@@ -1,15 +1,24 @@
 """Refusals of a cluster, each in one line before anything is created or written."""
 
-import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.support.cluster import kubectl, things
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.cluster
+
+
+CONFIG = """
+clusters: [{name: c, cluster: {server: "SERVER", insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: "TOKEN"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: c
+"""
+SMALL = b"""
+{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {cpu: 100m}}]}}
+"""
 
 
 def refused(project: Project, *words: str, env: dict[str, str] | None = None) -> str:
@@ -22,13 +31,7 @@ def refused(project: Project, *words: str, env: dict[str, str] | None = None) ->
 
 def kubeconfig(tmp_path: Path, server: str, token: str = "") -> dict[str, str]:
     path = tmp_path / "config"
-    config = {
-        "clusters": [{"name": "c", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
-        "users": [{"name": "u", "user": {"token": token}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "c",
-    }
-    path.write_text(yaml.safe_dump(config))
+    path.write_text(CONFIG.replace("SERVER", server).replace("TOKEN", token))
     return {"KUBECONFIG": str(path)}
 
 
@@ -55,8 +58,6 @@ def test_a_cluster_that_does_not_know_who_asks(project: Project, tmp_path: Path)
 
 
 def test_pods_that_the_namespace_s_limits_forbid(project: Project, namespace: str) -> None:
-    limits = {"limits": [{"type": "Container", "max": {"cpu": "100m"}}]}
-    document = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits}
-    kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(document).encode())
+    kubectl("create", "-n", namespace, "-f", "-", stdin=SMALL)
     assert "maximum cpu usage" in refused(project, "--with", f"namespace={namespace}")
     assert things(namespace) == []

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,18 +74,15 @@ def test_a_job_that_was_ended_from_outside(
 
 @pytest.mark.xdist_group("slurm nodes that fail")
 def test_a_node_that_fails(harness: Jobs) -> None:
-    control = os.environ.get("KIT_SLURM")
-    if not control:
-        pytest.skip("KIT_SLURM names no command that ends and starts the daemons")
+    control = os.environ.get("KIT_SLURM") or pytest.skip("KIT_SLURM names no command that ends and starts the daemons")
+
+    def tell(word: str, _job: str = "") -> None:
+        subprocess.run([control, word, "n3"], check=True)
+
     try:
-        run = end_after(
-            harness,
-            "partition=lone",
-            lambda _: subprocess.run([control, "stop", "n3"], check=True),
-            *("killed", "node .* failed"),
-        )
+        run = end_after(harness, "partition=lone", partial(tell, "stop"), "killed", "node .* failed")
     finally:
-        subprocess.run([control, "restart", "n3"], check=True)
+        tell("restart")
         until(lambda: slurm("sinfo", "--noheader", "--partition=lone", "--format=%T").split() == ["idle"], 60, every=1)
     until(lambda: harness.left(run) == [], 60, every=1)  # without slurmd, nothing ends the processes of its node
 

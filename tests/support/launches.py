@@ -118,11 +118,15 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, stderr
 
 
+def records_of(project: Project) -> set[Path]:
+    return set(project.results.glob("*/*/run.json"))
+
+
 def run_once(project: Project, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
     """Run one cell once and return the ended command and the new record."""
-    before = set(project.results.glob("*/*/run.json"))
+    before = records_of(project)
     done = project.runner("run", experiment, *words, "--repeat", "1")
-    new = set(project.results.glob("*/*/run.json")) - before
+    new = records_of(project) - before
     assert len(new) == 1, done.snapshot
     assert not OWN_TRACEBACK.search(done.stderr), done.snapshot
     return done, project.record(new.pop().parent)
@@ -134,11 +138,11 @@ def starting(project: Project, *last: str) -> Iterator[Callable[..., tuple[subpr
     processes: list[subprocess.Popen[str]] = []
 
     def start(experiment: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
-        before = set(project.results.glob("*/*/run.json"))
+        before = records_of(project)
         process = project.start("run", experiment, *words, *last, "--repeat", "1", "--device", "cpu")
         processes.append(process)
-        until(lambda: set(project.results.glob("*/*/run.json")) - before or process.poll() is not None, 60)
-        if not (records := set(project.results.glob("*/*/run.json")) - before):
+        until(lambda: records_of(project) - before or process.poll() is not None, 60)
+        if not (records := records_of(project) - before):
             pytest.fail(f"the command ended before its run began: {process.communicate()[1]}")
         return process, records.pop().parent
 

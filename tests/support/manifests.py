@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -102,17 +101,16 @@ class Node(NamedTuple):
 
 def decoded(argv: list[str], environment: dict[str, str]) -> Node:
     """Parse a node as torchrun does: its command line overrides the environment."""
-    assert argv[0] == "torchrun"
-    words = argv[1:]
+    launcher, *words = argv
+    assert launcher == "torchrun"
     environment = dict(environment)
     if words[0] == "--nproc-per-node":
-        environment["PET_NPROC_PER_NODE"] = words[1]
-        words = words[2:]
-    nodes = int(environment.pop("PET_NNODES", "1"))
-    node, processes = int(environment.pop("PET_NODE_RANK", "0")), int(environment.pop("PET_NPROC_PER_NODE"))
+        environment["PET_NPROC_PER_NODE"], words = words[1], words[2:]
+    defaults = {"PET_NNODES": 1, "PET_NODE_RANK": 0, "PET_NPROC_PER_NODE": 1}
+    place = [int(environment.pop(name, default)) for name, default in defaults.items()]
     kept = {name: value for name, value in environment.items() if name not in OWN}
     substituted = tuple(Template(word).safe_substitute(local_rank="0") for word in words)
-    return Node(substituted, kept, nodes, node, processes)
+    return Node(substituted, kept, *place)
 
 
 def local_nodes(run: Run) -> list[Node]:
@@ -173,7 +171,7 @@ def of_trainjob(documents: list[dict[str, Any]]) -> list[Node]:
     runtime, job = documents
     assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
     assert runtime["spec"]["mlPolicy"] == {"torch": {}}
-    made = deepcopy(runtime["spec"]["template"]["spec"])
+    made = runtime["spec"]["template"]["spec"]
     (step,) = made["replicatedJobs"]
     assert (step["name"], step["replicas"]) == ("node", 1)
     assert step["template"]["metadata"]["labels"]["trainer.kubeflow.org/trainjob-ancestor-step"] == "trainer"
@@ -184,8 +182,7 @@ def of_trainjob(documents: list[dict[str, Any]]) -> list[Node]:
     container = of_nodes["template"]["spec"]["containers"][0]
     container["env"] = [variable for variable in container["env"] if variable["name"] not in own]
     container["env"] += [{"name": key, "value": str(value)} for key, value in own.items()]
-    jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "job"}, "spec": made}
-    validate(jobset)
+    validate({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {}, "spec": made})
     return of_indexed_pods({**of_nodes, "completions": trainer["numNodes"]})
 
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Smallest:
-    """What `runner run` is told so that an experiment takes seconds."""
+    """Options with which an experiment takes seconds."""
 
     layouts: str
-    """The layouts that this machine runs: with one process and with several."""
+    """Layouts that this machine runs: with one process and with several."""
     changes: tuple[str, ...]
     """Arguments of the programs, as `--set` names them."""
     only: tuple[str, ...] = ()
-    """Further words of `--only` on this machine."""
+    """Further values of `--only` on this machine."""
 
     def words(self, *cells: str) -> list[str]:
-        """The words of the command that choose these cells, as `--only` names them, and the small arguments."""
+        """Return the options that choose these cells and the small arguments."""
         return [
             *(word for cell in cells for word in ("--only", cell)),
             *(word for change in self.changes for word in ("--set", change)),
@@ -26,15 +26,15 @@ _DIGITS = ("dataset=digits", "epochs=1", "peak_milliseconds=20")
 _RESNET50 = ("batch_size=4", "image_size=32", "batches=1", "warmup_batches=0", "peak_milliseconds=0")
 _BERT = ("epochs=1", "peak_milliseconds=20")
 IMAGES = {
-    "quickstart": Smallest("1x1,1x2", _DIGITS),
+    **dict.fromkeys(
+        ("quickstart", "mnist-backends", "mnist-cpu", "mnist-strategies"),
+        Smallest("1x1,1x2", _DIGITS),
+    ),
     "mnist": Smallest("1x1,2+3", _DIGITS),
-    "mnist-backends": Smallest("1x1,1x2", _DIGITS),
     "mnist-communication": Smallest("1x1,1x2", _DIGITS, ("communication=ddp,bf16",)),
     "mnist-balance": Smallest("1x1,2x1", _DIGITS),
-    "mnist-cpu": Smallest("1x1,1x2", _DIGITS),
-    "mnist-strategies": Smallest("1x1,1x2", _DIGITS),
 }
-"""Experiments that train on images: the digits take their place."""
+"""Experiments that train on images, here on the digits."""
 OTHERS = {
     "collectives": Smallest("1x2,2x1", ("max_bytes=4096", "rounds=1", "calls=2")),
     "network": Smallest("2x1", ("round_trips=9", "messages=2", "message_bytes=65536")),

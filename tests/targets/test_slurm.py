@@ -39,7 +39,6 @@ def test_unlike_nodes_are_components_that_all_have_the_options_of_the_job(projec
 @pytest.mark.parametrize(
     "options",
     [[f"python={HOSTILE}"], [f"container={HOSTILE}"], [f"container={HOSTILE}", "container_runtime=pyxis"]],
-    ids=["python", "container", "pyxis"],
 )
 def test_hostile_words_are_words_for_the_shell(project: Project, options: list[str]) -> None:
     text = text_of(project, options)
@@ -98,16 +97,8 @@ def test_a_job_that_the_queue_has_forgotten_ended_as_the_accounting_says(
     assert state.has_ended
     folder = make.run(project.results)
     (found,) = ends(folder, [NodeFile(folder, 0, state)], state, stopped=False)
-    assert str(found.why).startswith(f"job 7: {why}")
     assert (found.code, found.stopped_because) == (None, status)
-
-
-def test_a_job_is_not_taken_for_ended_while_slurm_does_not_answer(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_commands_do(project, monkeypatch, scontrol="echo 'Unable to contact slurm controller' >&2; exit 1")
-    with pytest.raises(commands.SlurmError, match="Unable to contact"):
-        JobState("7").ask()
+    assert why in str(found.why)
 
 
 def test_a_job_by_hand_is_collected_when_it_has_ended(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,9 +107,10 @@ def test_a_job_by_hand_is_collected_when_it_has_ended(project: Project, monkeypa
     script.parent.mkdir(parents=True)
     (run / "raw").mkdir()
     script.write_text(text_of(project))
-    let_commands_do(project, monkeypatch, scontrol="echo JobState=RUNNING")
-    with pytest.raises(RequestError, match="job 7 still runs"):
-        list(by_hand.collect_batch(script, project.root, project.results))
+    for scontrol, why in (("echo down >&2; exit 1", "job 7: down"), ("echo JobState=RUNNING", "job 7 still runs")):
+        let_commands_do(project, monkeypatch, scontrol=scontrol)
+        with pytest.raises(RequestError, match=why):
+            list(by_hand.collect_batch(script, project.root, project.results))
     let_commands_do(project, monkeypatch, scontrol="echo JobState=CANCELLED")
     ((_, record),) = by_hand.collect_batch(script, project.root, project.results)
     assert (record.status, "not by this runner" in str(record.reason)) == ("killed", True)

@@ -56,9 +56,7 @@ class Fake(Cluster):
         raise ClusterError(0, "not kept open")
 
     def stream(self, *_: object, **__: object) -> Iterator[bytes]:
-        if self.lost:
-            raise self.lost
-        return iter(())
+        raise self.lost or ClusterError(404, "no log")
 
 
 def test_a_trainjob_is_created_again_until_its_runtime_is_known_and_owns_what_it_brings(folder: RunFolder) -> None:
