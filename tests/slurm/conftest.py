@@ -1,4 +1,4 @@
-"""What the tests of target slurm share: the target with real processes, in a copy of this project."""
+"""Fixtures of the tests of target slurm."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +11,7 @@ from tests.support.projects import Project
 
 @pytest.fixture
 def harness(copied: Project) -> Iterator[Jobs]:
-    """The target, with real processes."""
+    """Yield the target with real processes, in a copy of this project."""
     copied.forked = False
     with closing(Jobs(copied, "--on", "slurm")) as target:
         yield target

@@ -1,4 +1,4 @@
-"""A cluster with Kubeflow Trainer as far as a runner asks it before a run; no pod ever starts in it."""
+"""A fake cluster with Kubeflow Trainer, for the checks before a run."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ UNKNOWN = (
 
 
 class Answers(Cluster):
-    """A cluster that knows some kinds, allows some verbs, and answers dry runs as Trainer's webhook does."""
+    """A cluster that lacks one kind, forbids one verb or refuses one kind, and answers as Trainer's webhook does."""
 
     def __init__(self, *, lacks: str = "", forbids: str = "", refuses: str = "") -> None:
         self.namespace, self.host = "lab", "https://c"

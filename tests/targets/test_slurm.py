@@ -1,4 +1,4 @@
-"""The batch script of a run, and what Slurm's commands print, without a Slurm."""
+"""Batch scripts, and the output of Slurm's commands, without a Slurm."""
 
 import os
 import re

@@ -57,7 +57,7 @@ class NodeFile(FollowedNode):
         return self.ended if self.exit is None else self.exit.code != 0
 
     def wait(self, seconds: float) -> None:
-        """Sleep."""
+        """Sleep for so many seconds."""
         clock.sleep(seconds)
 
     def look(self, *, abort: bool) -> NodeView:

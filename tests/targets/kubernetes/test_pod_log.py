@@ -1,4 +1,4 @@
-"""A pod's log over connections that are lost: no line is missing, none is doubled."""
+"""A pod's log over connections that break: no line is lost or repeated."""
 
 import threading
 from datetime import datetime, timedelta, timezone
