@@ -74,7 +74,7 @@ FAULTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("drops", "peer", "check", "seen"),
-    [pytest.param(*case, marks=pytest.mark.fault(f"doctor: {name}", series=5)) for name, case in FAULTS.items()],
+    FAULTS.values(),
     ids=FAULTS,
 )
 def test_a_fault_on_the_way_to_a_peer_has_a_line_with_its_cause_and_what_mends_it(
