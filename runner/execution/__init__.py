@@ -1,1 +1,1 @@
-"""Carries out runs: one after the other, one node started by hand, and a job that somebody else created."""
+"""Carry out runs: a plan, one node started by hand, or a job that somebody else created."""

@@ -1,6 +1,6 @@
-"""Jobs that somebody else started, in a cluster or with sbatch -> their records, once they have ended.
+"""Make the records of jobs that somebody else started, with kubectl or sbatch.
 
-A job says itself which cell of which experiment it is; everything else of its launch is described as it is here now.
+A job states its experiment and cell; the rest of the launch describes this machine and its code now.
 """
 
 import json
@@ -45,7 +45,7 @@ from runner.targets.torchrun import node_specs
 
 
 class Told(msgspec.Struct):
-    """Which cell of which experiment a job is, in its own words."""
+    """Experiment and cell that a job states."""
 
     experiment: str
     program: str
@@ -62,8 +62,6 @@ class _Metadata(msgspec.Struct):
 
 
 class _Job(msgspec.Struct):
-    """A job of a manifest."""
-
     kind: str
     metadata: _Metadata
 
@@ -71,12 +69,10 @@ class _Job(msgspec.Struct):
 def collect_jobs(
     path: Path, root: Path, results: Path, target: Target[Any], observer: Observer, interrupts: Interrupts
 ) -> list[Record]:
-    """Make the record of every job of a manifest; a job that still runs is followed to its end, and never touched.
+    """Follow every job of a manifest to its end, without changing it, and make its record.
 
-    The options of the target, which is kubernetes, name the namespace and the context.
-
-    Raises RequestError for a file without such a job, and for a job that the cluster does not have; Interrupted after
-    a signal: the job goes on, and can be collected later.
+    `target` is kubernetes; its options name the namespace and the context. Raises RequestError if the file has no job
+    of the kit or the cluster lacks one of them; Interrupted after a signal: the job continues, to be collected later.
     """
     require_writable(results)
     observer = guarded(observer)
@@ -84,9 +80,9 @@ def collect_jobs(
 
 
 def _jobs(path: Path) -> list[_Job]:
-    """Read the jobs of a manifest that `runner render` or `runner run` made; RequestError if it has others, or none."""
+    """Return the jobs of a manifest; raise RequestError if there is none, or one that the kit did not make."""
     try:
-        # Read as strings: an invalid date does not matter here.
+        # The base reader returns strings, so that an invalid date does not matter.
         documents = list(YAML(typ="base", pure=True).load_all(path.read_text("utf-8")))
         jobs = [msgspec.convert(job, _Job) for job in documents if isinstance(job, dict) and job.get("kind") in JOBS]
     except (OSError, ValueError, YAMLError) as error:
@@ -95,7 +91,7 @@ def _jobs(path: Path) -> list[_Job]:
         f"{job.kind} {one_line(job.metadata.name)} was not" for job in jobs if RUN not in job.metadata.annotations
     ]
     if theirs or not jobs:
-        others = "of other jobs read the logs: kubectl logs POD | runner collect -"
+        others = "for other jobs, read the logs: kubectl logs POD | runner collect -"
         raise RequestError(f"{path}: {[*theirs, 'no job'][0]} made by `runner render` or `runner run`; {others}")
     return jobs
 
@@ -109,12 +105,12 @@ def _collect_job(
         made = cluster.get(cluster.path(kind, name))
         pods = cluster.get(cluster.path(PODS), labelSelector=selector(kind, name)).get("items")
     except ClusterError as error:
-        missing = f"no {kind} {name} there: kubectl apply -f {path}; one that has ended is kept for a day"
+        missing = f"no {kind} {name}: kubectl apply -f {path} starts it; ended jobs are removed after a day"
         where = f"namespace {cluster.namespace} of {cluster.host}: " if error.status else ""
         raise RequestError(where + (missing if error.is_absence else str(error))) from None
     metadata = made["metadata"]
     run = _run_told((metadata.get("annotations") or {}).get(RUN, ""), root, f"{path}: the job's annotation {RUN}")
-    # The id is made of the job's own, so that it is collected once.
+    # Derived from the job's uid, so that a job is collected once.
     created = read_moment(metadata["creationTimestamp"])
     run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{metadata['uid'][:8]}"
     launch = _describe(run, target.name, run_id, created, target.options)
@@ -124,9 +120,9 @@ def _collect_job(
             observer.note(f"{folder.path}: collected already: {before.status}")
             return before
         if folder.is_held():
-            raise RequestError(f"{folder.path}: another runner collects it: wait for its end")
+            raise RequestError(f"{folder.path}: another runner is collecting it: wait until it has finished")
         folder.discard()
-    # As it was created, less what the cluster keeps about it.
+    # The job as it was created, without the cluster's bookkeeping.
     request = {"kind": kind, **{key: value for key, value in made.items() if key != "status"}}
     metadata.pop("managedFields", None)
     folder = begin(results, launch, to_yaml(request), "", KubernetesSpec.file)
@@ -140,7 +136,6 @@ def _collect_job(
 
 
 def _keep_job(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Keep the record of a job that was only watched: its times are the cluster's."""
     if outcome.stopped_because == INTERRUPTED:
         folder.discard()
         return Record(launch=launch, status=INTERRUPTED, outcome=outcome)
@@ -152,21 +147,21 @@ def _keep_job(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
 
 
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:
-    """Yield the folder and the record of every job of a batch script; a record that is there already is not changed.
+    """Yield the folder and the record of every job of a batch script; keep existing records.
 
-    Raises RequestError if the kit did not write the script, or if no job of it has ended.
+    Raises RequestError if the kit did not write the script, it has no jobs, or one of them still runs.
     """
     try:
         text = path.read_text("utf-8")
         refuse_script(text)
         told = cell_of(text)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{path}: no batch script of the kit: {one_line(reason_of(error))}") from None
+        raise RequestError(f"{path}: not a batch script of the kit: {one_line(reason_of(error))}") from None
     run = _run_told(told, root, f"{path}: its line of the kit")
     folders = [RunFolder(place) for place in sorted((results / run.experiment.name).glob("*-slurm-*"))]
     folders = [folder for folder in folders if _is_of(folder, told)]
     if not folders:
-        raise RequestError(f"{path}: no job of it has written to {results / run.experiment.name}: sbatch {path}")
+        raise RequestError(f"{path}: none of its jobs wrote to {results / run.experiment.name}: sbatch {path}")
     running = []
     for folder in folders:
         if (record := folder.finished()) is None:
@@ -190,7 +185,7 @@ def _script(folder: RunFolder) -> Path:
 
 
 def _is_of(folder: RunFolder, told: str) -> bool:
-    """Return whether a job of the script wrote a folder, and no runner: its copy of the script is of the same cell."""
+    """Return whether a job made the folder, not a runner, and its copy of the script names the same cell."""
     try:
         by_hand = not (folder.path / "request" / "launch.json").exists() or folder.launch().by_hand
         return by_hand and cell_of(_script(folder).read_text("utf-8")) == told
@@ -199,7 +194,7 @@ def _is_of(folder: RunFolder, told: str) -> bool:
 
 
 def _exits(folder: RunFolder, layout: Layout, job: JobState) -> list[NodeExit] | None:
-    """Return how each node ended, by its own report and by Slurm's word for the job; None while it runs."""
+    """Return the exit of each node, from its report and from Slurm; None while the job runs."""
     nodes = [NodeFile(folder, node, job) for node in range(layout.nodes)]
     try:
         job.ask()
@@ -211,12 +206,12 @@ def _exits(folder: RunFolder, layout: Layout, job: JobState) -> list[NodeExit] |
 
 
 def _run_told(text: str, root: Path, where: str) -> Run:
-    """Return the run that a job says, as JSON, it is; RequestError if `where` does not say it."""
+    """Return the run that a job states as JSON; RequestError names `where` if that is invalid."""
     try:
-        told = msgspec.convert(json.loads(text), Told)  # msgspec's own reader takes no infinity
+        told = msgspec.convert(json.loads(text), Told)  # msgspec's reader rejects infinity
         layout = Layout.parse(told.layout)
     except ValueError as error:
-        raise RequestError(f"{where} does not say which experiment it is: {one_line(error)}") from None
+        raise RequestError(f"{where} does not name its experiment: {one_line(error)}") from None
     refuse_args(told.args)
     experiment = definition.load(definition.find(told.experiment, root), root)
     return Run(experiment, Cell(layout, program.find(root, told.program), told.axes, told.args), 1, 1, told.device)

@@ -1,4 +1,4 @@
-"""The disk of a run's folder: whether it can still be written, and room kept for the record."""
+"""Check that a run's folder can be written, and reserve disk space for its record."""
 
 import errno
 import os
@@ -9,16 +9,16 @@ from pathlib import Path
 
 RESERVE_BYTES = 131_072
 LITTLE_BYTES = 65_536
-"""A disk with less room than this is full while a run lasts."""
+"""Free space below which a running run is stopped."""
 NEXT_RUN_BYTES = 1_000_000
-"""A disk with less room than this is full for a next run."""
+"""Free space below which no further run is started."""
 
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
-    """Hold room while a run lasts, for its record; OSError if the disk does not have it.
+    """Reserve space for the record during the block, in an unnamed file that cannot be left behind.
 
-    The file has no name, so nothing is left of it however the runner ends.
+    Raises OSError if the disk is full.
     """
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
@@ -26,7 +26,7 @@ def reserved(folder: Path) -> Iterator[None]:
 
 
 def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:
-    """Return why a folder cannot be written any more: it is gone, read-only, or its disk is full; None if it can."""
+    """Return why a folder can no longer be written (removed, read-only, disk full); None if it can."""
     try:
         disk = os.statvfs(folder)
     except OSError as error:
@@ -38,7 +38,7 @@ def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:
 
 
 def describe_error(error: Exception, folder: Path) -> str:
-    """Return why something in a run's folder cannot be read or written: the disk, the folder, or the system's words."""
+    """Return why a file in a run's folder cannot be read or written."""
     if not isinstance(error, OSError):
         return str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -55,4 +55,4 @@ def _full(folder: Path) -> str:
 
 
 def _read_only(folder: Path) -> str:
-    return f"{folder} can no longer be written: it has become read-only"
+    return f"{folder} has become read-only"

@@ -1,4 +1,4 @@
-"""Run -> Launch: all that is known before a run is started."""
+"""Describe a run before its start: Run -> Launch."""
 
 import hashlib
 from dataclasses import asdict
@@ -17,11 +17,11 @@ DIFF = "request/code.diff"
 
 
 def describe_surroundings(run: Run) -> tuple[dict[str, Any], str]:
-    """Describe this runner, this machine and the code; with the text of the code's changes, masked."""
+    """Return a description of this runner, machine and code, and the uncommitted diff without secrets."""
     root = run.experiment.root
     code, diff = provenance.describe_code(root, run.cell.program.sources(root))
     kept = mask_text(diff)
-    if kept != diff and _sha256(diff) == code.get("diff_sha256"):  # else it is cut, and its hash is meant to say so
+    if kept != diff and _sha256(diff) == code.get("diff_sha256"):  # differs for a truncated diff, as it should
         code["diff_sha256"] = _sha256(kept)
     described = {"runner": provenance.describe_runner(), "host": provenance.describe_host(), "code": code}
     return {**described, "masked": [DIFF] if kept != diff else []}, kept
@@ -34,7 +34,7 @@ def _sha256(text: str) -> str:
 def describe_launch(
     run: Run, target: str, nodes: list[NodeSpec], surroundings: dict[str, Any], options: Any = None
 ) -> Launch:
-    """Describe a run before it is started; options of the target without a value are left out."""
+    """Return the launch of a run before its start, without target options that have no value."""
     experiment, cell = run.experiment, run.cell
     chosen = {name: value for name, value in asdict(options).items() if value not in (None, "")} if options else {}
     return Launch(
@@ -67,5 +67,5 @@ def describe_launch(
 
 
 def utc_now() -> str:
-    """Return the time of day as a record has it."""
+    """Return the current time in the format of records."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -1,7 +1,7 @@
-"""`runner run X --missing`: only the repeats that a cell lacks, beside those that it has.
+"""Select the repeats without a completed run, for `runner run X --missing`.
 
-A repeat is there if a run of it has completed. Repeats are comparable only if they ran the same code with the same args
-on the same machine: what can be known before is compared before anything is started, the data after the run.
+Repeats are comparable only with the same code, args, machine and data. All but the data and the machines of the ranks
+are compared before the first start, those after the runs.
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ from runner.records.record_facts import facts_here, machines_of
 from runner.records.schema import Record
 
 There = dict[str, Record]
-"""One completed run of each cell that has one, by the name of the cell."""
+"""A completed run of each cell that has one, by cell name."""
 _ONLY_AFTER = ("data", "machines")
-"""Facts that only a completed run shows."""
+"""Facts that are unknown until a run has completed."""
 
 
 def missing(plan: Plan, target: str, results: Path) -> tuple[Plan, There]:
-    """Leave out the repeats that are there, and return a run of each cell that has any."""
+    """Return the plan without the repeats that have a completed run, and one such run of each cell."""
     first = plan.runs[0]
     there: There = {}
     done = []
@@ -47,7 +47,7 @@ def missing(plan: Plan, target: str, results: Path) -> tuple[Plan, There]:
 
 
 def require_same(runs: Iterable[Record], there: There) -> None:
-    """Raise an error that names what differs between runs, planned or completed, and those that are there."""
+    """Raise RequestError if a planned run differs from the earlier run of its cell, RunError for a completed one."""
     for now in runs:
         cell = cell_name(now.launch.layout, now.launch.axes)
         if cell not in there or now.status not in ("running", "completed"):

@@ -1,13 +1,11 @@
-"""One node of a run that nobody supervises as a whole: what the files of `compose/` start in each container.
+"""Run one node of a run without a common supervisor, as the containers of `compose/` do.
 
-It leaves the raw files, and how its torchrun ended. The node that ends last makes the record; if one was killed, or
-the nodes share no results folder, `runner collect` does.
+The last node to end makes the record; if a node was killed or the nodes share no results folder, `runner collect` does.
 
-The nodes find one run by a file in the results folder that they share, `.nodes/<work>`, where `work` is a hash of what
-a node is about to do. Node 0 writes the run's id there, and removes the file when all nodes are together or its part
-has ended. Another node takes the id if the file is younger than `YOUNG_SECONDS`. While it waits for one, a file
-`.nodes/<work>.node<number>` shows node 0 that it is there, and with which work. Times are those of the disk, so that
-the clocks of the machines do not matter.
+Nodes agree on the run id through `.nodes/<work>` in the shared results folder, where `work` hashes the planned launch.
+Node 0 writes its id there, and removes the file when all nodes have joined or its own part has ended. Other nodes take
+an id younger than `YOUNG_SECONDS`; until then, `.nodes/<work>.node<number>` shows node 0 which work they wait for.
+Ages are by the disk's clock, so that the machines' clocks do not matter.
 """
 
 import hashlib
@@ -44,9 +42,9 @@ _POLL_SECONDS = 0.5
 
 
 def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -> Run:
-    """Choose the one cell that is run: the layout, and what `--key value` words say of args and axes.
+    """Return the run of the layout with the args and axes that `--key value` words set.
 
-    An axis that no word names gets its first value that is not skipped.
+    Other axes get their first value that is not skipped. Raises RequestError for an invalid word.
     """
     only: list[str] = []
     changes: list[str] = []
@@ -68,9 +66,9 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
 def run_node(
     run: Run, node: int, master: str, results: Path, observer: Observer, interrupts: Interrupts, run_id: str = ""
 ) -> int:
-    """Start one node's processes, follow them to their end, and leave all that the record needs; return 0 or 1.
+    """Start one node's processes, follow them to the end and keep their output; return the exit code, 0 or 1.
 
-    `run_id` is what node 0 has printed, for a node that does not share its results folder.
+    `run_id` is the id that node 0 prints, for a node without access to the same results folder.
     """
     nodes = run.cell.layout.nodes
     if not 0 <= node < nodes:
@@ -96,7 +94,7 @@ def run_node(
     handle = _Handle({node: specs[node]}, spec.cwd, folder, f"{folder.path.name}/node{node}")
     if node == 0 and nodes > 1:
         handle.meeting = Meeting(results, work, folder, nodes)
-        observer.note(f"run {launch.id}; nodes that do not see {results} need --run {launch.id}")
+        observer.note(f"run {launch.id}; nodes without access to {results} need --run {launch.id}")
     try:
         life = Life(folder, launch, lambda: handle, partial(_keep, handle), is_one_node=True, target=Local())
         record = supervise(life, observer, interrupts)
@@ -105,7 +103,7 @@ def run_node(
             handle.meeting.end()
     failed = not record.outcome or [end.code for end in record.outcome.exits] != [0]
     if len(folder.exits(folder.raw_files(run.cell.layout), {})) == nodes:
-        # Nodes may end at the same moment: one makes the record, or one that has not let go of the run yet will.
+        # Nodes may end together: if another one holds the run, that one makes the record.
         with suppress(BlockingIOError), folder.held_alone():
             record = folder.finished() or finalize_ended(folder)
     if node == 0 or failed:
@@ -116,15 +114,15 @@ def run_node(
 
 
 def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], say: Callable[[str], None]) -> NodeSpec:
-    """Let Gloo and NCCL use the interface that reaches the master, unless a person has chosen one.
+    """Make Gloo and NCCL use the interface that reaches the master, unless the environment names one.
 
-    By themselves Gloo uses the address of the own host name, which Debian gives to the loopback interface, and NCCL the
-    first interface that is up, for example one of a virtual machine.
+    Gloo's default is the address of the host name, which is a loopback address on Debian; NCCL's is the first
+    interface that is up, possibly one of a virtual machine.
     """
     route = route_to(master)
     if route is None or is_loopback(route.local):
         if route and master != "localhost" and not is_loopback(master):
-            say(f"--master {master} is {route.local} on this machine, where no other machine comes: name its address")
+            say(f"--master {master} is {route.local} here, which other machines cannot reach: use its network address")
         return spec
     chosen = {name: value for name, value in variables_for(route.interface).items() if not environment.get(name)}
     if chosen:
@@ -134,7 +132,7 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
 
 
 class Meeting:
-    """Node 0's side: the file with the run's id, and who of the other nodes is missing."""
+    """Node 0's side of the meeting: it publishes the run id and watches for the other nodes."""
 
     is_over = False
 
@@ -144,7 +142,7 @@ class Meeting:
         self._began = self._own.stat().st_mtime
 
     def missing(self) -> str:
-        """Say which nodes are not here, and which of them have other work; empty if all are, or were."""
+        """Describe the nodes that have not joined, and those with other work; empty once all have joined."""
         nodes = range(1, 1 if self.is_over else self._nodes)
         absent = [node for node in nodes if not self._folder.agent(node).exists()]
         others = [node for node in absent if self._has_other_work(node)]
@@ -152,26 +150,26 @@ class Meeting:
         if others:
             said.append(f"node {listed(others)} has another experiment, args, layout or programs than node 0")
         if rest := [node for node in absent if node not in others]:
-            elsewhere = f"a node that does not see this results folder needs --run {self._folder.path.name}"
-            said.append(f"node {listed(rest)} is not here: started? with the --master that node 0 has? {elsewhere}")
+            elsewhere = f"without access to this results folder it needs --run {self._folder.path.name}"
+            said.append(f"node {listed(rest)} has not joined: start it with the --master of node 0; {elsewhere}")
         return "; ".join(said)
 
     def end(self) -> None:
-        """Let no more nodes come; safe to call again."""
+        """Stop publishing the run id; may be called again."""
         self.is_over = True
         with suppress(OSError):
-            if self._own.read_text() == self._folder.path.name:  # else it is that of a later run
+            if self._own.read_text() == self._folder.path.name:  # otherwise a later run's file
                 self._own.unlink()
 
     def _has_other_work(self, node: int) -> bool:
         waiting = self._own.parent.glob(f"*.node{node}")
-        with suppress(FileNotFoundError):  # it waits no longer
+        with suppress(FileNotFoundError):  # the node has stopped waiting
             return any(path.stem != self._own.name and path.stat().st_mtime > self._began for path in waiting)
         return False
 
 
 def find(results: Path, work: str, node: int, say: Callable[[str], None], seconds: float = YOUNG_SECONDS) -> str:
-    """Return the id of node 0's run of the same work; RunError if there is none within some seconds."""
+    """Wait for node 0's run of the same work and return its id; raise RunError after `seconds`."""
     place = _place(results)
     own, shared = place / f"{work}.node{node}", place / work
     began = said = clock.monotonic()
@@ -183,11 +181,11 @@ def find(results: Path, work: str, node: int, say: Callable[[str], None], second
                     return shared.read_text()
             now = clock.monotonic()
             if now - began > seconds:
-                why = "started? with the same experiment, args, layout and programs?"
-                raise RunError(f"node 0 of this run did not come to {place} within {seconds:g} s: {why}")
+                why = "start it with the same experiment, args, layout and programs"
+                raise RunError(f"node 0 of this run did not appear in {place} within {seconds:g} s: {why}")
             if now - said > SAY_SECONDS:
                 said = now
-                say(f"waiting for node 0 in {place}; without a shared folder: --run ID, which node 0 prints")
+                say(f"waiting for node 0 in {place}; without a shared folder, use the --run ID that node 0 prints")
             clock.sleep(_POLL_SECONDS)
     finally:
         own.unlink(missing_ok=True)
@@ -200,11 +198,10 @@ def _place(results: Path) -> Path:
 
 
 class _Handle(LocalHandle):
-    """Node 0 says who is missing until its processes print, for they start when all nodes are there."""
+    """The handle of one node; on node 0 it reports missing nodes until its ranks print."""
 
     meeting: Meeting | None = None
     waited_seconds = 0.0
-    """The time in which nodes were missing."""
 
     def lines(self) -> Iterator[Line | Note | None]:
         began = said = clock.monotonic()
@@ -222,7 +219,7 @@ class _Handle(LocalHandle):
 
 
 def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Keep how the node ended; the record is for the screen alone."""
+    """Write the node's exit; the returned record is only for display."""
     ended = outcome.exits[0] if outcome.exits else handle.exits[0]
     ended.stopped_because, outcome.exits = outcome.stopped_because, [ended]
     if ended.code != 0 and handle.meeting:
@@ -232,7 +229,7 @@ def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) 
 
 
 def _become_owner_of(results: Path) -> None:
-    """Go on as the user who owns the results folder, so that the files are theirs; only root can and must."""
+    """If this is root, become the owner of the results folder, who then also owns the new files."""
     try:
         owner = results.stat()
     except OSError as error:
@@ -243,4 +240,4 @@ def _become_owner_of(results: Path) -> None:
         os.setuid(owner.st_uid)
     if not os.access(results, os.W_OK):
         why = f"user {os.geteuid()} cannot write in it"
-        raise RequestError(f"{results} belongs to user {owner.st_uid} and {why}: set KIT_UID and KIT_GID to its owner")
+        raise RequestError(f"{results} belongs to user {owner.st_uid}, and {why}: set KIT_UID and KIT_GID to its owner")

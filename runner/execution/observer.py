@@ -1,4 +1,4 @@
-"""Who is shown what happens. Execution knows this protocol; only the command line knows a terminal."""
+"""Define how execution reports progress, without knowledge of the terminal."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,32 +11,32 @@ from runner.records.schema import Record
 
 
 class Observer(Protocol):
-    """Receives what happens while runs are carried out."""
+    """Receiver of progress while runs are carried out."""
 
     def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
-        """Receive that a run begins, the first of `total` with number 1."""
+        """Report that run `number` of `total` begins; numbers start at 1."""
 
     def event(self, event: Event) -> None:
-        """Receive an event of the run in progress."""
+        """Report an event of the current run."""
 
     def printed(self, line: bytes) -> None:
-        """Receive the latest line of rank 0 that is no event, a few times a second at most."""
+        """Report the latest line of rank 0 other than events, at most a few times a second."""
 
     def note(self, text: str) -> None:
-        """Receive something to say about the whole."""
+        """Report a message about the command as a whole."""
 
     def stopping(self, why: str) -> None:
-        """Receive that the run is being ended: `interrupted`, `timed_out`, or what went wrong."""
+        """Report that the run is being stopped: `interrupted`, `timed_out`, `hung` or an error message."""
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
-        """Receive how a run ended."""
+        """Report the record of a run that has ended."""
 
     def left_out(self, run: Run) -> None:
-        """Receive that a further repeat of a failed cell is not run."""
+        """Report that a repeat is skipped because its cell failed before."""
 
 
 def guarded(observer: Observer) -> Observer:
-    """Return an observer whose defects end no run: the first one becomes a note, and the others are passed over."""
+    """Wrap an observer so that its exceptions do not end a run; only the first becomes a note."""
     return cast("Observer", _Guarded(observer))
 
 
@@ -51,7 +51,7 @@ class _Guarded:
     def _call(self, name: str, *values: object) -> None:
         try:
             getattr(self._observer, name)(*values)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run matters more than its picture
+        except Exception as error:  # noqa: BLE001 - the run matters more than its display
             if not self._noted:
                 self._noted = True
-                self._call("note", f"something could not be shown: {type(error).__name__}: {error}")
+                self._call("note", f"progress could not be shown: {type(error).__name__}: {error}")

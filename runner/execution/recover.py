@@ -1,11 +1,11 @@
-"""Runs whose runner was killed: what is left of them is ended, and their records are made of what was printed.
+"""Finish runs whose runner was killed: end the remaining processes, and make the records from the logs.
 
-What is ended is found by the run's id, the name of its folder. Nothing is ended while the runner lives, or anybody who
-holds the run, and nothing of a run that another machine's runner has started.
+Processes are found by the run id, the name of the run's folder. They are left alone while the runner or another holder
+of the run's lock lives, and if the runner was on another machine.
 
-A record names hosts, configurations, jobs and containers. They are used only where this user has started the run here:
-a file in `distributed-experiment-kit/started` of `$XDG_STATE_HOME`, by default `~/.local/state`, has the path of its
-folder. It goes when the run has completed.
+Hosts, configurations, jobs and containers in a record are not trusted unless this user started the run here. Until the
+run has completed, a file in `$XDG_STATE_HOME/distributed-experiment-kit/started` (by default in `~/.local/state`) with
+the path of the run's folder proves that.
 """
 
 import os
@@ -29,21 +29,21 @@ FINISHED_NOW, WOULD_FINISH, RUNS, LEFT = "finished", "would finish", "still runs
 
 @dataclass(frozen=True)
 class Found:
-    """A run that has no record of its end, and what was done about it: one of the words above, and a sentence."""
+    """An unfinished run, the action taken (one of the constants above), and a sentence about it."""
 
     path: Path
     what: str
     text: str
 
 
-class _StillRuns(Exception):  # noqa: N818 - it is no error
-    """A run is not finished, because somebody is still at it."""
+class _StillRuns(Exception):  # noqa: N818 - not an error
+    pass
 
 
 def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
-    """Finish each run below a folder whose runner is dead, and yield what was done; with `dry_run` nothing is changed.
+    """Finish each run below a folder whose runner is dead, and yield the outcome; `dry_run` changes nothing.
 
-    Raises RequestError if there is no such folder.
+    Raises RequestError if the folder does not exist.
     """
     if not results.is_dir():
         raise RequestError(f"{results}: there is no such folder")
@@ -54,7 +54,7 @@ def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
             if not _has_ended(folder) and (said := _recover(folder, dry_run=dry_run)):
                 yield Found(folder.path, WOULD_FINISH if dry_run else FINISHED_NOW, said)
         except (_StillRuns, BlockingIOError) as error:
-            why = str(error) if isinstance(error, _StillRuns) else "its runner, a node of it, or a recover holds it"
+            why = str(error) if isinstance(error, _StillRuns) else "locked by its runner, a node or another recover"
             yield Found(folder.path, RUNS, why)
         except (OSError, KitError, ValueError) as error:
             yield Found(folder.path, LEFT, describe_error(error, folder.path))
@@ -64,12 +64,12 @@ def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
 
 
 def _recover(folder: RunFolder, *, dry_run: bool) -> str:
-    """Finish one run if its runner is dead, and say how; empty if another `recover` was faster."""
+    """Finish one run and describe the result; return "" if another `recover` was faster."""
     try:
         launch = folder.launch()
     except (OSError, ValueError) as error:
-        raise RequestError(f"request/launch.json: {reason_of(error)}: it says how the run was started") from None
-    # Jobs of a cluster that were only watched go on.
+        raise RequestError(f"request/launch.json: {reason_of(error)}: needed to finish the run") from None
+    # Cluster jobs that `runner collect` only watches must go on.
     target = launch.target if not launch.by_hand else None if launch.target == "kubernetes" else "local"
     _require_dead(folder, launch, target)
     if dry_run:
@@ -85,24 +85,20 @@ def _recover(folder: RunFolder, *, dry_run: bool) -> str:
 
 
 def _require_dead(folder: RunFolder, launch: Launch, target: str | None) -> None:
-    """Raise an error for a run whose runner lives or may live, and for one that may be somebody else's."""
     if launch.by_hand and target:
-        if folder.is_held():  # by any of its nodes, also one in a container, where hosts have names of their own
-            raise _StillRuns("a node of it still runs")
+        if folder.is_held():  # unlike the pid and host, this also works for nodes in containers
+            raise _StillRuns("one of its nodes still runs")
     elif (alive := is_alive(launch.runner)) is None:
         again = f"runner recover {shlex.quote(str(folder.path.parent))}"
-        raise RequestError(f"its runner was on another machine; on {launch.runner.get('host')}: {again}")
+        raise RequestError(f"its runner was on another machine: on {launch.runner.get('host')}, run: {again}")
     elif alive:
         raise _StillRuns(f"runner {launch.runner.get('pid')}")
     if target not in (None, "local") and folder.outcome() is None and not is_own(folder.path):
-        again = f"runner collect {shlex.quote(str(folder.path))} makes its record"
-        raise RequestError(
-            f"nothing here shows that you have started it on target {target}, so nothing is ended: {again}"
-        )
+        again = f"to make its record, run: runner collect {shlex.quote(str(folder.path))}"
+        raise RequestError(f"no proof here that you started it on target {target}, so nothing is ended: {again}")
 
 
 def _finish(folder: RunFolder, launch: Launch, target: str | None) -> Record:
-    """End what is left of a run, and make its record; the runner may have died while it wrote that itself."""
     outcome = folder.outcome()
     if outcome is None and target:
         targets.load(target, [] if launch.by_hand else words_of(launch)).cleanup(folder)
@@ -116,37 +112,37 @@ def _finish(folder: RunFolder, launch: Launch, target: str | None) -> Record:
 
 
 def words_of(launch: Launch) -> list[str]:
-    """Return the options of a launch as the words of a command."""
+    """Return the options of a launch as command-line words, `name=value`."""
     values = launch.options.items()
     return [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in values]
 
 
 def _has_ended(folder: RunFolder) -> bool:
-    """Return whether it is a finished run, or none at all."""
+    """Return True for a finished run and for a folder that is not a run."""
     try:
         return folder.read().status in FINISHED
-    except FileNotFoundError:  # a run that was killed before it was begun has a request
+    except FileNotFoundError:  # a runner that was killed early leaves a request without a record
         return not ((folder.path / "request" / "launch.json").is_file() or folder.raw.is_dir())
     except (OSError, ValueError) as error:
-        again = f"runner collect {shlex.quote(str(folder.path))} makes it again"
+        again = f"to make it again, run: runner collect {shlex.quote(str(folder.path))}"
         raise RequestError(f"run.json: {reason_of(error)}; {again}") from None
 
 
 def remember(run: Path) -> None:
-    """Keep that this user starts a run; without it `runner recover` leaves other targets alone."""
+    """Store that this user started a run; without this, `runner recover` ends it only on target local."""
     with suppress(OSError):
         _note(run).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _note(run).write_bytes(os.fsencode(run.resolve()))
 
 
 def forget(run: Path) -> None:
-    """Remove the file of a run that has completed."""
+    """Remove the file that `remember` wrote for a run."""
     with suppress(OSError):
         _note(run).unlink()
 
 
 def is_own(run: Path) -> bool:
-    """Return whether this user has started the run of this folder."""
+    """Return whether this user started the run."""
     try:
         return _note(run).read_bytes() == os.fsencode(run.resolve())
     except OSError:

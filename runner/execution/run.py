@@ -1,4 +1,4 @@
-"""Plan -> Records: one run after the other, each with its folder, its deadline and its record, however it ends."""
+"""Carry out the runs of a plan, one after the other: Plan -> Records."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -28,14 +28,14 @@ from runner.targets.base import Handle, LaunchSpec, Line, Target
 
 INTERRUPTED, TIMED_OUT, HUNG = "interrupted", "timed_out", "hung"
 CHECK_SECONDS = 2.0
-"""How often to check that the folder is still there and can be written."""
+"""Interval of the checks that the folder can still be written."""
 MOST_LOST = 3
-"""Failed checks in a row that end a run: a disk may be full for a moment."""
+"""Failed checks in a row that end a run: a disk may be full only for a moment."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run with all that starting it takes."""
+    """A run that is ready to start."""
 
     run: Run
     spec: LaunchSpec
@@ -44,7 +44,7 @@ class Job:
     diff: str
 
     def describe(self) -> Launch:
-        """Describe the run as its record shows it."""
+        """Return the launch."""
         target = self.target
         return describe_launch(self.run, target.name, self.spec.nodes, self.surroundings, target.options)
 
@@ -57,11 +57,10 @@ def execute(
     interrupts: Interrupts,
     there: missing.There | None = None,
 ) -> list[Record]:
-    """Carry out all runs in order; further repeats of a cell that failed are left out, and the observer is told.
+    """Carry out all runs in order; after a failure, skip further repeats of the cell.
 
-    Raises Interrupted after a signal, once what was started has ended and its record is written; RunError if the disk
-    is full before a later run; and what `missing` raises if the runs differ from those
-    that are `there`.
+    Raises Interrupted after a signal, once the current run has ended and has its record; RunError if the disk is full
+    before a later run; and the errors of `missing.require_same` if the runs differ from those in `there`.
     """
     jobs = prepare(plan, target, results, observer, interrupts)
     missing.require_same([Record(launch=job.describe(), status="running") for job in jobs], there or {})
@@ -71,7 +70,7 @@ def execute(
 
 
 def prepare(plan: Plan, target: Target[Any], results: Path, observer: Observer, interrupts: Interrupts) -> list[Job]:
-    """Check that the plan can be carried out, build the image, describe it all; nothing is written below `results`."""
+    """Check that the plan can be carried out, and build the image; do not write to `results`."""
     observer = guarded(observer)
     specs = [target.spec(run) for run in plan.runs]
     for spec in specs:
@@ -86,7 +85,7 @@ def prepare(plan: Plan, target: Target[Any], results: Path, observer: Observer, 
         surroundings, diff = described[run.cell.program.name]
         jobs.append(Job(run, spec, target, {**surroundings, "image": image}, diff))
     if why := jobs[0].surroundings["code"].get("git"):
-        observer.note(f"{why}: the record does not say all that is changed in the code")
+        observer.note(f"{why}: the record may lack changes of the code")
     return jobs
 
 
@@ -98,7 +97,7 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
     for number, job in enumerate(jobs, 1):
         run, cell = job.run, str(job.run.cell)
         if records and (lost := what_is_lost(results, NEXT_RUN_BYTES)):
-            raise RunError(f"{lost}; the further runs are not started")
+            raise RunError(f"{lost}; the remaining runs are not started")
         if cell in failed:
             observer.left_out(run)
             continue
@@ -119,7 +118,7 @@ def carry_out(jobs: list[Job], results: Path, observer: Observer, interrupts: In
 
 
 def keep_record(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Write how a run ended, and its record."""
+    """Write the outcome of a run and its record, and return the record."""
     folder.keep_outcome(outcome)
     record = collect(folder, launch, outcome)
     folder.finish(record)
@@ -128,33 +127,33 @@ def keep_record(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
 
 @dataclass
 class Life:
-    """One run between its folder and its record."""
+    """A run that has a folder and no record yet."""
 
     folder: RunFolder
     launch: Launch
     start: Callable[[], Handle]
-    """Start the run, or begin to watch it; OSError or KitError if that fails."""
+    """Start the run, or begin to watch it; raises OSError or KitError."""
     keep: Callable[[RunFolder, Launch, Outcome], Record] = keep_record
-    """Make the record; OSError, ValueError or KitError if that fails."""
+    """Make the record; raises OSError, ValueError or KitError."""
     is_one_node: bool = False
-    """Whether only one node of the run is started and followed."""
+    """Whether this runner starts and follows only one node."""
     target: Target[Any] | None = None
-    """Cleans up after a start that failed, and after a runner that was killed; None if nothing is started."""
+    """The target that cleans up after a failed start or a killed runner; None if nothing is started."""
     timeout_seconds: float | None = None
 
 
 def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
-    """Carry out one run and return its record, however it ends: done, failed, out of time, or interrupted."""
+    """Carry out one run and return its record, however it ends."""
     folder, launch = life.folder, life.launch
     with ExitStack() as stack:
-        with suppress(OSError):  # a folder that is gone is reported below
-            stack.enter_context(folder.held())  # so that `recover` does not take the runner for dead
+        with suppress(OSError):  # a missing folder is reported below
+            stack.enter_context(folder.held())  # or `recover` takes the runner for dead
         if life.target:
             remember(folder.path)
         outcome = _live(life, observer, interrupts)
         try:
             record = life.keep(folder, launch, outcome)
-        except (OSError, ValueError, KitError) as error:  # the run is reported all the same
+        except (OSError, ValueError, KitError) as error:  # still report the run
             status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
             why = f"its record could not be written: {describe_error(error, folder.path)}"
             record = Record(launch=launch, status=status, reason=why, outcome=outcome)
@@ -169,7 +168,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
     exits: list[NodeExit] = []
     with ExitStack() as ending:
         try:
-            # Before `raising`: a signal in the midst of it would lose the watchdog, which takes the runner for dead.
+            # Outside `raising`: a signal here would lose the watchdog, which would then take the runner for dead.
             guard = watchdog.watch(life.target.name, folder.path, words_of(launch)) if life.target else None
             with interrupts.raising():
                 ending.enter_context(reserved(folder.path))
@@ -190,7 +189,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
             if watch and because in (INTERRUPTED, TIMED_OUT, HUNG):
                 stuck = watch.last_look(folder, observer.note)
             because, exits = _stop(life, handle, because)
-        if guard:  # not after a defect of ours: then the watchdog ends what is left
+        if guard:  # after an unexpected exception the watchdog must clean up
             watchdog.release(guard)
         if because is None and any(end.code != 0 for end in exits):
             because = what_is_lost(folder.path)
@@ -199,7 +198,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
 
 
 def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[NodeExit]]:
-    """End what was started; return the reason and how the nodes ended, with what may be left."""
+    """Stop the run; return the reason and the exits, with a warning if processes may remain."""
     left = ""
     try:
         if handle:
@@ -209,9 +208,9 @@ def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[No
     except (OSError, KitError) as error:
         left = describe_error(error, life.folder.path)
     exits = handle.exits if handle else []
-    if left in because:  # also where the start has failed by it, which is said already
+    if left in because:  # empty, or the start failed for the same reason
         return because, exits
-    left = f"what is left of it could not be ended: {left}; look there for {life.launch.id}"
+    left = f"its remaining processes could not be ended: {left}; look there for {life.launch.id}"
     if because not in (INTERRUPTED, TIMED_OUT, HUNG):
         return f"{because}; {left}", exits
     exits = exits or [NodeExit(node, stopped=True) for node in range(Layout.parse(life.launch.layout).nodes)]
@@ -223,7 +222,7 @@ def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[No
 def follow(
     handle: Handle, folder: RunFolder, deadline: float, observer: Observer, watch: Watch, interrupts: Interrupts
 ) -> str | None:
-    """Show what comes until all has ended; return why the run has to be stopped before that, if it has to."""
+    """Show the output of a run until it ends; return why it must be stopped early, or None."""
     printed, losses, check = b"", 0, clock.monotonic() + CHECK_SECONDS
     for line in handle.lines():
         interrupts.raise_if_asked()
@@ -251,7 +250,6 @@ def follow(
 
 
 def _take(line: Line, observer: Observer, watch: Watch) -> bytes:
-    """Show an event; return a line of rank 0 that is none."""
     event = parse_event(line.text)
     watch.take(line, event)
     if event is not None:

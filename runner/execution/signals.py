@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: they interrupt what may be interrupted, and are held back everywhere else."""
+"""Handle Ctrl-C, SIGTERM and SIGHUP: interrupt only code that allows it, and defer them elsewhere."""
 
 import signal
 import sys
@@ -10,17 +10,17 @@ from runner.core.errors import Interrupted
 
 
 class Interrupts:
-    """Whether a signal has asked for the end, and where it may raise KeyboardInterrupt."""
+    """Whether a signal has arrived, and whether it may raise KeyboardInterrupt now."""
 
     def __init__(self) -> None:
         self.asked = False
         self._raises = False
         self._taken = False
-        """Whether KeyboardInterrupt was raised: a further signal does not raise it again in the midst of the end."""
+        """Whether KeyboardInterrupt was raised: a second signal must not interrupt the clean-up."""
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt at the first signal, also at one that came before; further signals are held back."""
+        """Raise KeyboardInterrupt in the block at the first signal, even an earlier one; defer further signals."""
         try:
             self._raises = True
             self.raise_if_asked()
@@ -30,7 +30,7 @@ class Interrupts:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """Raise Interrupted at a signal, where nothing has to be ended."""
+        """Raise Interrupted in the block at a signal; for code that leaves nothing to clean up."""
         try:
             with self.raising():
                 yield
@@ -38,15 +38,15 @@ class Interrupts:
             raise Interrupted from None
 
     def take(self, _number: int, _frame: FrameType | None) -> None:
-        """Remember a signal; the handler of all of them."""
+        """Handle a signal: store it, and raise KeyboardInterrupt if that is allowed."""
         self.asked = True
         if not self._taken:
             self.raise_if_asked()
 
     def raise_if_asked(self) -> None:
-        """Raise KeyboardInterrupt if a signal has come, also once more: Python drops it in hooks of fork and in `del`.
+        """Raise KeyboardInterrupt inside `raising` if a signal has arrived.
 
-        Called now and then inside of `raising`.
+        Call this regularly: Python drops exceptions that handlers raise in fork hooks and in `__del__`.
         """
         if self.asked and self._raises:
             self._taken = True
@@ -55,15 +55,15 @@ class Interrupts:
 
 @contextmanager
 def taken() -> Iterator[Interrupts]:
-    """Take the signals that end a command; SIGHUP only if it is not ignored, which `nohup` asks for."""
+    """Handle the signals that end a command within the block, except SIGHUP under `nohup`."""
     interrupts = Interrupts()
-    numbers = [signal.SIGINT, signal.SIGTERM]  # SIGINT also if it is ignored: a shell does so for background jobs
+    numbers = [signal.SIGINT, signal.SIGTERM]  # SIGINT even if ignored: shells ignore it for background jobs
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     shown = sys.unraisablehook
 
     def show(what: "sys.UnraisableHookArgs") -> None:
-        if what.exc_type is not KeyboardInterrupt:  # which is raised again, so nobody needs to see its traceback
+        if what.exc_type is not KeyboardInterrupt:  # `raise_if_asked` raises it again
             shown(what)
 
     sys.unraisablehook = show

@@ -1,8 +1,4 @@
-"""Two versions, as words of the command line name them -> their runs, made in turn.
-
-A B, B A, A B, ... for every cell, and the cells forwards and backwards in turn, so that drift of the machine favours
-neither a side nor a cell.
-"""
+"""Run two versions in turn, A B, B A, A B, ..., so that drift of the machine favours neither."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -29,12 +25,12 @@ from runner.report.run_summary import RunSummary, summary_of
 from runner.targets.base import Target
 
 IMAGE = "image"
-"""The option of the targets that can be given an image."""
+"""Name of the image option of container targets."""
 _SUFFIXES = (".yaml", ".yml")
 
 
 class Kind(Enum):
-    """What a side is."""
+    """Kind of a version to compare."""
 
     RESULTS = "a folder of results"
     CHECKOUT = "a project's folder"
@@ -45,7 +41,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line chooses for both sides: the target, its options as words, and the runs."""
+    """Choices for both versions: the target, its options as `name=value` words, and the runs."""
 
     target: str
     words: list[str]
@@ -54,7 +50,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Version:
-    """One side, ready to be run: what it is, for a person; its runs, and the target."""
+    """One version, ready to run, with a label for messages."""
 
     label: str
     plan: Plan
@@ -64,10 +60,10 @@ class Version:
 def run_in_turn(
     versions: tuple[Version, Version], results: Path, observer: Observer, interrupts: Interrupts
 ) -> tuple[list[RunSummary], list[RunSummary]]:
-    """Carry out the runs of two versions in turn, and return those of A and those of B.
+    """Carry out the runs of two versions in turn, and return the summaries of A and of B.
 
-    A cell that one version lacks is left out; RequestError if they have none in common. What it raises besides, and
-    what becomes of a cell that fails, is as in `execution.run.execute`: neither side runs it again.
+    Cells that only one version has are left out; after a failure, neither version runs the cell again. Raises
+    RequestError if no cell is common to both, and the errors of `execution.run.execute`.
     """
     comparison = new_id("comparison")
     first, second = (list(map(str, version.plan.cells)) for version in versions)
@@ -75,16 +71,16 @@ def run_in_turn(
     if not common:
         raise RequestError(f"A and B have no cell in common: {listed(first)} and {listed(second)}")
     if rest := [cell for cell in [*first, *second] if cell not in common]:
-        observer.note(f"left out, because only one version has it: {listed(rest)}")
+        observer.note(f"left out because only one version has it: {listed(rest)}")
     jobs = []
     for name, version in zip("AB", versions, strict=True):
         side = Side(comparison, name, version.label)
         runs = [replace(run, side=side) for run in version.plan.runs if str(run.cell) in common]
-        # By repeat, and within a repeat by cell, forwards and backwards in turn.
+        # Reverse the cells in even repeats, so that drift favours none.
         runs.sort(key=lambda run: (run.repeat, common.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
         plan = replace(version.plan, runs=tuple(runs))
         jobs.append(prepare(plan, version.target, results, observer, interrupts))
-    # The runs of a pair one right behind the other: A first in odd repeats, B first in even ones.
+    # Run pairs back to back: A first in odd repeats, B first in even ones.
     pairs = [(a, b) if a.run.repeat % 2 else (b, a) for a, b in zip(*jobs, strict=True)]
     sides: dict[str, list[RunSummary]] = {"A": [], "B": []}
     for record in carry_out([job for pair in pairs for job in pair], results, observer, interrupts):
@@ -95,9 +91,9 @@ def run_in_turn(
 
 
 def kind_of(word: str, root: Path, target: str) -> Kind:
-    """Return what a word names; RequestError for one that names nothing.
+    """Return the kind of version that a command-line word names; raise RequestError if it names none.
 
-    A folder or file comes first; `refs/heads/<name>` names a branch of the same name as one.
+    A file or folder takes precedence over a branch of the same name, which `refs/heads/<name>` selects.
     """
     path = Path(word)
     if path.is_dir():
@@ -108,16 +104,16 @@ def kind_of(word: str, root: Path, target: str) -> Kind:
         return Kind.COMMIT
     if IMAGE in (option.name for option in fields(targets.find(target).Options)):
         return Kind.IMAGE
-    nothing = f"neither a folder, a definition's file, nor a commit of {root}"
-    raise RequestError(f"{one_line(word)}: {nothing}; an image is for --on compose or kubernetes")
+    nothing = f"not a folder, a definition file or a commit of {root}"
+    raise RequestError(f"{one_line(word)}: {nothing}; an image needs --on compose or kubernetes")
 
 
 def version_of(word: str, kind: Kind, choices: Choices, root: Path, check_out: Callable[[str], Path]) -> Version:
-    """Make a side ready: its project, its runs and its target; RequestError if it cannot be run."""
+    """Prepare one version; raise RequestError if it cannot run."""
     words, label, project = list(choices.words), one_line(word), root
     if kind is Kind.COMMIT:
         if choices.target != "local":
-            raise RequestError(f"{label}: a commit is run on this machine, --on local; elsewhere compare images")
+            raise RequestError(f"{label}: commits run only on this machine (--on local): compare images elsewhere")
         commit = commit_of(root, word) or word
         label = f"{label} ({short_name(root, commit)})"
         project = check_out(commit)
@@ -131,13 +127,12 @@ def version_of(word: str, kind: Kind, choices: Choices, root: Path, check_out: C
 
 
 def _definition(word: str, kind: Kind, choices: Choices, project: Path) -> Path:
-    """Find the definition of a side: its own file, or the experiment that was named, as this side has it."""
     if kind is Kind.DEFINITION:
         return Path(word)
     name = choices.selection.experiment
     if not name:
         names = listed(path.stem for path in definition.files(project))
-        raise RequestError(f"{one_line(word)}: say what is run: --experiment, one of {names}")
+        raise RequestError(f"{one_line(word)}: choose an experiment with --experiment: one of {names}")
     if name.endswith(_SUFFIXES):
         return project / name
     return definition.find(name, project)

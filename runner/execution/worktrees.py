@@ -1,4 +1,4 @@
-"""Commits as folders: each is a worktree of git in the folder for temporary files, removed in the end."""
+"""Check out commits as temporary git worktrees."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -12,14 +12,14 @@ from runner.core.text import one_line
 from runner.execution.signals import Interrupts
 
 DATA = "data"
-"""The project's folder of prepared data, which no commit holds."""
+"""The project's folder of prepared data, which is not committed."""
 
 
 @contextmanager
 def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()) -> Iterator[Callable[[str], Path]]:
-    """Check commits out in a block, by a function from a commit to the project's folder in it.
+    """Yield a function that checks out a commit, until the end of the block, and returns the project's folder there.
 
-    RequestError if a commit cannot be checked out. The folders are removed in the end, however it comes.
+    The function raises RequestError if the checkout fails.
     """
     made: list[Path] = []
     repository = git.find(root)
@@ -39,7 +39,7 @@ def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()
         data = project / DATA
         if data.is_symlink() and not data.exists():
             data.unlink()
-        if (root / DATA).is_dir():  # so that it need not be prepared again; what is written stays in the worktree
+        if (root / DATA).is_dir():  # linked entry by entry, so that new files stay in the worktree
             if not os.path.lexists(data):
                 data.mkdir()
             _link(root / DATA, data)
@@ -49,26 +49,26 @@ def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()
     try:
         with temporary_folder("compare") as folder:
             yield add
-    finally:  # the folders are gone; a signal may have left half of one
+    finally:  # git still lists the removed folders, or half a worktree after a signal
         for path in made:
             if repository:
                 repository.run("worktree", "remove", "--force", "--force", str(path))
 
 
 def bring(root: Path, project: Path, names: Sequence[str]) -> None:
-    """Link files and folders of a project into the folder of a commit, beside what the commit has there.
+    """Link files and folders of a project into the checkout of a commit; files of the commit take precedence.
 
-    Raises RequestError for a name that is not there.
+    Raises RequestError if a name does not exist in the project.
     """
     for name in names:
         path = Path(os.path.normpath(root / name))
         if not path.exists() or not path.is_relative_to(root):
-            raise RequestError(f"--with-files {one_line(name)}: there is nothing of that name in {one_line(root)}")
+            raise RequestError(f"--with-files {one_line(name)}: no such file or folder in {one_line(root)}")
         _link(path, project / path.relative_to(root))
 
 
 def _link(source: Path, target: Path) -> None:
-    """Show a file or a folder at another place, or of a folder that is there already each entry that it lacks."""
+    """Link a file or a folder; if both are folders, link each missing entry."""
     if not os.path.lexists(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(source.resolve())

@@ -1,1 +1,1 @@
-"""Runs that wait: for the rendezvous, or for a rank that makes no progress."""
+"""Detect and explain runs that hang, at the rendezvous or in training."""

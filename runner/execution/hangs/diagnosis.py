@@ -1,4 +1,4 @@
-"""Why a run waits, in sentences: who is missing at the rendezvous, or which rank makes no progress."""
+"""Explain in sentences why a run hangs: which nodes miss the rendezvous, or which rank makes no progress."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,29 +17,29 @@ from runner.targets.node_view import AgentView, NodeView
 
 STARTING = "its torchrun is starting"
 _OF_THE_NODE = "load"
-"""The event of a separate thread, which goes on while the training hangs."""
+"""Event of a separate thread, which continues while the training hangs."""
 _LONGEST_EPOCH = 1_000_000_000
 _MOST_FRAMES = 20
 
 
 class Heard:
-    """What was heard of the ranks of a run, in seconds of a monotonic clock."""
+    """The latest output of each rank of a run; times are of a monotonic clock, in seconds."""
 
     def __init__(self, layout: Layout, began: float) -> None:
         self.layout = layout
         self.began = self.last = began
         self.when: dict[int, float] = {}
-        """The last line of each rank."""
+        """Time of the last line of each rank."""
         self.events: dict[int, str] = {}
-        """The last event of each rank, for example `epoch_start 2`."""
+        """Last event of each rank, for example `epoch_start 2`."""
         self.nodes: set[int] = set()
         self.joining: set[int] = set()
-        """Ranks that began to join the process group, and have not."""
+        """Ranks that are joining the process group."""
         self.longest = 0.0
-        """The longest silence of all ranks that ended."""
+        """Duration of the longest past silence of all ranks."""
 
     def take(self, line: Line, event: Event | None, now: float) -> None:
-        """Take in a line that a process printed; an event begins with a newline, so that there are empty lines."""
+        """Record a line of a process; ignore empty lines, because each event is printed after a newline."""
         if event.key == _OF_THE_NODE if event is not None else not line.text.strip():
             return
         self.longest, self.last = max(self.longest, now - self.last), now
@@ -58,7 +58,7 @@ class Heard:
 
 
 def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
-    """Say which nodes are missing and why; empty if the launchers of all are there."""
+    """Explain which nodes are missing and why; return [] if all launchers are there."""
     missing: dict[str, list[int]] = defaultdict(list)
     host = next((view.seen.host for view in views if view.node == 0 and view.seen), None)
     for view in views:
@@ -73,10 +73,7 @@ def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
 
 
 def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: bool = False) -> Stuck:
-    """Say why nothing is heard, first the cause, then what hides it, and where each rank is.
-
-    The others wait for the ranks that answer nobody, else for those that are in no exchange.
-    """
+    """Explain a silence, with the cause first: ranks that cannot run, otherwise ranks outside any exchange."""
     places = places_of(heard.layout, views, on_gpu=on_gpu)
     waiting = [place for place in places if place.kind in ("waits", "pair")]
     late = [place for place in places if place.kind == "held"]
@@ -88,19 +85,19 @@ def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: b
         whom = listed(place.rank for place in late)
         says = [*_sentences(late), *(f"{words} for rank {whom}" for words in waits), *_sentences(others)]
     elif len(waits) > 1 and not others and any(place.kind == "waits" for place in waiting):
-        # A send and a receive can meet.
+        # Unless all wait point to point: a send can match a receive.
         says = [f"the ranks wait in different operations: {'; '.join(waits)}"]
-        says.append("all ranks have to call the same operations in the same order")
+        says.append("all ranks must call the same operations in the same order")
     else:
         says = [*waits, *_sentences(others)]
     if unknown:
-        says.append(f"rank {listed(unknown)} cannot be asked for the stack; it is printed when the run is ended")
+        says.append(f"rank {listed(unknown)}: the stack cannot be read; it is printed when the run is ended")
     for view in views:
         lacks = [rank for rank in heard.layout.ranks_of(view.node) if rank not in {place.rank for place in places}]
         if view.idle:
             says.insert(0, f"node {view.node}: {view.idle}")
         elif view.trouble:
-            says.append(f"node {view.node} cannot be looked at: {view.trouble}")
+            says.append(f"node {view.node} cannot be inspected: {view.trouble}")
         else:
             says[:0] = [f"rank {rank} (node {view.node}) {_lost(heard, view, rank)}" for rank in lacks]
     ranks = []
@@ -113,7 +110,6 @@ def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: b
 
 
 def _absence(view: NodeView, heard: Heard, *, is_beside_node_0: bool) -> str | None:
-    """Return why a node has not joined; None if it has."""
     agents = view.seen.agents if view.seen else []
     for nodes in [agent.told.nodes for agent in agents]:
         if nodes not in (None, str(heard.layout.nodes)):  # its ranks may train alone
@@ -121,7 +117,7 @@ def _absence(view: NodeView, heard: Heard, *, is_beside_node_0: bool) -> str | N
     if view.node in heard.nodes:
         return None
     if view.idle or view.trouble:
-        return view.idle or f"it cannot be looked at: {view.trouble}"
+        return view.idle or f"it cannot be inspected: {view.trouble}"
     if not view.seen or view.seen.ranks:
         return None
     return _of_agent(agents[0], is_beside_node_0=is_beside_node_0) if agents else "no torchrun runs there"
@@ -137,39 +133,37 @@ def _of_agent(agent: AgentView, *, is_beside_node_0: bool) -> str | None:
         return STARTING
     at, addresses = f"{told.master}:{told.port}", listed(agent.addresses)
     if agent.addresses and all(map(is_loopback, agent.addresses)):
-        return f"it looks for node 0 at {at}, which is {addresses}: itself; name node 0's address in the network"
+        return f"it looks for node 0 at {at}, which is itself ({addresses}): use node 0's network address"
     known = f" ({addresses})" if addresses not in ("", told.master) else ""
     return f"it cannot reach node 0's torchrun at {at}{known}: {agent.trouble}"
 
 
 def _connections(views: Sequence[NodeView]) -> Iterator[str]:
-    """Say which ranks wait for an answer, and which listen where only their own machine comes."""
+    """Report ranks whose connections get no answer, and ranks that only their own machine can reach."""
     machines = {view.seen.host for view in views if view.seen}
     for node, rank in seen(views):
         name = f"rank {rank.rank} (node {node})"
         if rank.connecting:
             far = listed(rank.connecting)
-            yield f"{name} gets no answer from {far}: a firewall drops it, or the interface is the wrong one"
+            yield f"{name} gets no answer from {far}: blocked by a firewall, or sent from the wrong interface"
         is_alone = bool(rank.listening) and all(is_loopback(at.rpartition(":")[0]) for at in rank.listening)
         if len(machines) > 1 and is_alone:
             yield (
-                f"{name} listens at {rank.listening[0]}, where no other node comes: "
+                f"{name} listens at {rank.listening[0]}, which no other node can reach: "
                 "set GLOO_SOCKET_IFNAME to the interface that reaches the others (runner doctor names it)"
             )
 
 
 def _lost(heard: Heard, view: NodeView, rank: int) -> str:
-    """Say what is known of a rank without a process. Its launcher would have ended all had its exit code not been 0."""
     if view.seen is None or view.seen.nameless:
         return "cannot be told from other processes, whose titles have overwritten their environment"
     never = rank not in heard.when and not view.seen.ranks
     if never or not any(agent.state not in "TtZ" for agent in view.seen.agents):
         return "has no process"
-    return "has ended by itself (exit code 0)"
+    return "has ended by itself (exit code 0)"  # the launcher would have ended all ranks after another code
 
 
 def _sentences(places: Iterable[Place]) -> list[str]:
-    """Say where ranks are, those that do the same together."""
     alike: dict[str, list[Place]] = defaultdict(list)
     for place in places:
         alike[place.does].append(place)

@@ -1,4 +1,4 @@
-"""Watches a run for waiting: says who is missing at the rendezvous, and which rank makes no progress."""
+"""Watch a run for hangs: report nodes missing at the rendezvous and ranks without progress."""
 
 import re
 from collections import defaultdict
@@ -17,23 +17,20 @@ from runner.targets.base import Handle, Line
 from runner.targets.node_view import NodeView
 
 RENDEZVOUS_SECONDS = 6.0
-"""How long nodes or ranks may be missing before all are looked at, which takes some seconds."""
+"""Wait for missing nodes or ranks this long before inspecting all nodes, which takes some seconds."""
 STARTING_SECONDS = 20.0
-"""How long a launcher may take to start before that is said; on a busy machine they take some seconds."""
+"""Report a launcher that is starting only after this time; some seconds are normal on a busy machine."""
 PATIENCE_SECONDS = 60.0
 PATIENCE_TIMES = 10.0
-"""How long a silence, and how many times the longest one before, may last until it is said where the ranks are."""
+"""Report where the ranks are after a silence of this many seconds and this many times the longest one before."""
 QUIET_SECONDS = 10.0
-"""A run that is ended after so long a silence is asked where its ranks are."""
+"""Before a run is stopped, find out where its ranks are if they have been silent this long."""
 _MOST_STACKS = 8
 _QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
 class Watch:
-    """The watch over one run, or over one node of it, of which alone lines come then.
-
-    After `patience_seconds` without a sign of any rank the run is ended; None if it shall go on.
-    """
+    """The watch over one run, or over the one node of it that this runner follows."""
 
     def __init__(self, handle: Handle, launch: Launch, *, is_one_node: bool = False) -> None:
         self._handle, self._agreed, self._on_gpu = handle, launch.patience_seconds, launch.device == "cuda"
@@ -41,21 +38,21 @@ class Watch:
         self._heard = Heard(Layout.parse(launch.layout), self._looked)
         self._nodes = 1 if is_one_node else self._heard.layout.nodes
         self._is_ours = is_one_node or not launch.by_hand
-        """Whether the ranks may be ended. `runner collect` must not end a job that somebody else started."""
+        """Whether ranks may be aborted: `runner collect` must not end a job that somebody else started."""
         self._pool = ThreadPoolExecutor(1)
         self._look: Future[list[NodeView]] | None = None
         self._said: list[str] = []
         self._all_there: float | None = None
-        """When every node was first seen to have ranks, although nothing was heard of some nodes."""
+        """When all nodes were first seen to have ranks, although some have printed nothing."""
         self._silence: float | None = None
-        """When the silence began in which the ranks were last looked at."""
+        """Start of the silence in which the ranks were last inspected."""
 
     def take(self, line: Line, event: Event | None) -> None:
-        """Take in a line that a process printed."""
+        """Record a line that a process printed, and its event if it has one."""
         self._heard.take(line, event, clock.monotonic())
 
     def notes(self) -> Iterator[str]:
-        """Yield what is to be said now; called now and then, it does not wait."""
+        """Yield new messages about a hang, without blocking; call this regularly."""
         heard, now, waits = self._heard, clock.monotonic(), self._is_waiting
         if self._look is not None:
             if self._look.done():
@@ -64,24 +61,24 @@ class Watch:
                 yield from self._tell(views, now)
         elif waits and now - self._looked > RENDEZVOUS_SECONDS:
             self._looked = now
-            # All nodes are looked at only if it is not known without that who is missing.
+            # `look` is slow, and not needed if idle nodes explain the wait.
             self._look = self._pool.submit(lambda: self._handle.idle() or self._handle.look())
         elif not waits and self._silence != heard.last and self._is_silent(now):
             self._silence = heard.last
             self._look = self._pool.submit(self._handle.look)
 
     def is_hung(self, now: float) -> bool:
-        """Return whether no rank was heard of for longer than was agreed, since there was one.
+        """Return whether all ranks have been silent for longer than `patience_seconds` of the launch.
 
-        The rendezvous has a time-out of its own, and a queue may keep nodes waiting.
+        This starts with the first rank: the rendezvous has its own timeout, and nodes may wait in a queue.
         """
         since = self._heard.last if self._heard.when else self._all_there
         return self._agreed is not None and since is not None and now - since > self._agreed
 
     def last_look(self, folder: RunFolder, say: Callable[[str], None]) -> Stuck | None:
-        """Return where the ranks are before the run is ended, and say their stacks; None if one was just heard of.
+        """Return where the ranks are before the run is stopped, and report their stacks; None if they are not silent.
 
-        Ranks that cannot be asked are ended so that they print their stack, unless somebody else started them.
+        Ranks whose stack cannot be read get SIGABRT, so that they print it, unless somebody else started them.
         """
         heard, now, waits = self._heard, clock.monotonic(), self._is_waiting
         quiet = now - heard.last
@@ -97,7 +94,7 @@ class Watch:
         return stuck
 
     def close(self) -> None:
-        """End the thread that looks; a next run may start its processes then."""
+        """End the thread that inspects the nodes."""
         self._pool.shutdown(cancel_futures=True)
 
     @property
@@ -110,7 +107,7 @@ class Watch:
         return now - heard.last > usual
 
     def _tell(self, views: list[NodeView], now: float) -> Iterator[str]:
-        """Yield what the views show, unless it was said before or it is too early."""
+        """Explain the hang, unless that was reported before or it is too early."""
         heard, says, stacks = self._heard, [], []
         head = f"waiting for the rendezvous since {now - heard.began:.0f} s"
         if self._is_waiting:
@@ -121,8 +118,8 @@ class Watch:
                 return
         elif self._is_silent(now):
             stuck = of_silence(heard, views, now, on_gpu=self._on_gpu)
-            head, says, stacks = f"no rank was heard of for {stuck.quiet_seconds:.0f} s", stuck.says, _stacks(stuck)
-        kinds = [_QUOTED.sub("", words) for words in says]  # the name of a pod that is tried again differs
+            head, says, stacks = f"no rank printed for {stuck.quiet_seconds:.0f} s", stuck.says, _stacks(stuck)
+        kinds = [_QUOTED.sub("", words) for words in says]  # a pod that is tried again has another name
         if says and kinds != self._said:
             self._said = kinds
             yield f"{head}: {says[0]}"
@@ -131,7 +128,7 @@ class Watch:
 
 
 def _stacks(stuck: Stuck) -> list[str]:
-    """Return the stacks of a run that waits, each with its ranks, that of the rank first that the others wait for."""
+    """Format the distinct stacks, each with its ranks; the rank that the others wait for comes first."""
     alike: dict[tuple[str, ...], list[StuckRank]] = defaultdict(list)
     for rank in sorted(stuck.ranks, key=lambda rank: rank.rank != stuck.rank):
         alike[tuple(rank.stack)].append(rank)
@@ -140,6 +137,6 @@ def _stacks(stuck: Stuck) -> list[str]:
     for stack, ranks in list(alike.items())[:_MOST_STACKS]:
         first = ranks[0]
         last = f"last event {first.event}, {first.quiet_seconds:.0f} s ago" if first.event else "no event"
-        says.append(f"  rank {listed(rank.rank for rank in ranks)}: {last}; the stack, the innermost line first:")
+        says.append(f"  rank {listed(rank.rank for rank in ranks)}: {last}; stack, innermost line first:")
         says += [f"    {frame}" for frame in stack]
     return says

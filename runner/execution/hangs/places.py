@@ -1,4 +1,4 @@
-"""Where each rank is at one moment, read from what one look at the nodes shows of its process."""
+"""Find out where each rank is, from one snapshot of its process."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from runner.targets.look import OF_LIBRARIES, main_thread
 from runner.targets.node_view import NodeView, RankView
 
 BUSY = 0.3
-"""A process that uses more of a core than this computes."""
+"""Share of a core above which a process computes."""
 _STOPPED = "is stopped by a signal (process {0}: kill -CONT {0} lets it go on)"
 _HELD = {
     "T": _STOPPED,
@@ -20,7 +20,7 @@ _HELD = {
     "Z": "has ended, and its launcher has not noticed (process {0})",
     "D": "waits for a disk or a device, which cannot be interrupted (process {0})",
 }
-"""States of proc(5) in which a process answers nobody."""
+"""States of proc(5) in which a process cannot run."""
 _JOINS = "waits in init_process_group"
 _IN_BACKWARD = "waits in backward, where DistributedDataParallel exchanges gradients,"
 _THREAD = "waits for a thread"
@@ -28,13 +28,13 @@ _EXCHANGES = {
     r"/distributed_c10d\.py (init_process_group|_?new_(process_)?group\w*|rendezvous|_store_based_barrier)$": _JOINS,
     r"/torch/distributed/\S*rendezvous": _JOINS,
     r"/distributed_c10d\.py ([a-z]\w*)$": "waits in {}",
-    # Its `forward` runs the model in between.
+    # `forward` also runs the model.
     r"/torch/nn/parallel/distributed\.py (?!forward|_run_ddp)": "waits in an exchange of DistributedDataParallel",
     r"/torch/autograd/\S* (_engine_run_backward|backward)$": _IN_BACKWARD,
     r"/torch/(cuda|accelerator)/\S* synchronize$": "waits on the GPU",
     r"/threading\.py (join|_wait_for_tstate_lock|_shutdown)$": _THREAD,
 }
-"""Functions in which a rank waits, as `file function`, and the words for it; the first that fits counts."""
+"""Patterns of functions in which a rank waits, as `file function`, and their descriptions; the first match counts."""
 _POINT_TO_POINT = re.compile(r"waits in (i?send|i?recv|batch_isend_irecv|(send|recv)_object_list)$")
 _LAST_BYTES = 100_000
 _ABORTED = "Fatal Python error: Aborted"
@@ -42,11 +42,10 @@ _ABORTED = "Fatal Python error: Aborted"
 
 @dataclass(frozen=True)
 class Place:
-    """One rank at one moment: what it does, in words that follow its name, and its stack, the innermost line first.
+    """The activity of a rank, as words that follow its name, and its stack, innermost line first.
 
-    Its kind is `held` (its process answers nobody), `waits` (in an exchange with other ranks, or on its GPU, where NCCL
-    exchanges), `pair` (it waits point to point), `runs`, `unclear` (it may wait for its GPU or for a thread), or
-    `unknown`.
+    `kind` is `held` (the process cannot run), `waits` (for other ranks, or for its GPU, where NCCL exchanges), `pair`
+    (waits point to point), `runs`, `unclear` (may wait for its GPU or a thread) or `unknown`.
     """
 
     rank: int
@@ -57,14 +56,14 @@ class Place:
 
 
 def seen(views: Sequence[NodeView]) -> Iterator[tuple[int, RankView]]:
-    """Yield the ranks whose processes were seen, each with its node."""
+    """Yield the node and the view of each rank with a process."""
     for view in views:
         for rank in view.seen.ranks if view.seen else ():
             yield view.node, rank
 
 
 def places_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False) -> list[Place]:
-    """Return where each rank is whose process was seen on its node."""
+    """Return the place of each rank with a process on its node, sorted by rank."""
     places = []
     for node, rank in sorted(seen(views), key=lambda one: one[1].rank):
         if rank.rank in layout.ranks_of(node):
@@ -75,9 +74,9 @@ def places_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False
 
 
 def take_printed_stacks(folder: RunFolder, layout: Layout, views: Sequence[NodeView]) -> None:
-    """Give ranks that could not be asked the stacks that they printed when SIGABRT ended them.
+    """Read the missing stacks from the output of ranks that SIGABRT ended.
 
-    A pod has one log for all of its processes: there the stack is that of a node's only rank.
+    A pod has one log for all its processes, so the stack in it is used only if the pod has one rank.
     """
     raw = folder.raw_files(layout)
     for node, rank in seen(views):
@@ -88,9 +87,9 @@ def take_printed_stacks(folder: RunFolder, layout: Layout, views: Sequence[NodeV
 
 
 def _doing(rank: RankView, *, on_gpu: bool) -> tuple[str, str]:
-    """Return the kind and the words of what a rank does: it waits if its own innermost line has called an exchange.
+    """Return `kind` and `does` of a rank's place: it waits if its innermost program line has called an exchange.
 
-    A wait on the GPU keeps a core busy, and that of `loss.item()` has no line of its own.
+    Waiting on the GPU keeps a core busy; a wait in `loss.item()` has no frame.
     """
     if rank.state in _HELD and not (rank.state == "D" and rank.stack):
         return "held", _HELD[rank.state].format(rank.pid)
@@ -99,7 +98,7 @@ def _doing(rank: RankView, *, on_gpu: bool) -> tuple[str, str]:
         why = sets or "does the program set MASTER_PORT itself?"
         return "unclear", f"may be looking for the store of the group: {why}"
     if not rank.stack:
-        return "unknown", "cannot be asked where it is"
+        return "unknown", "has no readable stack"
     calls = [f"{file} {function}" for file, _, function in takewhile(_is_of_library, rank.stack)]
     fits = ((words, re.search(pattern, call)) for call in calls for pattern, words in _EXCHANGES.items())
     does = next((words.format(*match.groups()) for words, match in fits if match), "")
@@ -117,7 +116,7 @@ def _is_of_library(frame: tuple[str, int, str]) -> bool:
 
 
 def _where(rank: RankView) -> str:
-    """Name the innermost line of the program itself by the last two parts of its path: `mnist/ddp.py:57 in train`."""
+    """Format the innermost line of the program, for example `mnist/ddp.py:57 in train`."""
     file, line, function = next((frame for frame in rank.stack if not _is_of_library(frame)), rank.stack[0])
     inside = f" in {function}" if function != "<module>" else ""
     return f"{'/'.join(PurePosixPath(file).parts[-2:]).lstrip('/')}:{line}{inside}"

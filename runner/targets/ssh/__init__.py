@@ -1,1 +1,1 @@
-"""Target `ssh`: hosts that a person reaches by SSH, one torchrun on each."""
+"""Target `ssh`: one torchrun on each of several hosts."""

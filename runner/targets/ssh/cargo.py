@@ -1,4 +1,4 @@
-"""What a run needs on a host: its programs and its data, each as a folder that is named by its hash."""
+"""Collect and hash the programs and data that a run needs on its hosts."""
 
 import hashlib
 import os
@@ -10,31 +10,31 @@ from runner.definitions.settings import PACKAGE
 from trainkit.sources import LIBRARY
 
 Cargo = dict[Path, set[str]]
-"""Names of files, which they have on the host too, by the folders of this machine that they are below."""
+"""Relative paths of files, which they keep on the host, by the local folder that contains them."""
 _BLOCK = 262_144
 _LEFT_OUT = ("__pycache__", ".git", ".venv")
 
 
 def programs(run: Run) -> Cargo:
-    """Collect the library and the sources of a run's program."""
+    """Return the library and the sources of a run's program."""
     program, root = run.cell.program, run.experiment.root
     places = {*program.folders, *program.places, *([] if program.files else [f"{PACKAGE}/__init__.py"])}
     return _collected([(LIBRARY.parent, LIBRARY.name), *((root, place) for place in places - {LIBRARY.name})])
 
 
 def data(run: Run) -> Cargo:
-    """Collect the prepared data that the definition names; empty if it names none, or none is prepared here."""
+    """Return the prepared data of the experiment; empty if it needs none, or none is prepared here."""
     name = run.experiment.data
     return _collected([(run.experiment.root / "data", name)] if name else [])
 
 
 def size(cargo: Cargo) -> int:
-    """Return the bytes of all files."""
+    """Return the total size of all files in bytes."""
     return sum((root / name).stat().st_size for root, names in cargo.items() for name in names)
 
 
 def sha256(cargo: Cargo, *more: str) -> str:
-    """Return the hash of all names and contents, and of more words."""
+    """Return the hash of all names and contents, and of further words."""
     lines = list(more)
     for name, root in sorted((name, root) for root, names in cargo.items() for name in names):
         digest = hashlib.sha256()
@@ -54,7 +54,7 @@ def _collected(places: Iterable[tuple[Path, str]]) -> Cargo:
 
 
 def _walk(root: Path, place: str) -> Iterator[str]:
-    """Yield the names of the regular files of a folder, or of the one file; links are left out."""
+    """Yield the paths of the regular files in a folder, or of a single file; skip links."""
     if (root / place).is_file():
         yield place
     for above, folders, names in os.walk(root / place):

@@ -1,4 +1,4 @@
-"""One run on several hosts: what it needs is brought, one torchrun is started on each, and all are followed."""
+"""Start and follow one run on several hosts."""
 
 import filecmp
 from collections.abc import Iterator, Sequence
@@ -25,26 +25,24 @@ from runner.targets.ssh.preflight import Facts
 from runner.targets.worker_logs import POLL_SECONDS, WorkersHandle
 
 _BEAT_SECONDS = 2.0
-"""A beat takes the host about 45 ms of one core, which the run could use."""
+"""Interval of beats, each of which takes about 45 ms of one core from the run."""
 _GIVE_UP_SECONDS = 40.0
-"""A host that cannot be reached for so long is given up: its supervisor has ended the run by then."""
+"""Give up a host after this time without an answer; its supervisor has ended the run by then."""
 _STOP_SECONDS = 45.0
-"""How long a stop may take, also of hosts that do not answer."""
+"""Time for a stop, including hosts that do not answer."""
 _PLACE = ("host", "machine", "address", "interface", "python", "torch")
-"""What a record keeps of where a node ran."""
-
-
+"""Facts about a node's host that the record keeps."""
 _HOOKS = "targets/hooks"
-"""The folder of sitecustomize.py, of this package and below the programs on a host."""
+"""Folder of sitecustomize.py, in this package and in the programs folder of a host."""
 
 
 def run_on_host(run_id: str, node: int) -> str:
-    """Name the run's folder on a host; hosts may share a disk, so the node is in its name."""
+    """Return the name of a node's folder on its host, unique also if hosts share a disk."""
     return f"{run_id}-node{node}"
 
 
 class HostNode(FollowedNode):
-    """The launcher of one node on its host; `base` is the folder of the host in which the kit keeps its files."""
+    """The launcher of one node on its host; `base` is the kit's folder there."""
 
     def __init__(
         self, number: int, ssh: OpenSsh, host: str, folder: RunFolder, base: str, place: dict[str, Any] | None = None
@@ -52,26 +50,26 @@ class HostNode(FollowedNode):
         super().__init__(number)
         self.host, self.place = host, place or {}
         self.words = {"base": base, "run": run_on_host(folder.path.name, number)}
-        """How the host finds the run."""
+        """Arguments that identify the run on its host."""
         self.has_answered = False
-        """Whether its supervisor was seen to have ended, or there was none."""
+        """Whether the host confirmed that no supervisor is left."""
         self._ssh, self._folder = ssh, folder
         self._lost_since: float | None = None
 
     def describe(self) -> NodeExit:
-        """Return how it ended; what was never started, or is not known to have ended, has no code and no signal."""
+        """Return the exit; it has no code or signal if the node was not started or its end is unknown."""
         return self.exit or NodeExit(self.number, stopped=True, place=self.place)
 
     def stop(self) -> None:
-        """Tell its supervisor with the next beat to end it; do not wait for that."""
+        """Ask the supervisor to end the run, with the next beat; do not wait."""
         self.stopped = self.stopped or not self.ended
 
     def idle(self) -> NodeView | None:
-        """Return that nothing runs there yet, if so."""
+        """Return a view of a node that has not been started; otherwise None."""
         return None if self.is_begun else NodeView(self.number, idle=f"host {self.host} is not ready yet")
 
     def look(self, *, abort: bool) -> NodeView:
-        """Look at the processes on the host."""
+        """Return a view of the node's processes on its host."""
         words = [self._ssh.python, "-c", BOOT, *(["--abort"] if abort else []), self._folder.path.name]
         try:
             _, printed = self._ssh.run(self.host, words, node_view.script().encode(), node_view.SECONDS)
@@ -81,20 +79,20 @@ class HostNode(FollowedNode):
         return view.seen.of_node(self.number) if view.seen else view
 
     def follow(self) -> NodeExit:
-        """Renew the lease, and keep what is printed, until the supervisor has ended or the host is given up."""
+        """Renew the lease and fetch the output, until the supervisor has ended or the host is given up."""
         ended: dict[str, Any] = {}
-        why = f"host {self.host}: its supervisor was killed, or the host has started again"
+        why = f"host {self.host}: its supervisor was killed, or the host was rebooted"
         try:
             ended = self._until_ended()
         except OSError as error:
             if not isinstance(error, HostError) and not self.failure:
-                self.failure = error  # go on without its output, so that its end is seen
+                self.failure = error  # still wait for the end, without output
                 return self.follow()
             why = one_line(error)
         if not ended:
             return NodeExit(self.number, stopped=self.stopped, why=why, place=self.place)
         reason = ended["why"]
-        lease = f"host {self.host} heard nothing of the runner for {LEASE_SECONDS} s, and ended it"
+        lease = f"host {self.host} lost the runner for {LEASE_SECONDS} s and ended the run"
         return NodeExit(
             self.number,
             *exit_of(ended["code"]),
@@ -104,7 +102,7 @@ class HostNode(FollowedNode):
         )
 
     def _until_ended(self) -> dict[str, Any]:
-        """Return how the supervisor says that the run ended, {} if it does not; HostError if the host is given up."""
+        """Return the supervisor's report of the end, {} if there is none; raise HostError to give up the host."""
         while True:
             unread = ""
             try:
@@ -124,10 +122,10 @@ class HostNode(FollowedNode):
         if folder and not unread:
             try:
                 self._ssh.ask(self.host, "remove", **self.words)
-            except HostError as error:  # how the run ended is known all the same
+            except HostError as error:  # the end is still known
                 unread = str(error)
         if folder and unread:
-            self.notes.append(f"{unread}: left behind there; rm -r {folder}")
+            self.notes.append(f"{unread}: files are left there: rm -r {folder}")
         return dict(state["ended"])
 
     def _beat(self) -> dict[str, Any]:
@@ -139,18 +137,17 @@ class HostNode(FollowedNode):
         return dict(state)
 
     def _lose(self, error: LostError) -> None:
-        """Note that a host does not answer; HostError once it is given up."""
         now = clock.monotonic()
         if self._lost_since is None:
             self._lost_since = now
-            self.notes.append(f"host {self.host}: the connection was lost; it is tried again: {error}")
+            self.notes.append(f"host {self.host}: the connection was lost; trying again: {error}")
         if now - self._lost_since > _GIVE_UP_SECONDS:
-            raise HostError(f"{error}; what runs there ends by itself within 30 s of the last connection")
+            raise HostError(f"{error}; its processes end by themselves within 30 s of the last connection")
         self._ssh.forget(self.host)
 
 
 class SshHandle(WorkersHandle):
-    """The nodes of one run: what is started, the facts of each host, and the programs and data that are brought."""
+    """The nodes of one run on their hosts."""
 
     nodes: Sequence[HostNode]
 
@@ -175,19 +172,18 @@ class SshHandle(WorkersHandle):
         self._made: Future[None] | None = None
 
     def stop(self) -> None:
-        """End the run on every host; one that does not answer ends it by itself."""
+        """End the run on every host; a host without a connection ends it by itself."""
         self._is_over = True
         if self._made:
             wait([self._made], _STOP_SECONDS)
         self._end()
 
     def _start(self) -> Iterator[None]:
-        """Bring what is needed, and start the run on all hosts."""
         for node in self.nodes:
             self._folder.open_agent(node.number).close()
         pool = ThreadPoolExecutor(1)
         self._made = pool.submit(self._make)
-        pool.shutdown(wait=False)  # Ctrl-C does not wait for what is brought: `stop` ends that
+        pool.shutdown(wait=False)  # Ctrl-C must not wait for transfers: `stop` ends them
         while not self._made.done():
             yield None
             wait([self._made], POLL_SECONDS)
@@ -206,7 +202,6 @@ class SshHandle(WorkersHandle):
             settle(self._folder, len(self.nodes))
 
     def _make(self) -> None:
-        """Prepare all hosts; if that has succeeded on all, start the run on node 0 and then on the others."""
         numbers = range(len(self.nodes))
         data_name = cargo.sha256(self._data) if self._data else "none"
         places = _all(at_once(lambda number: self._prepare(number, data_name), numbers))
@@ -214,7 +209,7 @@ class SshHandle(WorkersHandle):
         _all(at_once(lambda number: self._begin(number, places[number], port), numbers[1:]))
 
     def _prepare(self, number: int, data_name: str) -> tuple[str, str]:
-        """Bring what a host lacks, each to a folder named by its hash; return those of the programs and the data."""
+        """Send missing files to a host; return its folders of programs and data, which are named by hash."""
         host, base = self.nodes[number].host, self._facts[number]["folder"]
         data = self._spec.options["data"] or f"{base}/data/{data_name}"
         programs = f"{base}/programs/{cargo.sha256(self._programs, data)}"  # it holds a link to the data
@@ -227,7 +222,7 @@ class SshHandle(WorkersHandle):
         return programs, data
 
     def _begin(self, number: int, places: tuple[str, str], port: int) -> int:
-        """Start the run on a host; return the port of the rendezvous, which node 0 chooses if it is 0."""
+        """Start the run on a host; return the rendezvous port, which node 0 chooses if `port` is 0."""
         self._go_on()
         node, own, facts, (place, data) = self._spec.nodes[number], self.nodes[number], self._facts[number], places
         kept = f"{facts['folder']}/runs/{own.words['run']}/kept"
@@ -254,17 +249,19 @@ class SshHandle(WorkersHandle):
         except LostError:
             own.begin()  # it may have begun
             raise
-        own.begin()  # at once: if another host cannot begin, this one is stopped
+        own.begin()  # before the other hosts, so that it is stopped if they fail
         return int(begun["port"])
 
     def _go_on(self) -> None:
-        """Raise HostError if the run was stopped before it has begun."""
         if self._is_over:
-            raise HostError("the run was stopped before it has begun")
+            raise HostError("the run was stopped before it began")
 
 
 def end_remains(ssh: OpenSsh, hosts: Sequence[str], folder: RunFolder, base: str) -> None:
-    """End what is left of a run on its hosts, and keep the rest of its output; OSError names who does not answer."""
+    """End the remaining processes of a run on its hosts and fetch the remaining output.
+
+    Raises HostError if hosts do not answer.
+    """
     nodes = [HostNode(number, ssh, host, folder, base) for number, host in enumerate(hosts)]
     for node in nodes:
         node.begin()
@@ -275,14 +272,14 @@ def end_remains(ssh: OpenSsh, hosts: Sequence[str], folder: RunFolder, base: str
 
 
 def settle(folder: RunFolder, nodes: int) -> None:
-    """Put the artifacts of all nodes together, as on one disk; may be called again.
+    """Merge the artifacts of all nodes, as on a shared disk; may be called again.
 
-    Those that another node has too, with another content, stay in `artifacts/@node1/` and so on.
+    An artifact that differs from another node's stays in `artifacts/@node1/`, `@node2/` and so on.
     """
     for own in (_artifacts(folder, node) for node in range(1, nodes)):
         for path in sorted(own.rglob("*"), reverse=True):
             to = folder.path / "artifacts" / path.relative_to(own)
-            with suppress(OSError):  # a file where a folder should be: it stays
+            with suppress(OSError):  # another node has a file where this one has a folder
                 if path.is_dir():
                     path.rmdir()
                 elif not to.exists():
@@ -295,7 +292,6 @@ def settle(folder: RunFolder, nodes: int) -> None:
 
 
 def _all(got: Sequence[Any]) -> list[Any]:
-    """Return what all hosts gave; HostError names each that failed."""
     if errors := [str(result) for result in got if isinstance(result, HostError)]:
         raise HostError(listed(dict.fromkeys(errors), "; "))
     return list(got)

@@ -1,8 +1,8 @@
-"""What runs on a host: OpenSsh.ask sends it there, where a Python as it is answers one question and ends.
+"""Answer one question on a host: OpenSsh.ask sends this module to a plain Python there.
 
-`begin` leaves a supervisor behind, which needs no connection: it ends the run when told to, or when its lease is over,
-which every `beat` renews. All files are in one folder: `programs` and `data` by their hash, and a folder in `runs` for
-each node of a run. What only one question needs is imported there: a running host is asked every second.
+`begin` leaves a supervisor that needs no connection: it ends the run on request, or when its lease expires, which
+every `beat` renews. One folder holds all files: `programs` and `data` by hash, and one folder in `runs` per node of a
+run. Functions import modules that only they need, because the frequent `beat` must be fast.
 
 Sources: prctl(2) (PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER), flock(2), proc(5), netdevice(7) (SIOCGIFCONF).
 """
@@ -22,38 +22,38 @@ from runner.targets.clean_environment import clean_environment
 
 Words = dict[str, Any]
 MARK = "KIT-HOST "
-"""Begins the line of the answer; other lines are of the host's shell or Python."""
+"""Prefix of the answer; other lines come from the host's shell or Python."""
 LEASE_SECONDS = 25
 GRACE_SECONDS = {"stop": 10, "lease": 3}
-"""A host that hears nothing of the runner for so long ends the run, with this grace: nothing is left after 30 s."""
+"""Time from SIGTERM to SIGKILL: with the lease, a host that lost the runner has ended the run after 30 s."""
 _KEPT_SECONDS = 30 * 86_400
 _ALIVE_SECONDS = 60
-"""A question, or a port that is listened on, ends after this time: the runner may be gone."""
+"""Limit of a question and of a listening port, because the runner may be gone."""
 _CONNECT_SECONDS = 4.0
 _POLL_SECONDS = 0.1
 _KILLED_SECONDS = 5.0
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIOCGIFCONF = 0x8912
 _ENTRY_BYTES = 40
-"""Size of one address in the kernel's list."""
+"""Size of one SIOCGIFCONF entry."""
 _ENDED = "ended-"
 _OURS = r"[0-9a-f]{64}[\w.-]*|(?:ended-)?\d{8}T\d{6}Z-[\w.-]+-node\d+[\w.-]*"
-"""What is brought, and runs: a person may keep other files in the folder named by `--with folder=`."""
+"""Folders of the kit, which `tidy` may remove: the user's `--with folder=` may hold other files."""
 
 
 def main(do: str, words: Words) -> None:
-    """Answer one question; if that fails, the last line printed says why."""
+    """Answer one question; after an error, the last line printed is its reason."""
     signal.alarm(_ALIVE_SECONDS)  # its default action ends the process
     questions = {"facts": facts, "reach": reach, "use": use, "begin": begin, "beat": beat, "remove": remove}
     try:
         answer = questions[do](**words)  # type: ignore[operator]
     except OSError as error:
         sys.exit(str(error))
-    os.write(1, f"\n{MARK}{json.dumps(answer)}\n".encode())  # one call, so that no warning stands within it
+    os.write(1, f"\n{MARK}{json.dumps(answer)}\n".encode())  # one call, so that no warning splits the line
 
 
 def facts(base: str, data: str, network: str, port: int, alone: bool) -> Words:
-    """Describe this host; unless it is alone, listen for a while on the address that the other hosts will use."""
+    """Describe this host; unless it is alone, listen for a while at its address for other hosts."""
     import glob
     import ipaddress
     import socket
@@ -98,7 +98,7 @@ def facts(base: str, data: str, network: str, port: int, alone: bool) -> Words:
 
 
 def reach(places: dict[str, tuple[str, int]]) -> dict[str, str]:
-    """Connect to other hosts, all at once; return why that fails, empty where it does not."""
+    """Connect to other hosts in parallel; return the error of each, empty after success."""
     import socket
     from concurrent.futures import ThreadPoolExecutor
 
@@ -114,13 +114,13 @@ def reach(places: dict[str, tuple[str, int]]) -> dict[str, str]:
 
 
 def use(path: str) -> None:
-    """Make a folder for what is brought, or mark it as used now, so that `tidy` keeps it."""
+    """Create a folder for programs or data, or mark it as used now, so that `tidy` keeps it."""
     os.makedirs(path, mode=0o700, exist_ok=True)
     os.utime(path)
 
 
 def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: int, env: Words, **words: Any) -> Words:
-    """Start the supervisor of a run, and wait until it has started the run; return the port of the rendezvous."""
+    """Start a run through its supervisor; return the rendezvous port."""
     folder = _run(base, run)
     for made in (folder, *folders):
         os.makedirs(made, mode=0o700)
@@ -146,10 +146,10 @@ def begin(base: str, run: str, cwd: str, data: str, folders: list[str], port: in
 
 
 def beat(base: str, run: str, stop: bool) -> Words:
-    """Renew the lease of a run, end it if that is asked, and say whether it lives and how it ended."""
+    """Renew the lease of a run, end the run if `stop`, and return whether it lives and how it ended."""
     folder, mark = _run(base, run), _run(base, f"{_ENDED}{run}")
     if stop:
-        os.makedirs(mark, exist_ok=True)  # before the look: the runner may have been killed while it asked to begin
+        os.makedirs(mark, exist_ok=True)  # first, because a killed runner's `begin` may still be under way
     if not os.path.isdir(folder):
         return {"folder": "", "lives": False, "ended": {}}
     if stop:
@@ -168,12 +168,12 @@ def beat(base: str, run: str, stop: bool) -> Words:
 
 
 def remove(base: str, run: str) -> None:
-    """Remove the folder of a run that has ended."""
+    """Remove the folder of an ended run."""
     shutil.rmtree(_run(base, run))
 
 
 def base_folder(base: str) -> str:
-    """Return the folder in which everything is kept; empty for the one in the user's cache."""
+    """Return the absolute path of the kit's folder, by default in the user's cache."""
     if base:
         return os.path.abspath(os.path.expanduser(base))
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -181,7 +181,7 @@ def base_folder(base: str) -> str:
 
 
 def tidy(base: str) -> None:
-    """Remove programs and data that no run has used for 30 days, and old runs that were never fetched."""
+    """Remove programs and data unused for 30 days, and runs of that age that were never fetched."""
     import glob
     import re
 
@@ -195,27 +195,27 @@ def tidy(base: str) -> None:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if time.time() - os.fstat(held).st_mtime > _KEPT_SECONDS:
                     beside = f"{path}.{os.getpid()}.tmp"
-                    os.rename(path, beside)  # nobody finds a part of it
+                    os.rename(path, beside)  # so that no run finds a partial folder
                     shutil.rmtree(beside, ignore_errors=True)
             finally:
                 os.close(held)
 
 
 def _supervise(base: str, folder: str, cwd: str, say: int, env: Words, argv: list[str], log: str) -> None:
-    """Run torchrun in a session of its own, hold its lease, and end it with all that it has started; never return."""
+    """Run torchrun in a new session, watch its lease, and end it with all its descendants; never return."""
     import ctypes
     import subprocess
 
     try:
         os.setsid()
         libc = ctypes.CDLL(None)
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that what loses its parent becomes a child of this process
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # adopt orphans
         out, null = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), os.open(os.devnull, os.O_RDWR)
         for number, target in enumerate((null, null, out)):  # the connection may end
             os.dup2(target, number)
         alive = os.open(os.path.join(folder, "alive"), os.O_WRONLY | os.O_CREAT)
         fcntl.flock(alive, fcntl.LOCK_EX)  # the kernel releases it however this process ends
-        for held in (folder, cwd, os.path.join(cwd, "data")):  # `tidy` of another run keeps them
+        for held in (folder, cwd, os.path.join(cwd, "data")):  # so that another run's `tidy` keeps them
             with contextlib.suppress(OSError):
                 fcntl.flock(os.open(held, os.O_RDONLY), fcntl.LOCK_SH)
         own = clean_environment("SSH_")
@@ -235,7 +235,7 @@ def _supervise(base: str, folder: str, cwd: str, say: int, env: Words, argv: lis
         lease, stop = os.path.join(folder, "lease"), os.path.join(folder, "stop")
         renewed, seen, until, why = time.monotonic(), -1, None, ""
         while child.poll() is None:
-            now = time.monotonic()  # the lease is measured by this process's own clock
+            now = time.monotonic()  # clocks of hosts and disks may be wrong
             with contextlib.suppress(OSError):
                 if os.stat(lease).st_mtime_ns != seen:
                     seen, renewed = os.stat(lease).st_mtime_ns, now
@@ -261,7 +261,7 @@ def _supervise(base: str, folder: str, cwd: str, say: int, env: Words, argv: lis
 
 
 def _kill(mark: str) -> None:
-    """Kill every process of the run that is left, and wait until all are gone."""
+    """Kill all processes of the run, and wait until they are gone."""
     until = time.monotonic() + _KILLED_SECONDS
     while time.monotonic() < until:
         left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_of(pid, mark)]
@@ -294,13 +294,13 @@ def _touch(path: str) -> None:
 
 
 def _listen(address: str) -> int:
-    """Let a process accept connections for a while; return its port."""
+    """Fork a process that accepts connections for a while; return its port."""
     server = ports.held_port(address)
     server.listen(64)
     if not os.fork():
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
-        for number in range(3):  # ssh waits until nobody holds its pipes
+        for number in range(3):  # ssh waits until its pipes are closed
             os.dup2(null, number)
         signal.alarm(_ALIVE_SECONDS)
         while True:
@@ -309,7 +309,6 @@ def _listen(address: str) -> int:
 
 
 def _addresses() -> dict[str, str]:
-    """Return the interface of each address of this host."""
     import ctypes
     import socket
     import struct

@@ -1,7 +1,7 @@
-"""OpenSSH's own client, and rsync over it: how they are called, and what their words mean.
+"""Call OpenSSH's client, and rsync over it, and interpret their errors.
 
-One connection to a host is shared by all that goes there (ControlMaster, ssh_config(5)); its socket is in a folder of
-the user's own. BatchMode keeps ssh from asking for a password or a host key.
+All commands to a host share a connection (ControlMaster, ssh_config(5)), with a socket in a private folder of the user.
+BatchMode keeps ssh from asking for a password or a host key.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from runner.targets.ssh import on_host
 _Item = TypeVar("_Item")
 _Got = TypeVar("_Got")
 SILENT_SECONDS = 8.0
-"""A host that does not answer for so long is no longer connected."""
+"""A connection counts as lost after this time without an answer."""
 _CONNECT_SECONDS = 10
 _OPTIONS = (
     "BatchMode=yes",
@@ -44,14 +44,14 @@ _OPTIONS = (
     "RequestTTY=no",
     "LogLevel=ERROR",
 )
-_SOCKETS = Path(f"/tmp/kit-ssh-{os.geteuid()}")  # noqa: S108 - whoever made it is looked at
-"""Short: a socket's path has at most 107 characters (unix(7)), of which ssh and `_own` take 65."""
+_SOCKETS = Path(f"/tmp/kit-ssh-{os.geteuid()}")  # noqa: S108 - its owner is checked
+"""Short: of the 107 characters of a socket's path (unix(7)), ssh and `_own` take 65."""
 _FORGET_SECONDS = 3.0
 _RSYNC_POLL_SECONDS = 1.0
 BOOT = "import sys;sys.path[:]=[p for p in sys.path if p];exec(sys.stdin.buffer.read())"
-"""What a host's Python is started with: the script comes over stdin, where no shell reads it.
+"""Code for `python -c` on a host: read the script from stdin, where no shell interprets it.
 
-Modules of the folder that the login begins in are not taken for Python's own.
+The working directory is removed from sys.path, so that its modules cannot shadow Python's.
 """
 _SCRIPT = """
 import sys, types
@@ -64,27 +64,27 @@ for name, text in {texts}:
 module.main({do!r}, {words})
 """
 MODULES = (ports, clean_environment, on_host)
-"""What runs on a host; each module imports those before it."""
+"""Modules that run on a host; each may import those before it."""
 _RSYNC_MARK = "KIT-RSYNC"
 _AFTER_MARK = f'"$@" | {{ while IFS= read -r line; do [ "$line" = {_RSYNC_MARK} ] && exec cat; done; }}'
-"""Leaves out what a login shell prints before rsync starts, which rsync would take for its protocol."""
+"""Filter that drops a login shell's output before rsync starts, which would corrupt its protocol."""
 _VANISHED, _PARTIAL = 24, 23
 _LOCAL_TROUBLE = re.compile(r"^rsync: \[(?:receiver|generator)\] (.*) \((\d+)\)$", re.IGNORECASE | re.MULTILINE)
 _MENDS = (
-    (r"Permission denied \(|Too many authentication failures", "ssh-copy-id {host}, or load the key with ssh-add"),
-    (r"Host key verification failed|IDENTIFICATION HAS CHANGED", "ssh {host} once by hand, and compare the key"),
+    (r"Permission denied \(|Too many authentication failures", "run ssh-copy-id {host}, or load the key with ssh-add"),
+    (r"Host key verification failed|IDENTIFICATION HAS CHANGED", "run ssh {host} once by hand and compare the key"),
     (
         r"Could not resolve|Connection refused|timed out|No route to host|unreachable",
-        "check its name, that it is on and runs sshd, and the firewall",
+        "check its name and the firewall, and that it is on and runs sshd",
     ),
-    (r"Bad configuration option|terminating, \d+ bad|Can't open user config", "ssh -G {host} shows where"),
+    (r"Bad configuration option|terminating, \d+ bad|Can't open user config", "ssh -G {host} shows the place"),
     (r"^rsync: ", ""),
 )
-"""The line of ssh or rsync that says what is wrong, the most telling one first, and what mends it."""
+"""Patterns of errors of ssh or rsync, most specific first, each with its fix."""
 
 
 class HostError(OSError):
-    """A host cannot do what is asked of it: what was seen, beginning with its name, and what mends it if known."""
+    """A request that failed on a host; `seen` starts with the host's name, `mend` is the fix if known."""
 
     def __init__(self, seen: str, *, mend: str = "") -> None:
         super().__init__(f"{seen}: {mend}" if mend else seen)
@@ -92,21 +92,21 @@ class HostError(OSError):
 
 
 class LostError(HostError):
-    """The connection to a host cannot be made, or broke."""
+    """The connection to a host could not be made, or broke."""
 
 
 class OpenSsh:
-    """The command ssh, with a configuration (`ssh -F`) or the user's own, and the Python of the hosts."""
+    """The ssh command with a configuration (`ssh -F`), by default the user's, and the path of Python on the hosts."""
 
     def __init__(self, config: str = "", python: str = "python3") -> None:
         self.config, self.python = config, python
 
     def command(self, host: str, words: list[str]) -> list[str]:
-        """Return the command that runs words on a host, each quoted for the shell there."""
+        """Return the command that runs words on a host, quoted for its shell."""
         return [*self._client(host), "-T", "--", host, shlex.join(words)]
 
     def connect(self, host: str) -> None:
-        """Share a connection to a host; one that no longer answers, as of a host that restarted, is made again."""
+        """Open a shared connection to a host; replace a stale one, for example after a reboot."""
         was_shared = self._is_shared(host)
         try:
             code, printed = self.run(host, ["true"], b"", SILENT_SECONDS)
@@ -119,7 +119,7 @@ class OpenSsh:
             self.connect(host)
 
     def ask(self, host: str, do: str, seconds: float = 60.0, /, **words: Any) -> Any:
-        """Ask a host one question of `on_host`; HostError if it refuses, LostError if it does not answer in time."""
+        """Ask a host one question of `on_host`; raise HostError if it fails, LostError after a timeout."""
         texts = [(module.__name__, Path(str(module.__file__)).read_text("utf-8")) for module in MODULES]
         script = _SCRIPT.format(texts=ascii(texts), do=do, words=ascii(words)).encode()
         code, answer = self.run(host, [self.python, "-c", BOOT], script, seconds)
@@ -129,18 +129,15 @@ class OpenSsh:
         if code == 255 or code < 0:
             raise lost(host, line)
         if code in (126, 127):
-            mend = "name one that it has with --with python=PATH"
+            mend = "name another with --with python=PATH"
             raise HostError(f"host {host}: there is no Python at {self.python}", mend=mend)
         last = (printed + line).strip().rpartition("\n")[2]
         raise HostError(one_line(f"host {host}: {self.python} ended with {code}: {last}", 500))
 
     def run(self, host: str, words: list[str], given: bytes, seconds: float) -> tuple[int, bytes]:
-        """Run words on a host with an input, for so many seconds at most; return their exit code and what they print.
-
-        They print into a file: ssh's process that shares the connection would keep a pipe open.
-        """
+        """Run words on a host with an input; return the exit code and the output. Raises LostError after a timeout."""
         seconds += 0 if self._is_shared(host) else _CONNECT_SECONDS
-        with tempfile.TemporaryFile() as printed:
+        with tempfile.TemporaryFile() as printed:  # ssh's process for the shared connection keeps a pipe open
             try:
                 done = subprocess.run(
                     self.command(host, words),
@@ -155,13 +152,13 @@ class OpenSsh:
             except FileNotFoundError:
                 raise HostError("there is no ssh here", mend="install OpenSSH's client") from None
             except subprocess.TimeoutExpired:
-                seen = f"host {host}: {words[0]} gives no answer in {seconds:g} s"
+                seen = f"host {host}: no answer from {words[0]} in {seconds:g} s"
                 raise LostError(seen, mend="try it by hand") from None
             printed.seek(0)
             return done.returncode, printed.read()
 
     def send(self, host: str, root: Path, names: Iterable[str], folder: str, meanwhile: Callable[[], object]) -> None:
-        """Bring files below a root into a folder of a host; those of the same size and time are there already."""
+        """Copy files below a root to a folder of a host, except those with equal size and time there."""
         given = "\0".join(names).encode("utf-8", "surrogateescape")
         words = ["-tLO", "--from0", "--files-from=-", f"{root}/", f"{host}:{folder}/"]
         code, said = self._rsync(host, words, given, meanwhile)
@@ -169,12 +166,13 @@ class OpenSsh:
             raise lost(host, said)
 
     def fetch(self, host: str, words: list[str], folder: str, to: Path, meanwhile: Callable[[], object]) -> str:
-        """Append to files below `to` what those of a host's folder have more, and bring new ones.
+        """Copy new files, and additions to earlier ones, from a host's folder to `to`.
 
-        Return what the host could not read. OSError if that fails here, LostError for a lost connection.
+        Return an error message if the host could not read files, else "". Raises OSError for a local failure, LostError
+        for a lost connection.
         """
         words = ["--append", "--prune-empty-dirs", *words, f"{host}:{folder}/", "./"]
-        code, said = self._rsync(host, words, b"", meanwhile, to)  # there, as rsync would make a folder that is gone
+        code, said = self._rsync(host, words, b"", meanwhile, to)  # rsync would create a missing folder, cwd does not
         if trouble := _LOCAL_TROUBLE.search(said):
             raise OSError(int(trouble[2]), one_line(trouble[1], 300))
         if code not in (0, _PARTIAL, _VANISHED):
@@ -182,10 +180,7 @@ class OpenSsh:
         return str(lost(host, said)) if code == _PARTIAL else ""
 
     def forget(self, host: str) -> None:
-        """Share a connection to a host no more: it no longer answers, and its own process may not either.
-
-        Other runs of this user may go over it, for whom it works: it ends with the last of them.
-        """
+        """Stop sharing a connection that no longer answers; it ends with the last run that uses it."""
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [*self._client(host), "-O", "stop", "--", host],
@@ -194,7 +189,7 @@ class OpenSsh:
                 check=False,
                 start_new_session=True,
             )
-        for socket in _SOCKETS.glob(f"{self._own(host)}*"):
+        for socket in _SOCKETS.glob(f"{self._own(host)}*"):  # the connection's process may not answer either
             socket.unlink(missing_ok=True)
 
     def _is_shared(self, host: str) -> bool:
@@ -203,9 +198,9 @@ class OpenSsh:
     def _rsync(
         self, host: str, words: list[str], given: bytes, meanwhile: Callable[[], object], here: Path | None = None
     ) -> tuple[int, str]:
-        """Run rsync; `meanwhile` is called now and then while it runs, and ends it if it raises."""
+        """Run rsync and call `meanwhile` regularly; an exception of `meanwhile` ends rsync."""
         shell = ["sh", "-c", _AFTER_MARK, "sh", *self._client(host), "-T"]
-        over = " ".join("'" + word.replace("'", "''") + "'" for word in shell)  # as rsync(1) reads it
+        over = " ".join("'" + word.replace("'", "''") + "'" for word in shell)  # quoting of rsync(1)
         start = f"echo; echo {_RSYNC_MARK}; rsync"
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as said:
             stdin.write(given)
@@ -232,23 +227,23 @@ class OpenSsh:
             return process.returncode, os.pread(said.fileno(), 100_000, 0).decode("utf-8", "replace")
 
     def _own(self, host: str) -> str:
-        """Return what the name of the socket begins with; the rest is ssh's hash of address, port and user."""
+        """Return the prefix of the socket's name; the rest is ssh's hash of address, port and user."""
         return hashlib.sha256(f"{self.config}\0{host}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def _client(self, host: str) -> list[str]:
-        """Return the command without a host; HostError if another user has made the folder of the sockets."""
+        """Return the ssh command without a host; raise HostError if another user owns the folder of the sockets."""
         with suppress(FileExistsError):
             _SOCKETS.mkdir(mode=0o700)
         held = _SOCKETS.lstat()
         if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid() or held.st_mode & 0o077:
-            raise HostError(f"{_SOCKETS}: it is not this user's alone: remove it, ssh's sockets are kept there")
+            raise HostError(f"{_SOCKETS}: others can access this folder for ssh's sockets: remove it")
         options = (*_OPTIONS, f"ControlPath={_SOCKETS}/{self._own(host)}%C")
         named = ["-F", self.config] if self.config else []
         return ["ssh", *named, *(word for option in options for word in ("-o", option))]
 
 
 def lost(host: str, said: str) -> LostError:
-    """Return what ssh or rsync say is wrong with a host, and the way out if it is known."""
+    """Make an error of the output of ssh or rsync, with the fix if it is known."""
     lines = [line for line in said.splitlines() if line.strip()]
     for pattern, mend in _MENDS:
         for line in lines:
@@ -258,7 +253,7 @@ def lost(host: str, said: str) -> LostError:
 
 
 def at_once(do: Callable[[_Item], _Got], items: Iterable[_Item]) -> list[_Got | HostError]:
-    """Do something with all items at once; return the error of each for which that fails."""
+    """Call a function with all items in parallel; return its result or its HostError for each."""
 
     def done(item: _Item) -> _Got | HostError:
         try:
@@ -271,5 +266,5 @@ def at_once(do: Callable[[_Item], _Got], items: Iterable[_Item]) -> list[_Got | 
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of ssh: nothing that it starts, for example for a ProxyJump, may ask in a window."""
+    # Also keeps the ssh of a ProxyJump from asking in a window.
     return {**os.environ, "SSH_ASKPASS_REQUIRE": "never"}

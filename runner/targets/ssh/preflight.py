@@ -1,4 +1,4 @@
-"""What is checked on every host before anything is started anywhere: facts of each, and a table of rows over them."""
+"""Check all hosts before a run is started on any of them."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -15,19 +15,19 @@ OK, WARNING, WRONG = "ok", "warning", "wrong"
 Way = tuple[str, int]
 """Address and port at which a host listens for the others."""
 Facts = dict[str, Any]
-"""The answer of `on_host.facts`, with the name of the host and the skew of its clock."""
+"""The answer of `on_host.facts`, with the host's name and clock skew in seconds."""
 _MOST_SKEW_SECONDS = 2.0
-"""Events of different hosts are compared by their clocks; NTP keeps these within milliseconds."""
+"""Limit for comparing events of different hosts; NTP keeps clocks within milliseconds."""
 _GOOD_SKEW_SECONDS = 0.5
 _SPARE_BYTES = 64 * 2**20
-"""Room that a host needs beside what is brought, for what the run prints."""
+"""Disk space for the output of a run, besides programs and data."""
 _GOOD_BYTES = 2**30
 _SAME = "install the same on all hosts, or name another Python with --with python=PATH"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One thing about one host: what was seen, and what mends it."""
+    """The result of one check of one host, and its fix."""
 
     host: str
     check: str
@@ -37,7 +37,7 @@ class Verdict:
 
 
 def check(ssh: OpenSsh, hosts: Sequence[str], options: Any, size: int, gpus: Sequence[int]) -> list[Facts]:
-    """Return the facts of all hosts; RequestError names each one that is not fit, and what mends it."""
+    """Return the facts of all hosts; raise RequestError with each unsuitable host and its fix."""
     facts, verdicts = examine(ssh, hosts, options, size, gpus)
     wrong: dict[str, str] = {}
     for verdict in verdicts:
@@ -52,20 +52,20 @@ def check(ssh: OpenSsh, hosts: Sequence[str], options: Any, size: int, gpus: Seq
 def examine(
     ssh: OpenSsh, hosts: Sequence[str], options: Any, size: int, gpus: Sequence[int]
 ) -> tuple[list[Facts], list[Verdict]]:
-    """Ask all hosts at once, then let each connect to the others; nothing is changed on them.
+    """Query all hosts in parallel, then let each connect to the others; change nothing on them.
 
-    `options` are those of the target; `size` bytes are brought, and each host needs so many GPUs.
+    `options` are those of the target, `size` is the number of bytes to send, `gpus` the GPUs that each host needs.
     """
     if not shutil.which("rsync"):
-        raise RequestError("there is no rsync here: install it")
+        raise RequestError("rsync is not installed on this machine: install it")
     alone = len(hosts) == 1
 
     def ask(host: str) -> Facts:
-        ssh.connect(host)  # first, so that the clock is asked over a connection that is there
+        ssh.connect(host)  # first, so that connecting does not delay the clock comparison
         words = {"base": options.folder, "data": options.data, "network": options.network, "alone": alone}
         began = clock.now()
         said = ssh.ask(host, "facts", **words, port=options.port if host == hosts[0] else 0)
-        # What the question took is not called a wrong clock.
+        # Do not count the duration of the question as skew.
         skew = max(0.0, said["times"][1] - clock.now()) or min(0.0, said["times"][0] - began)
         return {**said, "host": host, "skew": skew, "alone": alone}
 
@@ -90,7 +90,7 @@ def examine(
 
 
 def _rows(said: Facts, first: Facts, options: Any, size: int, gpus: int) -> list[tuple[str, str, str, str]]:
-    """Judge what a host says of itself: check, state, what was seen, and what mends it."""
+    """Return the check, state, finding and fix of each row about a host's facts."""
     python, torch, folder, free = said["python"], said["torch"], said["folder"], said["free_bytes"]
     other_torch = f", {first['host']} has {first['torch']}" if torch != first["torch"] else ""
     is_other_python = python.split(".")[:2] != first["python"].split(".")[:2]
@@ -120,13 +120,13 @@ def _rows(said: Facts, first: Facts, options: Any, size: int, gpus: int) -> list
         ),
     ]
     if not said["rsync"]:
-        rows.append(("rsync", WRONG, "it has no rsync", "install it there"))
+        rows.append(("rsync", WRONG, "rsync is not installed", "install it there"))
     if options.data:
-        seen = "there is a" if said["has_data"] else "there is no"
-        mend = "prepare the data there, or leave data= out"
+        seen = "it has the" if said["has_data"] else "it has no"
+        mend = "prepare the data there, or omit data="
         rows.append(("data", _state(not said["has_data"]), f"{seen} folder {options.data}", mend))
     if gpus:
-        seen = f"{said['gpus']} GPUs, the layout needs {gpus} there"
+        seen = f"it has {said['gpus']} GPUs, and the layout needs {gpus} there"
         rows.append(("gpus", _state(said["gpus"] < gpus), seen, "choose a smaller layout, or --device cpu"))
     if not said["alone"]:
         mend = "name the hosts by addresses of a network that they share, or choose it with --with network=10.0.0.0/8"
@@ -138,7 +138,6 @@ def _rows(said: Facts, first: Facts, options: Any, size: int, gpus: int) -> list
 
 
 def _reaches(host: str, ways: dict[str, Way], troubles: dict[str, str] | HostError) -> Iterator[Verdict]:
-    """Judge whether a host reaches the others."""
     if isinstance(troubles, HostError):
         yield Verdict(host, "reach", WRONG, troubles.seen, troubles.mend)
         return

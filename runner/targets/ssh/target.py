@@ -1,4 +1,4 @@
-"""Target `ssh`: one torchrun on each of several hosts, reached by OpenSSH."""
+"""Define target `ssh` and its options."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ _LINE = re.compile(
     r"\s*(?P<name>(?:[a-z0-9_][\w.+-]*@)?[a-z0-9_][\w.-]*)(?:\s+(?:slots=)?(?P<slots>[1-9][0-9]*))?\s*",
     re.ASCII | re.IGNORECASE,
 )
-"""A host or an alias of ssh's configuration, with or without a user: nothing that ssh or a shell takes for more."""
+"""A host or ssh alias, optionally with a user and slots; nothing that ssh or a shell could interpret."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of target ssh; paths of a host are absolute, or below the home of the user there."""
+    """The options of target ssh; paths on a host are absolute or relative to the user's home there."""
 
-    hosts: str = option("hosts as ssh knows them, separated by commas; the first one is node 0")
-    hosts_file: str = option("file with a host on each line, and how many processes it has room for: h0 slots=4")
-    config: str = option("configuration of ssh, as for ssh -F; by default the user's own")
-    python: str = option("path of a Python with torch on the hosts; by default that of the runner's own")
-    folder: str = option("folder of the hosts for what is brought; by default in ~/.cache")
-    data: str = option("folder of the hosts with prepared data; by default this machine's is brought")
+    hosts: str = option("host names or aliases for ssh, separated by commas; the first is node 0")
+    hosts_file: str = option("file with one host per line, optionally with its number of processes: h0 slots=4")
+    config: str = option("configuration file for ssh -F; by default the user's")
+    python: str = option("path of a Python with torch on the hosts; by default the path of the runner's Python")
+    folder: str = option("folder on the hosts for programs, data and output; by default in ~/.cache")
+    data: str = option("folder on the hosts with prepared data; by default this machine's data are copied")
     network: str = option(
         "network in which the hosts reach each other, for example 10.1.0.0/16; by default ssh's", axis=BETWEEN_NODES
     )
-    port: int = option("port of the rendezvous on the first host; 0 is a free one", 0)
+    port: int = option("port of the rendezvous on the first host; 0 chooses a free port", 0)
 
 
 @dataclass(frozen=True)
 class SshSpec(LaunchSpec):
-    """A run with the host of each node; addresses and ports are chosen at the start."""
+    """A run and the host of each node; addresses and ports are chosen at the start."""
 
     run: Run = field(kw_only=True, repr=False)
     hosts: list[str] = field(kw_only=True, default_factory=list)
 
     def text(self, run_id: str = "") -> str:
-        """Return what is started where, as JSON."""
+        """Return the command, environment and host of each node as JSON."""
         nodes = [
             {"host": host, **({"run": run_on_host(run_id, number)} if run_id else {}), **asdict(node)}
             for number, (host, node) in enumerate(zip(self.hosts, self.nodes, strict=True))
@@ -63,7 +63,7 @@ class SshSpec(LaunchSpec):
 
 
 class Ssh(Target[SshSpec]):
-    """Starts torchrun agents on hosts that are reached by SSH."""
+    """Start torchrun on hosts by SSH."""
 
     name: ClassVar[str] = "ssh"
     summary: ClassVar[str] = "hosts that you reach by SSH; one torchrun on each"
@@ -71,7 +71,7 @@ class Ssh(Target[SshSpec]):
     Options: ClassVar[type] = Options
 
     def __init__(self, options: Any = None) -> None:
-        """Read the names of the hosts; RequestError if there are none, or one that cannot be."""
+        """Read the names of the hosts; raise RequestError if there are none, or an invalid one."""
         super().__init__(options)
         own = self.options
         if bool(own.hosts) == bool(own.hosts_file):
@@ -89,7 +89,7 @@ class Ssh(Target[SshSpec]):
         self._facts: dict[str, list[Facts]] = {}
 
     def spec(self, run: Run) -> SshSpec:
-        """Build a torchrun command and environment for each node; RequestError without enough hosts or slots."""
+        """Build the torchrun command of each node; raise RequestError if hosts or slots are too few."""
         nodes = node_specs(run.cell, "", run.device)
         for node in nodes:
             del node.env["PET_MASTER_ADDR"], node.env["PET_MASTER_PORT"]
@@ -97,7 +97,7 @@ class Ssh(Target[SshSpec]):
         return SshSpec(nodes, str(run.experiment.root), run.device, asdict(self.options), run=run, hosts=names)
 
     def preflight(self, spec: SshSpec) -> None:
-        """Look at all hosts: whether they can be reached, what they have, and whether they reach each other."""
+        """Check that ssh reaches all hosts, that they are suitable, and that they reach each other."""
         layout = spec.run.cell.layout
         if str(layout) in self._facts:
             return
@@ -107,22 +107,22 @@ class Ssh(Target[SshSpec]):
         self._facts[str(layout)] = preflight.check(self._ssh, spec.hosts, self.options, size, gpus)
 
     def examine(self, device: str) -> list[Verdict]:
-        """Look at all hosts as `preflight` does, and return all that it finds."""
+        """Return the results of all checks of `preflight`, for all hosts."""
         names = list(self._hosts)
         return preflight.examine(self._ssh, names, self.options, 0, [int(device == "cuda")] * len(names))[1]
 
     def start(self, spec: SshSpec, folder: RunFolder) -> SshHandle:
-        """Prepare the start on hosts that were looked at; the lines make it, so that a stop finds what was started."""
+        """Return a handle that starts the run once its lines are read; requires `preflight`."""
         facts = self._facts[str(spec.run.cell.layout)]
         return SshHandle(spec, spec.run, folder, self._ssh, facts, self._cargo(spec))
 
     def once(self, spec: SshSpec, words: list[str], given: bytes, seconds: float, say: Callable[[str], None]) -> bytes:
-        """Run Python once on the first host."""
+        """Run Python once on the first host and return its output."""
         say(f"host {spec.hosts[0]}")
         return self._ssh.run(spec.hosts[0], [self._ssh.python, *words], given, seconds)[1]
 
     def cleanup(self, folder: RunFolder) -> None:
-        """End what is left of a run on its hosts, and keep the rest of what its processes printed."""
+        """End the remaining processes of a run on its hosts, and fetch the remaining output."""
         used = chosen(self._hosts, Layout.parse(folder.launch().layout))
         end_remains(self._ssh, used, folder, self.options.folder)
 
@@ -131,30 +131,30 @@ class Ssh(Target[SshSpec]):
 
 
 def read_hosts(lines: list[str], where: str) -> dict[str, int | None]:
-    """Read a host of each line, `h0`, `h0 4` or `h0 slots=4`, with the processes that it has room for if that is said.
+    """Return each host with its slots, or None, from lines like `h0`, `h0 4` or `h0 slots=4`; `#` starts a comment.
 
-    `#` begins a comment. Source: the host files of Open MPI and DeepSpeed. RequestError names the line that is wrong.
+    Source: the host files of Open MPI and DeepSpeed. Raises RequestError for an invalid line.
     """
     hosts: dict[str, int | None] = {}
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0]
         read = _LINE.fullmatch(words)
         if words.strip() and (not read or read["name"] in hosts):
-            why = "is named twice" if read else "is no host; write for example h0, or h0 slots=4"
+            why = "is named twice" if read else "is not a host: write h0 or h0 slots=4, for example"
             raise RequestError(f"{where}:{number}: {shown(line.strip())} {why}")
         if read:
             hosts[read["name"]] = int(read["slots"]) if read["slots"] else None
     if not hosts:
-        raise RequestError(f"{where}: it names no host")
+        raise RequestError(f"{where}: no hosts")
     return hosts
 
 
 def chosen(hosts: dict[str, int | None], layout: Layout) -> list[str]:
-    """Return the host of each node; RequestError if there are not enough hosts or slots."""
+    """Return the host of each node; raise RequestError if hosts or slots are too few."""
     if layout.nodes > len(hosts):
-        raise RequestError(f"layout {layout} needs {layout.nodes} hosts, {len(hosts)} given: name more of them")
+        raise RequestError(f"layout {layout} needs {layout.nodes} hosts, {len(hosts)} given: name more hosts")
     for (host, slots), processes in zip(hosts.items(), layout.processes, strict=False):
         if slots is not None and processes > slots:
-            seen = f"host {host}: layout {layout} wants {processes} processes on it, it has {slots} slots"
-            raise RequestError(f"{seen}: choose a smaller layout, or another order of the hosts")
+            seen = f"host {host} has {slots} slots, layout {layout} needs {processes}"
+            raise RequestError(f"{seen}: choose a smaller layout or another order of the hosts")
     return list(hosts)[: layout.nodes]
