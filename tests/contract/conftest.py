@@ -1,4 +1,4 @@
-"""One fixture, `harness`: the target that a test is parametrised with."""
+"""Define the fixture `harness`."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -13,7 +13,7 @@ from tests.support.projects import Project
 
 @pytest.fixture
 def harness(request: pytest.FixtureRequest, copied: Project) -> Iterator[Harness]:
-    """The target that the test is parametrised with."""
+    """Return the target that the test is parametrised with."""
     kind = HARNESSES[request.param]
     copied.forked = kind.forked
     forget_runs(copied)

@@ -1,4 +1,4 @@
-"""The targets as the contract's tests see them: how a run is started, held back, and what is left of it."""
+"""Harnesses of the targets for the contract's tests: start runs, hold them back, and find what is left of them."""
 
 import re
 import shutil
@@ -27,31 +27,31 @@ SINCE = r"waiting for the rendezvous since (?P<seconds>\d+) s: "
 
 
 class Harness:
-    """Target local, and what the others have in common with it.
+    """The harness of target local, and the base of the others.
 
     Args:
-        project: the copy of this project, with the odd programs.
-        words: the options of the command that choose the target.
+        project: a copy of this project, with the odd programs.
+        words: the options that choose the target.
     """
 
     forked = False
-    """Whether its commands may be forked from a process that has imported torch; not where real ends are looked at."""
+    """Whether commands may be forked from a process that has imported torch, which changes how they end."""
     start_seconds = 8.0
-    """What a run needs at most until its processes print, also beside other tests."""
+    """Time until the processes of a run print, also beside other tests."""
     starting_seconds = 0.1
-    """After which a run that was started is starting and has printed nothing."""
+    """Time after which a run is starting, but has printed nothing."""
     removing_seconds = 0.0
-    """How long an engine may take to remove what was deleted."""
+    """Time that the engine or cluster may take to remove deleted objects."""
     says_of_node_1: tuple[str, ...] = ("node 1 has not joined: ",)
-    """Words of the record of a run whose node 1 never starts."""
+    """Words in the record of a run whose node 1 never starts."""
     says_of_rendezvous = re.compile(
         SINCE + r"node 1 has not joined: its torchrun is stopped by a signal "
         r"\(process (?P<pid>\d+): kill -CONT (?P=pid) lets it go on\)\n"
         r"  node 0 has (joined|not joined: its torchrun is starting)"
     )
-    """What is said meanwhile, in time: on a busy machine node 0 may still be starting then."""
+    """The first message about a node 1 that does not join; on a busy machine node 0 may still be starting."""
     memory: tuple[str, ...] = ()
-    """The options that limit the memory of a node to a gigabyte, if the target can limit it."""
+    """Options that limit the memory of a node to 1 GB, if the target can."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project = project
@@ -61,16 +61,16 @@ class Harness:
 
     @classmethod
     def made(cls, request: pytest.FixtureRequest, project: Project, stack: ExitStack) -> "Harness":
-        """Make it of the fixtures of a test; the stack removes what it needs besides."""
+        """Make the harness from the fixtures of a test; the stack removes everything else."""
         del stack
         return cls(project, "--on", request.param)
 
     def close(self) -> None:
-        """Kill what a test has started and not seen the end of."""
+        """Kill all runs that have not ended."""
         self._starting.__exit__(None, None, None)
 
     def run(self, experiment: str, *words: str) -> tuple[Ended, dict[str, Any]]:
-        """Run one cell to its end, which leaves nothing; what the command said, and the record."""
+        """Run one cell to its end and check that nothing is left; return the command's result and the record."""
         done, record = run_once(self.project, experiment, *words, *self.words, "--device", "cpu")
         launch = record["launch"]
         self.require_nothing_left(self.project.results / launch["experiment"] / launch["id"])
@@ -78,24 +78,24 @@ class Harness:
 
     @contextmanager
     def data(self, family: str, source: Path) -> Iterator[list[str]]:
-        """Give the runs a family's data; yield the words of the command that it takes."""
+        """Provide the data of a family to the runs; yield the options that this takes."""
         with suppress(FileExistsError):
             shutil.copytree(source, self.project.root / "data" / family)
         yield []
 
     def start(self, experiment: str, *words: str) -> tuple[subprocess.Popen[str], Path]:
-        """Start a run; its process and its folder."""
+        """Start a run; return its process and its folder."""
         return self._start(experiment, *words)
 
     def have_begun(self, run: Path, ranks: int) -> Callable[[], bool]:
-        """Whether all ranks have printed their first words and an event of their work."""
+        """Return a function that tells whether all ranks have printed their first words and an epoch."""
         last = [re.compile(rb'"epoch_stop".*"rank": %d\b' % rank) for rank in range(ranks)]
 
         def look() -> bool:
-            # Of a job that was submitted by hand there is no record yet.
+            # A job that was submitted by hand has no record yet.
             record = self.project.record(run) if (run / "run.json").exists() else {}
             if record.get("status") == "failed":
-                pytest.fail(f"it failed before it began: {record['reason']}: {(record['failure'] or {}).get('cause')}")
+                pytest.fail(f"it failed before it began: {record['reason']}: {record['failure']}")
             text = printed(run)
             begun = all(b"rank %d has begun" % rank in text for rank in range(ranks))
             return begun and all(pattern.search(text) for pattern in last)
@@ -103,26 +103,28 @@ class Harness:
         return look
 
     def is_starting(self, run: Path) -> None:
-        """Wait for a moment at which the run starts and has printed nothing."""
+        """Wait until the run is starting; it has printed nothing."""
         del run
         time.sleep(self.starting_seconds)
 
     def forbid_node_1(self) -> None:
-        """See to it that node 1 of a run cannot start, if the target can tell before the start."""
+        """Keep node 1 of the next run from starting, on targets that must be told before the start."""
 
     def hold_node_1(self, run: Path) -> None:
-        """Stop node 1 of a run that has just been started, unless it cannot start anyway."""
-        until(lambda: [agent.process.send_signal(signal.SIGSTOP) for agent in self._agents_of_node_1(run)])
+        """Stop node 1 of a run that has just been started, unless `forbid_node_1` did."""
 
-    def _agents_of_node_1(self, run: Path) -> list[Seen]:
-        return [seen for seen in self.processes(run) if seen.environ.get("PET_NODE_RANK") == "1"]
+        def stop() -> list[None]:
+            agents = [seen for seen in self.processes(run) if seen.environ.get("PET_NODE_RANK") == "1"]
+            return [agent.process.send_signal(signal.SIGSTOP) for agent in agents]
+
+        until(stop)
 
     def processes(self, run: Path) -> list[Seen]:
-        """The processes of a run, wherever it runs."""
+        """Return the processes of a run, wherever they run."""
         return processes_of(run.name)
 
     def left(self, run: Path) -> list[Any]:
-        """What is left of a run."""
+        """Return all processes and objects of a run."""
         return self.processes(run)
 
     def require_nothing_left(self, run: Path) -> None:
@@ -216,7 +218,7 @@ class Pods(Harness):
         kubectl("create", "quota", "small", "-n", self.namespace, "--hard=pods=1")
 
     def hold_node_1(self, run: Path) -> None:
-        """Leave it to the quota."""
+        del run
 
     def left(self, run: Path) -> list[str]:
         del run

@@ -1,4 +1,4 @@
-"""The targets that a test of the contract is run on, by the names that it has in reports."""
+"""Parametrise the contract's tests with targets."""
 
 import pytest
 
@@ -16,24 +16,19 @@ _TARGETS: dict[str, tuple[type[Harness], list[pytest.MarkDecorator]]] = {
 HARNESSES = {name: kind for name, (kind, _) in _TARGETS.items()}
 TARGETS = {name: pytest.param(name, marks=marks) for name, (_, marks) in _TARGETS.items()}
 SOON = pytest.param("local")
-"""Target local, in a test that `make test` runs: one way to fail, to hang, to be interrupted and to be killed."""
+"""Target local in `make test`, for one failure, one hang, one interrupt and one kill."""
 
 
 def on(*names: str, series: tuple[str, ...] = (), soon: bool = False) -> pytest.MarkDecorator:
     """Run a test on these targets, on local also in `make test`, and on more only with `pytest -m series`."""
     targets = TARGETS | {"local": SOON} if soon else TARGETS
-    cases = [
-        pytest.param(*targets[name].values, marks=[*targets[name].marks, *[pytest.mark.series] * (name in series)])
-        for name in (*names, *series)
-    ]
-    return pytest.mark.parametrize("harness", cases, indirect=True)
+    more = [pytest.param(name, marks=[*TARGETS[name].marks, pytest.mark.series]) for name in series]
+    return pytest.mark.parametrize("harness", [*(targets[name] for name in names), *more], indirect=True)
 
 
 def of(layouts: dict[str, tuple[str, ...]]) -> pytest.MarkDecorator:
     """Run a test with these layouts, each on its targets."""
     cases = [
-        pytest.param(*TARGETS[name].values, layout, marks=TARGETS[name].marks)
-        for layout, names in layouts.items()
-        for name in names
+        pytest.param(name, layout, marks=TARGETS[name].marks) for layout, names in layouts.items() for name in names
     ]
     return pytest.mark.parametrize(("harness", "layout"), cases, indirect=["harness"])

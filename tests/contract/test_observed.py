@@ -1,4 +1,4 @@
-"""An unedited script is observed on the targets that can bring the observer along, and on the others it is not."""
+"""An unedited script is observed on every target."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_script_is_observed_and_left_alone_as_on_this_machine(
         for number, rank in enumerate(record["ranks"]):
             own, of_pod = (folder / "raw" / f"node{number}-{name}" for name in (f"rank{number}.stdout", "agent.log"))
             text = (own if own.exists() else of_pod).read_text()
-            lines = text.replace("[default0]:", "").splitlines()  # which torchrun writes into a pod's log
+            lines = text.replace("[default0]:", "").splitlines()  # torchrun's prefix in a pod's log
             paths += [line for line in lines if line.startswith("path ")]
             assert any(line.startswith(":::MLLOG") for line in lines) == bool(steps)
             if steps:

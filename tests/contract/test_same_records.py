@@ -1,4 +1,4 @@
-"""The record of every target is that of target local, but for places and times."""
+"""The records of all targets are the same as that of target local, except for places and times."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.launches import run_once
 from tests.support.projects import Project
 from tests.support.same_records import curve, differences
 
-# One worker runs them all, and has the record of target local once.
+# On one worker, which makes the record of target local once.
 pytestmark = pytest.mark.xdist_group("same records")
 SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
 OTHERS = tuple(name for name in TARGETS if name != "local")
@@ -20,12 +20,12 @@ REQUESTS = {"compose.yaml", "job.yaml", "job.sbatch", "request.json"}
 
 
 def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir() if path.suffix != ".seen"}  # target local notes these
+    return {path.name for path in folder.iterdir() if path.suffix != ".seen"}  # made only by target local
 
 
 @pytest.fixture(scope="module")
 def local() -> Callable[..., Any]:
-    """Run the cell on target local, once for all: its record, and the names of what was printed."""
+    """Return a function that runs the cell on target local, once for all tests: record and names of raw files."""
     kept: list[tuple[dict[str, Any], set[str]]] = []
 
     def run(project: Project, *words: str) -> tuple[dict[str, Any], set[str]]:
@@ -51,7 +51,7 @@ def test_the_record_differs_from_that_of_local_in_nothing_but_places_and_times(
     for record in (there, here):
         assert record["events"]["seen"] == record["events"]["expected"]
     folder = harness.project.results / "mnist" / there["launch"]["id"]
-    if not isinstance(harness, Pods):  # their output is read as a stream, not from the files of the workers
+    if not isinstance(harness, Pods):  # which have one stream of output, no files of the workers
         assert printed <= names(folder / "raw")
     (request,) = (path for path in (folder / "request").iterdir() if path.name in REQUESTS)
     assert "peak" in request.read_text("utf-8")

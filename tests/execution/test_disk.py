@@ -1,4 +1,4 @@
-"""The disk fills up while a run ends well; tests/faults has those that do not, and results that go away."""
+"""A disk that fills up while a run completes; tests/faults has the failures."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ needs_a_small_disk = pytest.mark.skipif(TRIED.code != 0, reason="this system let
 
 
 def run_on_a_small_disk(project: Project) -> Ended:
-    """Run on a disk of 2 MB, which is copied to `kept` before it goes."""
+    """Run with the results on a disk of 2 MB, which is copied to `kept` in the end."""
     for name in ("results", "kept"):
         (project.root / name).mkdir()
     command = ["unshare", "-rm", "sh", "-c", MOUNT, "sh", RUNNER, "run", "tiny"]

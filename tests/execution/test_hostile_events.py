@@ -1,8 +1,8 @@
-"""What a program prints never ends `runner run`: live events of any shape, lines of any length, a screen that fails."""
+"""Nothing that a program prints ends `runner run`: events of any shape, lines of any length, a broken display."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -34,33 +34,16 @@ def test_a_script_without_a_dialect_shows_its_last_line_and_its_time(held_clock:
     assert shown.line() == "step 99  1:20"
 
 
-class Broken:
-    """An observer that fails at everything but notes."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-    def fail(self, *_: object) -> None:
-        msg = "no such colour"
-        raise KeyError(msg)
-
-    begin = event = stopping = end = left_out = fail
-
-
-def test_what_cannot_be_shown_is_one_note_and_no_end(make: Any) -> None:
-    broken = Broken()
+def test_what_cannot_be_shown_is_one_note_and_no_end() -> None:
+    broken = Mock()
+    broken.event.side_effect = broken.stopping.side_effect = KeyError("no such colour")
     observer = guarded(broken)
-    run: Any = None
-    observer.begin(1, 1, run, Path())
     for _ in range(3):
         observer.event(Event(1.0, "progress"))
     observer.stopping("timed_out")
-    observer.end(run, make.launch(), Path())
-    observer.left_out(run)
-    assert broken.notes == ["something could not be shown: KeyError: 'no such colour'"]
-    broken.note = broken.fail  # type: ignore[method-assign]
+    (note,) = broken.note.call_args.args
+    assert broken.note.call_count == 1
+    assert note.endswith("KeyError: 'no such colour'")
+    broken.note.side_effect = KeyError
     guarded(broken).note("x")
     guarded(broken).event(Event(1.0, "progress"))

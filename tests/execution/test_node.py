@@ -1,4 +1,4 @@
-"""A node that is started by hand leaves what is needed to make its record later."""
+"""Nodes that are started by hand, and the records of their runs."""
 
 import json
 import os
@@ -24,7 +24,6 @@ def by_hand(project: Project, *words: str) -> subprocess.Popen[str]:
 
 
 def collected(project: Project) -> dict[str, Any]:
-    """Collect the one run, and return its record."""
     (run,) = project.runs()
     done = project.runner("collect", run)
     assert done.code == 0, done.stderr
@@ -51,11 +50,6 @@ def test_the_last_node_makes_the_record_as_collect_does(project: Project) -> Non
     assert record["status"] == "completed"
     assert record["launch"]["args"] == {"epochs": 2, "batch_size": 16}
     assert len(record["epochs"]) == 2
-    (run,) = project.runs()
-    assert {path.name for path in (run / "raw").iterdir()} == {
-        *("node0-agent.log", "node0-exit.json", "outcome.json"),
-        *(f"node0-rank{rank}.{stream}" for rank in (0, 1) for stream in ("stdout", "stderr")),
-    }
 
 
 def address_of_this_machine() -> str | None:
@@ -67,7 +61,7 @@ def address_of_this_machine() -> str | None:
 
 
 def variables(record: dict[str, Any]) -> set[tuple[str, str]]:
-    """What the processes of a run saw of the two variables."""
+    """Return the values of the two variables that the processes of a run had."""
     words = json.dumps(record)
     return {(name, value) for name in (GLOO, NCCL) for value in re.findall(rf'"{name}": "([^"]*)"', words)}
 
@@ -88,7 +82,7 @@ def test_unlike_nodes_agree_on_one_run_and_use_the_interface_that_reaches_the_ma
     assert (row["layout"], row["n"]) == ("1+2", 1)
     assert [rank.get("node", 0) for rank in record["ranks"]] == [0, 1, 1]
     if master and (route := route_to(master)):
-        assert f"{route.interface} reaches {master} from {master}: {GLOO}={route.interface}" in said0
+        assert f"{GLOO}={route.interface}" in said0
         assert variables(record) == {(GLOO, route.interface), (NCCL, f"={route.interface}")}
 
 
@@ -97,7 +91,6 @@ def test_a_node_without_the_results_folder_of_node_0_takes_the_id_that_it_prints
     project.define()
     node0 = by_hand(project, "--layout", "2x1", "--node", "0")
     assert node0.stderr is not None
-    said = None
     while not (said := re.search(r"need --run (\S+)", node0.stderr.readline())):
         pass
     other = project.root / "other"
@@ -118,8 +111,7 @@ def test_a_node_that_is_ended_is_known_to_have_been(project: Project, number: si
     project.define()
     process = by_hand(project, "--layout", "1x2")
     until(words_are_printed(project, "waits", 2))
-    assert rows(project)[0]["n"] == 0
-    assert project.record()["status"] == "running", "it still runs"
+    assert project.record()["status"] == "running"
     os.kill(process.pid, number)
     ended(process)
     (run,) = project.runs()

@@ -1,4 +1,4 @@
-"""What a record keeps of a script that was observed from inside, on this machine."""
+"""The record of a script that is observed from inside, on this machine."""
 
 import pytest
 
@@ -21,22 +21,22 @@ for _ in range(epochs):
 
 @pytest.mark.parametrize("layout", ["1x1", "1x2"])
 def test_what_each_rank_of_a_script_did_is_kept(layout: str, project: Project) -> None:
-    project.forked = False  # the hooks have to be there before torch is
+    project.forked = False  # the hooks must be imported before torch
     (project.root / "train.py").write_text(SCRIPT)
     done = project.runner("run", "train.py", "--layout", layout, "--device", "cpu", "--repeat", "1")
     assert done.code == 0, done.snapshot
     record = project.record(project.runs("train")[0])
     size = int(layout[-1])
-    assert [rank["observed"]["steps"] for rank in record["ranks"]] == [16 // size] * size
-    assert [rank["observed"]["samples"] for rank in record["ranks"]] == [80 // size] * size
-    assert record["ranks"][0]["observed"]["groups"] == [{"size": size, "backend": "gloo", "count": 1}]
+    seen = [rank["observed"] for rank in record["ranks"]]
+    assert [(rank["steps"], rank["samples"]) for rank in seen] == [(16 // size, 80 // size)] * size
+    assert seen[0]["groups"] == [{"size": size, "backend": "gloo", "count": 1}]
     assert not record.get("doubts")
     assert record["events"]["seen"] == 0
 
 
 @pytest.mark.parametrize("words", [pytest.param((), marks=pytest.mark.slow), ("--no-observe",)])
 def test_versions_of_a_script_are_observed_alike(words: tuple[str, ...], project: Project) -> None:
-    project.forked = False  # the hooks have to be there before torch is
+    project.forked = False
     (project.root / "train.py").write_text(SCRIPT)
     project.define(program="train.py", dialect="epoch-losses", matrix={"layout": ["1x1"]})
     done = project.runner("compare", ".", ".", "--experiment", "tiny", "--device", "cpu", "--repeat", "1", *words)

@@ -1,4 +1,4 @@
-"""Runs from end to end: real torchrun, tiny programs of the tests' own, in a path with spaces, quotes and non-ASCII."""
+"""Runs from end to end: real torchrun and tiny programs, in a path with spaces, quotes and non-ASCII characters."""
 
 import json
 
@@ -6,7 +6,7 @@ from tests.support.launches import BEGINNING, END, GLOO, GLOO_TOLD, nothing_is_l
 from tests.support.projects import Project
 
 STALE = {"WORLD_SIZE": "9", "RANK": "5", "PET_NNODES": "3", "PET_STANDALONE": "", "MASTER_PORT": "1"}
-"""What another launcher has left in the environment: it changes nothing."""
+"""Variables left by another launcher, which must not change anything."""
 PRINTS = """
 sys.stdout.buffer.write(b"\\xff\\x00 no text, rank %d, r\\xc3\\xa9sum\\xc3\\xa9\\r\\n[rank0] [bold]x[/bold]" % RANK)
 sys.stdout.flush()
@@ -28,18 +28,14 @@ def test_a_completed_run_keeps_every_rank_s_output_byte_for_byte(project: Projec
         *(f"node{node}-agent.log" for node, _ in ranks),
         "outcome.json",
     }
-    world = len(ranks)
     for node, rank in ranks:
         kept = (run / "raw" / f"node{node}-rank{rank}.stdout").read_bytes()
         assert b"\xff\x00 no text, rank %d, r\xc3\xa9sum\xc3\xa9\r\n[rank0] [bold]x[/bold]\n:::MLLOG" % rank in kept
-        local = rank if node == 0 else rank - 2
-        per_node = sum(other == node for other, _ in ranks)
-        assert f'"value": ["{rank}", "{local}", "{node}", "{world}", "{per_node}", "1"]'.encode() in kept
+        assert b'"value": ["%d", "%d", "%d", "3", "%d", "1"]' % (rank, rank % 2, node, 2 - node) in kept
         assert (run / "raw" / f"node{node}-rank{rank}.stderr").read_text() == f"on stderr {rank}\n"
     record = project.record()
-    assert record["status"] == "completed"
-    assert "reason" not in record
-    assert record["events"] == {"seen": 4 * world, "expected": 4 * world, "malformed": 0}
+    assert (record["status"], record.get("reason")) == ("completed", None)
+    assert record["events"] == {"seen": 12, "expected": 12, "malformed": 0}
     assert [(facts.get("node", 0), facts["rank"]) for facts in record["ranks"]] == ranks
     assert [end.get("code") for end in record["outcome"]["exits"]] == [0, 0]
     assert nothing_is_left_of(run)
@@ -62,10 +58,8 @@ def test_the_rank_that_was_killed_first_is_named_and_further_repeats_are_not_run
     assert [other["status"] for other in others] == ["completed"] * 2
     assert (record["status"], record["reason"]) == ("failed", "rank 1 (node 0) was killed by SIGKILL")
     assert "these are the last words of rank 1" in record["failure"]["last_lines"]
-    assert "    these are the last words of rank 1\n" in done.stderr
-    assert "- 1x2  repeat 2  not run: this cell has failed\n" in done.stderr
-    assert "2 of 4 runs completed" in done.stderr
-    assert "  first   rank 1 on node 0" in done.stderr
+    for words in ("last words of rank 1\n", "- 1x2  repeat 2  not run", "2 of 4 runs", "rank 1 on node 0"):
+        assert words in done.stderr
     assert nothing_is_left_of(project.runs()[0])
 
 

@@ -1,4 +1,4 @@
-"""Secrets: refused as arguments before anything starts; those of the environment are masked in all that is kept."""
+"""Secrets are refused as arguments before anything starts, and those of the environment are masked in results."""
 
 import tarfile
 from pathlib import Path
@@ -27,7 +27,7 @@ SCRIPT = "import argparse\nimport torch\np = argparse.ArgumentParser()\np.add_ar
 
 
 def holding(folder: Path, value: str = PLANTED) -> list[str]:
-    """Name the files below a folder that hold a value."""
+    """Return the files below a folder that contain a value."""
     found = (path for path in folder.rglob("*") if path.is_file() and ".git/" not in str(path))
     return sorted(str(path.relative_to(folder)) for path in found if value.encode() in path.read_bytes())
 
@@ -58,20 +58,14 @@ def test_every_command_refuses_one_before_anything_is_printed_or_kept(project: P
     assert holding(project.root) == []
 
 
-def test_a_definition_with_one_is_refused_with_its_line(project: Project) -> None:
+def test_a_definition_or_a_batch_script_with_one_is_refused(project: Project) -> None:
     one_run(project, BEGINNING + TAKES + END, "1x1", args={"seed": 3, "hf_token": PLANTED})
-    refused = project.refused("plan", "tiny")
-    assert "tiny.yaml:" in refused
-    assert "hf_token" in refused
-    assert PLANTED not in refused
-
-
-def test_a_batch_script_with_one_is_not_collected(project: Project) -> None:
-    script = project.root / "job.sbatch"
-    script.write_text(f"#!/bin/bash\nsrun python train.py --hf-token {PLANTED}\n")
-    refused = project.refused("collect", script)
-    assert "--hf-token" in refused
-    assert PLANTED not in refused
+    (project.root / "job.sbatch").write_text(f"#!/bin/bash\nsrun python train.py --hf_token {PLANTED}\n")
+    for file, words in (("tiny.yaml:", ("plan", "tiny")), ("job.sbatch", ("collect", "job.sbatch"))):
+        refused = project.refused(*words)
+        assert file in refused
+        assert "hf_token" in refused
+        assert PLANTED not in refused
 
 
 @pytest.mark.parametrize("ending", [END, FAILS], ids=["completes", "fails"])

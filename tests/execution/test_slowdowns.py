@@ -1,7 +1,6 @@
-"""Real runs that are slowed down on purpose: the right rank and cause are named; in a clean one, none.
+"""Real runs that are slowed down on purpose: the right rank and cause are named, and none for a clean run.
 
-`python -m bench.slowdowns` counts how often. Here each is tried once, also beside other work: so node 1 gets a tenth
-of a core, because half of one could be all that other work leaves to any rank.
+Node 1 gets a tenth of a core, not half of one, which may be all that other work on this machine leaves to a rank.
 """
 
 import re

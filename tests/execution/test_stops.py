@@ -1,4 +1,4 @@
-"""Processes of this machine that are ended from outside, where tests/contract does not know them: none is left."""
+"""Runs on this machine that are ended from outside, besides those of tests/contract; no process is left."""
 
 import math
 import os
@@ -31,7 +31,7 @@ WAIT_LONG = WAIT.replace("120", "3_600")
 def test_a_run_that_overruns_its_time_in_silence_is_ended_and_says_where_its_ranks_were(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], held_clock: HeldClock
 ) -> None:
-    """One rank ends when it is asked, the other ignores SIGTERM; each has a child, as a data loader's worker."""
+    """One rank ends on SIGTERM, the other ignores it; each has a child, like a data loader's worker."""
     answers = "from trainkit.stacks import answer_where\nanswer_where()\n"
     ignores = "if RANK:\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     child = "import subprocess\nsubprocess.Popen(['sleep', '3600'])\n"
@@ -39,9 +39,7 @@ def test_a_run_that_overruns_its_time_in_silence_is_ended_and_says_where_its_ran
     run_here(project, monkeypatch, at="progress", times=2, do=lambda: held_clock.advance(1_001))
     record = project.record()
     assert record["status"] == "timed_out"
-    assert record["reason"].startswith("not done after timeout_seconds: 1000")
-    quiet = r"; nothing was heard for 1001 s: rank 0, 1 \(node 0\) is at toys/ok\.py:\d+$"
-    assert re.search(quiet, record["reason"]), record["reason"]
+    assert re.search(r" 1001 s: rank 0, 1 \(node 0\) is at toys/ok\.py:\d+$", record["reason"]), record["reason"]
     assert [rank["event"] for rank in record["outcome"]["stuck"]["ranks"]] == ["progress", "progress"]
     assert record["events"]["seen"] == 4
     assert "timed out: " in capsys.readouterr().err
@@ -54,16 +52,15 @@ def test_ranks_end_if_the_runner_and_its_agents_are_killed_together(project: Pro
     process = project.start("run", "tiny")
     until(words_are_printed(project, "waits", 2))
     (run,) = project.runs()
-    agents = [found.process for found in processes_of(run.name) if found.is_agent]
-    assert len(agents) == 1
+    (agent,) = [found.process for found in processes_of(run.name) if found.is_agent]
     process.kill()
-    end(*agents)
+    end(agent)
     process.communicate()
     until(lambda: nothing_is_left_of(run))
 
 
 class Drops:
-    """Python drops an exception that is raised while it removes an object, as it does in the hooks of a fork."""
+    """An object whose removal gets a signal: Python drops exceptions of `__del__`, as it does those of fork hooks."""
 
     def __del__(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -83,7 +80,7 @@ def test_a_signal_whose_exception_python_drops_ends_the_run(
                 yield None
 
         def stop(self) -> None:
-            """Nothing runs."""
+            pass
 
     folder = make.run(tmp_path)
     watch = Watch(Endless(), folder.launch())

@@ -1,4 +1,4 @@
-"""`runner compare` from one end to the other: versions that it runs itself, in turn, and folders as they are."""
+"""`runner compare` from end to end, with versions that it runs in turn."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from runner.core.errors import RequestError
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import bring, worktrees
 from runner.report.summarize import summarize
-from tests.support.launches import until
+from tests.support.launches import ended, until
 from tests.support.projects import OK, Project
 from tests.support.records import Make
 from tests.support.repository import git
@@ -23,18 +23,18 @@ SLEEPS = OK.replace(STEP, f"{STEP}; __import__('time').sleep(600)")
 
 
 def taking(seconds: str) -> str:
-    """The project's program, which says that its training took so long."""
+    """Return the project's program, with another training time in its output."""
     return OK.replace(MEASURED, MEASURED.replace("1.0 + rank / 4", seconds))
 
 
 def about(seconds: float) -> str:
-    """A time that differs by some thousandths from run to run, on a busy machine too."""
+    """Return an expression for a time that differs by some thousandths from run to run."""
     return f"{seconds} * (1 + os.getpid() % 97 / 16_000)"
 
 
 @pytest.fixture
 def versions(project: Project, tmp_path: Path) -> Project:
-    """A project in a folder of a repository, with the tag `before` and a slower program after it."""
+    """Return a project in a folder of a repository, with the tags `before` and `after`, whose program is slower."""
     project.define(matrix={"layout": ["1x1"]})
     git(tmp_path, "init", "-q")
     (tmp_path / ".gitignore").write_text("__pycache__/\nresults/\ncache/\ntemporary/\n")
@@ -49,16 +49,15 @@ def versions(project: Project, tmp_path: Path) -> Project:
 
 
 def nothing_left(project: Project) -> bool:
-    """Whether the worktrees are gone, from the folder for temporary files and from the repository's list."""
+    """Return whether no worktree is left, neither as a folder nor in git's list."""
     trees = git(project.root, "worktree", "list", "--porcelain").count("worktree ")
-    temporary = list(Path(project.env["TMPDIR"]).glob("runner-compare-*"))
-    return trees == 1 and not temporary
+    return trees == 1 and not list(Path(project.env["TMPDIR"]).glob("runner-compare-*"))
 
 
 def compared(project: Project, *words: str) -> tuple[int, dict[str, Any]]:
-    ended = project.runner("compare", *words, "--json")
-    assert ended.stdout.startswith("{"), ended.snapshot
-    return ended.code, json.loads(ended.stdout)
+    done = project.runner("compare", *words, "--json")
+    assert done.stdout.startswith("{"), done.snapshot
+    return done.code, json.loads(done.stdout)
 
 
 def test_a_commit_that_takes_longer_is_slower(versions: Project) -> None:
@@ -67,34 +66,30 @@ def test_a_commit_that_takes_longer_is_slower(versions: Project) -> None:
     assert (code, cell["verdict"], cell["design"]) == (1, "slower", "pairs"), cell
     assert 1.3 < cell["ratio_low"] < 1.1 * 0.7 / 0.4 < 1.2 * cell["ratio_high"]
     assert found["a"].startswith("before (")
-    assert cell["differs"][0].startswith("code differs: ")
-    records = [versions.record(folder) for folder in versions.runs()]
-    assert "".join(record["launch"]["side"]["name"] for record in records) == "ABBAAB"
-    heads = {name: git(versions.root, "rev-parse", name).strip() for name in ("before", "after")}
-    for record in records:
-        launch = record["launch"]
-        label = launch["side"]["label"].partition(" ")[0]
-        assert (launch["code"]["commit"], launch["code"]["dirty"]) == (heads[label], False)
+    assert "code" in cell["differs"][0]
+    launches = [versions.record(folder)["launch"] for folder in versions.runs()]
+    assert "".join(launch["side"]["name"] for launch in launches) == "ABBAAB"
+    for launch in launches:
+        head = git(versions.root, "rev-parse", launch["side"]["label"].partition(" ")[0]).strip()
+        assert (launch["code"]["commit"], launch["code"]["dirty"]) == (head, False)
     assert nothing_left(versions)
     tables = summarize(versions.results)[0]
     assert [len(row.runs) for table in tables for row in table.rows] == [3, 3]  # the sides are not mixed
 
 
 def test_a_commit_finds_the_data_of_the_checkout_and_what_else_is_asked_for(versions: Project) -> None:
-    lacks = ["cache/train/x", "experiments/toys/cache/x"]
-    for name in ("data/set/x", *lacks):
+    prepared = ["data/set/x", "cache/train/x", "experiments/toys/cache/x"]
+    for name in prepared:
         (versions.root / name).parent.mkdir(parents=True, exist_ok=True)
         (versions.root / name).write_text("prepared")
-    commit = git(versions.root, "rev-parse", "before").strip()
     with worktrees(versions.root, Interrupts(), ["cache/", "experiments"]) as add:
-        project = add(commit)
+        project = add("before")
         assert project.name == versions.root.name
-        assert [(project / name).read_text() for name in ("data/set/x", *lacks)] == ["prepared"] * 3
+        assert [(project / name).read_text() for name in prepared] == ["prepared"] * 3
         assert about(0.4) in (project / "experiments" / "toys" / "ok.py").read_text()
-        with pytest.raises(RequestError, match="--with-files absent: there is nothing"):
+        with pytest.raises(RequestError, match="--with-files absent"):
             bring(versions.root, project, ["absent"])
-    assert not project.exists()
-    assert [(versions.root / name).exists() for name in ("data/set/x", *lacks)] == [True] * 3
+    assert [(versions.root / name).exists() for name in prepared] == [True] * 3
     assert nothing_left(versions)
 
 
@@ -113,19 +108,18 @@ def test_a_signal_removes_the_worktrees_and_keeps_the_records(versions: Project)
     process = versions.start("compare", "HEAD", "HEAD", "--experiment", "tiny")
     until(versions.runs)
     os.killpg(process.pid, signal.SIGTERM)
-    _, said = process.communicate()
-    assert process.returncode == 130, said
+    assert ended(process)[0] == 130
     assert nothing_left(versions)
     assert [versions.record(folder)["status"] for folder in versions.runs()] == ["interrupted"]
 
 
 REFUSED = [
-    (["no\x1bthing", "."], "thing: neither a folder, a definition's file, nor a commit of"),
-    (["results", "."], "results is a folder of results, . is a project's folder"),
-    ([".", "."], "say what is run: --experiment, one of tiny"),
-    ([".", ".", "--experiment", "tiny", "--detect", "0%"], "--detect 0%: write a difference"),
-    (["results", "results", "--layout", "1x2"], "results are compared as they are"),
-    (["HEAD", ".", "--experiment", "tiny", "--on", "compose"], "a commit is run on this machine"),
+    (["no\x1bthing", "."], "thing: not a folder"),
+    (["results", "."], "results is a folder of results"),
+    ([".", "."], "--experiment: one of tiny"),
+    ([".", ".", "--experiment", "tiny", "--detect", "0%"], "--detect 0%"),
+    (["results", "results", "--layout", "1x2"], "results are compared"),
+    (["HEAD", ".", "--experiment", "tiny", "--on", "compose"], "--on local"),
 ]
 
 

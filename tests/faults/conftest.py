@@ -1,4 +1,4 @@
-"""The targets as the contract's tests see them."""
+"""The fixture `harness` of the contract's tests."""
 
 from tests.contract.conftest import harness
 

@@ -1,4 +1,4 @@
-"""What the tests of target ssh share: runs on the hosts of `.ci/hosts`."""
+"""Fixtures for runs on the hosts of `.ci/hosts`."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,22 +12,19 @@ from tests.support.projects import Ended, Project
 
 @pytest.fixture
 def on_hosts(copied: Project) -> Project:
-    """A copy of this project whose commands start real processes: the hosts run the Python that they are told to."""
+    """Return a copy of this project whose commands are real processes, because the hosts use the same Python."""
     copied.forked = False
     return copied
 
 
 @pytest.fixture
 def refused(on_hosts: Project) -> Callable[..., str]:
-    """Ask for a run that is refused before anything is started anywhere; its one line."""
+    """Return a function that runs a command which must be refused before any start; it returns the error line."""
 
     def ask(*words: str, layout: str = "2x1") -> str:
         command = ["run", "odd-slow", "--on", "ssh", "--layout", layout, "--repeat", "1", "--device", "cpu", *words]
         before = on_hosts.runs("odd-slow")
-        done = on_hosts.runner(*command)
-        assert (done.code, done.stdout) == (2, "")
-        assert "Traceback" not in done.stderr
-        (line,) = done.stderr.splitlines()
+        line = on_hosts.refused(*command)
         assert on_hosts.runs("odd-slow") == before
         return line
 
@@ -36,20 +33,20 @@ def refused(on_hosts: Project) -> Callable[..., str]:
 
 @pytest.fixture
 def words() -> tuple[str, ...]:
-    """What names the hosts on the command line."""
+    """Return the options that name the hosts."""
     return ssh_hosts.WORDS
 
 
 @pytest.fixture
 def start(on_hosts: Project, words: tuple[str, ...]) -> Iterator[Callable[..., tuple[object, Path]]]:
-    """Start a run on the hosts; its process and its folder."""
+    """Yield a function that starts a run on the hosts and returns its process and folder."""
     with starting(on_hosts, "--on", "ssh", *words) as begin:
         yield begin
 
 
 @pytest.fixture
 def run(on_hosts: Project, words: tuple[str, ...]) -> Callable[..., tuple[Ended, dict[str, object]]]:
-    """Run one cell on the hosts to its end."""
+    """Return a function that runs one cell on the hosts to its end."""
 
     def once(experiment: str, *more: str) -> tuple[Ended, dict[str, object]]:
         return run_once(on_hosts, experiment, *more, "--on", "ssh", *words, "--device", "cpu")

@@ -1,4 +1,4 @@
-"""The connection to a host is lost, for a moment or for good; a runner that is gone; whoever ends the run meanwhile."""
+"""Lost connections to hosts, killed or suspended runners, and hosts that fail."""
 
 import os
 import re
@@ -23,12 +23,12 @@ SSH = ("-p", "tcp", "--dport", "22")
 
 @pytest.fixture
 def words() -> tuple[str, ...]:
-    """What names the hosts, which are no other tests' hosts."""
+    """Return the options that name hosts which other tests do not use."""
     return ssh_hosts.words(ssh_hosts.DISTURBED)
 
 
 def require_every_epoch(run: Path, rank: int, *, more_than: int = 60) -> None:
-    """Fail if a line of a rank is missing, came twice or out of order."""
+    """Fail if a line of a rank is missing, repeated or out of order."""
     text = (run / "raw" / f"node{rank}-rank{rank}.stdout").read_text()
     epochs = [int(epoch) for epoch in re.findall(r'"epoch_stop".*?"epoch_num": (\d+)', text)]
     assert len(epochs) > more_than
@@ -42,13 +42,11 @@ def test_a_connection_that_comes_back_loses_no_line(on_hosts: Project, start: St
         time.sleep(14)
     code, stderr = ended(process)
     assert code == 0, stderr
-    assert "host h3: the connection was lost; it is tried again" in stderr
-    assert "host h3: connected again after" in stderr
+    assert "host h3: the connection was lost" in stderr
+    assert "host h3: connected again" in stderr
     record = on_hosts.record(run)
-    assert record["status"] == "completed"
-    assert record["events"]["seen"] == record["events"]["expected"]
-    for rank in (0, 1):
-        require_every_epoch(run, rank, more_than=0)
+    assert (record["status"], record["events"]["seen"]) == ("completed", record["events"]["expected"])
+    require_every_epoch(run, 1, more_than=0)
     assert ssh_hosts.folders_of(run.name) == []
 
 
@@ -71,13 +69,12 @@ def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_
 ) -> None:
     process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
     until(ssh_hosts.has_printed(run), 60)
-    os.killpg(process.pid, signal.SIGSTOP)  # as a laptop that sleeps
+    os.killpg(process.pid, signal.SIGSTOP)  # like a sleeping laptop
     until(lambda: ssh_hosts.processes_of(run.name) == [], 40, every=0.5)
     os.killpg(process.pid, signal.SIGCONT)
     code, stderr = ended(process)
     assert code == 1, stderr
-    record = on_hosts.record(run)
-    assert "heard nothing of the runner for 25 s, and ended it" in record["reason"]
+    assert "lost the runner for 25 s" in on_hosts.record(run)["reason"]
     for rank in (0, 1):
         require_every_epoch(run, rank)
     assert ssh_hosts.folders_of(run.name) == []
@@ -92,10 +89,8 @@ def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_wa
         process.kill()
         process.communicate()
         until(lambda: ssh_hosts.processes_of(run.name) == [], 40, every=0.5)
-    recovered = until(lambda: (done := on_hosts.runner("recover")).code == 0 and done, 90, every=2)
-    assert "finished" in recovered.stdout or "incomplete" in recovered.stdout, recovered.snapshot
-    record = on_hosts.record(run)
-    assert record["status"] == "incomplete"
+    until(lambda: on_hosts.runner("recover").code == 0, 90, every=2)
+    assert on_hosts.record(run)["status"] == "incomplete"
     require_every_epoch(run, 1)
     assert ssh_hosts.folders_of(run.name) == []
 
@@ -104,7 +99,7 @@ def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Projec
     places = [ssh_hosts.own(name) / "begins" for name in ssh_hosts.DISTURBED]
     for place in places:
         place.mkdir()
-    (places[1] / "runs").touch()  # where its folder of runs would be
+    (places[1] / "runs").touch()  # a file in place of the folder of runs
     there = ["--on", "ssh", *words, "--with", f"folder={ssh_hosts.OWN}/begins", "--device", "cpu"]
     try:
         with within(20):
@@ -124,6 +119,5 @@ def test_a_host_that_has_started_again_ends_the_run(on_hosts: Project, start: St
     ssh_hosts.restart("h3")
     code, stderr = ended(process)
     assert code == 1, stderr
-    record = on_hosts.record(run)
-    assert "host h3: its supervisor was killed, or the host has started again" in record["reason"]
+    assert "host h3: its supervisor was killed" in on_hosts.record(run)["reason"]
     assert ssh_hosts.processes_of(run.name) == []

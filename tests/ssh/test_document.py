@@ -1,4 +1,4 @@
-"""The commands of docs/clusters.md, on hosts with a real sshd."""
+"""Run the ssh commands of docs/clusters.md and README.md on hosts with a real sshd."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ SMALL = shlex.split("--set epochs=1 --set dataset=digits --set peak_milliseconds
 
 @pytest.fixture
 def as_written(on_hosts: Project) -> Project:
-    """A project with the file of hosts that the document shows."""
+    """Return a project with the hosts file of the document."""
     (on_hosts.root / "hosts.txt").write_text(HOSTS, "utf-8")
     return on_hosts
 

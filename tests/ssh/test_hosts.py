@@ -1,4 +1,4 @@
-"""Names and files of hosts, before any of them is asked; and artifacts that come from several."""
+"""Names of hosts, the ssh command, and artifacts of several hosts; no host is needed."""
 
 import subprocess
 from pathlib import Path
@@ -21,9 +21,8 @@ HOSTILE += ["h0'", "../h0", "\x1b[31mh0"]
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_that_ssh_or_a_shell_takes_for_more_is_refused(name: str) -> None:
-    with pytest.raises(RequestError, match="is no host") as error:
+    with pytest.raises(RequestError, match=r"^hosts:2: .* host") as error:
         read_hosts(["h9", name], "hosts")
-    assert str(error.value).startswith("hosts:2:")
     assert str(error.value).isprintable()
 
 
@@ -39,7 +38,7 @@ def test_unlike_hosts_take_unlike_layouts() -> None:
     hosts: dict[str, int | None] = {"h0": 2, "h1": 3}
     assert chosen(hosts, Layout.parse("2+3")) == ["h0", "h1"]
     assert chosen(hosts, Layout.parse("1x2")) == ["h0"]
-    with pytest.raises(RequestError, match=r"host h0: .* 3 processes .* 2 slots"):
+    with pytest.raises(RequestError, match="host h0 has 2 slots"):
         chosen(hosts, Layout.parse("3+2"))
     with pytest.raises(RequestError, match="needs 3 hosts, 2 given"):
         chosen(hosts, Layout.parse("3x1"))
@@ -77,28 +76,23 @@ def test_artifacts_of_one_name_are_kept_of_every_node(tmp_path: Path, make: Make
             path = artifacts / node / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
+    expected = {**sent[""], "trace/rank1.json": b"[]", "late/y": b"2", "@node2/plot.png": b"two"}
+    expected |= {f"@node1/{name}": sent["@node1"][name] for name in ("plot.png", "both")}
     for _ in range(2):
         settle(RunFolder(artifacts.parent), 3)
         kept = [path for path in artifacts.rglob("*") if path.is_file()]
-        assert {str(path.relative_to(artifacts)): path.read_bytes() for path in kept} == {
-            **sent[""],
-            "trace/rank1.json": b"[]",
-            "late/y": b"2",
-            "@node1/plot.png": b"one",
-            "@node1/both": b"a file here",
-            "@node2/plot.png": b"two",
-        }
+        assert {str(path.relative_to(artifacts)): path.read_bytes() for path in kept} == expected
     assert all(any(path.iterdir()) for path in artifacts.rglob("*") if path.is_dir())
 
 
 def test_nobody_else_can_enter_the_folder_of_the_sockets_and_their_names_are_short_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(f"{openssh._SOCKETS}/") + 8 + 40 + 17 <= 107  # unix(7); ssh's hash, and what it adds while it connects
+    assert len(f"{openssh._SOCKETS}/") + 8 + 40 + 17 <= 107  # unix(7); ssh's hash, and its suffix while it connects
     own = tmp_path / "sockets"
     monkeypatch.setattr(openssh, "_SOCKETS", own)
     OpenSsh().command("h0", ["true"])
     assert own.stat().st_mode & 0o777 == 0o700
     own.chmod(0o755)
-    with pytest.raises(HostError, match="it is not this user's alone"):
+    with pytest.raises(HostError, match="others can access"):
         OpenSsh().command("h0", ["true"])

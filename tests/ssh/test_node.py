@@ -1,4 +1,4 @@
-"""How a run on a host ended is known once its supervisor says so, whatever else goes wrong there."""
+"""The end of a run on a host, and the host's side of it, with this machine as the host."""
 
 import shlex
 import socket
@@ -35,13 +35,13 @@ def node(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> HostNod
     [
         ([LIVES, ENDED, None], ["host a: busy", ""], 0, "", ""),
         ([LOST, ENDED, None], [""], 0, "", "connected again"),
-        ([ENDED, LOST], [""], 0, "", "closed: left behind there; rm -r /cache/runs/it"),
-        ([ENDED, REFUSED], [""], 0, "", "not empty: left behind there"),
-        ([ENDED], ["host a: Permission denied"], 0, "", "Permission denied: left behind there"),
+        ([ENDED, LOST], [""], 0, "", "rm -r /cache/runs/it"),
+        ([ENDED, REFUSED], [""], 0, "", "not empty: "),
+        ([ENDED], ["host a: Permission denied"], 0, "", "Permission denied: "),
         ([LIVES, ENDED, None], [LOST, ""], 0, "", "connected again"),
         ([LIVES, ENDED], [OSError(28, "No space left on device")], 0, "", ""),
         ([{**ENDED, "ended": {}}, None], [""], None, "its supervisor was killed", ""),
-        ([{**ENDED, "ended": {"code": -15, "why": "lease"}}, None], [""], None, "heard nothing of the runner", ""),
+        ([{**ENDED, "ended": {"code": -15, "why": "lease"}}, None], [""], None, "lost the runner", ""),
         ([REFUSED], [], None, "Directory not empty", ""),
     ],
 )
@@ -71,12 +71,12 @@ def test_a_host_that_does_not_come_back_is_given_up(node: HostNode, monkeypatch:
     node.begin()
     node.wait(patient(10))
     assert (node.describe().code, node.has_answered) == (None, False)
-    assert "ends by itself" in str(node.describe().why)
+    assert "30 s" in str(node.describe().why)
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenSsh:
-    """A host that is this machine: its ssh runs the words by sh, as sshd does."""
+    """Return an ssh client whose ssh runs the words with sh on this machine, as sshd would."""
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\necho \'welcome {"answer": 1}\'\nfor words; do :; done\nexec sh -c "$words"\n')
     ssh.chmod(0o755)

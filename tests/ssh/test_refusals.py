@@ -1,4 +1,4 @@
-"""Whatever is wrong with a host is one line with its name, before anything is started anywhere."""
+"""Any problem of a host is one line with its name, before the run is started on any host."""
 
 import subprocess
 from collections.abc import Callable
@@ -16,9 +16,9 @@ KNOWN = f"UserKnownHostsFile {Path(ssh_hosts.CONFIG).parent}/known_hosts"
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        ("HostName 10.77.0.77", "check its name, that it is on"),
-        ("Port 2222", "and runs sshd"),
-        ("UserKnownHostsFile /dev/null", "ssh h1 once by hand"),
+        ("HostName 10.77.0.77", "check its name"),
+        ("Port 2222", "runs sshd"),
+        ("UserKnownHostsFile /dev/null", "ssh h1 once"),
         (f"HostName 10.77.0.12\n  IdentityFile {{key}}\n  IdentitiesOnly yes\n  {KNOWN}", "ssh-copy-id h1"),
     ],
 )
@@ -38,7 +38,7 @@ def test_a_python_that_a_host_lacks(refused: Callable[..., str]) -> None:
     said = refused(*ssh_hosts.WORDS, "--with", 'python=/opt/it\'s "no" $(touch /tmp/x)/python')
     assert "host h0: there is no Python at /opt/it's" in said
     assert "host h1: there is no Python" in said
-    assert not Path("/tmp/x").exists()  # what a shell would have made
+    assert not Path("/tmp/x").exists()
 
 
 def test_a_python_that_does_not_answer(refused: Callable[..., str]) -> None:

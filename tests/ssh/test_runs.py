@@ -1,4 +1,4 @@
-"""Runs on hosts: what they need is brought once, and their records say where each node ran."""
+"""Runs on hosts: the transfer of programs, data and artifacts, and checks."""
 
 import json
 import os
@@ -20,12 +20,12 @@ from tests.support.projects import Project
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 
 ONCE = "brought once"
-"""A folder of the hosts that no test beside this one brings anything to."""
+"""A folder of the hosts that only one test uses."""
 
 
 @pytest.fixture
 def family(on_hosts: Project) -> Iterator[Path]:
-    """The folder of MNIST's prepared data on this machine, empty; it is gone for the other tests."""
+    """Yield the empty folder of MNIST's prepared data on this machine, and remove it afterwards."""
     folder = on_hosts.root / "data" / "mnist"
     folder.mkdir(parents=True)
     yield folder
@@ -33,7 +33,7 @@ def family(on_hosts: Project) -> Iterator[Path]:
 
 
 def brought_by(run: Callable[[], Any]) -> list[dict[str, int]]:
-    """What lies in a folder of each host after a run, with the time of its last change."""
+    """Return the files in a folder of each host after a run, with the times of their last changes."""
     done, _ = run()
     assert done.code == 0, done.snapshot
     return [

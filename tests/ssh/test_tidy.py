@@ -1,4 +1,4 @@
-"""What was brought to a host is removed there when no run has used it for 30 days, and never while one does."""
+"""Programs and data on a host are removed when no run has used them for 30 days, and never while one does."""
 
 import fcntl
 import os

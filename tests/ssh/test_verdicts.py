@@ -1,4 +1,4 @@
-"""Hosts are judged by what each says of itself."""
+"""Verdicts about hosts, made from the facts that each reports."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ Examine = Callable[..., list[tuple[str, str, str]]]
 
 @pytest.fixture
 def examine(monkeypatch: pytest.MonkeyPatch) -> Examine:
-    """Examine hosts that say what is named of each; what is not ok."""
+    """Return a function that examines hosts with changed facts, and returns the verdicts that are not ok."""
 
     def examined(options: Options | None = None, gpus: int = 0, **hosts: dict[str, Any]) -> list[tuple[str, str, str]]:
         def ask(_: OpenSsh, host: str, do: str, **__: object) -> Any:
@@ -60,7 +60,7 @@ def test_another_torch_is_wrong_and_another_python_a_warning(examine: Examine) -
         ({"free_bytes": 2**20}, "wrong", "MB free"),
         ({"writable": False}, "wrong", "cannot be written"),
         ({"torch": ""}, "wrong", "torch is not installed"),
-        ({"rsync": False}, "wrong", "no rsync"),
+        ({"rsync": False}, "wrong", "rsync"),
         ({"address": "127.0.0.1", "interface": "lo"}, "wrong", "interface lo"),
         ({"interface": ""}, "wrong", "interface unknown"),
         ({"address": "", "interface": ""}, "wrong", "no address in network"),
@@ -69,7 +69,7 @@ def test_another_torch_is_wrong_and_another_python_a_warning(examine: Examine) -
         ({"port_trouble": "in use"}, "wrong", "port 9 of 10.0.0.1"),
         ({"times": [0.0, 0.0]}, "wrong", "behind"),
         ({"times": [2e12, 2e12]}, "wrong", "ahead"),
-        ({"reach": {"b": "no route"}}, "wrong", "it does not reach b at 10.0.0.1, port 1: no route"),
+        ({"reach": {"b": "no route"}}, "wrong", "b at 10.0.0.1, port 1: no route"),
     ],
 )
 def test_what_a_host_says_has_limits(examine: Examine, said: dict[str, Any], state: str, word: str) -> None:

@@ -1,4 +1,4 @@
-"""A clock in place of the runner's, which a test holds: seconds pass at once, and only when somebody says so."""
+"""Replace the runner's clock by one that moves only on request, and at once."""
 
 import time
 from threading import Lock
@@ -6,7 +6,7 @@ from threading import Lock
 from runner.core import clock
 
 TURN_SECONDS = 0.001
-"""So long a sleep leaves the processor to other threads, which may be what is waited for."""
+"""Length of a real sleep, which lets other threads run."""
 
 HELD_CLOCK = """
     import time
@@ -14,11 +14,11 @@ HELD_CLOCK = """
     time.time = time.monotonic = time.perf_counter = lambda: slept[0]
     time.sleep = lambda seconds: slept.__setitem__(0, slept[0] + seconds)
 """
-"""The first lines of a script of the tests: a clock that only its own sleeping moves, and at once."""
+"""First lines of a script whose clock moves only when the script sleeps, and at once."""
 
 
 class HeldClock:
-    """A clock that moves when the test advances it, and when the runner sleeps, which takes no time."""
+    """A clock that moves when the test advances it or the runner sleeps, without real time."""
 
     def __init__(self) -> None:
         self._monotonic, self._now, self._moving = clock.monotonic(), clock.now(), Lock()

@@ -1,4 +1,4 @@
-"""Runs of real processes under a clock that the test holds: the runner is the test's own process."""
+"""Run real processes from the test's own process, so that it can hold the runner's clock."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from tests.support.projects import Project
 
 
 class Watching(Screen):
-    """Shows a run as a person sees it, and does something as soon as it has seen an event or a line so often."""
+    """A screen that calls a function once it has shown an event or a line a number of times."""
 
     def __init__(self, what: str | bytes, times: int, do: Callable[[], None]) -> None:
         super().__init__()
@@ -39,10 +39,7 @@ class Watching(Screen):
 def run_here(
     project: Project, monkeypatch: pytest.MonkeyPatch, *, at: str | bytes, times: int, do: Callable[[], None]
 ) -> None:
-    """Run a project's experiment once in this process; do something when an event's key, or a line, has come so often.
-
-    Raises Interrupted after a signal.
-    """
+    """Run a project's experiment in this process; call `do` at the n-th event with a key, or the n-th such line."""
     for name, value in project.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(project.root)

@@ -1,4 +1,4 @@
-"""Two hosts on one machine: network namespaces with addresses, names and firewalls of their own. They need root."""
+"""Make two hosts on one machine: network namespaces with addresses, names and firewalls. Needs root."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ RUNNER = [sys.executable, "-m", "runner"]
 
 
 def missing() -> str | None:
-    """Say why there can be no hosts here."""
+    """Return why hosts cannot be made here; None if they can."""
     if os.geteuid() or not all(map(shutil.which, ("ip", "iptables", "unshare"))):
         return "hosts of their own need root, ip, iptables and unshare"
     name = f"kit-{uuid.uuid4().hex[:8]}"
@@ -29,7 +29,7 @@ def missing() -> str | None:
 
 @dataclass
 class Host:
-    """One host: commands run in its namespace, with its own host name and /etc/hosts."""
+    """One host; its commands run in its namespace, with its host name and /etc/hosts."""
 
     name: str
     namespace: str
@@ -37,7 +37,7 @@ class Host:
     folder: Path
 
     def names(self, lines: dict[str, str]) -> None:
-        """Write its /etc/hosts: name -> address."""
+        """Write names and their addresses to the host's /etc/hosts."""
         text = "".join(f"{address} {name}\n" for name, address in lines.items())
         Path("/etc/netns", self.namespace, "hosts").write_text(f"127.0.0.1 localhost\n{text}")
 
@@ -50,14 +50,14 @@ class Host:
         return complete(self.command(*RUNNER, "doctor", *words), self.folder, environment)
 
     def drop(self, *words: str) -> None:
-        """Let its firewall drop what comes in."""
+        """Make the host's firewall drop incoming packets."""
         rule = ["iptables", "-A", "INPUT", "-i", "eth0", *words, "-j", "DROP"]
         subprocess.run(["ip", "netns", "exec", self.namespace, *rule], check=True)
 
 
 @contextmanager
 def two_hosts(folder: Path) -> Iterator[tuple[Host, Host]]:
-    """Make two hosts with a link between their eth0, which know each other by name."""
+    """Make two hosts that are linked by eth0 and know each other's names."""
     mark = uuid.uuid4().hex[:6]
     hosts = tuple(Host(f"node{n}", f"kit-{mark}-{n}", f"10.201.7.{n + 1}", folder) for n in (0, 1))
     with ExitStack() as stack:
@@ -67,14 +67,14 @@ def two_hosts(folder: Path) -> Iterator[tuple[Host, Host]]:
             own = Path("/etc/netns", host.namespace)
             own.mkdir(parents=True)
             stack.callback(shutil.rmtree, own)
-        ends = [word for host in hosts for word in ("name", "eth0", "netns", host.namespace)]
-        _ip("link", "add", *ends[:4], "type", "veth", "peer", *ends[4:])
+        first, second = (["name", "eth0", "netns", host.namespace] for host in hosts)
+        _ip("link", "add", *first, "type", "veth", "peer", *second)
         for host in hosts:
             _ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
-            _ip("-n", host.namespace, "link", "set", "eth0", "up")
-            _ip("-n", host.namespace, "link", "set", "lo", "up")
+            for link in ("eth0", "lo"):
+                _ip("-n", host.namespace, "link", "set", link, "up")
             host.names({peer.name: peer.address for peer in hosts})
-        for host in hosts:  # the kernel tells of a new carrier once a second
+        for host in hosts:  # the kernel reports a new carrier once a second
             until(lambda host=host: b"state UP" in _ip("-n", host.namespace, "link", "show", "eth0"))
         yield hosts[0], hosts[1]
 

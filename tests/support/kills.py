@@ -1,12 +1,11 @@
-"""Processes of runs that are killed at random moments, what they had printed until then, and when a person is told."""
+"""Kill processes of runs at random moments, count what they had printed, and time the messages about it."""
 
-import os
 import random
 import re
-import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -14,7 +13,7 @@ import psutil
 from tests.contract.harness import Harness
 from tests.support.cluster import pods
 from tests.support.containers import containers_of
-from tests.support.launches import until
+from tests.support.launches import printed, until
 from tests.support.processes import end
 from tests.support.projects import Project
 from tests.support.ssh_hosts import folders_of
@@ -37,7 +36,7 @@ for place in glob.glob("/proc/[0-9]*"):
 
 
 class Told:
-    """What a command says on stderr, with the time of each line."""
+    """The lines that a command prints to stderr, with their times."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.lines: list[tuple[float, str]] = []
@@ -46,20 +45,20 @@ class Told:
         self._thread.start()
 
     def ended(self) -> tuple[int, str]:
-        """Wait for the end; the exit code, and all that was said."""
+        """Wait for the end; return the exit code and stderr."""
         code = self.process.wait()
         self._thread.join()
         return code, "\n".join(line for _, line in self.lines)
 
     def close(self) -> None:
-        """Kill it if a test has failed before its end."""
+        """Kill the command if the test has failed before its end."""
         self.process.kill()
         self._thread.join()
         with self.process:
             pass
 
     def after(self, moment: float, words: str) -> float:
-        """How many seconds after a moment it first said words that a pattern describes."""
+        """Return the seconds from a moment to the first line that matches a pattern."""
         return next(when for when, line in self.lines if when >= moment and re.search(words, line)) - moment
 
     def _read(self) -> None:
@@ -68,43 +67,35 @@ class Told:
             self.lines.append((time.monotonic(), line.rstrip("\n")))
 
 
-class Witness:
-    """Knows what the processes of a run have printed: they count their lines themselves."""
+def witness(harness: Harness, run: Path, folder: Path) -> Callable[[], dict[int, int]]:
+    """Return a function that counts the lines that each rank has printed so far.
 
-    def __init__(self, run: Path) -> None:
-        self._run = run
+    The processes count them, and those on hosts keep the counts there until the end. Pods keep none, so kubectl reads
+    their logs into `folder`.
+    """
+    if "kubernetes" not in harness.words:
 
-    def printed(self) -> dict[int, int]:
-        """The last number of each rank until now."""
-        return written(self._run)
+        def count() -> dict[int, int]:
+            counts = written(run)
+            for kept in folders_of(run.name) if "ssh" in harness.words else ():
+                counts |= written(kept / "kept")
+            return counts
 
+        return count
+    until(harness.have_begun(run, 2), 90)
+    namespace, files = harness.words[3].partition("=")[2], []
+    for pod in pods(namespace):
+        name = str(pod["metadata"]["name"])
+        files.append(folder / name)
+        words = ["kubectl", "logs", "--follow", "-n", namespace, name]
+        threading.Thread(target=_keep, args=(words, files[-1]), daemon=True).start()
 
-class HostFiles(Witness):
-    """Knows what processes on hosts have printed, whose files are brought here at their end."""
+    def read() -> dict[int, int]:
+        texts = [path.read_bytes() for path in files if path.exists()]
+        return {int(rank): int(number) for text in texts for number, rank in LINE.findall(text)}
 
-    def printed(self) -> dict[int, int]:
-        counts = written(self._run)
-        for folder in folders_of(self._run.name):
-            counts |= written(folder / "kept")
-        return counts
-
-
-class PodLogs(Witness):
-    """What pods print, read by kubectl beside the runner, from when they run until they end."""
-
-    def __init__(self, run: Path, namespace: str, folder: Path) -> None:
-        super().__init__(run)
-        self._files = []
-        for pod in pods(namespace):
-            name = str(pod["metadata"]["name"])
-            self._files.append(folder / name)
-            words = ["kubectl", "logs", "--follow", "-n", namespace, name]
-            threading.Thread(target=_keep, args=(words, self._files[-1]), daemon=True).start()
-        until(lambda: len(self.printed()) == len(self._files))
-
-    def printed(self) -> dict[int, int]:
-        texts = [path.read_bytes() for path in self._files if path.exists()]
-        return numbers(b"".join(text.rpartition(b"\n")[0] + b"\n" for text in texts))
+    until(lambda: len(read()) == len(files))
+    return read
 
 
 def _keep(words: list[str], path: Path) -> None:
@@ -112,44 +103,28 @@ def _keep(words: list[str], path: Path) -> None:
         subprocess.run(words, stdout=file, stderr=subprocess.DEVNULL, check=False)
 
 
-def numbers(text: bytes) -> dict[int, int]:
-    """The last number that each rank printed."""
-    last: dict[int, int] = {}
-    for number, rank in LINE.findall(text):
-        last[int(rank)] = max(last.get(int(rank), 0), int(number))
-    return last
-
-
 def written(run: Path) -> dict[int, int]:
-    """The last number that each rank has written, as it has counted itself."""
-    counts = {}
-    for path in (run / "artifacts").glob("written-*"):
-        counts[int(path.name.rpartition("-")[2])] = int(path.read_text().split("\n")[0] or 0)
-    return counts
+    """Return the number of lines that each rank has counted."""
+    paths = (run / "artifacts").glob("written-*")
+    return {int(path.name.rpartition("-")[2]): int(path.read_text().split("\n")[0] or 0) for path in paths}
 
 
 def lost(run: Path, expected: dict[int, int]) -> int:
-    """How many of the lines that were printed are not in the raw files; each line until then has to be there."""
-    text = b"".join(path.read_bytes() for path in (run / "raw").rglob("*") if path.is_file())
-    kept: dict[int, set[int]] = {}
-    for number, rank in LINE.findall(text):
-        kept.setdefault(int(rank), set()).add(int(number))
-    return sum(len(set(range(1, last + 1)) - kept.get(rank, set())) for rank, last in expected.items())
+    """Return how many of the expected lines are missing in the raw files."""
+    kept = {(int(rank), int(number)) for number, rank in LINE.findall(printed(run))}
+    return sum((rank, number) not in kept for rank, last in expected.items() for number in range(1, last + 1))
 
 
 def at_random(seconds: float) -> None:
-    """Wait for a random part of a time."""
     time.sleep(random.uniform(0, seconds))
 
 
 def runner_of(project: Project, run: Path) -> int:
-    """The pid of the runner itself, which is not that of a process that stands for it."""
-    pid: int = project.record(run)["launch"]["runner"]["pid"]
-    return pid
+    """Return the runner's pid; the process that a test starts may be its parent."""
+    return int(project.record(run)["launch"]["runner"]["pid"])
 
 
 def watchdog_of(run: Path) -> psutil.Process:
-    """The process that waits for the end of a run's runner."""
 
     def look() -> psutil.Process | None:
         for process in psutil.process_iter(["cmdline"]):
@@ -162,10 +137,10 @@ def watchdog_of(run: Path) -> psutil.Process:
 
 
 def kill(harness: Harness, run: Path, who: str) -> float:
-    """Kill rank 1 or the agent of the last node with SIGKILL, as soon as it is there; return a moment just before it.
+    """Kill rank 1 or the agent of the last node with SIGKILL as soon as it exists; return a time just before that.
 
-    A command that kills inside a container may end after the runner has told the person. The agent of a pod is process
-    1 there, which nobody inside can kill.
+    The time after it would be too late: a kill inside a container may return after the runner's message. The agent of
+    a pod cannot be killed from inside, because it is process 1.
     """
     inside: list[str] = []
     if "compose" in harness.words:
@@ -189,8 +164,3 @@ def kill(harness: Harness, run: Path, who: str) -> float:
 
     moment: float = until(tried, 60)
     return moment
-
-
-def kill_runner(project: Project, run: Path) -> None:
-    """Kill the runner with SIGKILL."""
-    os.kill(runner_of(project, run), signal.SIGKILL)

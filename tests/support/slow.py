@@ -1,4 +1,4 @@
-"""Cases of one test of which `make test` tries a few, and `make test-real` the others."""
+"""Mark most cases of a test as slow, so that `make test` runs only a few."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,10 +7,10 @@ import pytest
 
 
 def slow_but(kept: Iterable[Any], cases: Iterable[Any]) -> list[Any]:
-    """Return the cases of `pytest.mark.parametrize`; all that are not kept are slow. A tuple is several values."""
+    """Return the cases for `pytest.mark.parametrize`, all but the kept ones marked slow; a tuple has several values."""
     kept = list(kept)
     params = []
     for case in cases:
-        values = case if type(case) is tuple else (case,)  # a named one is one value
+        values = case if type(case) is tuple else (case,)  # a named tuple is one value
         params.append(pytest.param(*values, marks=[] if case in kept else pytest.mark.slow))
     return params

@@ -1,4 +1,4 @@
-"""The hosts that `.ci/hosts` makes: their ssh configuration, what runs on them, and faults that are put into them."""
+"""Use the hosts of `.ci/hosts`: their ssh configuration, processes, folders and faults."""
 
 import os
 import subprocess
@@ -15,21 +15,21 @@ CONFIG = os.environ.get("KIT_HOSTS", "")
 """The configuration that `.ci/hosts up` prints."""
 NAMES = ("h0", "h1")
 DISTURBED = ("h2", "h3")
-"""Hosts whose network fails or that start again, while other tests run on NAMES."""
+"""Hosts whose network is cut or that restart, while other tests use NAMES."""
 
 
 def words(names: tuple[str, str]) -> tuple[str, ...]:
-    """What names these hosts on the command line."""
+    """Return the options that name these hosts."""
     return "--with", f"hosts={','.join(names)}", "--with", f"config={CONFIG}"
 
 
 WORDS = words(NAMES)
 OWN = "/run/kit-host"
-"""A folder that each host sees as its own: `own(name)` here."""
+"""The path of `own(name)` on a host."""
 
 
 def missing() -> str | None:
-    """Say why there are no hosts."""
+    """Return why there are no hosts; None if all answer."""
     if not CONFIG:
         return "KIT_HOSTS names no ssh configuration, as .ci/hosts prints it"
     for name in (*NAMES, *DISTURBED):
@@ -42,19 +42,19 @@ def missing() -> str | None:
 
 
 def state(name: str) -> Path:
-    """The folder of one host."""
+    """Return the state folder of a host."""
     return Path(CONFIG).parent / name
 
 
 def own(name: str) -> Path:
-    """What the host sees as OWN."""
+    """Return the folder that is OWN on a host."""
     return state(name) / "own"
 
 
 def with_python(name: str, line: str, others: str = "", *, file: str = "python") -> tuple[str, str]:
-    """Give all hosts a Python at one path, and one of them another; return the words that name it.
+    """Install a Python on all hosts, a special one on host `name`; return the options that name it.
 
-    A line of shell says what it does, in which {python} is that of the tests.
+    Each is a line of shell, in which {python} is the Python of the tests.
     """
     for host in NAMES:
         path, does = own(host) / file, line if host == name else others or 'exec {python} "$@"'
@@ -64,7 +64,7 @@ def with_python(name: str, line: str, others: str = "", *, file: str = "python")
 
 
 def processes_of(run: str, node: str = "") -> list[Seen]:
-    """Every process of a run on any host, or of one node: torchrun, its workers, and what they have started."""
+    """Return all processes of a run on the hosts, or of one node of it."""
 
     def wanted(environ: dict[str, str]) -> bool:
         of, _, at = environ.get("KIT_RUN_ID", "").rpartition("/")
@@ -74,7 +74,7 @@ def processes_of(run: str, node: str = "") -> list[Seen]:
 
 
 def has_printed(run: Path, epochs: int = 3) -> Callable[[], bool]:
-    """Return what tells whether each of two ranks of a run has a file of its output, with so many epochs in it."""
+    """Return a function that tells whether two ranks of a run have files with so many epochs."""
 
     def look() -> bool:
         files = list((run / "raw").rglob("*stdout*"))
@@ -84,21 +84,24 @@ def has_printed(run: Path, epochs: int = 3) -> Callable[[], bool]:
 
 
 def folders_of(run: str) -> list[Path]:
-    """What is left of a run on the disks of the hosts."""
+    """Return the folders of a run on the disks of the hosts."""
     return [path for name in (*NAMES, *DISTURBED) for path in (state(name) / "cache" / "runs").glob(f"{run}*")]
 
 
+def holder(name: str) -> psutil.Process:
+    return psutil.Process(int((state(name) / "pid").read_text()))
+
+
 def inside(name: str, *words: str, given: bytes = b"") -> str:
-    """Run a command on a host without ssh, as somebody at its keyboard would; its output."""
-    holder = int((state(name) / "pid").read_text())
-    (first,) = psutil.Process(holder).children()
+    """Run a command on a host without ssh, and return its output."""
+    (first,) = holder(name).children()
     entered = ["nsenter", "--target", str(first.pid), "--mount", "--net", "--uts", "--pid", "--", *words]
     return subprocess.run(entered, check=True, capture_output=True, input=given).stdout.decode()
 
 
 @contextmanager
 def dropped(name: str, *words: str) -> Iterator[None]:
-    """Let a host's firewall drop what comes in, for example `-p tcp --dport 22`."""
+    """Make a host's firewall drop matching incoming packets, for example `-p tcp --dport 22`."""
     rule = ["INPUT", "-i", "eth0", *words, "-j", "DROP"]
     inside(name, "iptables", "-I", *rule)
     try:
@@ -108,9 +111,8 @@ def dropped(name: str, *words: str) -> Iterator[None]:
 
 
 def restart(name: str) -> None:
-    """End all that runs on a host at once, as if its power had failed, and start it again."""
-    holder = psutil.Process(int((state(name) / "pid").read_text()))
-    holder.kill()
+    """Kill all processes of a host at once, as a power failure would, and start it again."""
+    holder(name).kill()
     script = Path(__file__).parents[2] / ".ci" / "hosts"
     done = subprocess.run([script, "up", str(len(NAMES) + len(DISTURBED))], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == CONFIG

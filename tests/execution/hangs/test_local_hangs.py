@@ -1,4 +1,4 @@
-"""Hangs of real processes on this machine: programs that know nothing of the kit, Ctrl-C, time-outs, and patience."""
+"""A hang of real processes on this machine."""
 
 import re
 
