@@ -24,11 +24,3 @@ def on(*names: str, series: tuple[str, ...] = (), soon: bool = False) -> pytest.
     targets = TARGETS | {"local": SOON} if soon else TARGETS
     more = [pytest.param(name, marks=[*TARGETS[name].marks, pytest.mark.series]) for name in series]
     return pytest.mark.parametrize("harness", [*(targets[name] for name in names), *more], indirect=True)
-
-
-def of(layouts: dict[str, tuple[str, ...]]) -> pytest.MarkDecorator:
-    """Run a test with these layouts, each on its targets."""
-    cases = [
-        pytest.param(name, layout, marks=TARGETS[name].marks) for layout, names in layouts.items() for name in names
-    ]
-    return pytest.mark.parametrize(("harness", "layout"), cases, indirect=["harness"])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.harness import Harness
-from tests.contract.targets import TARGETS, of, on
+from tests.contract.harness import Harness, Pods
+from tests.contract.targets import TARGETS, on
 from tests.support.launches import ended, printed, shown, until
 from tests.support.patience import patient
 
@@ -28,10 +28,11 @@ def test_a_rank_that_exits_is_named_with_its_node_and_code(harness: Harness) -> 
     assert why in done.stderr
 
 
-@of({"1x2": ("compose", "slurm"), "2x1": ("pytorchjob", "trainjob")})
-def test_a_node_that_runs_out_of_memory_says_so(harness: Harness, layout: str) -> None:
+@on("compose", "slurm", "pytorchjob", "trainjob")
+def test_a_node_that_runs_out_of_memory_says_so(harness: Harness) -> None:
     if not harness.memory:
         pytest.skip("the memory of a node cannot be limited here")
+    layout = "2x1" if isinstance(harness, Pods) else "1x2"
     done, record = harness.run("odd-memory", "--layout", layout, *harness.memory)
     assert (done.code, record["status"]) == (1, "failed")
     assert any(node.get("out_of_memory") for node in record["outcome"]["exits"])

@@ -39,7 +39,7 @@ def test_an_experiment_runs_and_comes_out_again_from_its_record_bit_for_bit(
     harness: Harness, name: str, layout: str, tiny: Path, tmp_path: Path
 ) -> None:
     harness.project.forked = True
-    with harness.data("bert", tiny) as data:
+    with harness.data(tiny) as data:
         done, record = harness.run(name, *SMALLEST[name].words(f"layout={layout}"), *data)
         assert (done.code, record["status"]) == (0, "completed"), done.snapshot
         assert record["metrics"][record["launch"]["measure"]] > 0

@@ -1,14 +1,12 @@
 """A disk that fills up, and results that are removed or renamed: the output is kept, and the user is told."""
 
 import shutil
-import time
-from contextlib import closing
 
 import pytest
 
 from tests.execution.test_disk import needs_a_small_disk, run_on_a_small_disk
-from tests.support.kills import Told, at_random, lost
-from tests.support.launches import BEGINNING, END, nothing_is_left_of, one_run, until, words_are_printed
+from tests.support.kills import at_random, lost
+from tests.support.launches import BEGINNING, END, ended, nothing_is_left_of, one_run, until, words_are_printed
 from tests.support.projects import Project
 
 pytestmark = pytest.mark.real_processes
@@ -70,19 +68,18 @@ def test_what_a_full_disk_took_is_in_the_record_and_the_person_is_told(project: 
 @pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "removed"])
 def test_results_that_go_away_are_said_and_recovered(project: Project, renamed: bool) -> None:
     one_run(project, program(slow=True), "1x2")
-    with closing(Told(project.start("run", "tiny"))) as told:
-        until(words_are_printed(project, "has begun", 2))
-        at_random(2)
-        (run,) = project.runs()
-        gone, kept = time.monotonic(), project.root / "kept"
-        if renamed:
-            project.results.rename(kept)
-        else:
-            shutil.rmtree(project.results)
-            kept.mkdir()
-        code, stderr = told.ended()
-    assert code == 1, stderr
-    told.after(gone, "is gone")
+    process = project.start("run", "tiny")
+    until(words_are_printed(project, "has begun", 2))
+    at_random(2)
+    (run,) = project.runs()
+    kept = project.root / "kept"
+    if renamed:
+        project.results.rename(kept)
+    else:
+        shutil.rmtree(project.results)
+        kept.mkdir()
+    code, stderr = ended(process)
+    assert (code, "is gone" in stderr) == (1, True), stderr
     assert nothing_is_left_of(run)
     assert project.runner("summarize", "kept").code == 0
     recovered = project.runner("recover", "kept")

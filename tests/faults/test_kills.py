@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -12,8 +13,8 @@ import psutil
 
 from tests.contract.harness import Harness
 from tests.contract.targets import on
-from tests.support.kills import AGENT_1, RANK_1, Told, at_random, kill, lost, runner_of, watchdog_of, witness, written
-from tests.support.launches import processes_of, until
+from tests.support.kills import AGENT_1, RANK_1, at_random, kill, lost, runner_of, watchdog_of, witness, written
+from tests.support.launches import ended, processes_of, shown, until
 from tests.support.patience import patient
 from tests.support.processes import end
 
@@ -43,15 +44,15 @@ def finished(harness: Harness, run: Path) -> dict[str, Any]:
 def require_named_in_time(harness: Harness, folder: Path, who: str, reasons: list[str], said: str) -> None:
     """Kill a rank or an agent; the record and stderr name it in time, and no line is lost."""
     process, run = start(harness, 100)
-    told = Told(process)
     count = witness(harness, run, folder)
     at_random(RUN_SECONDS)
     killed = kill(harness, run, who)
-    code, stderr = told.ended()
+    shown(process, re.compile(said))
+    assert time.monotonic() - killed < patient(WITHIN_SECONDS + 5 * ("ssh" in harness.words))
+    code, stderr = ended(process)
     record = harness.project.record(run)
     assert (code, record["status"]) == (1, "failed"), stderr
     assert all(reason in record["reason"] for reason in reasons), record["reason"]
-    assert told.after(killed, said) < patient(WITHIN_SECONDS + 5 * ("ssh" in harness.words)), stderr
     harness.require_nothing_left(run)
     assert lost(run, count()) == 0
 
@@ -104,14 +105,13 @@ def test_what_runner_and_watchdog_leave_is_ended_by_recover(harness: Harness, tm
 @on("local")
 def test_a_runner_that_is_stopped_is_not_taken_for_dead(harness: Harness) -> None:
     process, run = start(harness, 3)
-    told = Told(process)
     at_random(RUN_SECONDS)
     runner = runner_of(harness.project, run)
     os.kill(runner, signal.SIGSTOP)
     recovered = harness.project.runner("recover")
     os.kill(runner, signal.SIGCONT)
     assert (recovered.code, f"runner {runner}\n" in recovered.stdout) == (0, True)
-    code, stderr = told.ended()
+    code, stderr = ended(process)
     assert (code, harness.project.record(run)["status"]) == (0, "completed"), stderr
     harness.require_nothing_left(run)
     assert lost(run, written(run)) == 0

@@ -133,7 +133,7 @@ def test_a_run_is_as_ever_whatever_configuration_shell_and_python_say(
         (own / "noisy").chmod(0o755)
         shell = Path(ssh_hosts.OWN, "noisy")
     line = f'PYTHONPATH={ssh_hosts.OWN}/site exec {{python}} "$@"'
-    python = ssh_hosts.with_python("h1", line, others=line)
+    python = ssh_hosts.with_python(line)
     (own / "site").mkdir(exist_ok=True)
     (own / "site" / "sitecustomize.py").write_text(SITE)
     try:

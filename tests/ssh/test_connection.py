@@ -1,9 +1,7 @@
 """Lost connections to hosts, killed or suspended runners, and hosts that fail."""
 
-import os
 import re
 import shutil
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 
 from tests.support import ssh_hosts
 from tests.support.launches import ended, run_once, until
-from tests.support.patience import patient, within
+from tests.support.patience import within
 from tests.support.projects import Project
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts that fail")]
@@ -64,22 +62,6 @@ def test_a_connection_that_does_not_come_back_leaves_nothing_after_30_s(on_hosts
     assert ssh_hosts.processes_of(run.name) == []
 
 
-def test_a_runner_that_was_suspended_too_long_reports_that_its_hosts_have_ended_the_run(
-    on_hosts: Project, start: Start
-) -> None:
-    process, run = start("odd-slow", "--layout", "2x1", "--set", "seconds=200")
-    until(ssh_hosts.has_printed(run), 60)
-    os.killpg(process.pid, signal.SIGSTOP)  # like a sleeping laptop
-    until(lambda: ssh_hosts.processes_of(run.name) == [], 40, every=0.5)
-    os.killpg(process.pid, signal.SIGCONT)
-    code, stderr = ended(process)
-    assert code == 1, stderr
-    assert "lost the runner for 25 s" in on_hosts.record(run)["reason"]
-    for rank in (0, 1):
-        require_every_epoch(run, rank)
-    assert ssh_hosts.folders_of(run.name) == []
-
-
 def test_a_killed_runner_whose_host_did_not_answer_is_recovered_with_all_that_was_printed(
     on_hosts: Project, start: Start
 ) -> None:
@@ -111,13 +93,3 @@ def test_a_host_that_cannot_begin_the_run_ends_it_on_the_others(on_hosts: Projec
     finally:
         for place in places:
             shutil.rmtree(place)
-
-
-def test_a_host_that_has_started_again_ends_the_run(on_hosts: Project, start: Start) -> None:
-    process, run = start("odd-slow", "--layout", "2x1", "--set", f"seconds={patient(10):g}")
-    until(ssh_hosts.has_printed(run, epochs=0), 60)
-    ssh_hosts.restart("h3")
-    code, stderr = ended(process)
-    assert code == 1, stderr
-    assert "host h3: its supervisor was killed" in on_hosts.record(run)["reason"]
-    assert ssh_hosts.processes_of(run.name) == []

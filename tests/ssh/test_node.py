@@ -122,18 +122,20 @@ def test_a_host_describes_itself_and_is_reached(here: OpenSsh, monkeypatch: pyte
         ("/bin/false", "ended with 1"),
         (f"#!/bin/sh\n{sys.executable} -c {shlex.quote(OLD)}", r"Python 3\.6\.8 is too old"),
         ("#!/bin/sh\necho ssh: connect to host a port 22: Connection refused; exit 255", "runs sshd"),
+        ("#!/bin/sh\nexec sleep 600", "no answer"),
     ],
 )
 def test_a_host_that_does_not_run_the_kits_script_is_named(
-    here: OpenSsh, tmp_path: Path, python: str, says: str
+    here: OpenSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, says: str
 ) -> None:
+    monkeypatch.setattr("runner.targets.ssh.openssh._CONNECT_SECONDS", 0)
     here.python = python
     if python.startswith("#"):
         here.python = str(tmp_path / "python")
         Path(here.python).write_text(f"{python}\n")
         Path(here.python).chmod(0o755)
     with pytest.raises(HostError, match=f"host a: .*{says}"):
-        here.ask("a", "beat", base="", run="none", stop=False)
+        here.ask("a", "beat", 0.1 if says == "no answer" else 60.0, base="", run="none", stop=False)
 
 
 def test_a_machine_without_ssh_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

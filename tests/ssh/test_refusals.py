@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import ssh_hosts
-from tests.support.patience import within
 
 pytestmark = [pytest.mark.hosts, pytest.mark.xdist_group("ssh hosts")]
 KNOWN = f"UserKnownHostsFile {Path(ssh_hosts.CONFIG).parent}/known_hosts"
@@ -32,16 +31,3 @@ def test_a_host_that_is_not_there_or_is_another_one_or_asks_for_a_password(
     said = refused("--with", "hosts=h1", "--with", f"config={config}", layout="1x1")
     assert said.startswith("error: host h1: ")
     assert says in said
-
-
-def test_a_python_that_a_host_lacks(refused: Callable[..., str]) -> None:
-    said = refused(*ssh_hosts.WORDS, "--with", 'python=/opt/it\'s "no" $(touch /tmp/x)/python')
-    assert "host h0: there is no Python at /opt/it's" in said
-    assert "host h1: there is no Python" in said
-    assert not Path("/tmp/x").exists()
-
-
-def test_a_python_that_does_not_answer(refused: Callable[..., str]) -> None:
-    python = ssh_hosts.with_python("h1", "exec sleep 600")
-    with within(100):
-        assert "host h1: " in refused(*ssh_hosts.WORDS, *python)

@@ -1,4 +1,4 @@
-"""Kill processes of runs at random moments, count what they had printed, and time the messages about it."""
+"""Kill processes of runs at random moments, and count the lines that they had printed."""
 
 import random
 import re
@@ -33,38 +33,6 @@ for place in glob.glob("/proc/[0-9]*"):
         print(place, words)
         os.kill(int(place[6:]), signal.SIGKILL)
 """
-
-
-class Told:
-    """The lines that a command prints to stderr, with their times."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.lines: list[tuple[float, str]] = []
-        self.process = process
-        self._thread = threading.Thread(target=self._read)
-        self._thread.start()
-
-    def ended(self) -> tuple[int, str]:
-        """Wait for the end; return the exit code and stderr."""
-        code = self.process.wait()
-        self._thread.join()
-        return code, "\n".join(line for _, line in self.lines)
-
-    def close(self) -> None:
-        """Kill the command if the test has failed before its end."""
-        self.process.kill()
-        self._thread.join()
-        with self.process:
-            pass
-
-    def after(self, moment: float, words: str) -> float:
-        """Return the seconds from a moment to the first line that matches a pattern."""
-        return next(when for when, line in self.lines if when >= moment and re.search(words, line)) - moment
-
-    def _read(self) -> None:
-        assert self.process.stderr
-        for line in self.process.stderr:
-            self.lines.append((time.monotonic(), line.rstrip("\n")))
 
 
 def witness(harness: Harness, run: Path, folder: Path) -> Callable[[], dict[int, int]]:

@@ -15,7 +15,7 @@ CONFIG = os.environ.get("KIT_HOSTS", "")
 """The configuration that `.ci/hosts up` prints."""
 NAMES = ("h0", "h1")
 DISTURBED = ("h2", "h3")
-"""Hosts whose network is cut or that restart, while other tests use NAMES."""
+"""Hosts whose network is cut while other tests use NAMES."""
 
 
 def words(names: tuple[str, str]) -> tuple[str, ...]:
@@ -51,16 +51,13 @@ def own(name: str) -> Path:
     return state(name) / "own"
 
 
-def with_python(name: str, line: str, others: str = "", *, file: str = "python") -> tuple[str, str]:
-    """Install a Python on all hosts, a special one on host `name`; return the options that name it.
-
-    Each is a line of shell, in which {python} is the Python of the tests.
-    """
+def with_python(line: str) -> tuple[str, str]:
+    """Install a Python on all hosts, as a line of shell with {python} for the tests' Python; return its options."""
     for host in NAMES:
-        path, does = own(host) / file, line if host == name else others or 'exec {python} "$@"'
-        path.write_text(f"#!/bin/sh\n{does}\n".replace("{python}", sys.executable))
+        path = own(host) / "python"
+        path.write_text(f"#!/bin/sh\n{line}\n".replace("{python}", sys.executable))
         path.chmod(0o755)
-    return "--with", f"python={OWN}/{file}"
+    return "--with", f"python={OWN}/python"
 
 
 def processes_of(run: str, node: str = "") -> list[Seen]:
@@ -88,13 +85,9 @@ def folders_of(run: str) -> list[Path]:
     return [path for name in (*NAMES, *DISTURBED) for path in (state(name) / "cache" / "runs").glob(f"{run}*")]
 
 
-def holder(name: str) -> psutil.Process:
-    return psutil.Process(int((state(name) / "pid").read_text()))
-
-
 def inside(name: str, *words: str, given: bytes = b"") -> str:
     """Run a command on a host without ssh, and return its output."""
-    (first,) = holder(name).children()
+    (first,) = psutil.Process(int((state(name) / "pid").read_text())).children()
     entered = ["nsenter", "--target", str(first.pid), "--mount", "--net", "--uts", "--pid", "--", *words]
     return subprocess.run(entered, check=True, capture_output=True, input=given).stdout.decode()
 
@@ -108,11 +101,3 @@ def dropped(name: str, *words: str) -> Iterator[None]:
         yield
     finally:
         inside(name, "iptables", "-D", *rule)
-
-
-def restart(name: str) -> None:
-    """Kill all processes of a host at once, as a power failure would, and start it again."""
-    holder(name).kill()
-    script = Path(__file__).parents[2] / ".ci" / "hosts"
-    done = subprocess.run([script, "up", str(len(NAMES) + len(DISTURBED))], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == CONFIG
