@@ -17,5 +17,6 @@ def harness(request: pytest.FixtureRequest, copied: Project) -> Iterator[Harness
     kind = HARNESSES[request.param]
     copied.forked = kind.forked
     forget_runs(copied)
-    with ExitStack() as stack, closing(kind.made(request, copied, stack)) as target:
+    places = [request.getfixturevalue(name) for name in kind.fixtures]
+    with ExitStack() as stack, closing(kind.made(request.param, copied, stack, *places)) as target:
         yield target

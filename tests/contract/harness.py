@@ -33,6 +33,8 @@ class Harness:
         words: the options that choose the target.
     """
 
+    fixtures: tuple[str, ...] = ()
+    """Further fixtures that the target needs."""
     forked = False
     """Whether commands may be forked from a process that has imported torch, which changes how they end."""
     start_seconds = 8.0
@@ -59,10 +61,10 @@ class Harness:
         self._start = self._starting.__enter__()
 
     @classmethod
-    def made(cls, request: pytest.FixtureRequest, project: Project, stack: ExitStack) -> "Harness":
-        """Make the harness from the fixtures of a test; the stack removes everything else."""
+    def made(cls, target: str, project: Project, stack: ExitStack, *_: Any) -> "Harness":
+        """Make the harness from the target's name and fixtures; the stack removes everything else."""
         del stack
-        return cls(project, "--on", request.param)
+        return cls(project, "--on", target)
 
     def close(self) -> None:
         """Kill all runs that have not ended."""
@@ -136,16 +138,12 @@ class Harness:
 class Containers(Harness):
     """Target compose."""
 
+    fixtures = ("image",)
     forked = True
     start_seconds = 25.0
     starting_seconds = 0.4
     says_of_rendezvous = re.compile(SINCE + "node 1 has not joined: its container is paused")
     memory = ("--with", "memory=1gb")
-
-    @classmethod
-    def made(cls, request: pytest.FixtureRequest, project: Project, stack: ExitStack) -> Harness:
-        request.getfixturevalue("image")
-        return super().made(request, project, stack)
 
     def hold_node_1(self, run: Path) -> None:
         with closing(reach()) as client:
@@ -188,6 +186,7 @@ class Jobs(Harness):
 class Pods(Harness):
     """Target kubernetes, as a PyTorchJob."""
 
+    fixtures = ("shared", "processes", "loaded")
     forked = True
     start_seconds = 30.0
     starting_seconds = 0.0
@@ -201,10 +200,8 @@ class Pods(Harness):
         self.namespace = namespace
 
     @classmethod
-    def made(cls, request: pytest.FixtureRequest, project: Project, stack: ExitStack) -> Harness:
-        request.getfixturevalue("loaded")
-        places = request.getfixturevalue("shared"), request.getfixturevalue("processes")
-        return cls(project, stack.enter_context(own_namespace(*places)), request.param)
+    def made(cls, target: str, project: Project, stack: ExitStack, *places: Any) -> Harness:
+        return cls(project, stack.enter_context(own_namespace(*places[:2])), target)
 
     @contextmanager
     def data(self, source: Path) -> Iterator[list[str]]:

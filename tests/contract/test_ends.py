@@ -60,7 +60,6 @@ def test_an_interrupted_run_is_collected(harness: Harness) -> None:
     stderr, record = interrupted(harness, process, run, times=2)
     assert "interrupted" in stderr
     assert record["epochs"]
-    assert [rank["events_seen"] > 1 for rank in record["ranks"]] == [True] * 2
     assert all(node["stopped"] for node in record["outcome"]["exits"])
     assert harness.have_begun(run, 2)()
 
@@ -88,7 +87,7 @@ def test_a_runner_that_is_killed_leaves_nothing_and_its_run_can_be_collected(har
     record = project.record(run)
     assert record["status"] == "incomplete"
     assert record["epochs"]
-    assert all(rank["events_seen"] > 1 for rank in record["ranks"])
+    assert harness.have_begun(run, 2)()
     assert project.runner("collect", run).code == 0
     assert project.record(run) == record
 

@@ -16,7 +16,6 @@ from tests.support.same_records import curve, differences
 pytestmark = pytest.mark.xdist_group("same records")
 SMALL = ("--set", "epochs=2", "--set", "dataset=digits", "--set", "peak_milliseconds=0")
 OTHERS = tuple(name for name in TARGETS if name != "local")
-REQUESTS = {"compose.yaml", "job.yaml", "job.sbatch", "request.json"}
 
 
 def names(folder: Path) -> set[str]:
@@ -53,6 +52,3 @@ def test_the_record_differs_from_that_of_local_in_nothing_but_places_and_times(
     folder = harness.project.results / "mnist" / there["launch"]["id"]
     if not isinstance(harness, Pods):  # which have one stream of output, no files of the workers
         assert printed <= names(folder / "raw")
-    (request,) = (path for path in (folder / "request").iterdir() if path.name in REQUESTS)
-    assert "peak" in request.read_text("utf-8")
-    assert "masked" not in there["launch"]

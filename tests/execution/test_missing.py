@@ -31,13 +31,9 @@ def test_only_the_repeats_that_a_cell_lacks_are_run_and_only_with_the_same_code(
 def test_a_repeat_is_there_if_the_runner_has_completed_it_with_the_same_args(project: Project, make: Make) -> None:
     path = project.define(matrix={"layout": ["1x1"]}, args={"epochs": 1, "seed": 1}, repeat=4)
     failed = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=2.0, exits=[NodeExit(0, 3)])
-    for changes in (
-        {"repeat": 1},
-        {"repeat": 2, "outcome": failed},
-        {"repeat": 3, "args": {"epochs": 1, "seed": 9}},
-        {"repeat": 4, "by_hand": True},
-    ):
-        make.run(project.results, **changes)
+    changes: list[dict[str, Any]] = [{}, {"outcome": failed}, {"args": {"epochs": 1, "seed": 9}}, {"by_hand": True}]
+    for repeat, changed in enumerate(changes, 1):
+        make.run(project.results, repeat=repeat, **changed)
     plan = make_plan(definition.load(path, project.root), Selection())
     left, there = missing.missing(plan, "local", project.results)
     assert [run.repeat for run in left.runs] == [2, 3, 4]
@@ -46,8 +42,12 @@ def test_a_repeat_is_there_if_the_runner_has_completed_it_with_the_same_args(pro
 
 @pytest.mark.parametrize(
     ("what", "launch"),
-    [("commit", {"code": {"commit": "1"}}), ("args", {"args": {"epochs": 2}}), ("image", {"image": {"id": "1"}})]
-    + [("data", {})],
+    {
+        "commit": {"code": {"commit": "1"}},
+        "args": {"args": {"epochs": 2}},
+        "image": {"image": {"id": "1"}},
+        "data": {},
+    }.items(),
 )
 def test_what_differs_from_the_repeats_that_are_there_is_named(what: str, launch: dict[str, Any], make: Make) -> None:
     then = Record(launch=make.launch(), status="completed", facts={"data_sha256": "1"})

@@ -34,14 +34,11 @@ def test_what_each_rank_of_a_script_did_is_kept(layout: str, project: Project) -
     assert record["events"]["seen"] == 0
 
 
-@pytest.mark.parametrize("words", [pytest.param((), marks=pytest.mark.slow), ("--no-observe",)])
-def test_versions_of_a_script_are_observed_alike(words: tuple[str, ...], project: Project) -> None:
+@pytest.mark.parametrize("words", [pytest.param([], marks=pytest.mark.slow), ["--no-observe"]])
+def test_versions_of_a_script_are_observed_alike(words: list[str], project: Project) -> None:
     project.forked = False
     (project.root / "train.py").write_text(SCRIPT)
     project.define(program="train.py", dialect="epoch-losses", matrix={"layout": ["1x1"]})
     done = project.runner("compare", ".", ".", "--experiment", "tiny", "--device", "cpu", "--repeat", "1", *words)
     records = [project.record(run) for run in project.runs("tiny")]
-    assert [record["launch"]["side"]["name"] for record in records] == ["A", "B"], done.snapshot
-    assert ["observed" in record["ranks"][0] for record in records] == [not words] * 2
-    printed = [run / "raw" / "node0-rank0.stdout" for run in project.runs("tiny")]
-    assert [":::MLLOG" in path.read_text() for path in printed] == [not words] * 2
+    assert ["observed" in record["ranks"][0] for record in records] == [not words] * 2, done.snapshot

@@ -19,12 +19,10 @@ PRINTED, RAW = "raw/node0/x_0/attempt_0/0/stdout.log", "raw/node0-rank0.stdout"
 """The output of rank 0, as torchrun leaves it and as a finished run has it."""
 
 
-def begun(project: Project, *, lines: bytes = make_lines(0, 10.0), own: bool = False, **changes: Any) -> RunFolder:
-    """Make an unfinished run of a dead runner; by default this user has not started it."""
+def begun(project: Project, *, lines: bytes = make_lines(0, 10.0), **changes: Any) -> RunFolder:
+    """Make an unfinished run of a dead runner, which this user has not started."""
     launch = make_launch(**{"runner": DEAD, **changes})
     folder = begin(project.results, launch, "{}", "")
-    if own:
-        remember(folder.path)
     if lines:
         printed = folder.path / PRINTED
         printed.parent.mkdir(parents=True)
@@ -128,7 +126,8 @@ def test_nothing_that_a_record_of_somebody_else_names_is_used(
 
 
 def test_a_file_of_a_started_run_counts_only_for_its_folder(project: Project, tmp_path: Path) -> None:
-    path = begun(project, own=True).path
+    path = begun(project).path
+    remember(path)
     assert is_own(path)
     assert not is_own(path.rename(tmp_path / path.name))
 

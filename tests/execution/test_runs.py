@@ -20,8 +20,7 @@ def test_a_completed_run_keeps_every_rank_s_output_byte_for_byte(project: Projec
     ranks = [(0, 0), (0, 1), (1, 2)]
     one_run(project, BEGINNING + PRINTS + END, "2+1")
     done = project.runner("run", "tiny", env={**STALE, "OMP_NUM_THREADS": "64"})
-    assert done.code == 0, done.snapshot
-    assert done.stdout == ""
+    assert (done.code, done.stdout) == (0, ""), done.snapshot
     (run,) = project.runs()
     assert {path.name for path in (run / "raw").iterdir()} == {
         *(f"node{node}-rank{rank}.{stream}" for node, rank in ranks for stream in ("stdout", "stderr")),
@@ -36,8 +35,6 @@ def test_a_completed_run_keeps_every_rank_s_output_byte_for_byte(project: Projec
     record = project.record()
     assert (record["status"], record.get("reason")) == ("completed", None)
     assert record["events"] == {"seen": 12, "expected": 12, "malformed": 0}
-    assert [(facts.get("node", 0), facts["rank"]) for facts in record["ranks"]] == ranks
-    assert [end.get("code") for end in record["outcome"]["exits"]] == [0, 0]
     assert nothing_is_left_of(run)
 
     before = (run / "run.json").read_bytes()

@@ -11,7 +11,6 @@ import pytest
 from runner.core.errors import RequestError
 from runner.execution.signals import Interrupts
 from runner.execution.worktrees import bring, worktrees
-from runner.report.summarize import summarize
 from tests.support.launches import ended, until
 from tests.support.projects import OK, Project
 from tests.support.records import Make
@@ -65,7 +64,6 @@ def test_a_commit_that_takes_longer_is_slower(versions: Project) -> None:
     (cell,) = found["cells"]
     assert (code, cell["verdict"], cell["design"]) == (1, "slower", "pairs"), cell
     assert 1.3 < cell["ratio_low"] < 1.1 * 0.7 / 0.4 < 1.2 * cell["ratio_high"]
-    assert found["a"].startswith("before (")
     assert "code" in cell["differs"][0]
     launches = [versions.record(folder)["launch"] for folder in versions.runs()]
     assert "".join(launch["side"]["name"] for launch in launches) == "ABBAAB"
@@ -73,8 +71,6 @@ def test_a_commit_that_takes_longer_is_slower(versions: Project) -> None:
         head = git(versions.root, "rev-parse", launch["side"]["label"].partition(" ")[0]).strip()
         assert (launch["code"]["commit"], launch["code"]["dirty"]) == (head, False)
     assert nothing_left(versions)
-    tables = summarize(versions.results)[0]
-    assert [len(row.runs) for table in tables for row in table.rows] == [3, 3]  # the sides are not mixed
 
 
 def test_a_commit_finds_the_data_of_the_checkout_and_what_else_is_asked_for(versions: Project) -> None:

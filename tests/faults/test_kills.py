@@ -11,28 +11,27 @@ from typing import Any
 
 import psutil
 
-from tests.contract.harness import Harness
+from tests.contract.harness import Harness, Hosts, Pods
 from tests.contract.targets import on
-from tests.support.kills import AGENT_1, RANK_1, at_random, kill, lost, runner_of, watchdog_of, witness, written
+from tests.support.kills import AGENT_1, RANK_1, at_random, kill, lost, witness
 from tests.support.launches import ended, processes_of, shown, until
 from tests.support.patience import patient
-from tests.support.processes import end
+from tests.support.processes import children_of, end
 
 RUN_SECONDS = 4.0
 WITHIN_SECONDS = 15
 
 
-def start(harness: Harness, seconds: float = RUN_SECONDS) -> tuple[subprocess.Popen[str], Path]:
-    layout = "2x1" if {"kubernetes", "ssh"} & set(harness.words) else "1x2"
-    return harness.start("odd-counts", "--layout", layout, "--set", f"seconds={seconds}")
+def start(harness: Harness) -> tuple[subprocess.Popen[str], Path]:
+    layout = "2x1" if isinstance(harness, Pods | Hosts) else "1x2"
+    return harness.start("odd-counts", "--layout", layout, "--set", "seconds=100")
 
 
 def finished(harness: Harness, run: Path) -> dict[str, Any]:
     """Follow the advice of `runner summarize` after a killed runner, and return the record."""
     project = harness.project
     summary = project.runner("summarize")
-    assert summary.code == 0, summary.stderr
-    assert "runner recover results" in summary.stderr
+    assert (summary.code, "runner recover results" in summary.stderr) == (0, True), summary.snapshot
     recovered = project.runner("recover")
     assert (recovered.code, recovered.stderr) == (0, ""), recovered.snapshot
     assert f"{run.relative_to(project.root)}: finished: " in recovered.stdout
@@ -41,45 +40,46 @@ def finished(harness: Harness, run: Path) -> dict[str, Any]:
     return project.record(run)
 
 
-def require_named_in_time(harness: Harness, folder: Path, who: str, reasons: list[str], said: str) -> None:
+def require_named_in_time(harness: Harness, folder: Path, who: str, said: str) -> None:
     """Kill a rank or an agent; the record and stderr name it in time, and no line is lost."""
-    process, run = start(harness, 100)
+    process, run = start(harness)
     count = witness(harness, run, folder)
     at_random(RUN_SECONDS)
     killed = kill(harness, run, who)
     shown(process, re.compile(said))
-    assert time.monotonic() - killed < patient(WITHIN_SECONDS + 5 * ("ssh" in harness.words))
+    assert time.monotonic() - killed < patient(WITHIN_SECONDS + 5 * isinstance(harness, Hosts))
     code, stderr = ended(process)
     record = harness.project.record(run)
     assert (code, record["status"]) == (1, "failed"), stderr
-    assert all(reason in record["reason"] for reason in reasons), record["reason"]
+    assert re.search(said, record["reason"]), record["reason"]
     harness.require_nothing_left(run)
     assert lost(run, count()) == 0
 
 
 @on("local", series=("compose", "pytorchjob", "ssh", "slurm"), soon=True)
 def test_a_rank_that_is_killed_is_named_in_time(harness: Harness, tmp_path: Path) -> None:
-    require_named_in_time(harness, tmp_path, RANK_1, ["rank 1", "SIGKILL"], "rank 1.*(SIGKILL|signal 9)")
+    require_named_in_time(harness, tmp_path, RANK_1, "rank 1.*(SIGKILL|signal 9)")
 
 
 @on("local", "compose", series=("ssh", "slurm"))
 def test_an_agent_that_is_killed_is_named_in_time(harness: Harness, tmp_path: Path) -> None:
-    require_named_in_time(harness, tmp_path, AGENT_1, ["node 0"], "node 0")
+    require_named_in_time(harness, tmp_path, AGENT_1, "node 0")
 
 
 def require_nothing_lost(harness: Harness, folder: Path, *, watchdog: bool) -> None:
     """Kill the runner, and the watchdog if it is not to clean up; `runner recover` makes a complete record."""
-    process, run = start(harness, 100)
+    process, run = start(harness)
     count = witness(harness, run, folder)
     at_random(RUN_SECONDS)
+    runner = harness.project.record(run)["launch"]["runner"]["pid"]  # the process may be only its parent
     left = []
     if not watchdog:
         until(harness.have_begun(run, 2), 90)
-        watchdog_of(run).kill()
+        end(*until(lambda: children_of(runner, "runner.targets.watchdog")))
         left = [found.process for found in processes_of(run.name)]
         for suspended in left if harness.words[1] == "local" else []:
             suspended.suspend()  # otherwise the agents would end their ranks
-    os.kill(runner_of(harness.project, run), signal.SIGKILL)
+    os.kill(runner, signal.SIGKILL)
     printed = count()
     process.communicate()
     if not watchdog:
@@ -100,37 +100,3 @@ def test_a_runner_that_is_killed_loses_nothing(harness: Harness, tmp_path: Path)
 @on("local", "pytorchjob", series=("compose", "ssh", "slurm"))
 def test_what_runner_and_watchdog_leave_is_ended_by_recover(harness: Harness, tmp_path: Path) -> None:
     require_nothing_lost(harness, tmp_path, watchdog=False)
-
-
-@on("local")
-def test_a_runner_that_is_stopped_is_not_taken_for_dead(harness: Harness) -> None:
-    process, run = start(harness, 3)
-    at_random(RUN_SECONDS)
-    runner = runner_of(harness.project, run)
-    os.kill(runner, signal.SIGSTOP)
-    recovered = harness.project.runner("recover")
-    os.kill(runner, signal.SIGCONT)
-    assert (recovered.code, f"runner {runner}\n" in recovered.stdout) == (0, True)
-    code, stderr = ended(process)
-    assert (code, harness.project.record(run)["status"]) == (0, "completed"), stderr
-    harness.require_nothing_left(run)
-    assert lost(run, written(run)) == 0
-
-
-@on("local")
-def test_a_runner_that_is_killed_while_it_writes_the_record(harness: Harness) -> None:
-    process, run = start(harness, 0.5)
-    runner = psutil.Process(runner_of(harness.project, run))
-    until(lambda: len(written(run)) == 2)
-    until(lambda: not processes_of(run.name) or process.poll() is not None, every=0.005)
-    at_random(0.03)
-    end(runner)
-    process.communicate()
-    for command in ("summarize", "recover"):
-        done = harness.project.runner(command)
-        assert done.code == 0, done.snapshot
-    record = harness.project.record(run)
-    assert record["status"] in ("completed", "incomplete"), record
-    assert [rank["status"] for rank in record["ranks"]] == ["success", "success"]
-    assert list(run.rglob(".*")) == []
-    assert lost(run, written(run)) == 0

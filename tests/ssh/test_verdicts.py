@@ -32,18 +32,18 @@ Examine = Callable[..., list[tuple[str, str, str]]]
 @pytest.fixture
 def examine(monkeypatch: pytest.MonkeyPatch) -> Examine:
     """Return a function that examines hosts with changed facts, and returns the verdicts that are not ok."""
+    monkeypatch.setattr(OpenSsh, "connect", lambda *_: None)
 
     def examined(options: Options | None = None, gpus: int = 0, **hosts: dict[str, Any]) -> list[tuple[str, str, str]]:
         def ask(_: OpenSsh, host: str, do: str, **__: object) -> Any:
-            if do == "reach":
-                return hosts[host].get("reach", {})
-            return {**SAID, "times": [clock.now(), clock.now()], **hosts[host]}
+            said = {**SAID, "reach": {}, "times": [clock.now(), clock.now()], **hosts[host]}
+            return said["reach"] if do == "reach" else said
 
-        monkeypatch.setattr(OpenSsh, "connect", lambda *_: None)
         monkeypatch.setattr(OpenSsh, "ask", ask)
         _, verdicts = preflight.examine(OpenSsh(), list(hosts), options or Options(), 0, [gpus] * len(hosts))
-        assert all(bool(verdict.mend) == (verdict.state != "ok") for verdict in verdicts)
-        return [(verdict.host, verdict.state, verdict.seen) for verdict in verdicts if verdict.state != "ok"]
+        found = [verdict for verdict in verdicts if verdict.state != "ok"]
+        assert [bool(verdict.mend) for verdict in verdicts] == [verdict in found for verdict in verdicts]
+        return [(verdict.host, verdict.state, verdict.seen) for verdict in found]
 
     return examined
 

@@ -8,14 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
-from tests.contract.harness import Harness
+from tests.contract.harness import Harness, Hosts, Pods
 from tests.support.cluster import pods
 from tests.support.containers import containers_of
 from tests.support.launches import printed, until
 from tests.support.processes import end
-from tests.support.projects import Project
 from tests.support.ssh_hosts import folders_of
 
 LINE = re.compile(rb"^line (\d+) of rank (\d+)$", re.MULTILINE)
@@ -41,21 +38,20 @@ def witness(harness: Harness, run: Path, folder: Path) -> Callable[[], dict[int,
     The processes count them, and those on hosts keep the counts there until the end. Pods keep none, so kubectl reads
     their logs into `folder`.
     """
-    if "kubernetes" not in harness.words:
+    if not isinstance(harness, Pods):
 
         def count() -> dict[int, int]:
             counts = written(run)
-            for kept in folders_of(run.name) if "ssh" in harness.words else ():
+            for kept in folders_of(run.name) if isinstance(harness, Hosts) else ():
                 counts |= written(kept / "kept")
             return counts
 
         return count
     until(harness.have_begun(run, 2), 90)
-    namespace, files = harness.words[3].partition("=")[2], []
-    for pod in pods(namespace):
-        name = str(pod["metadata"]["name"])
-        files.append(folder / name)
-        words = ["kubectl", "logs", "--follow", "-n", namespace, name]
+    files = []
+    for pod in pods(harness.namespace):
+        files.append(folder / str(pod["metadata"]["name"]))
+        words = ["kubectl", "logs", "--follow", "-n", harness.namespace, files[-1].name]
         threading.Thread(target=_keep, args=(words, files[-1]), daemon=True).start()
 
     def read() -> dict[int, int]:
@@ -87,23 +83,6 @@ def at_random(seconds: float) -> None:
     time.sleep(random.uniform(0, seconds))
 
 
-def runner_of(project: Project, run: Path) -> int:
-    """Return the runner's pid; the process that a test starts may be its parent."""
-    return int(project.record(run)["launch"]["runner"]["pid"])
-
-
-def watchdog_of(run: Path) -> psutil.Process:
-
-    def look() -> psutil.Process | None:
-        for process in psutil.process_iter(["cmdline"]):
-            words = process.info["cmdline"] or []
-            if "runner.targets.watchdog" in words and any(word.endswith(f"/{run.name}") for word in words):
-                return process
-        return None
-
-    return until(look)  # type: ignore[no-any-return]
-
-
 def kill(harness: Harness, run: Path, who: str) -> float:
     """Kill rank 1 or the agent of the last node with SIGKILL as soon as it exists; return a time just before that.
 
@@ -112,17 +91,15 @@ def kill(harness: Harness, run: Path, who: str) -> float:
     """
     inside: list[str] = []
     if "compose" in harness.words:
-        name = until(lambda: containers_of(f"kit-{run.name.lower()}"))[-1]
-        inside = ["docker", "exec", "--user", "0", name, "python3"]
-    elif "kubernetes" in harness.words:
-        namespace = getattr(harness, "namespace", "")
-        name = until(lambda: pods(namespace))[-1]["metadata"]["name"]
-        inside = ["kubectl", "exec", "-n", namespace, name, "--", "python3"]
+        inside = ["docker", "exec", "--user", "0", until(lambda: containers_of(f"kit-{run.name.lower()}"))[-1]]
+    elif isinstance(harness, Pods):
+        name = until(lambda: pods(harness.namespace))[-1]["metadata"]["name"]
+        inside = ["kubectl", "exec", "-n", harness.namespace, name, "--"]
 
     def tried() -> float | None:
         began = time.monotonic()
         if inside:
-            words = [*inside, "-c", f"WORKER = {who == RANK_1}\n{_INSIDE}"]
+            words = [*inside, "python3", "-c", f"WORKER = {who == RANK_1}\n{_INSIDE}"]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             return began if "/proc/" in done.stdout or done.returncode == 137 else None  # it took the container along
         seen = harness.processes(run)
