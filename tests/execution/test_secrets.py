@@ -61,9 +61,9 @@ def test_every_command_refuses_one_before_anything_is_printed_or_kept(project: P
 def test_a_definition_or_a_batch_script_with_one_is_refused(project: Project) -> None:
     one_run(project, BEGINNING + TAKES + END, "1x1", args={"seed": 3, "hf_token": PLANTED})
     (project.root / "job.sbatch").write_text(f"#!/bin/bash\nsrun python train.py --hf_token {PLANTED}\n")
-    for file, words in (("tiny.yaml:", ("plan", "tiny")), ("job.sbatch", ("collect", "job.sbatch"))):
+    for place, words in (("tiny.yaml:", ("plan", "tiny")), ("", ("collect", "job.sbatch"))):
         refused = project.refused(*words)
-        assert file in refused
+        assert place in refused
         assert "hf_token" in refused
         assert PLANTED not in refused
 
