@@ -37,7 +37,7 @@ def test_a_node_that_runs_out_of_memory_says_so(harness: Harness) -> None:
     assert (done.code, record["status"]) == (1, "failed")
     assert any(node.get("out_of_memory") for node in record["outcome"]["exits"])
     assert "out of memory" in record["reason"]
-    assert record["reason"] in done.stderr
+    assert "out of memory" in done.stderr
 
 
 def interrupted(harness: Harness, process: subprocess.Popen[str], run: Path, times: int = 1) -> tuple[str, Any]:
