@@ -149,7 +149,7 @@ def _keep_job(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:
     """Yield the folder and the record of every job of a batch script; keep existing records.
 
-    Raises RequestError if the kit did not write the script, it has no jobs, or one of them still runs.
+    Raises RequestError if the kit did not write the script, none of its jobs wrote results, or one still runs.
     """
     try:
         text = path.read_text("utf-8")
@@ -157,11 +157,11 @@ def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path,
         told = cell_of(text)
     except (OSError, ValueError) as error:
         raise RequestError(f"{path}: not a batch script of the kit: {one_line(reason_of(error))}") from None
-    run = _run_told(told, root, f"{path}: its line of the kit")
+    run = _run_told(told, root, f"{path}: the kit's comment in it")
     folders = [RunFolder(place) for place in sorted((results / run.experiment.name).glob("*-slurm-*"))]
     folders = [folder for folder in folders if _is_of(folder, told)]
     if not folders:
-        raise RequestError(f"{path}: none of its jobs wrote to {results / run.experiment.name}: sbatch {path}")
+        raise RequestError(f"{path}: none of its jobs wrote to {results / run.experiment.name}: run sbatch {path}")
     running = []
     for folder in folders:
         if (record := folder.finished()) is None:

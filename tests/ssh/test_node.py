@@ -136,5 +136,5 @@ def test_a_host_that_does_not_run_the_kits_script_is_named(
 
 def test_a_machine_without_ssh_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(HostError, match="there is no ssh here"):
+    with pytest.raises(HostError, match="ssh is not installed"):
         OpenSsh().connect("a")

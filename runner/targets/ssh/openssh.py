@@ -150,7 +150,7 @@ class OpenSsh:
                     check=False,
                 )
             except FileNotFoundError:
-                raise HostError("there is no ssh here", mend="install OpenSSH's client") from None
+                raise HostError("ssh is not installed on this machine", mend="install OpenSSH's client") from None
             except subprocess.TimeoutExpired:
                 seen = f"host {host}: no answer from {words[0]} in {seconds:g} s"
                 raise LostError(seen, mend="try it by hand") from None
