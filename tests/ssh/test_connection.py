@@ -1,4 +1,4 @@
-"""Lost connections to hosts, killed or suspended runners, and hosts that fail."""
+"""Lost connections to hosts, killed runners, and hosts that fail."""
 
 import re
 import shutil
