@@ -1,6 +1,6 @@
-"""What every training program uses: its place among the ranks, its clock, its event lines, its data.
+"""Events, clocks, process groups and data for training programs.
 
-A script of one's own needs three lines of it, which docs/own-repository.md explains::
+A script needs three lines to report its run; see docs/trainkit.md::
 
     from trainkit import running
 
@@ -20,7 +20,7 @@ __all__ = ["ScriptRun", "running"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch when it is asked for."""
+    """Import names that need torch on first access."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.script"), name)

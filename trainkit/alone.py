@@ -1,12 +1,12 @@
-"""Start a program that makes its own processes, below torchrun and as if torchrun were not there.
+"""Start a program that launches its own processes under torchrun, hidden from torchrun's environment.
 
     torchrun --nproc-per-node 1 -m trainkit.alone train.py --epochs 2
     torchrun --nproc-per-node 1 -m trainkit.alone -m package.train --epochs 2
 
-torchrun sets the place of its process in the environment, and TORCHELASTIC_USE_AGENT_STORE. A program that calls
-`torch.multiprocessing.spawn` passes them on, and then none of its processes makes the store that the others wait for
-(torch/distributed/rendezvous.py, `_torchelastic_use_agent_store`). PET_ are the defaults of torchrun's own options: a
-program that calls torchrun itself would take the port that is taken.
+torchrun sets its process's rank and TORCHELASTIC_USE_AGENT_STORE in the environment. A program that calls
+`torch.multiprocessing.spawn` passes them on, and then none of its processes creates the store that the others wait for
+(torch/distributed/rendezvous.py, `_torchelastic_use_agent_store`). PET_ variables are defaults of torchrun's options: a
+program that calls torchrun itself would try to bind the same port again.
 """
 
 import os
@@ -22,7 +22,7 @@ OF_A_PROCESS = frozenset(
 
 
 def main() -> None:
-    """Become the program: the same process, so that torchrun sees its exit code and its signals."""
+    """Replace this process with the program, so that torchrun sees its exit code and its signals."""
     own = {
         name: value
         for name, value in os.environ.items()

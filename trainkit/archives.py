@@ -1,7 +1,6 @@
-"""Files out of folders and archives from outside, within bounds, by name alone.
+"""Copy files out of untrusted folders and archives, within bounds.
 
-Nothing is unpacked under a name that an archive chose, links are not followed, and an archive that unpacks to far more
-than its own size is refused.
+Archive members never choose where they are written, links are not followed, and decompression bombs are refused.
 """
 
 import bz2
@@ -23,11 +22,11 @@ from trainkit.files import open_file, read_file
 
 MOST_MEMBERS = 100_000
 MOST_BYTES = 4_000_000_000
-"""What one archive may unpack to."""
+"""Limit for the unpacked size of one archive."""
 MOST_TIMES = 100
-"""How many times larger than itself it may unpack: data and weights shrink to a half, text to a tenth."""
+"""Limit for the ratio of unpacked to packed size: data and weights shrink to a half, text to a tenth."""
 SMALL = 1_000_000
-"""What any archive may unpack to, however small it is."""
+"""Unpacked size that any archive may have, however small it is."""
 BLOCK = 1 << 20
 ARCHIVES = (".tar.gz", ".tgz", ".zip", ".whl")
 _BROKEN = (
@@ -49,7 +48,7 @@ _DECOMPRESSORS: dict[bytes, Callable[[BinaryIO], Any]] = {
 
 
 class Budget:
-    """Counts what is unpacked, and refuses what is too much."""
+    """Limits on the bytes and the members that an archive unpacks to; exceeding one raises Refusal."""
 
     def __init__(self, place: str, size: int) -> None:
         self._place = place
@@ -58,7 +57,7 @@ class Budget:
         self._members = 0
 
     def take(self, count: int) -> None:
-        """Count some bytes."""
+        """Count unpacked bytes."""
         self._left -= count
         if self._left < 0:
             raise Refusal(f"{self._place}: its {self._size:,} bytes unpack to far more: no data set does that")
@@ -71,14 +70,14 @@ class Budget:
 
 
 def find_files(source: Path, scratch: Path, name_of: Callable[[str], str | None], deep: int = 0) -> dict[str, Path]:
-    """Copy files out of a folder or archive; Refusal says what cannot be read.
+    """Copy files out of a folder or archive; raises Refusal if one cannot be read.
 
     Args:
         source: a folder, or a tar or zip archive.
         scratch: an empty folder for the copies.
-        name_of: what the copy of a file is called, given the last part of its name; None leaves the file out. Of
-            several files with one name the first counts.
-        deep: how many archives within one another are looked into; one that cannot be read holds nothing.
+        name_of: maps the last part of a file's name to the name of its copy, or to None to leave the file out. The
+            first of several files with one name wins.
+        deep: levels of nested archives to search; an unreadable nested archive is skipped.
     """
     found: dict[str, Path] = {}
     for number, (name, copy) in enumerate(_members(source)):
@@ -102,7 +101,7 @@ def find_files(source: Path, scratch: Path, name_of: Callable[[str], str | None]
 
 
 def read_zipped(folder: Path, name: str, most: int) -> bytes:
-    """Return what a file of at most `most` bytes holds, gzipped or not; OSError, or ValueError if it is not there."""
+    """Return the bytes of a file, gzipped or not; OSError if unreadable, ValueError if missing or too long."""
     if os.path.lexists(folder / name):
         return read_file(folder / name, most)
     zipped = folder / f"{name}.gz"
@@ -112,7 +111,7 @@ def read_zipped(folder: Path, name: str, most: int) -> bytes:
 
 
 def gunzip(content: bytes, most: int) -> bytes:
-    """Return what gzipped bytes hold; ValueError if they are damaged or hold more than `most` bytes."""
+    """Decompress gzipped bytes; ValueError if they are damaged or unpack to more than `most` bytes."""
     try:
         stream = zlib.decompressobj(wbits=31)
         plain = stream.decompress(content, most + 1)
@@ -129,8 +128,8 @@ Member = tuple[str, Callable[[Path], object]]
 
 
 def _members(source: Path) -> Iterator[Member]:
-    """Yield the name of every file, and how it is copied; a copy has to be made before the next member."""
-    if os.path.isdir(source):  # noqa: PTH112 - a name that is too long is no folder
+    """Yield each file's name and a function that copies it, to be called before the next file is taken."""
+    if os.path.isdir(source):  # noqa: PTH112 - Path.is_dir raises if the name is too long
         yield from _folder_members(source)
         return
     if not os.path.lexists(source):
@@ -185,7 +184,7 @@ def _zip_members(file: BinaryIO, budget: Budget) -> Iterator[Member]:
 
 
 class _Counted:
-    """A stream that is read once, within a budget."""
+    """A stream that is read once and charges a budget."""
 
     def __init__(self, stream: Any, budget: Budget) -> None:
         self._stream = stream
@@ -198,7 +197,7 @@ class _Counted:
 
 
 class _BoundedHeader(tarfile.TarInfo):
-    """A tar header; one that carries text (a long name, pax records) is read into memory whole, so it is bounded."""
+    """A tar header with bounded text: tarfile reads long names and pax records into memory whole."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type not in tarfile.REGULAR_TYPES and self.size > BLOCK:
@@ -207,7 +206,7 @@ class _BoundedHeader(tarfile.TarInfo):
 
 
 def _copy_checked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget, to: Path) -> None:
-    """Copy a member of a zip; zipfile itself does not notice one that holds more or less than it says."""
+    """Copy a member of a zip and check its size; zipfile does not notice a member shorter or longer than declared."""
     if _copy(archive.open(info), to, budget) != info.CRC or to.stat().st_size != info.file_size:
         raise zipfile.BadZipFile("its size or its checksum is wrong")
 
@@ -226,7 +225,7 @@ def _copy(content: IO[bytes], to: Path, budget: Budget | None = None) -> int:
 
 @contextmanager
 def _reading(failed: str) -> Iterator[None]:
-    """Turn what the libraries raise on damaged input into a line."""
+    """Convert the libraries' errors on damaged input to a one-line Refusal."""
     try:
         yield
     except _BROKEN as error:

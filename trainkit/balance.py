@@ -1,15 +1,15 @@
-"""Unlike processors in balance: every rank's share of the global batch follows its speed (`--balance`).
+"""Divide the global batch among ranks in proportion to their speed (`--balance`).
 
-The slowest rank decides how long a step takes. With shares in the ratio of the ranks' speeds all are busy equally long.
-A program asks for the shares wherever it cuts a batch::
+The slowest rank determines the time of a step, so unequal processors should get unequal shares. A program asks for the
+shares wherever it cuts a batch::
 
     balance = Balance(args, run, batch_size)
     batches = Batches(..., shares=balance.shares)
     ...
     balance.measure(exchange, step, draw)  # in the warm-up, before it is undone
 
-Shares are whole numbers, and all ranks compute the same ones: from the same figures, by sums, products and quotients
-alone, which every processor rounds alike. experiments/README.md says what a run with measured shares is worth.
+Shares are integers that every rank computes from the same figures, by sums, products and quotients alone, which every
+processor rounds alike. docs/methods.md says how far results with measured shares can be trusted.
 """
 
 import re
@@ -28,23 +28,21 @@ from trainkit.throttling import quota_cores
 
 OFF, MEASURED = "off", "measured"
 PARTS = 1_000
-"""Of each rank in the mean: how finely measured shares are told apart."""
+"""Mean share of a rank: the resolution of measured shares."""
 LEAST_GAIN = 0.02
-"""By so much of a step's time at least other shares have to shorten it; less is noise."""
+"""Smallest relative gain in step time for which shares are changed; less is noise."""
 SETTLE_SECONDS, MEASURED_SECONDS, ROUNDS = 0.3, 1.0, 3
 _SHARE = re.compile(r"\d{1,6}(\.\d{1,6})?", re.ASCII)
 Shares = tuple[int, ...]
 
 
 class Balance:
-    """The shares of all ranks.
-
-    Refusal if this run cannot have the shares that `args` name.
+    """The batch shares of all ranks; raises Refusal if `args.balance` does not fit the run.
 
     Args:
         args: with `--balance` and `--warmup-steps`.
         run: joined before any method is called.
-        batch_size: the global one that is shared, for what other shares would gain.
+        batch_size: samples of a global batch, to estimate what other shares would gain.
     """
 
     def __init__(self, args: Namespace, run: Run, batch_size: int) -> None:
@@ -61,22 +59,22 @@ class Balance:
             self._report()
 
     def shares(self) -> Shares | None:
-        """Return each rank's share of the next batch; None if all ranks have equal ones."""
+        """Return each rank's share of the next batch; None if all shares are equal."""
         return self._shares
 
     def measure(self, exchange: Exchange, step: Callable[[Any_Batch], object], draw: Callable[[], Any_Batch]) -> bool:
-        """Measure the ranks' speeds, each by steps of its own, and set the shares; all ranks call it.
+        """Measure the ranks' speeds and set the shares; all ranks must call it.
 
-        They compute at the same time and exchange nothing, so what the model has become has to be undone. Then they try
-        the new shares, because not all of a step shrinks with its samples. Return whether the shares are others now, so
-        that no step of all ranks has been taken with them.
+        The ranks compute at the same time without exchanging anything, so the caller must undo the steps. Then they
+        measure again with the new shares, because not all of a step's time shrinks with its samples. Return whether the
+        shares have changed: then no common step has been taken with them yet.
 
-        The event `repeat_with` is the argument that repeats this run with its shares, bit for bit.
+        The event `repeat_with` holds the argument that repeats this run with the same shares, bit for bit.
 
         Args:
-            exchange: what `step`, one update, uses.
-            step: one update.
-            draw: returns a batch of the training, cut by the shares of the moment.
+            exchange: the exchange that `step` uses.
+            step: one update of the model.
+            draw: returns a training batch, cut by the current shares.
         """
         if not self._measures or self._shares is None:
             return False
@@ -87,7 +85,7 @@ class Balance:
             with exchange.alone():
                 seconds = self._seconds_alone(lambda: step(batch))  # noqa: B023 - called at once
             newer = relative(self._gathered(seconds / max(batch.samples, 1)))
-            costs = [(1 - 1 / number) * old + new / number for old, new in zip(costs, newer, strict=True)]  # the mean
+            costs = [(1 - 1 / number) * old + new / number for old, new in zip(costs, newer, strict=True)]  # mean
             found = in_ratio(costs)
             now, then = (step_seconds(costs, self._batch_size, shares) for shares in (self._shares, found))
             if now < (1 + LEAST_GAIN) * then:
@@ -99,21 +97,21 @@ class Balance:
         return self._shares != even
 
     def _report(self, gain: float = 1.0) -> str:
-        """Report the shares of the training (event `balance`), from rank 0, and return them as `--balance` has them."""
+        """Report the shares (event `balance`, rank 0 only) and return them in the form that `--balance` takes."""
         words = ",".join(map(str, self._shares or ()))
         if self._run.first:
             self._run.log.point("balance", words, measured=self._measures, expected_gain=round(gain - 1, 4))
         return words
 
     def _seconds_alone(self, call: Callable[[], object]) -> float:
-        """Return the seconds of a call, after some that are not counted."""
+        """Return the mean seconds of one call, after a settling time."""
         self._calls(call, SETTLE_SECONDS)
         began, cpu = time.monotonic(), time.process_time()
         count = self._calls(call, MEASURED_SECONDS)
         return self._limited(time.monotonic() - began, time.process_time() - cpu) / count
 
     def _calls(self, call: Callable[[], object], seconds: float) -> int:
-        """Call until the seconds have passed, and say how often."""
+        """Repeat a call for so many seconds and return the number of calls."""
         count, until = 0, time.monotonic() + seconds
         while not count or time.monotonic() < until:
             call()
@@ -122,48 +120,48 @@ class Balance:
         return count
 
     def _limited(self, seconds: float, cpu_seconds: float) -> float:
-        """Return how long computing took, or how long a CPU quota allows it to take, if that is longer.
+        """Return the time of a computation, or the longer time that a CPU quota would allow it.
 
-        A quota counts by periods of, for example, 0.1 s: what ends early in one seems faster than it could go on.
+        A quota applies to periods of, for example, 0.1 s: work that ends early in a period looks faster than it is.
         """
         if self._quota is None:
             return seconds
         return max(seconds, cpu_seconds * self._run.local_world_size / self._quota)
 
     def _gathered(self, own: float) -> list[float]:
-        """Return the figure of each rank."""
+        """Return the figures of all ranks, by rank."""
         return distributed.total(*(own if rank == self._run.rank else 0.0 for rank in range(self._run.world_size)))
 
 
 def relative(costs: Sequence[float]) -> list[float]:
-    """Return the seconds a sample of each rank as parts of their sum; one of 0 was too fast for the clock."""
+    """Return the ranks' seconds per sample, scaled to a sum of 1; 0, too fast for the clock, counts as 1 ns."""
     return parts_of_sum([max(cost, 1e-9) for cost in costs])
 
 
 def in_ratio(costs: Sequence[float]) -> Shares:
-    """Return the shares with which all ranks are busy equally long, `PARTS` in the mean."""
+    """Return the shares with which all ranks take equally long, `PARTS` on average."""
     speeds = parts_of_sum([1 / cost for cost in costs])
     return tuple(max(1, round(PARTS * len(speeds) * speed)) for speed in speeds)
 
 
 def parts_of_sum(values: Sequence[float]) -> list[float]:
-    """Return values above 0 divided by their sum."""
+    """Return positive values divided by their sum."""
     whole = 0.0
-    for value in values:  # from Python 3.12 on `sum` rounds otherwise, and the nodes may have different ones
+    for value in values:  # `sum` rounds differently from Python 3.12 on, and nodes may have different versions
         whole += value
     return [value / whole for value in values]
 
 
 def step_seconds(costs: Sequence[float], batch_size: int, shares: Shares) -> float:
-    """Return how long the slowest rank computes for a batch that is cut by shares, in the unit of the costs."""
+    """Return the time of the slowest rank for a batch cut by shares, in the unit of the costs."""
     places = sharding.cuts(batch_size, shares)
     return max(cost * (stop - start) for cost, start, stop in zip(costs, places, places[1:], strict=False))
 
 
 def parse(text: str, world_size: int) -> Shares | None:
-    """Read `--balance`: shares by rank, as whole numbers in the same ratio; None for `off` and `measured`.
+    """Read `--balance`: shares by rank as integers in the given ratio; None for `off` and `measured`.
 
-    Refusal of anything else, and of shares of another number of processes.
+    Raises Refusal if the text is invalid or names shares for another number of processes.
     """
     if text in (OFF, MEASURED):
         return None
@@ -172,10 +170,10 @@ def parse(text: str, world_size: int) -> Shares | None:
     for word in words:
         if not _SHARE.fullmatch(word):
             shown = one_line(word)[:40] or "nothing"
-            raise Refusal(f"{refused}: {shown} is no share: write {OFF}, {MEASURED} or numbers by rank (2,1)")
+            raise Refusal(f"{refused}: {shown} is not a share: write {OFF}, {MEASURED} or numbers by rank (2,1)")
     values = [Fraction(word) for word in words]
     if not all(values):
-        raise Refusal(f"{refused}: a share is above 0")
+        raise Refusal(f"{refused}: a share must be above 0")
     if len(values) != world_size:
         shares, processes = "s" * (len(values) != 1), "es" * (world_size != 1)
         raise Refusal(f"{refused}: {len(values)} share{shares} for {world_size} process{processes}")

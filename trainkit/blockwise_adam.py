@@ -1,8 +1,8 @@
-"""Adam and AdamW for a CPU: torch's own operations, one block of numbers at a time, with the same result.
+"""Adam and AdamW on a CPU: torch's operations, applied block by block, with the same result.
 
-torch's loop reads and writes a whole tensor for each of its operations, which then waits for memory. A block stays in
-the processor's cache from the first operation to the last. The square root of zeros, of which the embeddings of words
-that were not read yet have many, takes seven times as long as that of other numbers (MKL); here none is taken.
+torch applies each operation to a whole tensor, and so waits for memory each time. A block stays in the processor's
+cache for all operations. The square root of zero, frequent in embeddings of words that were not read yet, takes seven
+times as long as other roots (MKL), so none is taken here.
 
 Algorithm: Kingma and Ba, Adam (2015); with decoupled decay Loshchilov and Hutter, AdamW (2019). The order of operations
 is that of torch/optim/adam.py and adamw.py, `_single_tensor_adam` and `_single_tensor_adamw`.
@@ -17,21 +17,21 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 BLOCK = 2**15
-"""Numbers of a block: five tensors of it, in fp32, are 640 KB, and fit the second-level cache of a core."""
+"""Elements per block: five fp32 tensors of this size take 640 KB and fit a core's second-level cache."""
 EPSILON = 1e-8
 _SMALLEST = torch.finfo(torch.float32).tiny
-"""Its root is far below what rounding leaves of `EPSILON`, to which it is added: so it stands for zero."""
+"""Stands for zero: its root is far below the rounding error of `EPSILON`, to which it is added."""
 
 
 class BlockwiseAdam(Optimizer):
-    """Adam with the betas 0.9 and 0.999, for parameters in fp32; with a decoupled decay, it is AdamW."""
+    """Adam with betas 0.9 and 0.999 for fp32 parameters, or AdamW if `decoupled_decay` is not 0."""
 
     def __init__(self, params: Iterable[Tensor], lr: float, decoupled_decay: float = 0.0) -> None:
         super().__init__(params, {"lr": lr, "betas": (0.9, 0.999), "decoupled_decay": decoupled_decay})
         self._scratch = torch.empty(BLOCK)
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override] # no program has a closure
+    def step(self) -> None:  # type: ignore[override] # no program uses a closure
         """Update all parameters that have a gradient."""
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -61,17 +61,17 @@ class BlockwiseAdam(Optimizer):
 
 
 def pays(model: nn.Module) -> bool:
-    """Tell whether `BlockwiseAdam` is faster than what torch has: for a model on a CPU, computed by one thread.
+    """Return whether `BlockwiseAdam` is faster than torch's optimizer: for a model on a CPU, with one thread.
 
-    Several threads would have to wait for each other at every operation on every block.
+    Several threads would have to wait for each other at each operation on each block.
     """
     return next(model.parameters()).device.type == "cpu" and torch.get_num_threads() == 1
 
 
 def alike(tensors: list[Tensor]) -> list[Tensor]:
-    """Return views of tensors of one shape, the first of them dense, in which its numbers lie one after the other.
+    """Return views of tensors of one shape whose elements lie in memory in the order of the first, which is dense.
 
-    A gradient that lies otherwise is copied.
+    A gradient with another memory layout is copied.
     """
     first = tensors[0]
     order = sorted(range(first.dim()), key=lambda dim: (first.stride(dim), first.shape[dim]), reverse=True)

@@ -1,7 +1,4 @@
-"""The clocks of a script's epochs and evaluations, and what is counted while they run.
-
-Both are opened by `trainkit.script.ScriptRun`: on all ranks, because ranks wait for each other at both ends.
-"""
+"""The clocks and counts of a script's epochs and evaluations, opened by `trainkit.script.ScriptRun` on all ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,19 +10,19 @@ from trainkit.time_use import COMPUTE, DATA, InputTime, TimeUse
 
 
 class Epoch(InputTime):
-    """An epoch while it is trained, and its figures when it is done.
+    """An epoch in progress and, at its end, its figures.
 
     Attributes:
-        stop_clock: stops the clock (once) and returns the seconds; what follows in the block is no longer measured.
-        samples: that this rank has trained on.
-        steps: of this rank: how often `add` was called, or what a script sets.
-        largest: the most samples of one call of `add`.
-        input_seconds: how long this process was busy with getting batches, if they come through `timed`.
-        left_out_seconds: what is not training, of the time between both ends: evaluations within the epoch.
-        more: further fields of the epoch's event: a learning rate, for example.
-        all_samples: that all ranks have trained on; 0 until the end.
-        loss: the mean over the samples of all ranks; None until the end, and if no loss was added.
-        train_seconds: of this rank, without what was left out; 0 until the end.
+        stop_clock: stops the clock (once) and returns the seconds; the rest of the block is not measured.
+        samples: samples on which this rank has trained.
+        steps: steps of this rank: the calls of `add`, or a number that the script sets.
+        largest: the most samples in one call of `add`.
+        input_seconds: time that this process spent on getting batches, if they come through `timed`.
+        left_out_seconds: time within the epoch that is not training, such as evaluations.
+        more: further fields of the epoch's event, for example a learning rate.
+        all_samples: samples on which all ranks have trained; 0 until the end.
+        loss: mean over the samples of all ranks; None until the end, and if no loss was added.
+        train_seconds: training time of this rank without `left_out_seconds`; 0 until the end.
     """
 
     def __init__(
@@ -43,21 +40,21 @@ class Epoch(InputTime):
         self.time_use: TimeUse = time_use
 
     def fetching(self) -> None:
-        """Count the time from here on as waiting for a batch, for a framework that has the loop in it."""
+        """Count the time from now on as waiting for a batch, for a framework that runs the loop itself."""
         self.time_use.begin(DATA)
 
     def fetched(self) -> None:
-        """Count the time from here on as computing."""
+        """Count the time from now on as computing."""
         self.time_use.begin(COMPUTE)
 
     def add(self, samples: int, loss: Any = None) -> None:
         """Count a step of this rank.
 
         Args:
-            samples: how many it trained on.
-            loss: their mean loss, as a number, an array or a tensor with one element on any device; or the loss of
-                each, a tensor [samples]. No step waits for it. NaN makes the epoch's loss NaN. ValueError for another
-                shape, TypeError for what is no number.
+            samples: samples in the step.
+            loss: their mean loss, as a number, array or one-element tensor on any device; or a tensor [samples] with
+                the loss of each. The step does not wait for the device. NaN makes the epoch's loss NaN. Raises
+                ValueError for another shape and TypeError for non-numbers.
         """
         samples = count("the number of samples", samples)
         if loss is not None:
@@ -69,19 +66,20 @@ class Epoch(InputTime):
         self._on_progress(self.samples)
 
     def leave_out(self, seconds: float) -> None:
-        """Leave seconds out of `train_seconds`, for example those of a checkpoint; not more than really went by."""
+        """Exclude seconds from `train_seconds`, for example those of a checkpoint; at most the time that passed."""
         self.left_out_seconds += max(0.0, scalar("seconds", seconds))
 
 
 class Evaluation:
-    """An evaluation while it runs, and its figures when it is done.
+    """An evaluation in progress and, at its end, its figures.
 
     Attributes:
-        samples: of this rank, until the end; then of all ranks.
-        correct: so many of them were right; None if it was never said.
-        accuracy: the share of all ranks' samples, 0 to 1, at the end; or what a script sets, of all ranks together.
-        loss: the mean over the samples, in the same way. Both are None if nothing was said of them.
-        metrics: further ones, of all ranks together, each one number: a script fills them in.
+        samples: samples of this rank until the end, then of all ranks.
+        correct: correct predictions; None if never given.
+        accuracy: correct predictions over samples of all ranks, 0 to 1, set at the end; or a script's value for all
+            ranks. None if never given.
+        loss: mean over the samples, set in the same way.
+        metrics: a script's further metrics for all ranks together, one number each.
     """
 
     def __init__(self) -> None:
@@ -97,8 +95,8 @@ class Evaluation:
         """Count a batch of this rank.
 
         Args:
-            samples: how many it has.
-            correct: how many of them are right; or for each whether it is, as an array or tensor.
+            samples: samples in the batch.
+            correct: the number of correct predictions, or an array or tensor with one truth value per sample.
             loss: as for `Epoch.add`.
         """
         samples = count("the number of samples", samples)

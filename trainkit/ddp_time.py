@@ -1,10 +1,10 @@
-"""Marks where DistributedDataParallel waits for the other ranks, without a line in the program that trains.
+"""Mark when DistributedDataParallel waits for other ranks, without changes to the training program.
 
-No communication hook is registered, so DDP exchanges what it exchanges without us, bit for bit. Autograd calls back at
-the end of a backward pass in the order in which that was asked for; DDP asks when its last bucket is ready and then
-waits for all buckets. A hook at one parameter asks before it: what lies between our two calls is the part of the
-exchange that backward did not hide. Source: torch/csrc/distributed/c10d/reducer.cpp, `mark_variable_ready`, and
-torch/csrc/autograd/engine.cpp, `exec_post_processing`.
+No communication hook is registered, so DDP's exchanges stay the same bit for bit. Autograd runs callbacks at the end of
+a backward pass in the order of their registration; DDP registers its own when its last bucket is ready, and in it waits
+for all buckets. A hook at one parameter registers a callback before DDP's: the time between our two callbacks is the
+part of the exchange that backward did not hide. Source: torch/csrc/distributed/c10d/reducer.cpp, `mark_variable_ready`,
+and torch/csrc/autograd/engine.cpp, `exec_post_processing`.
 """
 
 from collections.abc import Callable
@@ -18,16 +18,16 @@ from torch.nn.parallel import DistributedDataParallel
 from trainkit.time_use import COMPUTE, EXCHANGE, TimeUse
 
 _CALLS = 1_000
-"""So many calls of modules are looked at for one that is DDP; the first is that of the model."""
+"""Module calls among which DDP is searched; the model's own call is the first."""
 
 
 def find_ddp(time_use: TimeUse) -> Callable[[], None]:
-    """Watch each DDP that is among the next calls of modules; return what stops the search."""
+    """Watch each DDP among the next calls of modules; return a function that stops the search."""
     left, known = [_CALLS], set[int]()
 
     def look(module: nn.Module, _: object) -> None:
         left[0] -= 1
-        model = getattr(module, "_orig_mod", module)  # what torch.compile has wrapped
+        model = getattr(module, "_orig_mod", module)  # unwrap torch.compile
         if isinstance(model, DistributedDataParallel) and id(model) not in known:
             known.add(id(model))
             _Watch(model, time_use)
@@ -39,14 +39,14 @@ def find_ddp(time_use: TimeUse) -> Callable[[], None]:
 
 
 class _Watch:
-    """Marks the exchanges of a model: that of the gradients, and that of the buffers before each forward pass."""
+    """Marks a model's exchanges of gradients and, before each forward pass, of buffers."""
 
     def __init__(self, ddp: DistributedDataParallel, time_use: TimeUse) -> None:
         self._ddp = ddp
         self._time_use = time_use
         self._asked = False
         trained = [parameter for parameter in ddp.parameters() if parameter.requires_grad]
-        # Which parameters a pass uses is known beforehand only if it has to be all of them.
+        # The parameters that a pass uses are known beforehand only if it must use all of them.
         for parameter in trained if ddp.find_unused_parameters else trained[:1]:
             parameter.register_post_accumulate_grad_hook(_Hook(self.in_backward))
         ddp.register_forward_pre_hook(_Hook(self.before_forward))
@@ -55,28 +55,28 @@ class _Watch:
             ddp.module.register_forward_pre_hook(_Hook(self.after_buffers))
 
     def in_backward(self, _: Tensor) -> None:
-        """Ask for a call at the end of this backward pass, before DDP asks for its own."""
+        """Register a callback for the end of this backward pass, before DDP registers its own."""
         if self._time_use.running and not self._asked and self._ddp.require_backward_grad_sync:
             self._asked = True
             _at_end_of_backward(self._ready)
 
     def before_forward(self, _: nn.Module, __: object) -> None:
-        """Forget what was asked for: a backward pass that failed never called back."""
+        """Forget an earlier registration: a failed backward pass never runs its callbacks."""
         self._asked = False
 
     def before_buffers(self, module: nn.Module, _: object) -> None:
-        """Mark that rank 0's buffers are waited for."""
+        """Mark the start of the wait for rank 0's buffers."""
         if module.training and self._ddp.require_forward_param_sync:
             self._time_use.begin(EXCHANGE)
 
     def after_buffers(self, module: nn.Module, _: object) -> None:
-        """Mark that the forward pass begins."""
+        """Mark the start of the forward pass."""
         if module.training:
             self._time_use.begin(COMPUTE)
 
     def _ready(self) -> None:
         self._time_use.begin(EXCHANGE)
-        _at_end_of_backward(self._done)  # DDP's call lies before this one
+        _at_end_of_backward(self._done)  # runs after DDP's callback, which is already registered
 
     def _done(self) -> None:
         self._asked = False
@@ -84,7 +84,7 @@ class _Watch:
 
 
 class _Hook:
-    """A hook of this process alone: a copy of the module, or a file of it, gets one that does nothing."""
+    """A hook for this process alone: copying or pickling the module leaves a hook that does nothing."""
 
     def __init__(self, call: Callable[..., None] | None = None) -> None:
         self._call = call

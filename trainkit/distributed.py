@@ -1,7 +1,7 @@
-"""The place of this process among the others, and what it exchanges with them.
+"""The rank of this process, the process group, and collective operations.
 
-torchrun sets the place of every process in its environment; without torchrun there is one process.
-Every function here works without a process group too: then there is no one to exchange with.
+Ranks come from torchrun's environment variables; without them there is one process. All functions also work without a
+process group, and then exchange nothing.
 """
 
 import hashlib
@@ -21,15 +21,15 @@ from torch import Tensor, nn
 from trainkit.errors import Refusal
 
 SENT: deque[Tensor] = deque(maxlen=1024)
-"""The tensors that were exchanged last. Gloo's threads drop theirs a moment after an exchange ends;
-were that the last reference, the thread would need Python's lock, which `destroy_process_group`
-holds while it waits for the thread: the process would never end (torch 2.3)."""
+"""The tensors that were exchanged last. Gloo's threads release theirs a moment after an exchange ends. If that were the
+last reference, the thread would need Python's lock, which `destroy_process_group` holds while it waits for the thread:
+the process would never end (torch 2.3)."""
 _own_gpu = {"index": 0}
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of this process, in torchrun's terms."""
+    """The rank of this process and the sizes of its group, in torchrun's terms."""
 
     rank: int = 0
     world_size: int = 1
@@ -39,9 +39,9 @@ class Place:
 
     @classmethod
     def from_environment(cls) -> "Place":
-        """Read what torchrun set; without it, the only process of a run.
+        """Read torchrun's environment variables; without them, return the place of a single process.
 
-        A process that a framework has started itself may know its local rank alone: then there is one node.
+        A process that was started by a framework may know only its local rank; then there is one node.
         """
         try:
             return cls(
@@ -58,10 +58,10 @@ class Place:
 
     @classmethod
     def of_process(cls) -> "Place":
-        """Read what torchrun set; without it, the place in the process group, if this process is in one.
+        """Read torchrun's environment variables; without them, the process group, if this process has joined one.
 
-        A script that starts its processes itself gives each its rank as an argument: they are on one node, unless the
-        environment says more of it.
+        Scripts that start processes themselves pass ranks as arguments; those are on one node unless the environment
+        says otherwise.
         """
         place = cls.from_environment()
         if not dist.is_initialized() or (place.world_size > 1 and os.environ.get("RANK")):
@@ -73,21 +73,21 @@ class Place:
 
 
 def choose_device(name: str, place: Place) -> torch.device:
-    """Return the CPU or this process's own GPU, which is counted on its node (local rank)."""
+    """Return the CPU, or the GPU whose index is this process's local rank."""
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     return torch.device("cuda", place.local_rank)
 
 
 def choose_backend(name: str, device: torch.device) -> str:
-    """Return what carries the messages: NCCL between GPUs, Gloo between CPUs, unless named."""
+    """Return the named backend, or for `auto` NCCL between GPUs and Gloo between CPUs."""
     if name == "auto":
         return "nccl" if device.type == "cuda" else "gloo"
     return name
 
 
 def join_process_group(backend: str, place: Place, device: torch.device) -> None:
-    """Set up the process group; returns when all processes have joined it."""
+    """Set up the process group; returns when all processes have joined."""
     if backend == "nccl" and device.type == "cpu":
         raise Refusal("the nccl backend needs GPUs and this run is on the CPU: use --backend gloo")
     if device.type == "cuda":
@@ -108,28 +108,28 @@ def barrier() -> None:
         dist.barrier(device_ids=[_gpu()])
     elif len(set(backends.values())) == 1:
         dist.barrier()
-    else:  # torch would choose one of several backends, and for NCCL guess the GPU
+    else:  # torch would choose one of the backends, and guess the GPU for NCCL
         total(0)
 
 
 def device_of_messages() -> torch.device:
-    """Return where the tensors of a message have to lie: in main memory, or on the GPU if NCCL alone carries them."""
+    """Return the device for messages: the CPU, or the GPU if NCCL is the only backend."""
     on_gpu = "cpu" not in _backends()
     return torch.device("cuda", _gpu()) if on_gpu else torch.device("cpu")
 
 
 def use_gpu(device: torch.device) -> None:
-    """Exchange messages of NCCL on this GPU if the script has chosen none: two ranks on one would wait for ever."""
+    """Set the GPU for NCCL messages if the script has chosen none; two ranks on one GPU would wait forever."""
     _own_gpu["index"] = device.index or 0
 
 
 def _gpu() -> int:
-    """Return the GPU that the script has chosen by `torch.cuda.set_device`, or this process's own."""
+    """Return the GPU chosen by `torch.cuda.set_device`, or this process's default."""
     return torch.cuda.current_device() or _own_gpu["index"]
 
 
 def _backends() -> dict[str, str]:
-    """Return what carries the messages of each type of device; a framework's group may have several."""
+    """Return the backend of each device type; a framework's group may have several."""
     words = str(dist.get_backend_config()).split(",")
     return {device: backend for device, _, backend in (word.partition(":") for word in words)}
 
@@ -140,7 +140,7 @@ def total(*amounts: float | Tensor) -> list[float]:
 
 
 def largest(amounts: Sequence[float]) -> list[float]:
-    """Return the largest of each amount over all ranks, in float64; all ranks give as many."""
+    """Return the maximum of each amount over all ranks, in float64; all ranks pass equally many."""
     return _reduced(amounts, dist.ReduceOp.MAX)
 
 
@@ -155,7 +155,7 @@ def _reduced(amounts: Sequence[float], how: Any) -> list[float]:
 
 
 def gathered(numbers: Sequence[int]) -> list[list[int]]:
-    """Return the whole numbers of each rank, by rank; all ranks give as many."""
+    """Return the integers of each rank, by rank; all ranks pass equally many."""
     mine = torch.tensor(numbers, device=device_of_messages())
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     SENT.extend([mine, *everyone])
@@ -164,7 +164,7 @@ def gathered(numbers: Sequence[int]) -> list[list[int]]:
 
 
 def require_equal(what: str, sha256: str) -> None:
-    """Raise if the ranks do not all have the same `what`, by its SHA-256."""
+    """Raise RuntimeError if the ranks' SHA-256 hashes of `what` differ."""
     if not dist.is_initialized():
         return
     everyone = gathered(list(bytes.fromhex(sha256)))
@@ -175,9 +175,9 @@ def require_equal(what: str, sha256: str) -> None:
 
 
 def share_buffers(model: nn.Module) -> None:
-    """Give all ranks rank 0's buffers (BatchNorm's running statistics), as DDP does.
+    """Copy rank 0's buffers (BatchNorm's running statistics) to all ranks, as DDP does.
 
-    Without this every rank would test a model of its own.
+    Otherwise each rank would test a different model.
     """
     if dist.is_initialized():
         for buffer in model.buffers():
@@ -185,7 +185,7 @@ def share_buffers(model: nn.Module) -> None:
 
 
 def fingerprint(tensors: Sequence[Tensor]) -> str:
-    """Return one SHA-256 over the bytes of all tensors, in their order."""
+    """Return the SHA-256 of the bytes of all tensors, in order."""
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
@@ -193,16 +193,16 @@ def fingerprint(tensors: Sequence[Tensor]) -> str:
 
 
 def wait_for_neighbours(place: Place) -> None:
-    """Wait until all processes of this node are about to leave, or until time is up.
+    """Wait until all processes of this node are about to leave, for at most 30 s.
 
-    torchrun ends a node's other processes as soon as one fails: what they still have to print would be lost. They
-    connect to an abstract socket, which has a name but no file; its name holds the process id of their torchrun.
+    torchrun ends a node's other processes as soon as one fails, before they have printed everything. They meet at an
+    abstract socket (a name without a file), which is named after the process id of their torchrun.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ or place.local_world_size == 1:
-        return  # no torchrun started this process, so none will end it
+        return  # not started by torchrun, so nothing ends this process
     name = f"\0leaving-{os.getppid()}"
     deadline = time.monotonic() + 30
-    # An error means that time is up, or that the others are gone. This process has printed everything.
+    # An error means a timeout, or that the others have left. This process has printed everything.
     with ExitStack() as held, socket.socket(socket.AF_UNIX) as own, suppress(OSError):
         if place.local_rank == 0:
             own.bind(name)
@@ -214,4 +214,4 @@ def wait_for_neighbours(place: Place) -> None:
         while own.connect_ex(name) and time.monotonic() < deadline:
             time.sleep(0.05)
         own.settimeout(max(deadline - time.monotonic(), 0.001))
-        own.recv(1)  # nothing is sent: the first process closes the connection when all are there
+        own.recv(1)  # nothing is sent: local rank 0 closes the connection when all have arrived

@@ -1,6 +1,6 @@
-"""What a program that trains by epochs reports: the clock of each, the test after it, and the totals.
+"""Reports of a program that trains by epochs: clocks, tests after each epoch, and totals.
 
-A family of programs adds what its data is, and how its model is called (`Report.describe_data`, `Report.outputs`).
+A family of programs subclasses `Report` to describe its data and call its model.
 """
 
 import copy
@@ -25,14 +25,14 @@ from trainkit.sharding import Batch
 from trainkit.time_use import InputTime, TimeUse
 
 Step = Callable[[Any], Tensor]
-"""One update of the model; returns the loss of every sample of the batch [n]."""
+"""One update of the model; returns each sample's loss [n]."""
 Measure = Callable[[Callable[[], Any]], bool]
-"""What measures by further steps, on batches that it draws; returns whether the shares of a batch have changed."""
+"""Measures by taking further steps on batches that it draws; returns whether the shares of a batch have changed."""
 Shares = Callable[[], Sequence[int] | None]
 
 
 def global_batch_size(args: Namespace, workers: int) -> int:
-    """Return the samples of one step of all `workers` (processes, or devices of one process)."""
+    """Return the samples of one step of all `workers` (processes, or devices of one process); may raise Refusal."""
     size: int = args.batch_size
     if args.scaling == "weak":
         return size * workers
@@ -46,7 +46,7 @@ def global_batch_size(args: Namespace, workers: int) -> int:
 
 @dataclass
 class Totals(InputTime):
-    """The sums of an epoch; on the device, so that no step waits for the host."""
+    """The sums of an epoch, kept on the device so that no step waits for the host."""
 
     loss_sum: Tensor
     on_progress: Callable[[int], None]
@@ -54,13 +54,13 @@ class Totals(InputTime):
     global_samples: int = 0
     steps: int = 0
     places: int = 0
-    """Positions in the batches, padding included, if a family counts them."""
+    """Positions in the batches including padding, if a family counts them."""
     time_use: TimeUse | None = None
     input_seconds: float = 0.0
-    """How long this process was busy with getting batches; a GPU may have worked meanwhile."""
+    """Time that this process spent on getting batches; a GPU may have worked meanwhile."""
 
     def add(self, batch: Batch, losses: Tensor, places: int = 0) -> None:
-        """Count a step: the losses [n] of this rank's samples, without its stand-in."""
+        """Count a step, with the losses [n] of this rank's samples; losses of padding samples are ignored."""
         self.loss_sum += losses[: batch.samples].sum(dtype=torch.float64)
         self.samples += batch.samples
         self.global_samples += batch.global_samples
@@ -71,11 +71,11 @@ class Totals(InputTime):
 
 @dataclass
 class Report:
-    """Reports the run as event lines, and keeps what the last of them sum up.
+    """Reports a run as events, and collects the figures for the last ones.
 
     Args:
-        data: has a training set `train` and a test set `test`, each with a length.
-        batch_size: the global one.
+        data: has a training set `train` and a test set `test`, both sized.
+        batch_size: samples of a global batch.
     """
 
     run: Run
@@ -88,12 +88,12 @@ class Report:
     accuracies: list[float] = field(default_factory=list)
     input_seconds: float = 0.0
     units: int = 0
-    """This rank's samples or, if a family counts them, positions in its batches."""
+    """This rank's samples or, if a family counts them, positions in batches."""
     shares: Shares = sharding.even
-    """Each rank's share of a batch at the moment, of the test set too."""
+    """Each rank's current share of a batch, also of the test set."""
 
     def __post_init__(self) -> None:
-        """Report what is trained on, and measure what the devices can do."""
+        """Report the data and measure the devices' peak."""
         self.work = Work(self.run)
         self.work.measure_peak(self.dtype, self.args.peak_milliseconds / 1000)
         if self.run.first:
@@ -105,33 +105,33 @@ class Report:
             self.describe_data()
 
     def describe_data(self) -> None:
-        """Report what the data is, by its hash."""
+        """Report the hash of the data."""
         raise NotImplementedError
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the training's matrix products."""
+        """The type in which the training multiplies matrices."""
         return torch.float32
 
     def outputs(self, model: nn.Module) -> Iterable[tuple[Batch, Tensor]]:
-        """Yield this rank's batches of the test set with the model's outputs [n, classes], in fp32."""
+        """Yield this rank's test batches with the model's outputs [n, classes], in fp32."""
         raise NotImplementedError
 
-    def of_epoch(self, totals: Totals) -> dict[str, Any]:  # noqa: ARG002 - for a family that has more to report
-        """Return what else to report of an epoch; called on every rank."""
+    def of_epoch(self, totals: Totals) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
+        """Return further fields of an epoch's event; called on every rank."""
         return {}
 
     def first_batches(self, batches: Any) -> Iterator[Any]:
-        """Yield the batches of the warm-up: those that the training has."""
+        """Yield the batches of the warm-up, by default those of the training."""
         found: Iterator[Any] = batches.epoch(0)
         return found
 
     def units_of(self, batch: Any) -> int:
-        """Return what the FLOPs of a batch grow with: its samples with its stand-in, or positions if they count."""
+        """Return what a batch's FLOPs are proportional to: samples including padding, or positions."""
         return len(batch.labels)
 
     def batch_to_measure(self, batches: Any) -> Any:
-        """Return a batch with which the ranks' speeds are measured."""
+        """Return a batch for measuring the ranks' speeds."""
         return next(self.first_batches(batches))
 
     def warm_up(
@@ -145,17 +145,16 @@ class Report:
     ) -> None:
         """Take the first steps, which are slow, before the clock starts; then undo them.
 
-        Parameters, buffers, optimizer and random numbers are as before. In between, the ranks' parameters must be equal
-        after real steps: a gradient that is not averaged is found here. One process alone also reports what a step is
-        made of.
+        Parameters, buffers, optimizer and random numbers are restored. Before that, the ranks' parameters must be
+        equal, which exposes gradients that are not averaged. A single process also counts the FLOPs of a step.
 
         Args:
-            step: one update.
-            batches: those of the family, which `first_batches` and `batch_to_measure` know.
+            step: one update of the model.
+            batches: the family's batches, from which `first_batches` and `batch_to_measure` draw.
             model: without DistributedDataParallel.
             optimizer: of the model.
-            counted: takes the place of the first step, whose FLOPs are counted, where the counter does not see them.
-            measure: comes last; if it has changed the shares of a batch, they are tried.
+            counted: replaces the first step, whose FLOPs are counted, if the counter cannot see those of `step`.
+            measure: called last; if it has changed the shares, one step is taken with them.
         """
         batch = None
         before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
@@ -173,14 +172,14 @@ class Report:
             self.run.require_equal_parameters(model)
             if batch is not None and measure is not None:
                 changed = measure(lambda: self.batch_to_measure(batches))
-                undo()  # the ranks have different models after it
+                undo()  # the ranks' models differ now
                 if changed:
                     step(next(self.first_batches(batches)))
         undo()
 
     @contextmanager
     def epoch(self, epoch: int, lr: float) -> Iterator[Totals]:
-        """Run the clock of `train_seconds` around a block that trains one epoch."""
+        """Time a block that trains one epoch (`train_seconds`), and report the epoch."""
         run, count = self.run, len(self.data.train)
         zero = torch.zeros((), dtype=torch.float64, device=run.device)
         totals = Totals(zero, run.progress(epoch, {"train_samples": count}), time_use=run.time_use)
@@ -201,7 +200,7 @@ class Report:
         self.losses.append(loss)
 
     def evaluate(self, model: nn.Module, epoch: int) -> None:
-        """Test the model on exact shards of the test set; every sample counts once."""
+        """Test the model on the whole test set, sharded so that each sample counts once."""
         run, count = self.run, len(self.data.test)
         loss_sum = torch.zeros((), dtype=torch.float64, device=run.device)
         correct = torch.zeros((), dtype=torch.int64, device=run.device)
@@ -225,7 +224,7 @@ class Report:
             run.log.point("eval_accuracy", self.accuracies[-1], epoch_num=epoch, **told)
 
     def finish(self, model: nn.Module) -> None:
-        """Compare the ranks' parameters and report the totals; best and final accuracy are both among them."""
+        """Compare the ranks' parameters and report the totals, with the best and the final accuracy."""
         sha256 = self.run.require_equal_parameters(model)
         self.run.log.point("parameters", sha256, equal_on_all_ranks=True)
         trained = len(self.data.train) * self.args.epochs
@@ -249,6 +248,6 @@ class Report:
 
 
 def require_count(did: str, counted: float, count: int) -> None:
-    """Raise if the ranks together did not see each sample once."""
+    """Raise RuntimeError if the ranks together did not see each sample once."""
     if counted != count:
         raise RuntimeError(f"{int(counted)} samples were {did}; the set has {count}")

@@ -1,22 +1,22 @@
-"""What a program refuses to do, and how it says so in one line."""
+"""Refusals of programs, and their form: one line."""
 
 LONGEST = 2_000
-"""Characters of one line; a longer text is cut."""
+"""Maximum characters of a line; longer text is cut."""
 REFUSED = 2
-"""The exit code of a refusal."""
+"""Exit code of a refusal."""
 
 
-class Refusal(Exception):  # noqa: N818 - the program works; it says no
-    """What was asked for cannot be done; `line` is the text for the screen."""
+class Refusal(Exception):  # noqa: N818 - the program works correctly and declines
+    """A request that cannot be carried out; `line` is the message for the screen."""
 
     @property
     def line(self) -> str:
-        """The text in one printable line."""
+        """The message in one printable line."""
         return one_line(self)
 
 
 def one_line(text: object) -> str:
-    """Fold any text into one line that cannot move a terminal's cursor: other letters are shown as escapes."""
+    """Return any text in one line that cannot move a terminal's cursor; unprintable characters become escapes."""
     folded = " ".join(str(text)[: 4 * LONGEST].split())
     shown = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
@@ -26,7 +26,7 @@ def one_line(text: object) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return why something failed: of the system's errors what it says, of the others their text or their kind."""
+    """Return an error's message: the system's for OSError, else its text, or its type if it has none."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return one_line(error) or type(error).__name__

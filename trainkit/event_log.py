@@ -1,9 +1,8 @@
-r"""Event lines: what a program reports about itself, one line of JSON at a time.
+r"""Event lines, in which a program reports on itself as JSON.
 
-The convention is MLPerf logging's (https://github.com/mlcommons/logging): a line begins with
-``:::MLLOG`` and holds ``namespace``, ``time_ms``, ``event_type``, ``key``, ``value``, ``metadata``.
-``metadata`` always has ``rank`` and ``seq``, which counts a rank's lines from 0 without a gap, so
-that a reader sees if a line was lost. CONTRIBUTING.md names the keys.
+The format follows MLPerf logging (https://github.com/mlcommons/logging): a line begins with ``:::MLLOG`` and holds
+``namespace``, ``time_ms``, ``event_type``, ``key``, ``value``, ``metadata``. ``metadata`` always has ``rank`` and
+``seq``, which numbers a rank's lines from 0, so that lost lines are noticed. CONTRIBUTING.md lists the keys.
 """
 
 import json
@@ -19,11 +18,13 @@ from typing import Any
 
 MARK = ":::MLLOG "
 LINE_BYTES = 4096
-"""The longest line: POSIX promises that a write of up to this many bytes to a pipe stays whole."""
+"""Maximum length of a line: POSIX guarantees that a write of up to this many bytes to a pipe is atomic."""
 
 
 class Phase:
-    """The running clock of one phase; `metadata` is what its stop event will carry, `at_stop` is called at its stop.
+    """The running clock of one phase.
+
+    `metadata` goes into its stop event, and `at_stop` is called when the clock stops.
 
     Args:
         synchronise: waits until the device and the other ranks are done.
@@ -38,7 +39,7 @@ class Phase:
         self._began = time.monotonic()
 
     def stop_clock(self) -> float:
-        """Stop the clock (once) and return the seconds; what follows is no longer measured."""
+        """Stop the clock (once) and return the seconds; what follows is not measured."""
         if self._seconds is None:
             self._synchronise()
             self._seconds = time.monotonic() - self._began
@@ -47,12 +48,12 @@ class Phase:
 
 
 class EventLog:
-    """The event lines of one rank.
+    """Writes the events of one rank.
 
     Args:
-        rank: the process's number among all processes of the run, from 0.
-        fd: the file descriptor that takes the lines; 1 is standard output.
-        synchronise: called at both ends of every phase, before its clock is read.
+        rank: the rank of this process in the run, from 0.
+        fd: file descriptor for the lines; 1 is standard output.
+        synchronise: called at both ends of every phase, before the clock is read.
     """
 
     def __init__(self, rank: int = 0, *, fd: int = 1, synchronise: Callable[[], None] = lambda: None) -> None:
@@ -64,26 +65,26 @@ class EventLog:
         self._synchronise = synchronise
 
     def point(self, key: str, value: object = None, /, **metadata: object) -> None:
-        """Report a value at one point in time."""
+        """Report a value at one time."""
         self._emit("POINT_IN_TIME", key, value, metadata)
 
     def start(self, key: str, value: object = None, /, **metadata: object) -> None:
-        """Report that an interval begins."""
+        """Report the start of an interval."""
         self._emit("INTERVAL_START", key, value, metadata)
 
     def stop(self, key: str, value: object = None, /, **metadata: object) -> None:
-        """Report that an interval ends."""
+        """Report the end of an interval."""
         self._emit("INTERVAL_END", key, value, metadata)
 
     def fall_silent(self) -> None:
-        """Report nothing from here on."""
+        """Report nothing more."""
         self._silent = True
 
     @contextmanager
     def phase(self, name: str, /, **metadata: object) -> Iterator[Phase]:
-        """Put `<name>_start` and `<name>_stop` around a block, the latter with its `seconds`.
+        """Report `<name>_start` and `<name>_stop` around a block, the latter with its `seconds`.
 
-        A block that raises gets no stop: its interval never ended.
+        A block that raises is not followed by a stop.
         """
         phase = Phase(self._synchronise)
         self.start(f"{name}_start", **metadata)
@@ -94,7 +95,7 @@ class EventLog:
     def _emit(self, event_type: str, key: str, value: object, metadata: dict[str, Any]) -> None:
         if self._silent:
             return
-        with self._lock:  # the node's utilization is reported by another thread
+        with self._lock:  # another thread reports the node's utilization
             own = {"rank": self.rank, "seq": self._seq}
             event = {
                 "namespace": "",
@@ -105,15 +106,15 @@ class EventLog:
                 "metadata": own | metadata | own,
             }
             self._seq += 1
-            sys.stdout.flush()  # what was printed before this line stays before it
+            sys.stdout.flush()  # keep earlier prints before this line
             _write_whole(self._fd, line(event))
 
 
 def line(event: dict[str, Any]) -> bytes:
     """Return an event as one line of strict JSON, at most LINE_BYTES long.
 
-    It begins with a newline, because another process may have left half a line in the pipe. Long
-    strings are shortened, with a mark, until the line fits; then the largest fields go.
+    A newline comes first, because another process may have left an incomplete line in the pipe. The longest strings are
+    shortened, with a mark, until the line fits; then the largest fields are dropped.
     """
     event = _strict(event)
     while len(encoded := _encoded(event)) > LINE_BYTES:
@@ -127,7 +128,7 @@ def _encoded(event: dict[str, Any]) -> bytes:
 
 
 def _strict(value: Any) -> Any:
-    """Return `value` in JSON's own types; a float that JSON lacks (NaN, infinity) is null."""
+    """Convert a value to JSON's types; NaN and infinities become null."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -140,7 +141,7 @@ def _strict(value: Any) -> Any:
 
 
 def _shorten(event: dict[str, Any]) -> None:
-    """Halve the longest string of the event or, if all are short, drop its largest field."""
+    """Halve the event's longest string or, if all are short, drop the largest field."""
     holder, name = max(_strings(event), key=lambda place: len(place[0][place[1]]))
     text = holder[name]
     shorter = f"{text[: len(text) // 2]}... ({len(text)} characters)"
@@ -170,9 +171,9 @@ def _strings(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _write_whole(fd: int, data: bytes) -> None:
-    """Write all of `data`: in one write unless the reader takes only a part of it."""
+    """Write all of `data`, in one write unless the reader takes only part of it."""
     while data:
         try:
             data = data[os.write(fd, data) :]
-        except BlockingIOError:  # the pipe is non-blocking, and full
+        except BlockingIOError:  # a non-blocking pipe is full
             select.select([], [fd], [])

@@ -1,10 +1,10 @@
-"""What the ranks of a training exchange, and how often: the choices behind `--communication`.
+"""What the ranks of a training exchange, and how often: the choices of `--communication`.
 
 A program builds one exchange, calls its model, and reports each step to it, as `experiments/mnist/ddp.py` does;
-experiments/README.md says what each choice changes in the mathematics.
+docs/methods.md describes what each choice changes in the mathematics.
 
 Gradients are the mean over the samples of all ranks if each rank's loss is the sum over its own samples, times the
-number of ranks, over the samples of all.
+number of ranks, divided by the samples of all ranks.
 """
 
 from argparse import Namespace
@@ -21,15 +21,15 @@ __all__ = ["Exchange", "build", "check", "check_batch", "settle"]
 
 
 def build(args: Namespace, run: Run, model: nn.Module) -> Exchange:
-    """Return the exchange that `args` names; all ranks call it, and have rank 0's model when it returns.
+    """Return the exchange that `args` names. All ranks must call it; afterwards they have rank 0's model.
 
     Args:
-        args: with what `trainkit.arguments.add_communication` declares, settled.
+        args: parsed from `trainkit.arguments.add_communication`, after `settle`.
         run: joined.
         model: on its device.
 
     Raises:
-        Refusal: the backend cannot have this communication.
+        Refusal: the backend does not support this communication.
     """
     if args.communication in ("fp16", "bf16"):
         return HalfPrecision(run, model, args.communication)
@@ -39,24 +39,24 @@ def build(args: Namespace, run: Run, model: nn.Module) -> Exchange:
 
 
 def settle(args: Namespace) -> None:
-    """Set `sync_every` to its default where it matters; elsewhere it stays None."""
+    """Set `sync_every` to its default for local-sgd; otherwise it stays None."""
     if args.communication == "local-sgd" and args.sync_every is None:
         args.sync_every = 32
 
 
 def check(args: Namespace) -> None:
-    """Refuse an option that would have no effect."""
+    """Raise Refusal for an option that would have no effect."""
     if args.sync_every is not None and args.communication != "local-sgd":
-        raise Refusal(f"--sync-every has no effect with --communication {args.communication}: it is of local-sgd")
+        raise Refusal(f"--sync-every has no effect with --communication {args.communication}: it needs local-sgd")
 
 
 def check_batch(args: Namespace, batch_size: int, samples: int) -> None:
-    """Refuse a step that has more batches than the training set.
+    """Raise Refusal if a step needs more samples than the training set has.
 
     Args:
-        args: settled.
-        batch_size: of a step, of all ranks together.
-        samples: of the training set.
+        args: parsed arguments, after `settle`.
+        batch_size: samples of a step, of all ranks together.
+        samples: samples of the training set.
     """
     if args.accumulate > 1 and batch_size > samples:
         most = max(1, samples // (batch_size // args.accumulate))

@@ -1,8 +1,7 @@
-"""Averages of parameters now and then: every rank trains a model of its own in between.
+"""Local SGD: each rank trains its own model, and the models are averaged at intervals.
 
-Local SGD: Stich, Local SGD Converges Fast and Communicates Little (2019). What the optimizers of the ranks remember
-(momentum, Adam's moments) stays their own. torch's `PeriodicModelAverager` leaves BatchNorm's statistics out and gives
-parameters another memory format.
+Source: Stich, Local SGD Converges Fast and Communicates Little (2019). Optimizer states (momentum, Adam's moments) are
+not averaged. torch's `PeriodicModelAverager` omits BatchNorm's statistics and changes the parameters' memory format.
 """
 
 import sys
@@ -18,7 +17,7 @@ from trainkit.run import Run
 
 
 class LocalSgd(Exchange):
-    """Averages the models of the ranks every so many steps."""
+    """Averages the ranks' models every so many steps."""
 
     name = "local-sgd"
 
@@ -30,11 +29,11 @@ class LocalSgd(Exchange):
         for tensor in model.state_dict().values():
             dist.broadcast(tensor, src=0)  # all ranks start from rank 0's model
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        # BatchNorm's running statistics; what counts its batches is the same on all ranks.
+        # BatchNorm's running statistics; its count of batches is the same on all ranks.
         self._averaged = trained + [buffer for buffer in model.buffers() if buffer.is_floating_point()]
 
     def stepped(self) -> None:
-        """Note that the optimizer has taken a step, and average if it is time."""
+        """Count a step of the optimizer, and average the models if it is time."""
         super().stepped()
         self._apart_steps += 1
         if self._apart_steps >= self._every:
@@ -42,9 +41,9 @@ class LocalSgd(Exchange):
 
     @torch.no_grad()
     def synchronise(self) -> None:
-        """Average the ranks' models, unless no rank has taken a step since the last time.
+        """Average the ranks' models, unless no step was taken since the last average.
 
-        All ranks count alike: their gradients are weighted by samples.
+        All ranks count the same steps, and their gradients are weighted by samples.
         """
         if not self._apart_steps:
             return
@@ -59,7 +58,7 @@ class LocalSgd(Exchange):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Let the steps in a block be followed by no average."""
+        """Take no average within a block."""
         every, self._every = self._every, sys.maxsize
         try:
             yield
@@ -67,6 +66,6 @@ class LocalSgd(Exchange):
             self._every = every
 
     def restart(self) -> None:
-        """Forget all steps."""
+        """Reset the counts of steps and traffic."""
         super().restart()
         self._apart_steps = 0

@@ -1,4 +1,4 @@
-"""What every exchange does for a program, and the bytes that it counts."""
+"""The interface of all exchanges, and the count of the bytes they move."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,25 +17,25 @@ Any_Part = TypeVar("Any_Part")
 
 @dataclass
 class Traffic:
-    """What this rank has handed to collective operations since the training began, and the optimizer's steps."""
+    """The data that this rank has passed to collective operations since the training began, and the optimizer steps."""
 
     reduced_bytes: float = 0
     broadcast_bytes: float = 0
-    """Of rank 0's buffers."""
+    """Bytes of rank 0's buffers."""
     exchanges: float = 0
-    """How many operations that were."""
+    """Number of collective operations."""
     steps: int = 0
 
     def reduced(self, count: float) -> None:
-        """Count bytes that are added up over the ranks."""
+        """Count bytes that are summed over the ranks."""
         self.reduced_bytes += count
         self.exchanges += 1
 
     def per_step(self, world_size: int) -> dict[str, float]:
-        """Return the mean of a step.
+        """Return the means per step.
 
-        `moved_bytes` are those that all ranks send if sums go around a ring, as Gloo's do, in which each rank sends
-        2(n-1)/n of them; a tree, which NCCL may choose, has about as many. `sent_bytes` are those of one rank.
+        `moved_bytes` is what all ranks send if sums go around a ring, as Gloo's do, where each rank sends 2(n-1)/n of
+        the bytes; a tree, which NCCL may choose, moves about as many. `sent_bytes` is the share of one rank.
         """
         steps = max(self.steps, 1)
         moved = (2 * (world_size - 1) * self.reduced_bytes + (world_size - 1) * self.broadcast_bytes) / steps
@@ -49,39 +49,39 @@ class Traffic:
 
 
 class Exchange:
-    """How the ranks of a training come to one model. The run is joined, and the model is on its device."""
+    """How the ranks of a joined run arrive at one model; a base class."""
 
     name: str
-    """As `--communication` has it."""
+    """The value of `--communication`."""
     model: nn.Module
-    """What the forward pass of a training step calls."""
+    """The module that a training step calls for its forward pass."""
 
     def __init__(self, run: Run) -> None:
         self.traffic = Traffic()
         self._run = run
 
     def accumulated(self, parts: Sequence[Any_Part]) -> Iterator[Any_Part]:
-        """Yield the parts of a rank's batch; only the backward pass of the last one exchanges gradients.
+        """Yield the parts of a rank's batch; only the backward pass of the last part exchanges gradients.
 
-        The forward and the backward pass of a part belong into the loop.
+        Run the forward and backward pass of each part inside the loop.
         """
         for number, part in enumerate(parts, 1):
             with nullcontext() if number == len(parts) else self._apart():
                 yield part
 
     def stepped(self) -> None:
-        """Note that the optimizer has taken a step; called by all ranks."""
+        """Count a step of the optimizer; all ranks must call it."""
         self.traffic.steps += 1
 
     def synchronise(self) -> None:
-        """Bring the ranks to one model if they have different ones; called by all ranks, at the end of an epoch."""
+        """Make the ranks' models equal if they differ; all ranks must call it at the end of an epoch."""
 
     def restart(self) -> None:
-        """Forget all steps; called by all ranks when they have undone them, and have one model."""
+        """Reset all counts, after all ranks have undone their steps and have one model again."""
         self.traffic = Traffic()
 
     def synchronised(self, step: Callable[[Any_Part], Tensor]) -> Callable[[Any_Part], Tensor]:
-        """Return a step after which the ranks have one model."""
+        """Return a step that also makes the ranks' models equal."""
 
         def step_and_synchronise(batch: Any_Part) -> Tensor:
             losses = step(batch)
@@ -92,14 +92,14 @@ class Exchange:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Let the steps in a block exchange nothing; after it the ranks have different models, which `restart` forgets.
+        """Exchange nothing in the steps of a block, so that each rank can take any number of steps.
 
-        So each rank can take as many as it likes.
+        Afterwards the ranks have different models; undo the steps and call `restart`.
         """
         yield
 
     def report(self) -> None:
-        """Report the mean bytes of a step (event `communication`, metric `communicated_bytes`), from rank 0."""
+        """Report the mean bytes per step (event `communication`, metric `communicated_bytes`), from rank 0 only."""
         if self._run.first:
             traffic = self.traffic
             mean = {name: round(count, 1) for name, count in traffic.per_step(self._run.world_size).items()}
@@ -108,12 +108,12 @@ class Exchange:
             self._run.log.point("tracked_stats", stats)
 
     def _apart(self) -> AbstractContextManager[Any]:
-        """Return the context in which a backward pass exchanges nothing."""
+        """Return a context in which a backward pass exchanges nothing."""
         return nullcontext()
 
 
 def require_type(run: Run, dtype: torch.dtype, wanted_by: str) -> None:
-    """Refuse if the backend cannot add up numbers of this type; all ranks call it."""
+    """Raise Refusal if the backend cannot sum tensors of this type; all ranks must call it."""
     probe = torch.zeros(1, dtype=dtype, device=run.device)
     try:
         dist.all_reduce(probe)

@@ -1,4 +1,4 @@
-"""Exchanges of gradients, by DistributedDataParallel: as they are, or rounded."""
+"""Exchanges of gradients by DistributedDataParallel, unchanged or rounded to 16 bits."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,14 +21,14 @@ _HALF: dict[str, tuple[torch.dtype, Callable[..., Future[Tensor]]]] = {
 
 
 class OverDdp(Exchange):
-    """Gradients that are averaged during the backward pass."""
+    """Averages gradients during the backward pass."""
 
     def __init__(self, run: Run, model: nn.Module) -> None:
         super().__init__(run)
         devices = [run.device] if run.device.type == "cuda" else None
-        # Whole numbers, as those that count BERT's positions, are the same on all ranks.
+        # Integer buffers, such as BERT's positions, are the same on all ranks.
         differ = any(buffer.is_floating_point() for buffer in model.buffers())
-        # Gradients lie in the buckets that are exchanged: none is copied there and back.
+        # Gradients are views of the exchanged buckets, so they are not copied there and back.
         self._ddp = DistributedDataParallel(
             model, device_ids=devices, broadcast_buffers=differ, gradient_as_bucket_view=True
         )
@@ -36,14 +36,14 @@ class OverDdp(Exchange):
         self._buffers = sum(buffer.nbytes for buffer in model.buffers()) if differ else 0
 
     def stepped(self) -> None:
-        """Note that the optimizer has taken a step."""
+        """Count a step of the optimizer and its broadcast buffers."""
         super().stepped()
         self.traffic.broadcast_bytes += self._buffers
         self.traffic.exchanges += bool(self._buffers)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Let the steps in a block go past DistributedDataParallel, whose hooks wait for its forward pass."""
+        """Bypass DistributedDataParallel in a block, because its hooks wait for its forward pass."""
         self.model = self._ddp.module
         try:
             yield
@@ -55,26 +55,26 @@ class OverDdp(Exchange):
 
 
 class PlainDdp(OverDdp):
-    """DistributedDataParallel as it is, without a hook."""
+    """DistributedDataParallel without a communication hook."""
 
     name = "ddp"
 
     def stepped(self) -> None:
-        """Count the gradients, which are exchanged in a few buckets."""
+        """Count a step and the gradients that were exchanged for it."""
         super().stepped()
         trained = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
         self.traffic.reduced_bytes += sum(parameter.nbytes for parameter in trained)
 
     def report(self) -> None:
-        """Report the mean bytes of a step."""
-        known = self._ddp._get_ddp_logging_data()  # noqa: SLF001 - the only place that knows the buckets
+        """Report the mean bytes per step, with the number of DDP's buckets."""
+        known = self._ddp._get_ddp_logging_data()  # noqa: SLF001 - no public API tells the buckets
         sizes = str(known.get("rebuilt_bucket_sizes") or known.get("bucket_sizes") or "")
         self.traffic.exchanges += self.traffic.steps * len(sizes.split(","))
         super().report()
 
 
 class HalfPrecision(OverDdp):
-    """Gradients that are rounded to 16 bits and added up so, by torch's own hooks."""
+    """Rounds gradients to 16 bits and sums them in that type, by torch's own hooks."""
 
     def __init__(self, run: Run, model: nn.Module, name: str) -> None:
         self.name = name
