@@ -1,1 +1,1 @@
-"""The benchmarks of `make bench`: not tests, since times on a shared machine pass and fail at random."""
+"""Benchmarks of `make bench`, kept apart from tests because times on a shared machine vary."""

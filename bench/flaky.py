@@ -1,8 +1,8 @@
-"""Run tests many times beside busy loops, and name those that do not pass every time.
+"""Run tests many times beside busy loops, and list those that fail at least once.
 
     python -m bench.flaky --times 20 --busy 4 -- tests/contract -m "not alone" -n 4
 
-What follows `--` goes to pytest. The exit code is 1 if any test failed.
+Words after `--` go to pytest. The exit code is 1 if any test failed.
 """
 
 import argparse
@@ -19,11 +19,11 @@ BUSY = "while True: pass"
 
 
 def main() -> None:
-    """Run the tests, and print a line for each round and for each test that failed."""
+    """Run the tests, and print a line for each round and each failed test."""
     parser = argparse.ArgumentParser(prog="bench.flaky", description=__doc__)
     parser.add_argument("--times", type=int, default=20, help="rounds")
     parser.add_argument("--busy", type=int, default=4, help="busy loops beside the tests")
-    parser.add_argument("words", nargs="*", help="what pytest is told")
+    parser.add_argument("words", nargs="*", help="arguments for pytest")
     args = parser.parse_args()
     tried: Counter[str] = Counter()
     failed: Counter[str] = Counter()
@@ -54,16 +54,16 @@ def main() -> None:
 
 
 def one_round(words: list[str]) -> dict[str, str | None]:
-    """Run pytest once; return for each test that ran the first line of its failure, or None if it passed.
+    """Run pytest once; return the first line of each test's failure, or None if it passed.
 
-    pytest itself is one of them if it ended badly without naming a test.
+    The key `pytest` is added if pytest failed without a failed test.
     """
     outcomes: dict[str, str | None] = {}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         pytest = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
         code = subprocess.run([*pytest, *words], stdout=subprocess.DEVNULL, check=False).returncode
-        cases = list(ET.parse(report).getroot().iter("testcase")) if report.exists() else []  # noqa: S314 - pytest's own
+        cases = list(ET.parse(report).getroot().iter("testcase")) if report.exists() else []  # noqa: S314 - trusted
     for case in cases:
         skipped = case.find("skipped")
         if skipped is not None and skipped.get("type") != "pytest.xfail":
@@ -71,7 +71,7 @@ def one_round(words: list[str]) -> dict[str, str | None]:
         test = f"{case.get('classname')}::{case.get('name')}"
         trouble = next((found for kind in ("failure", "error") if (found := case.find(kind)) is not None), None)
         reason = None if trouble is None else trouble.get("message", "").partition("\n")[0]
-        outcomes[test] = outcomes.get(test) or reason  # an error of the teardown comes second
+        outcomes[test] = outcomes.get(test) or reason  # a teardown's error is a second case
     if code and not any(outcomes.values()):
         outcomes["pytest"] = f"it ended with {code}, and no test failed"
     return outcomes

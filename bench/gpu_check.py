@@ -1,9 +1,9 @@
-"""Run the programs at real sizes on all GPUs of this machine, print one table, and keep the figures.
+"""Run the programs at real sizes on all GPUs of this machine, print a table, and save the figures.
 
 By hand:  python -m bench.gpu_check
 
-It needs a Python with torch and transformers and this checkout, nothing else. MNIST, and real sentences with a real
-model, are taken from the data folder where they are prepared; digits and a BERT of random weights stand in for them.
+It needs only this checkout and a Python with torch and transformers. Prepared data are used where the data folder has
+them (MNIST, real sentences and a real model); otherwise digits and a BERT with random weights.
 """
 
 import hashlib
@@ -32,53 +32,51 @@ from trainkit.process_facts import device_name, nccl_version
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"
 LONGEST_SECONDS = 900
-"""Of one check."""
+"""Limit for one check."""
 LAST = 12
-"""Lines of a failed check that are shown."""
+"""Lines of output shown for a failed check."""
 LAUNCHER = ("PET_", "TORCHELASTIC_", "RANK", "LOCAL_", "WORLD_SIZE", "GROUP_", "MASTER_")
-"""Beginnings of the variables that place a process among others."""
+"""Prefixes of launcher variables, which checks must not inherit."""
 HEAD = ("check", "processes", "train s", "samples/s", "speed-up", "GPU GB", "GPU %", "result")
 SENTENCES, SMALL_SENTENCES = 5331, 40
-"""Of each label; rt-polarity has 5,331."""
+"""Sentences per label; rt-polarity has 5,331."""
 TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 
 
 @dataclass
 class Check:
-    """One launch: a program below `experiments`, the processes that run it, its arguments, and what came of it."""
+    """One launch of a program below `experiments`, with its arguments and its outcome."""
 
     check: str
     program: str
     processes: int
     args: dict[str, Any]
     failed: str | None = None
-    """Why it did not do what it should."""
+    """Why the check failed; None if it passed."""
     figures: dict[str, float] = field(default_factory=dict)
     wall_seconds: float = 0.0
     last_lines: list[str] = field(default_factory=list)
 
 
 def main() -> None:
-    """Read the arguments, then check; the exit code is 1 if a check failed."""
+    """Run the checks; the exit code is 1 if one failed."""
     parser = ArgumentParser(
         prog="gpu-check", description=__doc__, formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False
     )
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: try the programs without GPUs")
+    parser.add_argument("--small", action="store_true", help="sizes that a CPU completes in a minute")
+    parser.add_argument("--only", default="", help="prefixes of the programs to run, separated by commas")
     parser.add_argument(
-        "--device", choices=["cuda", "cpu"], default="cuda", help="cpu: tries the programs without GPUs"
-    )
-    parser.add_argument("--small", action="store_true", help="sizes that a CPU can do in a minute")
-    parser.add_argument("--only", default="", help="beginnings of the programs that are run, with commas between")
-    parser.add_argument(
-        "--records", type=Path, default=ROOT / "results" / "records", help="the folder that takes the figures, as JSON"
+        "--records", type=Path, default=ROOT / "results" / "records", help="folder for the figures, as JSON"
     )
     args = parser.parse_args()
     processes = torch.cuda.device_count() if args.device == "cuda" else 2
     if not processes:
-        refuse("no GPU is seen here: run it on a machine with one, or try the programs with --device cpu --small")
+        refuse("no GPU found: run it on a machine with one, or try the programs with --device cpu --small")
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
         chosen = [check for check in checks(args, processes, Path(folder)) if wanted(check, args.only)]
         if not chosen:
-            refuse(f"--only {args.only}: no check's program begins so")
+            refuse(f"--only {args.only}: no program begins with this")
         say(f"{device_name(torch.device(args.device))}, {processes} processes; torch {torch.__version__}")
         if any(check.program == "bert.ddp" for check in chosen):
             say("making sentences and a BERT of random weights ...")
@@ -91,28 +89,28 @@ def main() -> None:
                 say(f"  failed: {check.failed}\n" + "".join(f"  | {line}\n" for line in check.last_lines))
     sys.stdout.write(table(chosen))
     sys.stdout.flush()
-    say(f"kept in {write_record(args, chosen)}")
+    say(f"saved in {write_record(args, chosen)}")
     raise SystemExit(any(check.failed for check in chosen))
 
 
 def say(text: str) -> None:
-    """Tell how far it is."""
+    """Print a progress line to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def refuse(why: str) -> None:
-    """End in one line."""
+    """Print an error to stderr and exit with code 2."""
     say(f"error: {why}")
     raise SystemExit(2)
 
 
 def wanted(check: Check, only: str) -> bool:
-    """Return whether the program of a check begins as one of `--only`."""
+    """Return whether a check's program has one of the prefixes of `--only`."""
     return check.program.startswith(tuple(only.split(",")))
 
 
 def checks(args: Namespace, most: int, made: Path) -> list[Check]:
-    """Return every check, the short ones first; what stands in for data lies in `made`."""
+    """Return all checks, short ones first; substitutes for data are in `made`."""
     on, small, numbers = {"device": args.device}, args.small, sorted({1, most})
     collectives = {"max_bytes": 2**16 if small else 2**28, "rounds": 1 if small else 5}
     prepared = all((DATA / "mnist" / name).exists() or (DATA / "mnist" / f"{name}.gz").exists() for name in MNIST)
@@ -141,15 +139,15 @@ def checks(args: Namespace, most: int, made: Path) -> list[Check]:
 
 
 def write_sentences(data_dir: Path, count: int) -> None:
-    """Write `count` sentences of each label as `runner prepare bert` does; a few words go with its label.
+    """Write `count` sentences per label in the format of `runner prepare bert`; some words depend on the label.
 
-    Lengths are even from 1 to 41 words, with rt-polarity's mean of 21.
+    Lengths are uniform from 1 to 41 words, with rt-polarity's mean of 21.
     """
     folder = data_dir / "bert" / "sentences"
     folder.mkdir(parents=True)
     files = {}
     for name in ("negative.txt", "positive.txt"):
-        draws = random.Random(name)  # noqa: S311 - words without a meaning
+        draws = random.Random(name)  # noqa: S311 - random words
         lines = []
         for _ in range(count):
             words = [f"word{draws.randrange(2000)}" for _ in range(draws.randint(1, 41))]
@@ -161,15 +159,15 @@ def write_sentences(data_dir: Path, count: int) -> None:
 
 
 def write_model(folder: Path, *, small: bool) -> None:
-    """Save a BERT with random weights and the vocabulary of `write_sentences`, as transformers does."""
-    from transformers import BertConfig, BertForSequenceClassification  # seconds, for BERT alone
+    """Save a BERT with random weights and the vocabulary of `write_sentences` in transformers' format."""
+    from transformers import BertConfig, BertForSequenceClassification  # slow import, needed only here
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{label}{n}" for label in "np" for n in range(10))]
     words += [f"word{number}" for number in range(2000)]
     if not small:
         words += [f"[unused{number}]" for number in range(30_522 - len(words))]
     torch.manual_seed(1)
-    # transformers' own sizes are those of bert-base: 12 layers of 768
+    # transformers' defaults are the sizes of bert-base: 12 layers of 768
     BertForSequenceClassification(BertConfig(vocab_size=len(words), **(TINY if small else {}))).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 512}
@@ -177,14 +175,14 @@ def write_model(folder: Path, *, small: bool) -> None:
 
 
 def run(check: Check, folder: str) -> None:
-    """Start a check with torchrun, and fill in what came of it."""
+    """Run a check with torchrun, and set its outcome."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(check.processes), "-m", f"experiments.{check.program}"]
     for key, value in check.args.items():
         command += [f"--{key.replace('_', '-')}", str(value)]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER)}
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "KIT_ARTIFACTS": f"{folder}/artifacts"}
-    own["PET_MONITOR_INTERVAL"] = "0.1"  # torch 2.3 looks every 5 seconds, and each check would end that late
+    own["PET_MONITOR_INTERVAL"] = "0.1"  # torch 2.3 polls every 5 seconds, which would delay each check
     began = time.monotonic()
     with subprocess.Popen(
         command, cwd=ROOT, env=inherited | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -206,7 +204,7 @@ def run(check: Check, folder: str) -> None:
 
 
 def read_events(lines: list[str]) -> list[dict[str, Any]]:
-    """Return the events of all ranks; one that was cut off is left out, and its number will be missed."""
+    """Return the events of all ranks; truncated lines are skipped, and show as gaps in `seq`."""
     events = []
     for line in lines:
         if line.startswith(MARK):
@@ -218,30 +216,30 @@ def read_events(lines: list[str]) -> list[dict[str, Any]]:
 
 
 def own_lines(err: bytes) -> list[str]:
-    """Return what the program itself wrote to stderr: torchrun's report of a failure comes after it, and is long."""
+    """Return the program's stderr without torchrun's long failure report at its end."""
     lines = [line for line in err.decode(errors="replace").split("\n") if line]
     report = [number for number, line in enumerate(lines) if re.search(r"torch[./]distributed[./]elastic", line)]
     return lines[: report[0]] if report and report[0] else lines
 
 
 def verdict(processes: int, events: list[dict[str, Any]]) -> str | None:
-    """Return what is wrong with a check: a rank that is missing, an event that is lost, a bad end, a wrong value."""
+    """Return what is wrong with a run (missing ranks, lost events, a failure, an invalid loss), or None."""
     by_rank: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for event in events:
         by_rank[event["metadata"]["rank"]].append(event)
     if sorted(by_rank) != list(range(processes)):
-        return f"events of the ranks {sorted(by_rank)} only"
+        return f"only ranks {sorted(by_rank)} reported events"
     for rank, own in sorted(by_rank.items()):
         if [event["metadata"]["seq"] for event in own] != list(range(len(own))):
             return f"rank {rank} lost events"
         if own[-1]["key"] != "run_stop" or own[-1]["metadata"]["status"] != "success":
-            return f"rank {rank} did not end well"
+            return f"rank {rank} failed"
     losses = [event["metadata"].get("loss", 0.0) for event in events if event["key"] == "epoch_stop"]
-    return "the loss is no number" if None in losses else None
+    return "the loss is not a number" if None in losses else None
 
 
 def measured(events: list[dict[str, Any]]) -> dict[str, float]:
-    """Merge what the ranks measured, the slowest's times and the largest's bytes, and the mean load of their GPUs."""
+    """Merge the ranks' figures: the maximum of times and bytes, and the mean load of their GPUs."""
     figures: dict[str, float] = {}
     for event in reversed(events):
         if event["key"] == "tracked_stats":
@@ -256,7 +254,7 @@ def measured(events: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def table(done: list[Check]) -> str:
-    """Lay the checks out for reading; a speed-up is that over one process of the same check."""
+    """Return the checks as a text table; speed-ups are relative to one process of the same check."""
     alone = {check.check: check.figures.get("train_seconds") for check in done if check.processes == 1}
     lines = [HEAD, *(row(check, alone.get(check.check)) for check in done)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
@@ -265,7 +263,7 @@ def table(done: list[Check]) -> str:
 
 
 def row(check: Check, alone: float | None) -> tuple[str, ...]:
-    """Return the cells of a check; one that was not measured is empty."""
+    """Return the cells of a check; missing figures are empty."""
     figures = check.figures
     seconds = figures.get("train_seconds")
 
@@ -276,7 +274,7 @@ def row(check: Check, alone: float | None) -> tuple[str, ...]:
         result = f"failed: {check.failed}"
     elif "final_accuracy" in figures:
         result = f"accuracy {figures['final_accuracy']:.2%}"
-    elif "all_reduce_bus_bytes_per_second" in figures and check.processes > 1:  # one process sends nothing over a bus
+    elif "all_reduce_bus_bytes_per_second" in figures and check.processes > 1:  # one process uses no bus
         result = f"all_reduce busbw {figures['all_reduce_bus_bytes_per_second'] / 1e9:.2f} GB/s"
     else:
         result = number(figures.get("final_loss"), "loss {:.4g}") or "done"
@@ -293,8 +291,8 @@ def row(check: Check, alone: float | None) -> tuple[str, ...]:
 
 
 def write_record(args: Namespace, done: list[Check]) -> Path:
-    """Keep the figures with hardware and versions; a later record of the same hardware and torch replaces it."""
-    import transformers  # seconds
+    """Save the figures with hardware and versions, replacing a record of the same hardware and torch."""
+    import transformers  # slow import
 
     gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     devices = [device_name(device) for device in (gpus if args.device == "cuda" else [torch.device("cpu")])]

@@ -1,4 +1,4 @@
-"""What it costs to report the utilization of a node: CPU time of the thread that samples, once a second."""
+"""Measure the CPU time of sampling a node's utilization once a second."""
 
 import os
 import time
@@ -11,7 +11,7 @@ GOAL = 0.5
 
 
 def main() -> None:
-    """Print the share of one core that a sample and its event take of a second."""
+    """Print the share of one core that a sample and its event take."""
     sample = load.machine_sampler()
     if sample is None:
         print("load: psutil is not installed")

@@ -1,8 +1,7 @@
-"""What it costs a training step to report where the time goes: CPU time with marks and without, in pairs.
+"""Measure the CPU time that marks of `TimeUse` add to a training step, in pairs with and without marks.
 
-A step has as many marks whatever its model is. So they are measured on a step that does hardly anything else, where
-they are much of it, and then compared with the step of a small model. In steps of that model itself a cost of less than
-one per cent would be lost in what the machine does from one second to the next.
+A step has the same number of marks for any model. So their cost is measured on a nearly empty step, where it is a large
+part, and compared with the step of a small model, where a cost below one percent would be lost in noise.
 """
 
 import statistics
@@ -28,11 +27,11 @@ PAIRS = 60
 STEPS = 100
 BATCH = 64
 GOAL = 1.0
-"""Per cent of the step of a small model."""
+"""Percent of a small model's step."""
 
 
 def main() -> None:
-    """Print what the marks add to a step and to an epoch, and how much of a step of MNIST's usual model that is."""
+    """Print the time that marks add to a step and to an epoch, and its share of a step of MNIST's default model."""
     device = torch.device("cpu")
     make_repeatable(device, 1)
     distributed.join_process_group("gloo", distributed.Place(), device)
@@ -44,7 +43,7 @@ def main() -> None:
     stop = find_ddp(use)
     marked = _steps(nn.Linear(2, 2), least, STEPS, use)
     use.open()
-    marked(), stop()  # none of the other models is watched
+    marked(), stop()  # stop before the other models are called, so that they are not watched
     plain(), usual()
     pairs = in_turn(lambda: _seconds(marked), lambda: _seconds(plain), PAIRS)
     added = [(with_marks - without) / STEPS * 1e6 for with_marks, without in pairs]
@@ -60,7 +59,7 @@ def main() -> None:
 
 
 def _steps(model: Any, batch: tuple[Tensor, Tensor], steps: int, use: TimeUse | None = None) -> Callable[[], None]:
-    """Return what trains some steps by DDP in one process, with marks if there is where to put them."""
+    """Return a function that trains some steps with DDP in one process, with marks if `use` is given."""
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(ddp.parameters())
 
@@ -75,7 +74,6 @@ def _steps(model: Any, batch: tuple[Tensor, Tensor], steps: int, use: TimeUse | 
 
 
 def _epoch(use: TimeUse) -> None:
-    """Open and close an epoch without a step, and compare the ranks."""
     use.open()
     use.close()
     use.result(1.0)

@@ -1,4 +1,4 @@
-"""What watching an unedited script costs it, in seconds of the CPU: for each step, and at its start."""
+"""Measure the CPU seconds that the observer adds to an unchanged script, at its start and per step."""
 
 import os
 import statistics
@@ -27,7 +27,7 @@ _START = "import torch, time, sys; print(time.process_time(), file=sys.stderr)"
 
 
 def _seconds(script: str, *, observed: bool) -> float:
-    """Run a script with or without the observer; the seconds that it says at the end."""
+    """Run a script with or without the observer, and return the seconds that it prints."""
     watching = {"KIT_OBSERVE": str(OBSERVER)} if observed else {}
     env = {**os.environ, "PYTHONPATH": str(HOOKS), "KIT_SEEN": "/dev/null/none", "RANK": "0", **watching}
     done = subprocess.run([sys.executable, "-c", script], env=env, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The README's tables and pictures and docs/report/, of the records in archives. `make page` writes; read the diff."""
+"""Write the README's tables and pictures and docs/report/ from archives of records; used by `make page`."""
 
 import html
 import os
@@ -13,11 +13,11 @@ from runner.tools.pages.files import write_report
 README = Path(__file__).parents[1] / "README.md"
 DOCS = README.parent / "docs" / "report"
 PICTURES = {"quickstart-speed-up": "Speed-up", "quickstart-loss-seconds": "Loss over seconds"}
-"""Plots of the page that the README shows, by how their names end, and their titles."""
+"""Plots in the README, by the ends of their names, and their titles."""
 
 
 def main() -> None:
-    """Write the page and pictures of the first archive, and what the README shows of each; tests compare them."""
+    """Write the report and pictures of the first archive, and the README's table of each; tests compare them."""
     archive = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
         write_report([Path(archive)], DOCS / "report.html", experiment=None, plots=Path(folder))

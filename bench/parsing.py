@@ -1,4 +1,4 @@
-"""How fast logs are parsed on one core: event lines, with other people's lines between them, and foreign logs."""
+"""Measure the parsing speed on one core: event lines, event lines mixed with other output, and foreign logs."""
 
 import io
 import random
@@ -18,7 +18,7 @@ _WORDS = b"the of worker model batch reading queue tensor shard file cache data 
 
 
 def main() -> None:
-    """Print megabytes a second of CPU: clean, with foreign lines, and with a broken line in every block."""
+    """Print megabytes per CPU second for clean logs, logs with foreign lines, and logs with broken lines."""
     events = [_event(number) for number in range(LINES)]
     clean = b"".join(events)
     mixed = b"".join(line + b"step %d: loss 0.123\n" % number for number, line in enumerate(events))
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _foreign() -> None:
-    """Print megabytes a second of CPU for foreign logs: raw text, and logs of which every line says something."""
+    """Print megabytes per CPU second for raw text, and for foreign logs in which every line matches."""
     rates = []
     for name, write in (("raw text", _raw), ("MLPerf events", _mlperf), ("MNIST", _mnist), ("Hugging Face", _trainer)):
         dice = random.Random(1)  # noqa: S311 - a workload

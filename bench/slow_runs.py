@@ -1,4 +1,4 @@
-"""Real runs of two processes: one that nothing slows down, and one for each thing that slows a run down on purpose."""
+"""Run two real processes, undisturbed or with one deliberate slowdown."""
 
 import itertools
 import os
@@ -18,10 +18,10 @@ from runner.report.times import times_of
 
 CGROUPS = Path("/sys/fs/cgroup")
 CORES, PERIOD = 0.5, 100_000
-"""Of node 1, and the microseconds for which a quota is shared out."""
+"""Node 1's quota in cores, and the quota's period in microseconds."""
 RATE = "50mbit"
 NUMBERS = itertools.count()
-"""Of what is made on this machine for a run, because several runs can go on at once."""
+"""Numbers for resources on this machine, because several runs can be in progress at once."""
 DEFINITION = """\
 name: slowdown
 summary: What slows it down?
@@ -65,22 +65,22 @@ if __name__ == "__main__":
 
 
 class RunFailedError(Exception):
-    """A run that ended otherwise than its kind is to end."""
+    """A run that did not end as expected."""
 
 
 def clean(folder: Path) -> Record:
-    """Run two processes that nothing slows down."""
+    """Run two processes without a slowdown."""
     return _run(folder, "mnist.ddp", 4, 64)
 
 
 def loader(folder: Path) -> Record:
-    """Let rank 1 wait 30 ms for each of its batches."""
+    """Make rank 1 wait 30 ms for each of its batches."""
     (folder / "slow_loader.py").write_text(SLOW_LOADER)
     return _run(folder, "slow_loader.py", 3, 64)
 
 
 def quota(folder: Path, cores: float = CORES) -> Record:
-    """Give node 1 half a core as soon as its program has been read."""
+    """Limit node 1 to half a core after its program was loaded."""
     (folder / "half_a_core.py").write_text(HALF_A_CORE)
     with control_group() as (group, quota_file):
         text = DEFINITION.format(program="half_a_core.py", epochs=3, batch=64, layout="2x1")
@@ -88,13 +88,13 @@ def quota(folder: Path, cores: float = CORES) -> Record:
         variables = {
             "GLOO_SOCKET_IFNAME": "lo",
             "QUOTA_FILE": str(quota_file),
-            "QUOTA": f"{PERIOD * cores:.0f}",  # of 100 ms, the period that a group has from the start
+            "QUOTA": f"{PERIOD * cores:.0f}",  # of 100 ms, a group's default period
         }
         return _nodes(folder, text, "127.0.0.1", [[], in_group], variables)
 
 
 def link(folder: Path) -> Record:
-    """Let 50 Mbit/s leave node 1."""
+    """Limit node 1 to sending 50 Mbit/s."""
     with two_hosts(RATE) as hosts:
         text = DEFINITION.format(program="mnist.ddp", epochs=2, batch=512, layout="2x1")
         prefixes = [["ip", "netns", "exec", host] for host in hosts]
@@ -105,20 +105,20 @@ KINDS: dict[str, Callable[[Path], Record]] = {"clean": clean, "loader": loader, 
 
 
 def found_in(record: Record) -> list[Cause]:
-    """Return what is named in a run; RunFailedError if it did not complete, or does not say where the time went."""
+    """Return the causes named for a run; RunFailedError if it did not complete, or did not report its times."""
     times = times_of(record)
     if record.status != "completed" or times is None:
-        raise RunFailedError(f"{record.status}: {record.reason or 'it does not say where the time went'}")
+        raise RunFailedError(f"{record.status}: {record.reason or 'it does not report where the time went'}")
     return causes(times, record)
 
 
 def is_right(kind: str, found: list[Cause]) -> bool:
-    """Return whether what was injected is named, on rank 1, and nothing else; in a clean run, nothing."""
+    """Return whether the only cause is the injected one, on rank 1; in a clean run, whether there is none."""
     return [(finding.kind, finding.ranks) for finding in found] == ([] if kind == "clean" else [(kind, (1,))])
 
 
 def why_not(kind: str) -> str | None:
-    """Return what a kind of run lacks on this machine."""
+    """Return why this machine cannot make a kind of run; None if it can."""
     if kind in ("quota", "link") and os.geteuid() != 0:
         return "it needs root"
     if kind == "link" and not (shutil.which("ip") and shutil.which("tc")):
@@ -141,7 +141,7 @@ def _run(folder: Path, program: str, epochs: int, batch: int) -> Record:
 
 
 def _nodes(folder: Path, text: str, master: str, prefixes: list[list[str]], variables: dict[str, str]) -> Record:
-    """Start each node behind its own prefix, and make the record of the run."""
+    """Start each node with its own command prefix, and return the run's record."""
     _project(folder, text)
     words = [tool("runner"), "node", "slowdown", "--layout", "2x1", "--device", "cpu", "--master", master, "--node"]
     _call([[*prefix, *words, str(node)] for node, prefix in enumerate(prefixes)], folder, variables)
@@ -150,7 +150,7 @@ def _nodes(folder: Path, text: str, master: str, prefixes: list[list[str]], vari
 
 
 def _project(folder: Path, definition: str) -> None:
-    """Make a folder a project that has the kit's programs and one definition."""
+    """Make a project of the kit's programs and one definition."""
     (folder / "experiments").mkdir()
     (folder / "results").mkdir()
     (folder / "runner.toml").write_text('definitions = "experiments"\n')
@@ -165,7 +165,7 @@ def _only_run(folder: Path) -> Path:
 
 
 def _call(commands: list[list[str]], folder: Path, variables: dict[str, str]) -> None:
-    """Start commands together, and wait for all; RunFailedError with the last words of one that fails."""
+    """Run commands in parallel; RunFailedError with the last output of one that fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PET_MONITOR_INTERVAL": "0.1", **variables}
     with ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
@@ -182,7 +182,7 @@ def _call(commands: list[list[str]], folder: Path, variables: dict[str, str]) ->
 
 @contextmanager
 def control_group() -> Iterator[tuple[Path, Path]]:
-    """Make a control group; yield its folder and the file that takes its quota. Version 1 or 2, whichever is there."""
+    """Create a cgroup of version 1 or 2; yield its folder and its quota file."""
     first = (CGROUPS / "cpu").is_dir()
     group = (CGROUPS / "cpu" if first else CGROUPS) / f"kit-slowdown-{os.getpid()}-{next(NUMBERS)}"
     group.mkdir()
@@ -195,7 +195,7 @@ def control_group() -> Iterator[tuple[Path, Path]]:
 
 @contextmanager
 def two_hosts(rate: str) -> Iterator[list[str]]:
-    """Make two network namespaces, 10.77.9.1 and 10.77.9.2, with a wire; slow is what leaves the second."""
+    """Create two connected network namespaces, 10.77.9.1 and 10.77.9.2; the second sends at a limited rate."""
     number = next(NUMBERS)
     names = [f"kit{os.getpid()}-{number}{host}" for host in "ab"]
     try:

@@ -1,10 +1,10 @@
-"""How often `runner explain` names what was injected into a run, and nobody in a clean one.
+"""Test how often `runner explain` names an injected slowdown, and nothing in a clean run.
 
     python -m bench.slowdowns [--only KIND] [--times N] [--keep FOLDER]
 
 Each run has two processes. `loader`: 30 ms of sleep before each batch of rank 1. `quota`: half a core for node 1, by
-its control group. `link`: 50 Mbit/s for what leaves node 1, by `tc tbf` in a network namespace. The last two need root.
-Runs that mostly wait go on side by side. The exit code is 1 if anything else was named than what was injected.
+its cgroup. `link`: node 1 sends at 50 Mbit/s, by `tc tbf` in a network namespace. The last two need root. Runs that
+mostly wait run in parallel. The exit code is 1 if a result was wrong.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from bench.slow_runs import KINDS, RunFailedError, found_in, is_right, why_not
 
 SERIES = {"loader": 20, "quota": 20, "link": 20, "clean": 50}
 AT_ONCE = {"loader": 2, "link": 4}
-"""Runs that go on side by side: they mostly wait, and what is injected into them does not become less by it."""
+"""Parallel runs: these kinds mostly wait, so that the injected slowdown stays the same."""
 
 
 def try_once(kind: str, keep: Path | None, number: int) -> str | None:
-    """Make one run; return what was found instead of what was injected, or nothing.
+    """Make one run; return what was named instead of the injected slowdown, or None if it was right.
 
-    A run in which something else was found is kept if there is a folder for it.
+    A misread run is copied to `keep`, if given.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"kit-{kind}-"))
     try:
@@ -43,7 +43,7 @@ def try_once(kind: str, keep: Path | None, number: int) -> str | None:
 
 
 def main() -> int:
-    """Make so many runs of each kind, and print how often the right rank and cause were named."""
+    """Make some runs of each kind, and print how often the right rank and cause were named."""
     parser = argparse.ArgumentParser(prog="bench.slowdowns", description=__doc__)
     parser.add_argument("--only", choices=SERIES, metavar="KIND", help=", ".join(SERIES))
     parser.add_argument("--times", type=int, help="runs of each kind")

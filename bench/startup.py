@@ -1,4 +1,4 @@
-"""`runner --help` in units of `import typer`."""
+"""Measure `runner --help` relative to `import typer`."""
 
 from bench.timing import IMPORT_TYPER, abba, in_typers, median, tool
 

@@ -1,4 +1,4 @@
-"""`runner summarize` of 10,000 and 100,000 records in seconds of CPU time and in units of `import typer`."""
+"""Measure `runner summarize` of 10,000 and 100,000 records, in CPU seconds and relative to `import typer`."""
 
 import sys
 import tempfile
@@ -10,9 +10,9 @@ from bench.timing import IMPORT_TYPER, Cost, cost, in_typers, median
 from runner.records.schema import SCHEMA, Launch, NodeExit, Outcome, RankFacts, Record
 
 GOALS = {10_000: (8, 200), 100_000: (60, 500)}
-"""At most so many CPU seconds, and so many MB, for so many records."""
+"""Maximum CPU seconds and MB for a number of records."""
 PAIRS = 3
-# The command, which in the end says its own peak: what wait4 reports has this process's in it.
+# The command writes its own peak: the one of wait4 includes this process's.
 _COMMAND = """
 import atexit, os
 from pathlib import Path
@@ -24,7 +24,7 @@ main()
 
 
 def main() -> None:
-    """Print what the command takes for each size, and its memory."""
+    """Print time and memory of the command for each size."""
     for count, (seconds, megabytes) in GOALS.items():
         with tempfile.TemporaryDirectory() as folder:
             results = Path(folder, "results")
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _pair(results: Path) -> tuple[Cost, Cost, float]:
-    """Return what `import typer` and the command take, and the command's memory in MB."""
+    """Return the costs of `import typer` and of the command, and the command's memory in MB."""
     peak = results.with_name("peak")
     command = [sys.executable, "-c", _COMMAND, "summarize", str(results), "--format", "json"]
     typer = cost(IMPORT_TYPER)
@@ -46,7 +46,7 @@ def _pair(results: Path) -> tuple[Cost, Cost, float]:
 
 
 def write_records(results: Path, count: int) -> None:
-    """Make records as a lab would have them: cells of three repeats, some hundred experiments, real sizes."""
+    """Write realistic records: hundreds of experiments, cells of three repeats, real sizes."""
     for number in range(count):
         layout = ("1x1", "1x2", "1x4", "2x4")[number // 3 % 4]
         name = f"bench-{number // 120}"

@@ -1,4 +1,4 @@
-"""Commands timed as whole processes: in ABBA order, and in units of `import typer`."""
+"""Time commands as whole processes, in ABBA order and relative to `import typer`."""
 
 import os
 import resource
@@ -19,19 +19,19 @@ IMPORT_TYPER = [sys.executable, "-c", "import typer"]
 
 @dataclass(frozen=True)
 class Cost:
-    """What one command took: wall seconds, and the CPU seconds of all its processes."""
+    """The cost of one command: wall seconds, and CPU seconds of all its processes."""
 
     wall_seconds: float
     cpu_seconds: float
 
 
 def tool(name: str) -> str:
-    """Return the path of a command of this environment."""
+    """Return the path of a command in this environment."""
     return str(Path(sys.executable).with_name(name))
 
 
 def cost(command: list[str], variables: dict[str, str] | None = None) -> Cost:
-    """Run a command to its end, with further environment variables; SystemExit with its last words if it fails."""
+    """Run a command with further environment variables; SystemExit with the end of its stderr if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **(variables or {})}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
@@ -44,14 +44,14 @@ def cost(command: list[str], variables: dict[str, str] | None = None) -> Cost:
 
 
 def abba(first: list[str], second: list[str], rounds: int) -> list[tuple[Cost, Cost]]:
-    """Time two commands in turn."""
+    """Time two commands in ABBA order."""
     return in_turn(lambda: cost(first), lambda: cost(second), rounds)
 
 
 def in_turn(
     first: Callable[[], Any_Value], second: Callable[[], Any_Value], rounds: int
 ) -> list[tuple[Any_Value, Any_Value]]:
-    """Measure two things in the order A B B A, so that a drift of the machine's speed favours neither."""
+    """Measure two things in the order A B B A, so that drift of the machine's speed favors neither."""
     pairs = []
     for number in range(rounds):
         if number % 2:
@@ -70,11 +70,11 @@ def median(costs: Iterable[Cost]) -> Cost:
 
 @cache
 def typer_cost() -> Cost:
-    """Return what `python -c "import typer"` takes: a unit that machines of any speed share."""
+    """Return the cost of `python -c "import typer"`, a unit independent of the machine's speed."""
     return median(cost(IMPORT_TYPER) for _ in range(9))
 
 
 def in_typers(measured: Cost, typer: Cost) -> str:
-    """Write a cost in units of `import typer`, which was measured beside it, and in seconds."""
+    """Format a cost in units of `import typer`, measured at the same time, and in seconds."""
     wall, cpu = measured.wall_seconds / typer.wall_seconds, measured.cpu_seconds / typer.cpu_seconds
     return f"{wall:.1f} ({measured.wall_seconds:.2f} s; CPU {cpu:.1f}, {measured.cpu_seconds:.2f} s)"

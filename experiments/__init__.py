@@ -1,5 +1,5 @@
-"""Training programs that report what they do in event lines and run with plain torchrun."""
+"""Training programs that report events and run under plain torchrun."""
 
 from trainkit.parent import end_with_launcher
 
-end_with_launcher()  # here, because the import of torch that follows takes seconds
+end_with_launcher()  # before the import of torch, which takes seconds

@@ -1,4 +1,4 @@
-"""Numbers as training loops have them: Python's, NumPy's, and tensors on any device."""
+"""Checks and conversions of the numbers in training loops: Python's, NumPy's, and tensors on any device."""
 
 import math
 import operator
@@ -15,9 +15,9 @@ _NAME = re.compile(r"[A-Za-z]\w{0,99}")
 
 
 def scalar(name: str, value: Any) -> float:
-    """Return one number, or that of an array or tensor with one element; a tensor on a GPU is waited for and copied.
+    """Convert a number, or an array or tensor with one element, to a float; a GPU tensor is waited for and copied.
 
-    ValueError if it has another number of elements or is beyond a float, TypeError if it is no number; both name it.
+    Raises ValueError for another shape or a number beyond a float, TypeError for a non-number.
     """
     shape = getattr(value, "shape", None)
     if shape is not None and hasattr(value, "item"):
@@ -33,7 +33,7 @@ def scalar(name: str, value: Any) -> float:
 
 
 def whole(name: str, value: Any) -> int:
-    """Return a whole number: Python's, NumPy's, or a tensor with one element; TypeError if it is none."""
+    """Convert an integer of Python, NumPy or a one-element tensor to an int; TypeError for anything else."""
     try:
         return operator.index(value)
     except TypeError:
@@ -41,7 +41,7 @@ def whole(name: str, value: Any) -> int:
 
 
 def count(name: str, value: Any) -> int:
-    """Return a whole number of 0 or more; ValueError if it is negative, TypeError if it is no whole number."""
+    """Convert an integer that is not negative; ValueError if it is negative, TypeError if it is not an integer."""
     number = whole(name, value)
     if isinstance(value, bool) or number < 0:
         raise ValueError(f"{name} has to be a whole number of 0 or more, not {value!r}")
@@ -49,10 +49,10 @@ def count(name: str, value: Any) -> int:
 
 
 def loss_sum(loss: Any, samples: int) -> Tensor | float:
-    """Return the sum of a batch's losses, in float64; a tensor stays on its device, so that no step waits for it.
+    """Return the sum of a batch's losses in float64; tensors stay on their device, so that no step waits for them.
 
-    The loss is the mean over the samples, as one number, or that of each, [samples]. ValueError for another shape,
-    TypeError for what is no number.
+    The loss is the mean over the samples, as one number, or a tensor [samples]. Raises ValueError for another shape and
+    TypeError for a non-number.
     """
     if not isinstance(loss, Tensor):
         return scalar("the loss", loss) * samples
@@ -67,7 +67,7 @@ def loss_sum(loss: Any, samples: int) -> Tensor | float:
 
 
 def number_right(correct: Any) -> Tensor | int:
-    """Return how many are right, given their number or whether each is, in any shape; a tensor stays on its device."""
+    """Return the number of correct samples, given as a number or as truth values; tensors stay on their device."""
     if isinstance(correct, Tensor):
         return correct.detach().sum()
     if getattr(correct, "shape", ()) != ():
@@ -76,10 +76,10 @@ def number_right(correct: Any) -> Tensor | int:
 
 
 def figure(name: str, value: Any) -> float:
-    """Return a measured figure, if its name allows its value; NaN and infinity are values too.
+    """Return a metric's value as a float after checking it against its name; NaN and infinity are allowed.
 
-    ValueError for an accuracy that is no share from 0 to 1, for seconds, bytes or a rate below 0, and for a name that
-    is none; TypeError for what is no number.
+    Raises TypeError for a non-number, and ValueError for an invalid name, an accuracy outside 0 to 1, or negative
+    seconds, bytes or rates.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -94,7 +94,7 @@ def figure(name: str, value: Any) -> float:
 
 
 def share_of(correct: int, samples: int) -> float:
-    """Return the share of samples that are right, 0 to 1; ValueError if more are right than there are."""
+    """Return the accuracy, 0 to 1; ValueError if more samples are correct than there are."""
     if correct > samples:
         raise ValueError(f"{correct} of {samples} samples cannot be right")
     return correct / samples

@@ -1,8 +1,7 @@
-"""How a file from outside is opened: no links, regular files only, and never more than is asked for.
+"""Open untrusted files safely: regular files only, no links, and bounded reads.
 
-Everything below a run's folder, definitions, data and archives is read through here. A link could lead to any file of
-the machine, a FIFO never ends, and a device fills all memory. Each function raises OSError, with a `strerror` that says
-which of these it met.
+A link could lead to any file of the machine, a FIFO never ends, and a device fills all memory. Each function raises
+OSError with a `strerror` that names the problem.
 """
 
 import errno
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO without a writer is opened at once
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # opening a FIFO must not wait for its writer
 
 
 def open_file(path: Path, below: Path | None = None) -> BinaryIO:
@@ -22,19 +21,18 @@ def open_file(path: Path, below: Path | None = None) -> BinaryIO:
 
     Args:
         path: the file.
-        below: a folder above it; no component of the path below this folder may be a link. Without it, only the file
-            itself may not.
+        below: a parent folder; no component of the path below it may be a link. If None, only the last may not.
     """
     with _folder(path, below) as folder:
         return os.fdopen(_regular(path, _FILE, folder), "rb")
 
 
 def read_file(path: Path, most: int, below: Path | None = None) -> bytes:
-    """Read a regular file of at most `most` bytes; a longer one is refused."""
+    """Read a regular file; OSError if it is longer than `most` bytes."""
     with open_file(path, below) as file:
         size = os.fstat(file.fileno()).st_size
-        data = file.read(size + 1) if size <= most else b""  # no more than is there: memory is taken in advance
-        if len(data) > size:  # it grows
+        data = file.read(size + 1) if size <= most else b""  # read(most) would allocate `most` bytes first
+        if len(data) > size:  # the file is growing
             data += file.read(most - size)
     if size > most or len(data) > most:
         raise _error(errno.EFBIG, f"it has more than {most:,} bytes", path)
@@ -42,13 +40,11 @@ def read_file(path: Path, most: int, below: Path | None = None) -> bytes:
 
 
 def require_output(path: Path, below: Path | None = None) -> None:
-    """Raise OSError unless a file can be made or replaced: there is none of this name, or a regular one.
-
-    A device, a FIFO, a link and a folder are left as they are.
+    """Raise OSError unless the path is free or names a regular file.
 
     Args:
-        path: the file, which does not have to be there, nor its folder.
-        below: a folder above it; no component of the path below this folder may be a link.
+        path: the file; neither it nor its folder needs to exist.
+        below: a parent folder; no component of the path below it may be a link.
     """
     if below is not None:
         for folder in [folder for folder in reversed(path.parents) if below in folder.parents]:
@@ -66,9 +62,9 @@ _NO_FILES = {stat.S_IFLNK: "it is a link, and links are not followed", stat.S_IF
 
 
 def write_file(path: Path, data: bytes, below: Path | None = None) -> None:
-    """Write a file whole or not at all: beside it, flushed to the disk, renamed; a failure leaves nothing behind.
+    """Write a file atomically: a temporary file is flushed to disk and renamed, or removed on failure.
 
-    What is there already is replaced only if it is a regular file.
+    Raises OSError if the path exists and is not a regular file.
     """
     beside = f".{path.name}.{os.getpid()}.tmp"
     require_output(path, below)
@@ -87,43 +83,23 @@ def write_file(path: Path, data: bytes, below: Path | None = None) -> None:
 
 
 def create_file(path: Path, below: Path | None = None) -> BinaryIO:
-    """Open a file for writing, empty; one that is there already has to be a regular file, and no link."""
+    """Open a file for writing, truncated; OSError if the path exists and is not a regular file."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with _folder(path, below) as folder:
         return os.fdopen(_regular(path, flags, folder), "wb")
 
 
-def move_file(path: Path, target: Path, below: Path) -> None:
-    """Rename a regular file; neither of the two paths leads through a link, and nothing outside `below` changes."""
-    with _folder(path, below) as source, _folder(target, below) as folder:
-        if not stat.S_ISREG(os.stat(path.name, dir_fd=source, follow_symlinks=False).st_mode):
-            raise _error(errno.EINVAL, "it is no regular file", path)
-        os.rename(path.name, target.name, src_dir_fd=source, dst_dir_fd=folder)
-
-
-def remove_empty_folders(path: Path, below: Path) -> None:
-    """Remove a folder and the folders in it, where nothing else is left in them; links are not followed."""
-    with _folder(path, below) as folder:
-        for _, names, _, inner in os.fwalk(path.name, topdown=False, dir_fd=folder):
-            for name in names:
-                with suppress(OSError):
-                    os.rmdir(name, dir_fd=inner)
-        with suppress(OSError):
-            os.rmdir(path.name, dir_fd=folder)
-
-
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder, and no link to one."""
+    """Return whether a path is a folder, and not a link to one."""
     return stat.S_ISDIR(_mode(path))
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a path is a regular file, and no link to one."""
+    """Return whether a path is a regular file, and not a link to one."""
     return stat.S_ISREG(_mode(path))
 
 
 def _mode(path: Path) -> int:
-    """Return what `lstat` says of a path's kind; 0 if it has none."""
     try:
         return os.lstat(path).st_mode
     except (OSError, ValueError):
@@ -132,7 +108,7 @@ def _mode(path: Path) -> int:
 
 @contextmanager
 def _folder(path: Path, below: Path | None) -> Iterator[int]:
-    """Open the folder of a file, step by step from `below`, so that no step is a link."""
+    """Open a file's folder component by component from `below`, following no link."""
     base = below if below is not None else path.parent
     descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

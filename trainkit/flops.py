@@ -1,9 +1,8 @@
-"""What a device could compute and what a training asks of it: their ratio is the model FLOPs utilization (MFU).
+"""Model FLOPs utilization (MFU): the FLOPs of a training over the measured peak of its devices.
 
-MFU is as in Chowdhery et al., PaLM (2022), appendix B: the FLOPs of the model's own work over the peak of the devices.
-The FLOPs of a step are counted by torch's counter, which knows matrix products, convolutions and attention; the peak is
-that of a matrix product, measured on the same devices with the threads and the data type of the training. An addition
-and a multiplication are two FLOPs on both sides.
+MFU as in Chowdhery et al., PaLM (2022), appendix B. torch's counter counts a step's FLOPs in matrix products,
+convolutions and attention. The peak is that of a matrix product, measured on the same devices with the threads and the
+data type of the training. An addition and a multiplication count as two FLOPs on both sides.
 """
 
 import time
@@ -17,25 +16,25 @@ from trainkit import distributed
 from trainkit.run import Run
 
 SIZES = {"cpu": 1024, "cuda": 8192}
-"""Rows and columns of the matrices: large enough for the peak; on a CPU a product takes some 20 ms of one core."""
+"""Rows and columns of the matrices, large enough for the peak; a product takes about 20 ms on one CPU core."""
 _CHUNK_SECONDS = 0.02
 
 
 class Work:
-    """The FLOPs of this process: how many a unit of its work has, and how many its devices could do.
+    """The FLOPs per unit of this process's work, and the peak of its devices.
 
-    A unit is a sample, or a position of a padded batch: whatever the FLOPs of a batch grow with.
+    A unit is whatever the FLOPs of a batch are proportional to: a sample, or a position of a padded batch.
     """
 
     def __init__(self, run: Run) -> None:
-        self.flops_per_unit = 0.0  # of a training step, forward and backward; 0 if no step was counted
-        self.peak = 0.0  # FLOPs per second of all devices of this process together; 0 if it was not measured
+        self.flops_per_unit = 0.0  # of a training step, forward and backward; 0 if not counted
+        self.peak = 0.0  # FLOPs per second of all devices of this process together; 0 if not measured
         self._run = run
 
     def measure_peak(self, dtype: torch.dtype, seconds: float) -> None:
-        """Measure the peak of each device for products of this type and report `matmul_peak`.
+        """Measure the peak of each device for products of this type, and report `matmul_peak`.
 
-        Nothing of it is left on the devices; the seconds are for all of them together, and 0 leaves it out.
+        `seconds` is the time for all devices together; 0 skips the measurement. Device memory is freed afterwards.
         """
         run = self._run
         devices = [torch.device("cuda", index) for index in run.cuda_devices] or [run.device]
@@ -49,9 +48,9 @@ class Work:
 
     @contextmanager
     def counted(self, units: int) -> Iterator[None]:
-        """Count the FLOPs of the block, one step on so many units, and report `step_flops`.
+        """Count the FLOPs of a block, one step on `units` units, and report `step_flops`.
 
-        What the block computes is the same as without; other threads that it starts are not seen.
+        The block's results do not change. Work in threads that the block starts is not counted.
         """
         with FlopCounterMode(display=False) as counter:
             yield
@@ -60,10 +59,9 @@ class Work:
         self._run.log.point("step_flops", total, units=units, counter="torch.utils.flop_counter")
 
     def rates(self, units: float, seconds: float) -> dict[str, float]:
-        """Return FLOPs per second of all ranks, those done and those possible; nothing if a rank knows too little.
+        """Return the achieved and the peak FLOPs per second of all ranks; {} if a rank lacks a figure.
 
-        Units and seconds are those of this rank's training, which is as long as that of the slowest rank. Every rank
-        has to call it.
+        `units` and `seconds` are those of this rank's training; the slowest rank's time counts. All ranks must call it.
         """
         known = self.flops_per_unit > 0 and self.peak > 0
         done, peak, ranks = distributed.total(self.flops_per_unit * units, self.peak, known)
@@ -74,12 +72,12 @@ class Work:
 
 
 def matmul_peak(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
-    """Return the FLOPs per second of the fastest products of two square matrices; 0 if the memory does not suffice.
+    """Return the peak FLOPs per second of products of two square matrices; 0 if memory does not suffice.
 
-    TF32 is allowed if any product of the training may use it, so that no utilization comes out too high.
+    TF32 is allowed if any product of the training may use it, so that no utilization is overstated.
     """
     size = SIZES[device.type]
-    own = torch.Generator(device).manual_seed(0)  # or the training would draw other numbers
+    own = torch.Generator(device).manual_seed(0)  # leave the training's random numbers alone
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = _tf32()
     try:
@@ -97,7 +95,7 @@ def matmul_peak(device: torch.device, dtype: torch.dtype, seconds: float) -> flo
 
 
 def _products_per_second(factors: list[torch.Tensor], product: torch.Tensor, seconds: float) -> float:
-    """Multiply for so many seconds, after a product that is not counted; return the best rate of any short stretch."""
+    """Multiply for so many seconds after a warm-up product; return the best rate of any short stretch."""
     on_gpu = product.device.type == "cuda"
 
     def stretch(count: int) -> float:

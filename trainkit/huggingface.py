@@ -1,6 +1,6 @@
-"""A callback of Hugging Face's Trainer: its epochs and evaluations become event lines, as in docs/own-repository.md.
+"""A callback for Hugging Face's Trainer that reports epochs and evaluations as events; see docs/trainkit.md.
 
-Source of the hooks and of their order: `transformers/trainer.py` and `trainer_callback.py` of transformers 4.57.
+Source of the hooks and their order: `transformers/trainer.py` and `trainer_callback.py` of transformers 4.57.
 """
 
 import re
@@ -17,15 +17,15 @@ _TIMES = ("runtime", "per_second", "compilation_time")
 
 
 class EventLines(TrainerCallback):
-    """Runs the clocks of a `ScriptRun` while the Trainer works; evaluations are left out of the epochs' seconds.
+    """Runs a `ScriptRun`'s clocks during the Trainer's work; evaluations do not count in an epoch's seconds.
 
-    Reported of an epoch: the samples that went through the model, the steps of the optimiser, and the mean of the
-    losses that the Trainer logged, which it rounds to four digits: with `logging_strategy="epoch"` it is that of the
-    epoch. Reported of an evaluation: its loss, the accuracy, and all other metrics of `compute_metrics`.
+    An epoch reports the samples that went through the model, the optimizer's steps, and the mean of the losses that the
+    Trainer logged, which it rounds to four digits; with `logging_strategy="epoch"` that is the epoch's loss. An
+    evaluation reports its loss, the accuracy, and all other metrics of `compute_metrics`.
 
     Args:
-        run: what `running()` gives.
-        accuracy: the name of the accuracy among the metrics, a share from 0 to 1.
+        run: as returned by `running()`.
+        accuracy: name of the metric that is the accuracy, 0 to 1.
     """
 
     def __init__(self, run: ScriptRun, *, accuracy: str = "eval_accuracy") -> None:
@@ -37,43 +37,43 @@ class EventLines(TrainerCallback):
         self._begun_at = self._logged_at = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002 - its signature
-        """Report what the Trainer was told, and count what goes through the model from here on."""
+        """Report the seed and the batch size, and start counting samples."""
         self._logged_at = state.global_step
         batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
         self._run.report(seed=args.seed, global_batch_size=batch)
-        if not getattr(args, "torch_compile", False):  # a hook would be compiled, for every count again
+        if not getattr(args, "torch_compile", False):  # a hook would be recompiled whenever its count changes
             hook = more["model"].register_forward_pre_hook(self._count, with_kwargs=True)
             self._counting.callback(hook.remove)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
-        """Start the clock."""
+        """Start the epoch's clock."""
         self._close()
         epochs = int(args.num_train_epochs) if args.max_steps <= 0 and args.num_train_epochs >= 1 else None
         self._epoch = self._open.enter_context(self._run.epoch(int(state.epoch or 0) + 1, epochs=epochs))
         self._begun_at, self._training = state.global_step, True
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
-        """Count the time from here on as computing."""
+        """Count the time from now on as computing."""
         if self._epoch is not None:
             self._epoch.fetched()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
-        """Count the time from here on as waiting for the next batches."""
+        """Count the time from now on as waiting for the next batches."""
         if self._epoch is not None:
             self._epoch.fetching()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
-        """Stop the clock; the epoch is reported when its loss is known, which the Trainer logs after this."""
+        """Stop the clock; the epoch is reported later, because the Trainer logs its loss after this call."""
         if self._epoch is None:
             return
         self._epoch.stop_clock()
         self._training = False
         self._epoch.steps = state.global_step - self._begun_at
-        if not self._epoch.samples:  # nothing was counted: the model is compiled
+        if not self._epoch.samples:  # a compiled model, without a counting hook
             self._epoch.samples = self._epoch.steps * args.train_batch_size * args.gradient_accumulation_steps
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:  # noqa: ARG002
-        """Take a loss in, which is the mean over the steps since the one before."""
+        """Add a logged loss, which is the mean over the steps since the last one."""
         if self._epoch is None or not logs or "loss" not in logs:
             return
         steps = state.global_step - self._logged_at
@@ -107,13 +107,11 @@ class EventLines(TrainerCallback):
         self._counting.close()
 
     def _close(self) -> None:
-        """Report the epoch that has ended."""
         if self._epoch is not None:
             self._epoch = None
             self._open.close()
 
     def _count(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Count a batch before it goes through the model."""
         if self._epoch is None or not self._training or not model.training:
             return
         shapes: list[Any] = [getattr(value, "shape", ()) for value in (*args, *kwargs.values())]
@@ -123,7 +121,7 @@ class EventLines(TrainerCallback):
 
 
 def _length(loader: Any) -> int | None:
-    """Return how many samples a loader's data set has, if it knows."""
+    """Return the number of samples in a loader's data set; None if unknown."""
     try:
         return len(loader.dataset)
     except (AttributeError, TypeError):
@@ -131,7 +129,7 @@ def _length(loader: Any) -> int | None:
 
 
 def _figures(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics that are numbers, without the Trainer's prefix."""
+    """Return the numeric metrics, without the Trainer's prefix."""
     return {
         re.sub(r"\W", "_", name.removeprefix("eval_")): float(value)
         for name, value in metrics.items()

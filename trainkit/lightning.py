@@ -1,7 +1,7 @@
-"""A callback of Lightning's Trainer: its epochs and evaluations become event lines, as in docs/own-repository.md.
+"""A callback for Lightning's Trainer that reports epochs and evaluations as events; see docs/trainkit.md.
 
-It works with both packages, `lightning` and `pytorch_lightning`: with the one that the script has imported. Source of
-the hooks and of their order: https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks.
+It works with `lightning` and `pytorch_lightning`, whichever the script has imported. Source of the hooks and their
+order: https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks.
 """
 
 import importlib
@@ -21,7 +21,7 @@ _ACCURACY = re.compile(r"(.*\W|.*_)?acc(uracy)?")
 
 
 def _callback() -> Any:
-    """Return the base class of callbacks of the package that is used here."""
+    """Return the base class of callbacks from the package in use."""
     imported = [module for module in _PACKAGES.values() if module in sys.modules]
     installed = [module for package, module in _PACKAGES.items() if find_spec(package)]
     for module in (*imported, *installed):
@@ -29,18 +29,18 @@ def _callback() -> Any:
     raise ImportError("trainkit.lightning needs the package lightning or pytorch-lightning, and neither is installed")
 
 
-class EventLines(_callback()):  # type: ignore[misc] # which of two packages is found when it is imported
-    """Runs the clocks of a `ScriptRun` while the Trainer works; validation is left out of the epochs' seconds.
+class EventLines(_callback()):  # type: ignore[misc] # the base class is only known at import
+    """Runs a `ScriptRun`'s clocks during the Trainer's work; validation does not count in an epoch's seconds.
 
-    Reported of an epoch: samples, steps of the optimiser, the mean loss that `training_step` returns. Reported of an
-    evaluation: its samples and what was logged under a name that begins with `val` (when testing, with `test`). Such a
-    name that ends in `loss` is the loss, one that ends in `acc` or `accuracy`, if its value is a share, the accuracy.
-    As for Lightning itself, a logged value is that of all ranks only with `sync_dist=True`.
+    An epoch reports samples, optimizer steps, and the mean loss that `training_step` returns. An evaluation reports its
+    samples and the values logged under names that begin with `val` (`test` when testing). A name that ends in `loss` is
+    the loss; a name that ends in `acc` or `accuracy` is the accuracy if its value is between 0 and 1. As in Lightning,
+    logged values cover all ranks only with `sync_dist=True`.
 
     Args:
-        run: what `running()` gives.
-        accuracy: the name under which the accuracy is logged, a share from 0 to 1, if it is another.
-        samples: says how many samples a batch has; by default the length of the first tensor in it.
+        run: as returned by `running()`.
+        accuracy: name under which the accuracy (0 to 1) is logged, if it differs from the above.
+        samples: returns the number of samples in a batch; by default the length of its first tensor.
     """
 
     def __init__(
@@ -56,19 +56,19 @@ class EventLines(_callback()):  # type: ignore[misc] # which of two packages is 
         self._steps = 0
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002 - Lightning's signature
-        """Start the clock."""
+        """Start the epoch's clock."""
         most = trainer.max_epochs
         epochs = most if isinstance(most, int) and most > 0 else None
         self._epoch = self._epochs.enter_context(self._run.epoch(trainer.current_epoch + 1, epochs=epochs))
         self._steps = trainer.global_step
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Count the time from here on as computing."""
+        """Count the time from now on as computing."""
         if self._epoch is not None:
             self._epoch.fetched()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Count a batch and its loss, which Lightning has divided by the number of batches of a step."""
+        """Count a batch and its loss, which Lightning has divided by the number of batches per step."""
         if self._epoch is None:
             return
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
@@ -84,7 +84,7 @@ class EventLines(_callback()):  # type: ignore[misc] # which of two packages is 
             self._epochs.close()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
-        """Start the clock of an evaluation; the short one before the training is none."""
+        """Start the clock of an evaluation, unless it is the sanity check before the training."""
         if not trainer.sanity_checking:
             self._evaluation = self._evaluations.enter_context(self._run.evaluation())
 
@@ -94,7 +94,7 @@ class EventLines(_callback()):  # type: ignore[misc] # which of two packages is 
             self._evaluation.add(self._samples(batch))
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
-        """Stop the clock and report what was logged."""
+        """Stop the clock and report the logged values."""
         if self._evaluation is not None:
             self._take("test" if trainer.testing else "val", trainer.callback_metrics, self._evaluation)
             self._evaluation = None
@@ -119,7 +119,7 @@ class EventLines(_callback()):  # type: ignore[misc] # which of two packages is 
 
 
 def samples_of(batch: Any) -> int:
-    """Return how many samples a batch has: the length of the first tensor that is found in it; 1 if there is none."""
+    """Return the samples in a batch: the length of the first tensor in it, or 1 if there is none."""
     if isinstance(batch, Mapping):
         return next((samples_of(part) for part in batch.values()), 1)
     if isinstance(batch, list | tuple):

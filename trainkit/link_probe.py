@@ -1,7 +1,7 @@
-"""How fast the network carries a message from each rank to the next, measured when exchanges take much of an epoch.
+"""Measure the speed of the network from each rank to the next, if exchanges take much of an epoch.
 
-From inside one exchange nobody can say whose link is slow: all wait equally long. One message after the other, each in
-one direction, shows it. It is sent after an epoch, outside of every clock, and only once in a run.
+During an exchange all ranks wait equally long, so a slow link cannot be located. Single messages, sent one at a time
+after an epoch, outside of all clocks, can locate it. The probe runs once per run.
 """
 
 import time
@@ -12,17 +12,17 @@ import torch.distributed as dist
 from trainkit import distributed
 
 BYTES = 512 * 1024
-"""Of a message: more than what a network passes on without a limit at first, and 80 ms at 50 Mbit/s."""
+"""Size of a message: larger than the burst that a rate-limited network passes at once, and 80 ms at 50 Mbit/s."""
 FEWEST_TRIES, MOST_TRIES, SECONDS = 3, 12, 0.25
-"""Of a link: on a busy machine most messages wait for a processor, and one that does not shows the link; on a slow link
-the fewest show it."""
+"""Limits per link. On a busy machine most messages wait for a processor, so several tries are needed; a slow link shows
+after the fewest."""
 FROM_SHARE = 0.2
-"""Part of an epoch that is spent in exchanges, from which on it is worth knowing."""
+"""Share of an epoch spent in exchanges from which a probe is worthwhile."""
 MOST_RANKS = 64
 
 
 def worth_a_probe(communication_seconds: float, train_seconds: float) -> bool:
-    """Return whether exchanges took much of the epoch, on any rank, and messages can be sent; all ranks call it."""
+    """Return whether exchanges took much of the epoch on any rank and a probe is possible; all ranks must call it."""
     if not dist.is_initialized() or not 1 < dist.get_world_size() <= MOST_RANKS:
         return False
     (share,) = distributed.largest([communication_seconds / train_seconds if train_seconds > 0 else 0.0])
@@ -30,9 +30,9 @@ def worth_a_probe(communication_seconds: float, train_seconds: float) -> bool:
 
 
 def probe() -> dict[str, float]:
-    """Send messages from each rank to the next, one after the other; return this rank's `to` and `bytes_per_second`.
+    """Send messages from each rank to the next in turn; return this rank's `to` and best `bytes_per_second`.
 
-    The best of some tries counts. All ranks call it.
+    All ranks must call it.
     """
     rank, size = dist.get_rank(), dist.get_world_size()
     found: dict[str, float] = {}
@@ -47,11 +47,11 @@ def probe() -> dict[str, float]:
 
 
 def _send(target: int) -> float:
-    """Send messages until it is known how fast they go; return the seconds of the fastest, with its answer."""
+    """Send messages until their speed is clear; return the seconds of the fastest, with its answer."""
     message, answer = _tensors()
     seconds: list[float] = []
     while not message[-1]:
-        # The last byte of the last message says that it is the last.
+        # The last byte marks the last message.
         known = len(seconds) >= FEWEST_TRIES - 1 and sum(seconds) >= SECONDS
         message[-1] = int(known or len(seconds) == MOST_TRIES - 1)
         began = time.monotonic()

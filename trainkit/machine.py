@@ -1,4 +1,4 @@
-"""The machine that a process is on, as all containers on it see it; read without torch."""
+"""Facts about the machine that are the same in all containers on it; does not import torch."""
 
 import math
 import os
@@ -12,26 +12,26 @@ _BOOT, _MEMORY, _CPUS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/mem
 
 
 def describe() -> dict[str, Any]:
-    """Describe the machine: which one it is, and of what kind."""
-    kernel = platform.platform().partition("-with-")[0]  # without the C library, which is a container's own
+    """Return the machine's id, CPU model, memory and kernel."""
+    kernel = platform.platform().partition("-with-")[0]  # the C library after it is the container's
     words = _read(_MEMORY).partition("MemTotal:")[2].split(maxsplit=1)  # for example `MemTotal:   24684084 kB`
     memory = int(words[0]) * 1024 if words else None
     return {"machine": machine(), "cpu": cpu_model(), "memory_bytes": memory, "kernel": kernel}
 
 
 def machine() -> str | None:
-    """Name the machine by what all containers on it share: the random id that its kernel drew at the last boot."""
+    """Return the kernel's boot id, which all containers on a machine share; None if unreadable."""
     return _read(_BOOT).strip() or None
 
 
 def cpu_model() -> str:
-    """Return the model of the CPU, or its architecture where no model can be read."""
+    """Return the model of the CPU, or its architecture if no model can be read."""
     names = (line.partition(":")[2].strip() for line in _read(_CPUS).splitlines() if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
 
 
 def usable_cores(own: Path = OWN_CGROUPS, cgroups: Path = CGROUPS) -> float:
-    """Return how many cores this process may use, by its affinity and by the quotas of its cgroups."""
+    """Return the number of cores that this process may use, limited by its affinity and its cgroups' quotas."""
     cores: float = min(len(os.sched_getaffinity(0)), round(quota_cores(cgroups, own) or math.inf, 2))
     return int(cores) if cores == int(cores) else cores
 

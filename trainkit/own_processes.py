@@ -1,16 +1,16 @@
-"""The processes of a run on this node, torchrun and all that it started, and the CPU time that they have used."""
+"""The processes of a run on this node (torchrun and its descendants), and their CPU time."""
 
 import os
 import time
 from collections import defaultdict
 
 SEARCH_SECONDS = 10.0
-"""How often new processes, for example those that load data, are looked for: that reads a file of every process."""
+"""Interval of the search for new processes, such as data loaders; each search reads a file of every process."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class OwnProcesses:
-    """The process that started the ranks of this node, and all below it; without torchrun this process and below."""
+    """The launcher of this node's ranks and its descendants; without torchrun, this process and its descendants."""
 
     def __init__(self) -> None:
         self._root = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else os.getpid()
@@ -18,9 +18,9 @@ class OwnProcesses:
         self._search()
 
     def cpu_seconds(self) -> float | None:
-        """Return the CPU time used so far; None without a /proc.
+        """Return the CPU seconds used so far; None without /proc.
 
-        The time of a process that has ended is its parent's from then on (proc(5), `cutime`), so none is lost.
+        The time of an ended process counts as its parent's (proc(5), `cutime`), so none is lost.
         """
         if time.monotonic() - self._searched >= SEARCH_SECONDS:
             self._search()
@@ -28,17 +28,16 @@ class OwnProcesses:
         return sum(used) / _TICKS if used else None
 
     def any_of(self, pids: set[int]) -> bool:
-        """Return whether any of these processes is one of the run's."""
+        """Return whether any of these processes belongs to the run."""
         return not self._pids.isdisjoint(pids)
 
     def all_of(self, pids: set[int]) -> bool:
-        """Return whether all of these processes are the run's; whoever is unknown is looked for first."""
+        """Return whether all of these processes belong to the run, searching for unknown ones first."""
         if not pids <= self._pids:
             self._search()
         return pids <= self._pids
 
     def _search(self) -> None:
-        """Find all processes below the first one."""
         self._searched = time.monotonic()
         children: dict[int, list[int]] = defaultdict(list)
         try:
@@ -57,9 +56,9 @@ class OwnProcesses:
 
 
 def _parent_and_ticks(pid: int) -> tuple[int, int | None]:
-    """Read a process's parent, and the clock ticks that it and its ended children have used; 0 and None if it is gone.
+    """Return a process's parent, and the clock ticks used by it and its ended children; (0, None) if it has ended.
 
-    The fields of proc(5)'s `stat` behind the name, which may hold anything: state, parent, and utime to cstime.
+    In proc(5)'s `stat`, the fields after the name, which may hold any text, are state, parent, and utime to cstime.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - for each process, each second

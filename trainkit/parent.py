@@ -1,6 +1,6 @@
-"""A process that a launcher started ends with its launcher.
+"""End the processes of a launcher together with it.
 
-A rank whose torchrun was killed would train on to its end, with no one to stop it or to read what it prints.
+Otherwise a rank whose torchrun was killed would train on, with nobody to stop it or read its output.
 """
 
 import ctypes
@@ -12,26 +12,26 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def end_with_launcher() -> None:
-    """Under torchrun: end with it. A program that was started by hand goes on when its shell is closed."""
+    """Under torchrun, end with it; a program started by hand continues when its shell is closed."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
         end_with_parent()
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to kill this process when the thread that started it ends; for one thread, its process.
+    """Ask the kernel to kill this process when the thread that started it ends.
 
-    SIGKILL, because a rank that waits for the others handles no other signal. Source: prctl(2), PR_SET_PDEATHSIG.
+    The signal is SIGKILL, because a rank that waits for others handles no other. Source: prctl(2), PR_SET_PDEATHSIG.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "prctl"):  # Linux alone has it
+    if not hasattr(libc, "prctl"):  # not Linux
         return
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() == 1 and not _is_python(1):
-        os.kill(os.getpid(), signal.SIGKILL)  # the parent was gone before the kernel was asked
+        os.kill(os.getpid(), signal.SIGKILL)  # the parent ended before the call to prctl
 
 
 def _is_python(pid: int) -> bool:
-    """Return whether a process runs this Python: in a container the launcher itself may be process 1."""
+    """Return whether a process runs this Python; in a container the launcher may be process 1."""
     try:
         return Path(f"/proc/{pid}/exe").resolve(strict=True) == Path("/proc/self/exe").resolve()
     except OSError:

@@ -1,6 +1,6 @@
-"""What a family's `prepare.py` is made of: its options, fetching, and folders that are checked to the last byte.
+"""Helpers for a family's `prepare.py`: options, downloads, and verified folders.
 
-A prepared folder holds files and `prepared.json`, which has the name of their source and the SHA-256 of each.
+A prepared folder holds files and `prepared.json`, which names their source and the SHA-256 of each.
 """
 
 import hashlib
@@ -24,15 +24,15 @@ _BLOCK = 1 << 20
 
 
 def prepare_parser(file: str, description: str | None) -> Parser:
-    """Return a parser with what every `prepare.py` takes; a family adds its own."""
+    """Return a parser with the options that every `prepare.py` takes."""
     parser = Parser(description, prog=f"runner prepare {Path(file).parent.name}")
-    parser.add_argument("--from", dest="source", type=Path, metavar="PATH", help="a folder or archive that holds it")
+    parser.add_argument("--from", dest="source", type=Path, metavar="PATH", help="a folder or archive with the files")
     parser.add_argument("--data-dir", type=Path, default=data_folder(file), help="the data folder")
     return parser
 
 
 def start(main: Callable[[], None]) -> None:
-    """Run the `main` of a `prepare.py`; a refusal is one line."""
+    """Run the `main` of a `prepare.py`, and report a refusal in one line."""
     try:
         main()
     except Refusal as refusal:
@@ -44,7 +44,7 @@ def start(main: Callable[[], None]) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to stderr; stdout stays empty."""
+    """Write a line to stderr."""
     sys.stderr.write(f"{one_line(text)}\n")
     sys.stderr.flush()
 
@@ -59,7 +59,7 @@ def sha256_of(path: Path) -> str:
 
 
 def read_json(content: bytes) -> Any:
-    """Read JSON from outside; ValueError for whatever is wrong with it."""
+    """Parse untrusted JSON; ValueError if it is invalid."""
     try:
         return json.loads(content)
     except RecursionError:
@@ -67,24 +67,24 @@ def read_json(content: bytes) -> Any:
 
 
 def read_prepared(folder: Path) -> tuple[str, dict[str, str]]:
-    """Return the source of a prepared folder and the SHA-256 of its files, after comparing each of them.
+    """Return the source of a prepared folder and its files' SHA-256, after checking all files.
 
-    Raises OSError if something cannot be read, and ValueError if it is not as it was prepared.
+    Raises OSError if a file cannot be read, and ValueError if a file or the list has changed.
     """
     listed = read_json(read_file(folder / LIST, LARGEST_LIST))
     if not isinstance(listed, dict) or not isinstance(listed.get("files"), dict):
-        message = f"{LIST} is no list of files"
-        raise ValueError(message)  # noqa: TRY004 - for the caller it is the file that is wrong
+        message = f"{LIST} is not a list of files"
+        raise ValueError(message)  # noqa: TRY004 - to the caller, the file is invalid
     for name, sha256 in listed["files"].items():
         if not name or name != Path(name).name:
-            raise ValueError(f"{LIST} names {name!r}, which is no file of its folder")
+            raise ValueError(f"{LIST} names {name!r}, which is not a file of its folder")
         if sha256_of(folder / name) != sha256:
-            raise ValueError(f"{name} is not what was prepared: its SHA-256 is not {str(sha256)[:16]}...")
+            raise ValueError(f"{name} has changed: its SHA-256 is not {str(sha256)[:16]}...")
     return str(listed.get("source")), listed["files"]
 
 
 def prepared_source(folder: Path) -> str | None:
-    """Return the source of a prepared folder if every byte of it is right."""
+    """Return the source of a prepared folder; None if a file is missing or has changed."""
     try:
         return read_prepared(folder)[0]
     except (OSError, ValueError):
@@ -92,7 +92,7 @@ def prepared_source(folder: Path) -> str | None:
 
 
 def install(folder: Path, source: str, files: Mapping[str, Path | bytes]) -> None:
-    """Make a prepared folder; the list of hashes is written last, and without it nothing is prepared."""
+    """Create a prepared folder; the list of hashes is written last, and without it the folder counts as unprepared."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / LIST).unlink(missing_ok=True)
@@ -102,7 +102,7 @@ def install(folder: Path, source: str, files: Mapping[str, Path | bytes]) -> Non
 
 
 def put(path: Path, content: Path | bytes) -> str:
-    """Write a file whole or not at all, from bytes or from another file, and return its SHA-256."""
+    """Write a file atomically from bytes or another file, and return its SHA-256."""
     require_output(path)
     if isinstance(content, bytes):
         write_file(path, content)
@@ -124,7 +124,7 @@ def put(path: Path, content: Path | bytes) -> str:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turn a folder that cannot be written into a line."""
+    """Convert OSError while writing to `folder` to a one-line Refusal."""
     try:
         yield
     except OSError as error:
@@ -132,7 +132,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def call(argv: list[str], failed: str, way_out: str, env: Mapping[str, str] | None = None) -> None:
-    """Run a command that fetches something; Refusal with the last line of what it printed."""
+    """Run a command that downloads something; Refusal with the last line of its stderr if it fails."""
     ended = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, env=env)
     if ended.returncode:
         last = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]

@@ -1,4 +1,4 @@
-"""What only a process of the run knows: itself, its device, its versions, its environment."""
+"""Facts known only inside a process of the run: its device, versions and environment."""
 
 import hashlib
 import os
@@ -17,15 +17,15 @@ from trainkit.machine import cpu_model, describe, usable_cores
 from trainkit.sources import FAMILIES, LARGEST_BYTES, hash_sources, read_sources
 
 ENVIRONMENT = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES", "PYTORCH_", "TORCH_", "PET_")
-"""Prefixes of the environment variables that are reported. An allow-list lets no secret out."""
+"""Prefixes of the environment variables to report: an allow-list, so that no secret gets out."""
 
 
 def of_process(device: torch.device, program: str | None) -> dict[str, Any]:
-    """Return the facts that `run_start` carries besides the program and its arguments.
+    """Return the facts in `run_start` other than the program and its arguments.
 
     Args:
-        device: what the process trains on.
-        program: its name below `experiments/`, for example `mnist.ddp`; None for one that is in no family.
+        device: the device of the training.
+        program: its name below `experiments/`, for example `mnist.ddp`; None for other scripts.
     """
     return {
         "host": socket.gethostname(),
@@ -46,15 +46,14 @@ def of_process(device: torch.device, program: str | None) -> dict[str, Any]:
 
 
 def sources_sha256(program: str) -> str:
-    """Hash the code that this process runs, as the runner does: an image may hold another than a checkout."""
+    """Hash the code that this process runs, as the runner does for a checkout; an image may hold different code."""
     return hash_sources(read_sources(project_root(), program))
 
 
 def program_sha256() -> str | None:
-    """Hash the file that was started; None if it was typed at a prompt, or is gone.
+    """Hash the main file; None for an interactive session or a deleted file.
 
-    What else a program of no family consists of only the runner knows, which reads the imports: so a process reports
-    this and no `sources_sha256`.
+    For scripts outside `experiments/` only the runner, which reads their imports, can compute `sources_sha256`.
     """
     try:
         started = read_file(Path(sys.modules["__main__"].__file__ or "").resolve(), LARGEST_BYTES)
@@ -64,14 +63,14 @@ def program_sha256() -> str | None:
 
 
 def project_root() -> Path:
-    """Return the folder whose families this process has imported; for a program from elsewhere, the current one."""
+    """Return the parent of the imported `experiments` package, or the current folder."""
     for folder in getattr(sys.modules.get(FAMILIES), "__path__", ()):
         return Path(folder).parent
     return Path.cwd()
 
 
 def device_name(device: torch.device) -> str | None:
-    """Return the model of the GPU or CPU; None for a GPU that is not there."""
+    """Return the model of the GPU or CPU; None if there is no such GPU."""
     if device.type == "cuda":
         seen = torch.cuda.device_count()
         return torch.cuda.get_device_name(device) if (device.index or 0) < seen else None
@@ -79,14 +78,14 @@ def device_name(device: torch.device) -> str | None:
 
 
 def nccl_version() -> str | None:
-    """Return the version of the NCCL that this torch was built with, if any."""
+    """Return the version of torch's NCCL; None without NCCL."""
     if not (torch.version.cuda and dist.is_available() and dist.is_nccl_available()):
         return None
     return ".".join(map(str, torch.cuda.nccl.version()))
 
 
 def peak_memory(device: torch.device) -> dict[str, int]:
-    """Return the most memory that this process held so far, in bytes."""
+    """Return the peak memory of this process so far, and of its GPU if it uses one, in bytes."""
     peaks = {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
     if device.type == "cuda":
         peaks["device_peak_bytes"] = torch.cuda.max_memory_allocated(device)

@@ -1,8 +1,7 @@
-"""A run of the kit's own experiments in one process: its place, its clock, its event lines, and how it ends.
+"""A run of the kit's own experiments in one process.
 
-A program's `main` opens it, and everything in the block is between `run_start` and `run_stop`. It has the arguments
-that all of them share, and it sets up torch so that one seed gives one result. For any other script there is
-`trainkit.script`, which does neither.
+A program's `main` opens the run; events of the block are reported between `run_start` and `run_stop`. Unlike
+`trainkit.script`, which serves all other scripts, it sets up torch so that one seed gives one result.
 """
 
 import ctypes
@@ -21,14 +20,13 @@ from trainkit.session import Session, opened
 
 
 class Run(Session):
-    """What every program needs of the process that it runs in.
+    """A process of an experiment.
 
     Args:
         program: its name under `experiments`, for example `mnist.ddp`.
-        args: its arguments; `device`, `threads` and, if it has one, `backend` are read here.
-        devices: how many devices this one process uses.
-        cpu_stands_in: whether one CPU may take the place of several devices: the results are right, the speed
-            means nothing.
+        args: its arguments, of which `device`, `threads` and (if present) `backend` are used here.
+        devices: number of devices that this process uses.
+        cpu_stands_in: whether one CPU may replace several devices; results are right, but the speed is meaningless.
     """
 
     def __init__(self, program: str, args: Namespace, devices: int = 1, *, cpu_stands_in: bool = False) -> None:
@@ -40,7 +38,7 @@ class Run(Session):
         self.cpu_stands_in = cpu_stands_in
 
     def check(self) -> None:
-        """Refuse processes and devices that the program or the node cannot have."""
+        """Raise Refusal if the program or the node does not support so many processes or devices."""
         asked, seen = self.place.local_world_size * self.devices, torch.cuda.device_count()
         if self.device.type == "cuda" and asked > seen:
             raise Refusal(f"{asked} GPUs were asked for on this node and {seen} are seen")
@@ -52,7 +50,7 @@ class Run(Session):
 
 @contextmanager
 def running(program: str, args: Namespace, devices: int = 1, *, cpu_stands_in: bool = False) -> Iterator[Run]:
-    """Open a run; whatever happens in the block, `run_stop` is this process's last event."""
+    """Open a run; `run_stop` is this process's last event in any case."""
     end_with_launcher()
     run = Run(program, args, devices, cpu_stands_in=cpu_stands_in)
     make_repeatable(run.device, args.threads)
@@ -64,30 +62,29 @@ def running(program: str, args: Namespace, devices: int = 1, *, cpu_stands_in: b
 
 
 def _plain(value: object) -> object:
-    """Return a number that JSON lacks as the word that the command line has for it."""
+    """Return NaN and infinities, which JSON lacks, as the words that the command line uses."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def make_repeatable(device: torch.device, threads: int) -> None:
-    """Set up torch so that one seed gives one result, with as many CPU threads in every cell."""
+    """Set up torch so that one seed gives one result, with a fixed number of CPU threads."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
-    if device.type == "cpu":  # on GPUs some layers have no deterministic form
+    if device.type == "cpu":  # some layers have no deterministic GPU kernel
         torch.use_deterministic_algorithms(mode=True)
-        # It comes with a debugging aid that costs time.
+        # Deterministic mode enables this debugging aid, which costs time.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def keep_freed_memory() -> None:
-    """Let a step reuse the memory of the step before it.
+    """Keep freed memory in the process, so that each step reuses it.
 
-    glibc returns large blocks to the system as they are freed; to get them again, page by page, took a fifth of a
-    training step on the CPU.
+    glibc returns large freed blocks to the system; getting them back page by page took a fifth of a CPU training step.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
-        trim_threshold, mmap_max = -1, -4  # their numbers in malloc.h
+        trim_threshold, mmap_max = -1, -4  # M_TRIM_THRESHOLD and M_MMAP_MAX of malloc.h
         libc.mallopt(trim_threshold, 2**30)
         libc.mallopt(mmap_max, 0)

@@ -1,8 +1,7 @@
-"""A run of any training script: three lines put event lines into it, and nothing else of it changes.
+"""Report a run of any training script as events, with three lines added to the script.
 
-Threads, determinism, memory and devices stay as the script has them, and so does its process group, whoever makes it
-and when: the script, `run.join()`, or a framework. docs/own-repository.md shows one, and what a line adds to the
-record.
+Threads, determinism, memory and devices stay as the script sets them. The process group may be made by the script, by
+`run.join()` or by a framework, at any time. docs/trainkit.md shows a script and what each line adds to the record.
 """
 
 import math
@@ -29,16 +28,16 @@ from trainkit.session import Session, opened
 from trainkit.time_use import TimeUse
 
 COUNTS = ("global_batch_size", "train_samples", "eval_samples")
-"""What `ScriptRun.report` takes as a fact of the work, and not as a figure that was measured."""
+"""Names that `ScriptRun.report` treats as facts of the task rather than as measurements."""
 _IN_ONE_LINE = 30
 _process = {"of the run": 0}
 
 
 class ScriptRun(Session):
-    """The run of a script, in this process: clocks of epochs and evaluations, and the figures of the whole run.
+    """The run of a script in this process: clocks of epochs and evaluations, and figures of the whole run.
 
-    All ranks open each epoch and each evaluation, because they wait for each other at both ends and their counts are
-    added up. `report` and `evaluated` wait for nobody: one rank may call them alone, and rank 0's values count.
+    All ranks must open each epoch and evaluation, because they synchronize at both ends and sum their counts. `report`
+    and `evaluated` do not synchronize: one rank may call them alone, and rank 0's values count.
     """
 
     def __init__(self, program: str | None, device: str | torch.device | None) -> None:
@@ -53,7 +52,7 @@ class ScriptRun(Session):
         self._epoch: Epoch | None = None
         self._last_epoch = -1
         self._facts: dict[str, Any] = {}
-        self._stated: dict[str, int] = {}  # those that the script has reported itself
+        self._stated: dict[str, int] = {}  # facts that the script itself has reported
         self._seconds = {"train_seconds": 0.0, "eval_seconds": 0.0, "input_seconds": 0.0}
         self._trained = 0
         self._accuracies: list[tuple[float, int]] = []
@@ -63,13 +62,13 @@ class ScriptRun(Session):
         self._ended = False
 
     def report(self, **values: Any) -> None:
-        """Report what the script knows of the whole run; of a name that comes twice, the last value counts.
+        """Report facts and figures of the whole run; a later value replaces an earlier one of the same name.
 
-        `global_batch_size` (samples of one step of all ranks), `train_samples`, `eval_samples` (of the sets) and `seed`
-        are whole numbers, `dataset` and `data_sha256` words. Any other name is a figure in SI units and says its unit:
-        `train_seconds`, `..._bytes`, `..._per_second`, an accuracy as a share from 0 to 1. Of seconds and bytes the
-        largest of all ranks counts, of other figures that of rank 0. On a rank that gives a figure it stands in place
-        of the measured one. ValueError for a value that no such figure can have, TypeError for what is no number.
+        `global_batch_size` (samples per step of all ranks), `train_samples`, `eval_samples` (sizes of the sets) and
+        `seed` are integers; `dataset` and `data_sha256` are strings. Any other name is a figure in SI units and ends in
+        its unit: `train_seconds`, `..._bytes`, `..._per_second`; accuracies are between 0 and 1. Of seconds and bytes
+        the maximum over all ranks counts, of other figures rank 0's value. Figures replace those measured by the run on
+        the same rank. Raises ValueError for an impossible value, TypeError for a non-number.
         """
         self._require_open()
         words = {name: str(values.pop(name)) for name in ("dataset", "data_sha256") if name in values}
@@ -89,13 +88,13 @@ class ScriptRun(Session):
 
     @contextmanager
     def epoch(self, number: int, *, epochs: int | None = None) -> Iterator[Epoch]:
-        """Run the clock of `train_seconds` around a block that trains an epoch; all ranks open it.
+        """Time a block that trains an epoch (`train_seconds`); all ranks must open it.
 
-        What is evaluated within it, by `evaluation`, is left out of its seconds. RuntimeError if an epoch is open.
+        Evaluations within the block, by `evaluation`, do not count. Raises RuntimeError if an epoch is already open.
 
         Args:
-            number: of the epoch, 0 or more; ValueError if it is not above that of the epoch before.
-            epochs: how many there will be, for the time that is left.
+            number: of the epoch, not negative; ValueError unless it is above the last epoch's number.
+            epochs: total number of epochs, to estimate the remaining time.
         """
         self._require_open()
         number = count("the number of an epoch", number)
@@ -106,7 +105,7 @@ class ScriptRun(Session):
         self._last_epoch = number
         with self.phase("epoch", epoch_num=number, **({} if epochs is None else {"epochs": epochs})) as phase:
             progress = self.progress(number, self._facts)
-            self._epoch = epoch = Epoch(  # the others have trained on about as many
+            self._epoch = epoch = Epoch(  # other ranks have trained on about as many samples
                 number, phase.stop_clock, lambda samples: progress(samples * self.world_size), self.time_use
             )
             try:
@@ -124,11 +123,10 @@ class ScriptRun(Session):
 
     @contextmanager
     def evaluation(self, number: int | None = None) -> Iterator[Evaluation]:
-        """Run the clock of `eval_seconds` around a block that evaluates the model; all ranks open it.
+        """Time a block that evaluates the model (`eval_seconds`); all ranks must open it.
 
-        Each rank counts its own samples: a sampler that repeats some to fill a batch makes them count twice. The
-        model's mode (`eval()`, `no_grad()`) is the script's business. The number is that of the epoch before; if it is
-        not given, of the last one.
+        Each rank counts its own samples; samples that a sampler repeats to fill a batch count twice. The script sets
+        the model's mode (`eval()`, `no_grad()`). `number` is that of the preceding epoch, by default the last one.
         """
         self._require_open()
         with self.phase("eval", **self._of_epoch(number)) as phase:
@@ -167,18 +165,19 @@ class ScriptRun(Session):
         seconds: float = 0.0,
         **metrics: Any,
     ) -> None:
-        """Report an evaluation that was made elsewhere, of all ranks together; it waits for nobody.
+        """Report the result of an evaluation by other code, for all ranks together; does not synchronize.
 
-        ValueError for an accuracy beyond 0 to 1 and for more samples right than there were, TypeError for no number.
+        Raises ValueError for an accuracy outside 0 to 1 or more correct samples than samples, TypeError for a
+        non-number.
 
         Args:
-            number: of the epoch before; if it is not given, the last one.
-            accuracy: a share from 0 to 1; without it, `correct` of `samples`.
-            correct: how many of the samples are right.
-            samples: how many there were.
-            loss: the mean over them.
-            seconds: that it took, of this rank.
-            metrics: further ones, each one number: `f1=0.9`. The last of each is a figure of the run, `final_f1`.
+            number: of the preceding epoch, by default the last one.
+            accuracy: 0 to 1; by default `correct` / `samples`.
+            correct: number of correct samples.
+            samples: number of samples.
+            loss: mean over the samples.
+            seconds: duration on this rank.
+            metrics: further metrics, one number each: `f1=0.9`. The last value becomes the run's figure `final_f1`.
         """
         self._require_open()
         found: dict[str, Any] = {name: scalar(name, value) for name, value in metrics.items()}
@@ -204,9 +203,9 @@ class ScriptRun(Session):
             self.log.point("eval_accuracy", share, **of_epoch, **found)
 
     def require_equal_parameters(self, model: nn.Module) -> str:
-        """Report the SHA-256 of the model's parameters and return it; raise RuntimeError if the ranks' differ.
+        """Report and return the SHA-256 of the model's parameters; raise RuntimeError if the ranks' differ.
 
-        All ranks call it. A model whose ranks hold parts of it (FSDP, tensor parallelism) has other ones on each.
+        All ranks must call it. It does not suit models whose ranks hold different parts (FSDP, tensor parallelism).
         """
         self._require_open()
         sha256 = super().require_equal_parameters(model)
@@ -214,7 +213,7 @@ class ScriptRun(Session):
         return sha256
 
     def finish(self) -> None:
-        """Report the totals of the run: on every rank, because of some the largest counts."""
+        """Report the totals of the run, on every rank, because for some the maximum counts."""
         self._find_place()
         stats = {name: seconds for name, seconds in self._seconds.items() if seconds > 0}
         if self._trained and "train_seconds" in stats:
@@ -231,7 +230,7 @@ class ScriptRun(Session):
             self.log.point("tracked_stats", dict(named[begin : begin + _IN_ONE_LINE]))
 
     def report_stop(self, status: str, error: BaseException | None = None) -> None:
-        """Print `run_stop`, the last event of this process."""
+        """Report `run_stop`, the last event of this process."""
         self._ended = True
         super().report_stop(status, error)
 
@@ -241,9 +240,9 @@ class ScriptRun(Session):
         self._find_place()
 
     def _find_place(self) -> None:
-        """Take the place in a group that came after this process was taken for the only one.
+        """Update rank and world size after a process group was created late.
 
-        Its lines say rank 0: that of rank 0 alone may go on with them.
+        Earlier lines named rank 0, so only the real rank 0 continues to report.
         """
         if self.world_size > 1 or not dist.is_initialized() or dist.get_world_size() == 1:
             return
@@ -264,7 +263,7 @@ class ScriptRun(Session):
         return {"epoch_num": known} if known >= 0 else {}
 
     def _add_up(self, epoch: Epoch) -> dict[str, Any]:
-        """Add the ranks' counts up, and return what rank 0 reports of all of them."""
+        """Sum the ranks' counts and return rank 0's fields for the epoch's event."""
         parts = (epoch.samples, epoch.largest, epoch.loss_sum, epoch.loss_samples)
         samples, batch, loss_sum, loss_samples = distributed.total(*parts)
         alone = self.world_size > 1 and not dist.is_initialized()
@@ -288,7 +287,7 @@ class ScriptRun(Session):
             self.log.point(name, value)
 
     def _say(self, text: str) -> None:
-        """Print a line once on stderr, for all ranks."""
+        """Print a line to stderr once, on rank 0."""
         if self.first and text not in self._said:
             self._said.add(text)
             sys.stderr.write(f"trainkit: {one_line(text)}\n")
@@ -302,20 +301,20 @@ def running(
     device: str | torch.device | None = None,
     repeatable: bool = False,
 ) -> Iterator[ScriptRun]:
-    """Open the run of a script: `run_start` before the block; whatever happens in it, `run_stop` behind it.
+    """Open the run of a script: `run_start` precedes the block, and `run_stop` follows it in any case.
 
-    The process's place is that which torchrun's variables give (`accelerate launch`, `deepspeed` and Lightning set them
-    too); without them that in the process group which the script has made; without one it is the only process.
+    Rank and world size come from torchrun's variables (which `accelerate launch`, `deepspeed` and Lightning set too),
+    else from the script's process group; without either, this is the only process.
 
     Args:
-        program: its name; that of the script, as it was started.
-        args: its arguments, for the record: a Namespace, a mapping, or a dataclass; the words of the command line.
-        device: what the script trains on; the GPU that `torch.cuda.set_device` chose, or that of this process's local
-            rank, if torch sees one, else the CPU. Nothing is moved there: `run.device` says which it is.
-        repeatable: whether torch is set up so that one seed gives one result, as in the kit's own experiments
-            (`trainkit.run.make_repeatable`). It costs speed. By default nothing is changed.
+        program: its name, by default the script's name as it was started.
+        args: its arguments for the record: a Namespace, mapping or dataclass; by default the command line.
+        device: the device of the training; by default the GPU chosen by `torch.cuda.set_device`, or the one of this
+            process's local rank, or the CPU. `run.device` names it; nothing is moved there.
+        repeatable: whether to set up torch so that one seed gives one result, at the cost of speed
+            (`trainkit.run.make_repeatable`).
 
-    RuntimeError if it was opened before in this process; an environment that no launcher sets so ends it with code 2.
+    Raises RuntimeError if a run was opened before in this process. Invalid rank variables end the process with code 2.
     """
     if _process["of the run"] == os.getpid():
         raise RuntimeError("running() was opened before in this process: a process is one run")

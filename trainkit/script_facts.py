@@ -1,4 +1,4 @@
-"""What can be seen of a script from within: its name, its arguments, its device."""
+"""A script's name, arguments and device, found from within its process."""
 
 import dataclasses
 import json
@@ -15,16 +15,16 @@ from trainkit.sources import FAMILIES
 
 LONGEST_TEXT = 200
 MOST_VALUES = 100
-"""Of a list; the others are left out."""
+"""Maximum values of a list; the others are dropped."""
 LARGEST_ARGS = 1_500
-"""Bytes of the arguments in `run_start`, whose line has at most 4,096 for all it holds."""
+"""Maximum bytes of the arguments in `run_start`, whose whole line is limited to 4,096."""
 _FAMILIES = f"{FAMILIES}."
 
 
 def name_of_program() -> tuple[str, bool]:
-    """Return the script's name as it was started, and whether it is one of a family of experiments.
+    """Return the script's name as it was started, and whether it belongs to a family of experiments.
 
-    `python train.py` and torchrun give a path, from the current folder if it is below that; `-m` a module.
+    For `python train.py` and torchrun the name is a path, relative if below the current folder; for `-m`, a module.
     """
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
@@ -39,10 +39,10 @@ def name_of_program() -> tuple[str, bool]:
 
 
 def choose_device(device: str | torch.device | None, place: Place) -> torch.device:
-    """Return the device that is named, or the GPU that the script has set, or that of the local rank, or the CPU.
+    """Return the named device, the GPU that the script has set, the GPU of the local rank, or the CPU.
 
-    Several processes share the GPUs if there are fewer than processes, and a launcher may show each of them only its
-    own. That the first GPU was set cannot be told from none.
+    If there are fewer GPUs than processes, processes share them; a launcher may also show each process only its own.
+    Setting the first GPU cannot be distinguished from setting none.
     """
     if device is not None and torch.device(device).index is not None:
         return torch.device(device)
@@ -55,10 +55,10 @@ def choose_device(device: str | torch.device | None, place: Place) -> torch.devi
 
 
 def plain_args(args: object) -> dict[str, Any]:
-    """Return a script's arguments as JSON has them: long texts are cut, and so are too many of them.
+    """Return a script's arguments in JSON's types, with long texts and long lists cut.
 
     Args:
-        args: a Namespace or any object with attributes, a mapping, or a dataclass; None for the command line.
+        args: a Namespace or other object with attributes, a mapping, or a dataclass; None for the command line.
     """
     if args is None:
         named: dict[str, Any] = {"argv": sys.argv[1:]}
@@ -82,7 +82,7 @@ def plain_args(args: object) -> dict[str, Any]:
 
 
 def _plain(value: object, depth: int = 3) -> Any:
-    """Return a value in JSON's types; a float that JSON lacks is the word for it, anything else its text."""
+    """Convert a value to JSON's types; NaN and infinities become words, other objects their text."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

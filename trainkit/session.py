@@ -1,7 +1,4 @@
-"""One process of a run, from its first event line to its last: what every training program stands on.
-
-`trainkit.run` is the kit's own experiments' use of it, `trainkit.script` that of any other script.
-"""
+"""One process of a run, from its first event to its last; the base of `trainkit.run` and `trainkit.script`."""
 
 import sys
 import time
@@ -27,15 +24,15 @@ from trainkit.utilization import watching
 
 
 class Session:
-    """The process's place, its device, its clock and its event lines.
+    """A process's rank, device, clock and event log.
 
     Args:
-        program: its name; for a family of experiments, for example, `mnist.ddp`.
-        place: among the other processes.
-        device: what it trains on, the first of `devices`.
-        devices: how many this one process uses.
-        backend: what carries the messages, if that is settled.
-        is_of_a_family: whether the program is one below `experiments`, whose code is its family's.
+        program: its name; for an experiment, for example, `mnist.ddp`.
+        place: its rank and the sizes of its group.
+        device: the device of the training, the first of `devices`.
+        devices: number of devices that this process uses.
+        backend: the backend of the process group, if already chosen.
+        is_of_a_family: whether the program is in `experiments`, so that its code is its family's.
     """
 
     def __init__(
@@ -61,36 +58,36 @@ class Session:
 
     @property
     def rank(self) -> int:
-        """The process's number among all of the run."""
+        """The rank of this process."""
         return self.place.rank
 
     @property
     def world_size(self) -> int:
-        """How many processes the run has."""
+        """Number of processes of the run."""
         return self.place.world_size
 
     @property
     def local_world_size(self) -> int:
-        """How many processes the run has on this node."""
+        """Number of processes of the run on this node."""
         return self.place.local_world_size
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that reports for all."""
+        """Whether this is rank 0, which reports for all."""
         return self.place.rank == 0
 
     @property
     def cuda_devices(self) -> list[int]:
-        """The numbers of the GPUs that this process uses."""
+        """Indices of the GPUs that this process uses."""
         if self.device.type == "cpu":
             return []
         return [self.device.index + number for number in range(self.devices)]
 
     @contextmanager
     def phase(self, name: str, **metadata: object) -> Iterator[Phase]:
-        """Time a block: all ranks and devices are synchronised at both ends of it.
+        """Time a block, with all ranks and devices synchronized at both ends.
 
-        That of an `epoch` reports where its seconds went, those of an `eval` within it left out.
+        An `epoch` also reports how its seconds were spent, without those of `eval` phases within it.
         """
         with self.log.phase(name, **metadata) as phase:
             if name != "epoch":
@@ -109,7 +106,7 @@ class Session:
                 self.log.point("link", **probe())
 
     def progress(self, epoch: int, facts: Mapping[str, int]) -> Callable[[int], None]:
-        """Return what reports, once a second, how many samples the ranks have trained on, with the facts of then."""
+        """Return a function that reports, at most once a second, the number of samples trained on by all ranks."""
         due = time.monotonic() + 1
 
         def on_progress(samples: int) -> None:
@@ -122,11 +119,11 @@ class Session:
         return on_progress
 
     def exchanging(self) -> AbstractContextManager[None]:
-        """Mark a block of an epoch in which the ranks exchange what DDP does not; they leave it together."""
+        """Mark a block of an epoch in which the ranks exchange data outside DDP and finish together."""
         return self.time_use.within(EXCHANGE, ends_step=True)
 
     def synchronise(self) -> None:
-        """Wait for this process's devices, then for the other ranks."""
+        """Wait for this process's devices, then for all ranks."""
         with self.exchanging():
             self.wait_for_devices()
             distributed.barrier()
@@ -138,9 +135,9 @@ class Session:
                 torch.cuda.synchronize(index)
 
     def join(self) -> None:
-        """Join the process group of the run (phase `init`), unless the process is in one; the end of the run leaves it.
+        """Join the process group (phase `init`), unless there is one; the end of the run leaves it.
 
-        NCCL carries the messages between GPUs, Gloo those between CPUs.
+        The backend is NCCL on GPUs and Gloo on CPUs unless already chosen.
         """
         if dist.is_initialized():
             return
@@ -150,37 +147,37 @@ class Session:
         self._joined = True
 
     def leave(self) -> None:
-        """Leave the process group that `join` has joined; one that others made is theirs.
+        """Leave the process group if `join` created it.
 
-        The last line comes before the last barrier: a launcher may end the others as soon as the first one is done.
+        The last line precedes this barrier: a launcher may end other processes as soon as the first has ended.
         """
         if self._joined and dist.is_initialized():
             distributed.barrier()
             dist.destroy_process_group()
 
     def require_equal_parameters(self, model: nn.Module) -> str:
-        """Return the SHA-256 of the model's parameters; raise RuntimeError if the ranks' differ."""
+        """Return the SHA-256 of the model's parameters; RuntimeError if the ranks' differ."""
         sha256 = distributed.fingerprint(list(model.parameters()))
         distributed.require_equal("the parameters", sha256)
         return sha256
 
     def check(self) -> None:
-        """Refuse what the program or the node cannot do; called once, when the run has begun."""
+        """Raise Refusal if the program or the node does not support the run; called after `run_start`."""
 
     def finish(self) -> None:
-        """Report what can be said at the end only; called if all went well."""
+        """Report final figures; called only on success."""
 
     def report_start(self, args: Mapping[str, Any]) -> None:
-        """Print `run_start`: the arguments as JSON has them, and what the process runs on."""
+        """Report `run_start`: the arguments, in JSON's types, and the facts of the process."""
         told = facts.of_process(self.device, self.program if self.is_of_a_family else None)
         place = asdict(self.place)
         del place["rank"]  # every line has it
-        self.began = time.monotonic()  # the event has the time of day: a record compares the two clocks
+        self.began = time.monotonic()  # at the event's time of day: a record compares the two clocks
         own = {"program": self.program, "args": args, **place, "devices": self.devices, "backend": self.backend}
         self.log.start("run_start", **own, **told)
 
     def report_stop(self, status: str, error: BaseException | None = None) -> None:
-        """Print `run_stop`, the last event of this process."""
+        """Report `run_stop`, the last event of this process."""
         why = {} if error is None else {"error": f"{type(error).__name__}: {error}"}
         seconds = time.monotonic() - self.began
         self.log.stop("run_stop", status=status, total_seconds=seconds, **why)
@@ -188,7 +185,7 @@ class Session:
 
 @contextmanager
 def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
-    """Put `run_start` and `run_stop` around a block; whatever happens in it, the latter is the last event."""
+    """Report `run_start` before a block and `run_stop` after it; the latter is the last event in any case."""
     answer_where()
     session.report_start(args)
     stop_looking = find_ddp(session.time_use) if session.world_size > 1 else lambda: None
@@ -196,7 +193,7 @@ def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     gpus = session.place.local_world_size * session.devices if session.device.type == "cuda" else 0
     try:
         session.check()
-        with nullcontext() if session.place.local_rank else watching(session.log, gpus):  # one process of each node
+        with nullcontext() if session.place.local_rank else watching(session.log, gpus):  # one process per node
             try:
                 yield
             except SystemExit as ended:
@@ -207,7 +204,7 @@ def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
     except Refusal as refusal:
         session.report_stop("aborted", refusal)
         if session.place.local_rank == 0:
-            sys.stderr.write(f"error: {refusal.line}\n")  # one write: `print` makes two, and they can be torn apart
+            sys.stderr.write(f"error: {refusal.line}\n")  # one write; `print` makes two, which may be interleaved
         distributed.wait_for_neighbours(session.place)
         raise SystemExit(REFUSED) from None
     except BaseException as error:

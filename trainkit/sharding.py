@@ -1,12 +1,11 @@
-"""Who gets which sample: the one sharding rule of all programs.
+"""The sharding rule of all programs: which rank gets which sample.
 
 Each epoch has one order of all samples, drawn from (seed, epoch) and so the same on every rank. The global batch k is
-``order[k * B : (k + 1) * B]``; the last one may be short and is kept. Each rank takes a contiguous, near-equal slice of
-every global batch. So an epoch sees each sample exactly once at any number of processes: nothing is padded, repeated or
-dropped (torch's `DistributedSampler` repeats samples until the count divides by the number of processes).
+``order[k * B : (k + 1) * B]``; a short last batch is kept. Each rank takes a contiguous, near-equal slice of every
+global batch. So each epoch sees each sample exactly once for any world size: nothing is padded, repeated or dropped
+(torch's `DistributedSampler` repeats samples until the world size divides their number).
 
-With shares (`trainkit.balance`) the slices are as long as the shares say; which samples a global batch has, and in
-which order, does not depend on them.
+Shares (`trainkit.balance`) change the lengths of slices, but not the samples or the order of a global batch.
 """
 
 import hashlib
@@ -23,10 +22,10 @@ Any_Batch = TypeVar("Any_Batch", bound="Batch")
 
 @dataclass(frozen=True)
 class Batch:
-    """A rank's part of one global batch; a family adds its inputs, as tensors with a row for each sample.
+    """A rank's part of one global batch; families add inputs, as tensors with a row for each sample.
 
-    A rank whose part is empty holds one sample as a stand-in, so that it takes part in the step, and `samples` is 0:
-    only the first `samples` losses count.
+    A rank with an empty part holds one padding sample, so that it takes part in the step, and `samples` is 0: only the
+    first `samples` losses count.
     """
 
     labels: Tensor
@@ -35,14 +34,14 @@ class Batch:
     global_samples: int
 
     def part(self, rows: range) -> Self:
-        """Return the samples at these positions."""
+        """Return the samples in a range of positions."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
         changes: dict[str, Any] = {name: value[rows.start : rows.stop] for name, value in tensors.items()}
         return replace(self, samples=len(rows), **changes)
 
     def parts(self, count: int) -> list[Self]:
-        """Cut the batch into at most so many near-equal parts, none of them empty; a stand-in is the only part."""
+        """Split the batch into at most `count` near-equal, non-empty parts; a padding sample is the only part."""
         if count == 1:
             return [self]
         count = min(count, self.samples)
@@ -50,11 +49,11 @@ class Batch:
 
 
 def even() -> None:
-    """Return the shares of ranks that are alike: None."""
+    """Return None, for equal shares."""
 
 
 def shard(count: int, rank: int, world_size: int, shares: Sequence[int] | None = None) -> range:
-    """Return the positions, out of `count`, that belong to `rank`: contiguous, near-equal or by shares."""
+    """Return the positions of `count` that belong to `rank`: contiguous, near-equal or in proportion to shares."""
     if shares is None:
         return range(count * rank // world_size, count * (rank + 1) // world_size)
     found = cuts(count, shares)
@@ -62,12 +61,12 @@ def shard(count: int, rank: int, world_size: int, shares: Sequence[int] | None =
 
 
 def cuts(count: int, shares: Sequence[int]) -> list[int]:
-    """Return where `count` positions are cut, from 0 to `count`, so that each rank gets its share of them.
+    """Return the boundaries, from 0 to `count`, that divide `count` positions among ranks in proportion to shares.
 
-    Each cut is rounded down, so equal shares give near-equal slices. Every rank gets a position if there are enough.
+    Boundaries are rounded down, so equal shares give near-equal slices. Every rank gets a position if there are enough.
 
     Args:
-        count: positions.
+        count: number of positions.
         shares: of each rank, at least 1.
     """
     whole, passed, found = sum(shares), 0, [0]
@@ -83,10 +82,10 @@ def cuts(count: int, shares: Sequence[int]) -> list[int]:
 def rank_slices(
     count: int, batch_size: int, rank: int, world_size: int, shares: Callable[[], Sequence[int] | None] = even
 ) -> Iterator[tuple[range, int]]:
-    """Yield this rank's positions in each global batch, and that batch's size.
+    """Yield this rank's positions in each global batch, and the size of that batch.
 
-    A slice is empty if a short last batch has fewer samples than there are ranks. The shares are asked for when a slice
-    is, so they can change from one batch to the next.
+    A slice is empty if a short last batch has fewer samples than there are ranks. `shares` is called for each batch, so
+    shares can change between batches.
     """
     for start in range(0, count, batch_size):
         size = min(batch_size, count - start)
@@ -95,11 +94,11 @@ def rank_slices(
 
 
 def generator(seed: int, *purpose: int | str) -> torch.Generator:
-    """Return a random generator of its own for each purpose under one seed."""
+    """Return an independent random generator for each purpose under one seed."""
     digest = hashlib.sha256(repr((seed, *purpose)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
-    """Return the order [count] in which an epoch visits the samples, equal on all ranks."""
+    """Return the order [count], int64, in which an epoch visits the samples; equal on all ranks."""
     return torch.randperm(count, generator=generator(seed, "order", epoch))

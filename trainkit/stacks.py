@@ -1,8 +1,8 @@
-"""A process that can be asked where it is: on a signal it writes the stacks of its threads, also while it hangs.
+"""Write the stack traces of a process's threads on a signal, even while it hangs.
 
-faulthandler writes them from the signal's C handler, so neither Python's lock nor the main thread is needed. They go to
-a file without a name, which the processes of the same user find in /proc/<pid>/fd (memfd_create(2)): nothing is printed
-between the lines of a log, and nothing is left on a disk. `runner/targets/look.py` asks.
+faulthandler writes them from the signal's C handler, which needs neither Python's lock nor the main thread. They go to
+an anonymous file that processes of the same user find in /proc/<pid>/fd (memfd_create(2)), so nothing appears in logs
+or on disk. `runner/targets/look.py` sends the signal.
 """
 
 import faulthandler
@@ -13,12 +13,12 @@ from pathlib import Path
 
 NAME = "kit-stacks"
 SIGNAL = signal.SIGRTMIN + 9
-"""A real-time signal that neither Python, torch nor a scheduler uses; one nobody handles would end the process."""
+"""A real-time signal that Python, torch and schedulers do not use; unhandled, it would end the process."""
 _file: list[int] = []
 
 
 def answer_where() -> None:
-    """Let the process answer; called once, it does nothing where the system has no such files."""
+    """Install the signal handler; does nothing if it is installed or the system has no memfd."""
     if _file or _answers():
         return
     with suppress(AttributeError, OSError, ValueError):
@@ -27,5 +27,5 @@ def answer_where() -> None:
 
 
 def _answers() -> bool:
-    """Whether the process answers already: a runner on the same machine lets it."""
+    """Return whether the process has a handler already, which a runner on this machine may have installed."""
     return any(NAME in str(link.readlink()) for link in Path("/proc/self/fd").glob("*") if link.is_symlink())

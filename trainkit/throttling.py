@@ -1,4 +1,4 @@
-"""Whether processors and GPUs had to slow down, and whether others are on the GPUs."""
+"""Measure whether processors and GPUs were throttled, and whether other processes use the GPUs."""
 
 import os
 import re
@@ -14,14 +14,14 @@ CGROUPS, OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _THROTTLED = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 _CPU = re.compile(r"cpu\d+")
 # Bits of nvml.h, nvmlClocksThrottleReason...: HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown.
-# A power cap is no such reason: large GPUs meet it whenever they are busy.
+# Power caps are not included: large GPUs reach them whenever they are busy.
 _HINDERED = 0x08 | 0x20 | 0x40 | 0x80
 
 
 def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
-    """Return what says in percent of some seconds how long the hottest processor package was throttled since before.
+    """Return a function from elapsed seconds to the percentage of them in which the hottest package was throttled.
 
-    None where the kernel does not count it: only Intel's processors have the counters, and no virtual machine.
+    None without kernel counters, which only Intel processors have, and virtual machines lack.
     Source: Documentation/ABI/testing/sysfs-devices-system-cpu, thermal_throttle.
     """
     packages: dict[str, Path] = {}
@@ -45,12 +45,11 @@ def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
 
 
 def quota_throttling(cgroups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Callable[[], float] | None:
-    """Return what gives the seconds for which a CPU quota has held this process back, of its group or one above it.
+    """Return a function that gives the seconds for which a CPU quota of this process's cgroups has throttled it.
 
-    They are summed up over processors, so they can exceed the time that has passed. None where the kernel counts no
-    quota. A container sees its own group at the root, and may read the path that it has on the host. Source:
-    Documentation/admin-guide/cgroup-v2.rst, `cpu.stat` (microseconds); of version 1, in nanoseconds,
-    Documentation/scheduler/sched-bwc.rst.
+    The seconds are summed over processors, so they can exceed the elapsed time. None without counters. A container sees
+    its own cgroup at the root, but may read the host's path of it. Source: Documentation/admin-guide/cgroup-v2.rst,
+    `cpu.stat` (microseconds); for version 1, in nanoseconds, Documentation/scheduler/sched-bwc.rst.
     """
     stats = {(group / "cpu.stat").resolve() for group in _own_groups(cgroups, own)}
     counted = [stat for stat in stats if _held_back(stat) is not None]
@@ -58,17 +57,16 @@ def quota_throttling(cgroups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Callab
 
 
 def quota_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> float | None:
-    """Return how many processors a CPU quota leaves to this process's group: the least of its group and those above it.
+    """Return the cores allowed by the CPU quotas of this process's cgroup and its ancestors; None without a quota.
 
-    None without a quota. Source: Documentation/admin-guide/cgroup-v2.rst, `cpu.max`; of version 1,
-    Documentation/scheduler/sched-bwc.rst, `cpu.cfs_quota_us`.
+    Source: Documentation/admin-guide/cgroup-v2.rst, `cpu.max`; for version 1, Documentation/scheduler/sched-bwc.rst,
+    `cpu.cfs_quota_us`.
     """
     found = (_quota(group) for group in _own_groups(cgroups, own))
     return min((cores for cores in found if cores is not None), default=None)
 
 
 def _quota(group: Path) -> float | None:
-    """Return the processors that the quota of a group leaves to it; None without one."""
     with suppress(OSError, ValueError, ZeroDivisionError):
         if (group / "cpu.max").is_file():
             quota, period = (group / "cpu.max").read_text("ascii").split()
@@ -80,7 +78,7 @@ def _quota(group: Path) -> float | None:
 
 
 def _own_groups(cgroups: Path, own: Path) -> Iterator[Path]:
-    """Yield where the groups of this process that have a processor's time to share can be, up to the root."""
+    """Yield the possible folders of this process's CPU cgroups, up to the root."""
     with suppress(OSError, ValueError):
         for line in own.read_text("ascii", "replace").splitlines():
             _, controllers, path = line.split(":", 2)
@@ -92,7 +90,7 @@ def _own_groups(cgroups: Path, own: Path) -> Iterator[Path]:
 
 
 def _held_back(stat: Path) -> float | None:
-    """Return the seconds for which the quota of a group has held it back; None if it counts none."""
+    """Return the seconds for which a cgroup's quota has throttled it; None if not counted."""
     try:
         fields = dict(line.split(None, 1) for line in stat.read_text("ascii").splitlines())
         return next((int(fields[name]) * unit for name, unit in _THROTTLED.items() if name in fields), None)
@@ -101,10 +99,9 @@ def _held_back(stat: Path) -> float | None:
 
 
 def gpus_hindered(pynvml: Any, handles: list[Any], own: OwnProcesses) -> dict[str, float]:
-    """Return in percent how many of these GPUs are throttled by heat or their power supply, and how many others use.
+    """Return the percentages of these GPUs that are throttled (by heat or power supply) and that others use too.
 
-    Where the driver shows none of our processes on a GPU (in a container it may show none at all), it is not known
-    whose the others are.
+    Sharing is unknown where the driver shows none of our processes on a GPU, as it may in a container.
     """
     throttled, shared = [], []
     for handle in handles:

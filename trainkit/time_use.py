@@ -1,12 +1,11 @@
-"""Where the seconds of an epoch go on this rank: waiting for data, computing, exchanging, waiting for the slowest.
+"""Divide an epoch's seconds on this rank into loading, computing, exchanging, and waiting for the slowest rank.
 
-Marks cut the time between the two ends of an epoch's clock into stretches. On a CPU a mark is a reading of the
-monotonic clock; on a GPU it is a CUDA event in the stream in which the process computes, which is read when the GPU has
-long passed it: nothing waits for a mark.
+Marks divide the time between both ends of an epoch's clock. On a CPU a mark reads the monotonic clock; on a GPU it is a
+CUDA event in the stream of the computation, read long after the GPU has passed it: nothing waits for a mark.
 
-What a rank waits in an exchange has two parts. All ranks leave an exchange at the same time, so in the next one a rank
-waits for the slowest as long as the slowest was busy longer than itself, and the rest is the exchange. Only durations
-of each rank's own clock are compared, so clocks of different machines need not agree.
+The time in an exchange has two parts. All ranks leave an exchange at the same time, so in the next one a rank first
+waits as long as the slowest rank was busy longer than itself; the rest is the exchange. Only durations of each rank's
+own clock are compared, so the machines' clocks need not agree.
 """
 
 import time
@@ -25,14 +24,14 @@ Any_Batch = TypeVar("Any_Batch")
 DATA, COMPUTE, EXCHANGE, OTHER, LEFT_OUT = "data", "compute", "exchange", "other", "left out"
 _BUSY = (DATA, COMPUTE, OTHER)
 _READ_FROM = 512
-"""Marks on a GPU's stream after which the older ones are looked at, whether it has passed them."""
+"""Pending marks on a GPU from which the passed ones are read."""
 
 
 class TimeUse:
-    """Adds up the stretches of one epoch after the other.
+    """Sums the time of one epoch after the other, by kind.
 
     Args:
-        device: what the process trains on.
+        device: the device of the training.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -44,22 +43,22 @@ class TimeUse:
 
     @property
     def running(self) -> bool:
-        """Return whether an epoch is being timed."""
+        """Whether an epoch is being timed."""
         return self._kind is not None
 
     def open(self) -> None:
-        """Begin an epoch; its clock has just been started."""
+        """Begin an epoch, directly after its clock was started."""
         self._reset()
         self._cpu_seconds, self._throttled = -time.process_time(), -self._quota()
         self._kind = OTHER
         self._clock.start()
 
     def begin(self, kind: str, *, ends_step: bool = False) -> None:
-        """Count the time from here on as of this kind, until the next call.
+        """Count the time until the next call as `kind`.
 
         Args:
             kind: `DATA`, `COMPUTE`, `EXCHANGE`, `OTHER`, or `LEFT_OUT` of the epoch.
-            ends_step: an exchange ends here that all ranks have left together.
+            ends_step: whether this ends an exchange that all ranks leave together.
         """
         if self._kind is None:
             return
@@ -70,7 +69,7 @@ class TimeUse:
 
     @contextmanager
     def within(self, kind: str, *, ends_step: bool = False) -> Iterator[None]:
-        """Count a block as of this kind, and what follows as of the kind before it."""
+        """Count a block as `kind`, and continue with the previous kind after it."""
         before = self._kind
         if before is None or before == kind:
             yield
@@ -80,7 +79,7 @@ class TimeUse:
         self.begin(before, ends_step=ends_step)
 
     def close(self) -> None:
-        """End the epoch; its clock has just been stopped, and the device has done all its work."""
+        """End the epoch, directly after its clock was stopped with the device idle."""
         if self._kind is not None:
             self._clock.mark(self._kind, False, self._add)
             self._clock.read_all(self._add)
@@ -89,12 +88,12 @@ class TimeUse:
             self._throttled += self._quota()
 
     def result(self, train_seconds: float) -> dict[str, float]:
-        """Return the seconds of each kind; called by all ranks, because they compare how long each was busy.
+        """Return the epoch's seconds by kind; all ranks must call it, to compare how long each was busy.
 
-        Data, compute, communication, straggler and other seconds sum up to `train_seconds`. `data_seconds` is
-        missing if nobody marked when batches were waited for: then `compute_seconds` has it. Beside them, as
-        shares: in how many of the steps this rank was the slowest; CPU time and how long a CPU quota held the process
-        back, of `train_seconds`.
+        Data, compute, communication, straggler and other seconds sum to `train_seconds`. If waiting for batches was
+        never marked, `data_seconds` is missing and counted in `compute_seconds`. Further values are ratios:
+        `slowest_share` of steps in which this rank was the slowest, and CPU time and time throttled by a CPU quota over
+        `train_seconds`.
         """
         sums = self._sums
         straggler, slowest = self._against_slowest()
@@ -107,7 +106,7 @@ class TimeUse:
         if not self._knows_data:
             parts["compute_seconds"] += parts.pop("data_seconds") + sums[OTHER]
         other = train_seconds - sum(parts.values())
-        # What a script has left out by its own clock lies between two marks of its loop.
+        # Time that a script excludes by its own clock lies between two marks of its loop.
         parts["compute_seconds"] = max(0.0, parts["compute_seconds"] + min(0.0, other))
         parts["other_seconds"] = max(0.0, other)
         parts["slowest_share"] = slowest
@@ -123,7 +122,7 @@ class TimeUse:
         self._cpu_seconds = self._throttled = 0.0
         self._knows_data = False
 
-    def _add(self, kind: str, seconds: float, ends_step: bool) -> None:  # called for each mark
+    def _add(self, kind: str, seconds: float, ends_step: bool) -> None:  # called positionally for each mark
         self._sums[kind] += seconds
         if kind == EXCHANGE:
             self._waited += seconds
@@ -135,16 +134,13 @@ class TimeUse:
             self._own = self._waited = 0.0
 
     def _against_slowest(self) -> tuple[float, float]:
-        """Return how long this rank has waited for ranks that were busy longer, and in how many steps none was.
-
-        All ranks call it.
-        """
+        """Return the seconds waited for ranks that were busy longer, and the share of steps with no such rank."""
         if not self._busy:
             self._busy.append(self._own)
             self._waits.append(self._waited)
         counts = distributed.largest([len(self._busy), -len(self._busy)])
         busy, waits = list(self._busy), list(self._waits)
-        if counts[0] != -counts[1]:  # the ranks took different numbers of steps: only their sums can be compared
+        if counts[0] != -counts[1]:  # the numbers of steps differ, so only sums are comparable
             busy, waits = [sum(busy)], [sum(waits)]
         slowest = distributed.largest(busy)
         waited = sum(min(max(most - own, 0.0), wait) for most, own, wait in zip(slowest, busy, waits, strict=True))
@@ -152,13 +148,13 @@ class TimeUse:
 
 
 class InputTime:
-    """Adds up how long this process is busy with getting batches."""
+    """Adds up the time that this process spends on getting batches."""
 
     time_use: TimeUse | None
     input_seconds: float
 
     def timed(self, batches: Iterable[Any_Batch]) -> Iterator[Any_Batch]:
-        """Yield the batches, and add up how long each took to come."""
+        """Yield the batches and add up the time spent on getting them."""
         mark = self.time_use.begin if self.time_use else lambda _: None
         source = iter(batches)
         while True:
@@ -179,26 +175,23 @@ Add = Callable[[str, float, bool], None]
 
 
 class _HostClock:
-    """Stretches by the monotonic clock."""
-
     def __init__(self) -> None:
         self._last = 0.0
 
     def start(self) -> None:
         self._last = time.monotonic()
 
-    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # called for each mark
-        """Add the stretch that ends here."""
+    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # called positionally for each mark
         now = time.monotonic()
         add(kind, now - self._last, ends_step)
         self._last = now
 
     def read_all(self, add: Add) -> None:
-        """Nothing is pending."""
+        pass
 
 
 class _DeviceClock:
-    """Stretches by CUDA events in the stream in which the process computes."""
+    """A clock of CUDA events in the stream of the computation."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -210,15 +203,13 @@ class _DeviceClock:
         self._pending.clear()
         self._last = self._event()
 
-    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # called for each mark
-        """Put an event where a stretch ends; read those that the GPU has passed."""
+    def mark(self, kind: str, ends_step: bool, add: Add) -> None:  # called positionally for each mark
         self._pending.append((kind, ends_step, self._event()))
         if len(self._pending) >= _READ_FROM:
             while self._pending and self._pending[0][2].query():
                 self._read(add)
 
     def read_all(self, add: Add) -> None:
-        """Read all events; the last one is waited for."""
         if self._pending:
             self._pending[-1][2].synchronize()
         while self._pending:

@@ -1,10 +1,10 @@
-"""The utilization of a node during a run: processors, memory, network and GPUs, in a `load` event each second.
+"""Report a node's utilization during a run (processors, memory, network, GPUs) in one `load` event per second.
 
-The first process of every node samples, in a thread of its own: psutil for the machine (all of it, also inside a
-container), NVML through nvidia-ml-py for the GPUs. If one of the two is not installed, its fields are missing. What
-others took of the machine is `cpu_percent` less `own_cpu_percent`, which is that of the run's processes on this node,
-and less `interrupts_percent`, in which the kernel serves devices for no process, for example the packets of a link.
-All are shares of all cores of the machine, and a virtual machine's stolen time counts as that of others.
+The first process of every node samples in a thread: psutil for the whole machine (also inside a container), NVML
+(nvidia-ml-py) for GPUs. Without one of these packages, its fields are missing. Other users of the machine take
+`cpu_percent` less `own_cpu_percent` (the run's processes on this node) and less `interrupts_percent`, in which the
+kernel serves devices, for example packets of a link, for no process. All are percentages of the machine's cores; the
+stolen time of a virtual machine counts as that of other users.
 """
 
 import os
@@ -20,20 +20,20 @@ from trainkit.throttling import cpu_throttling, gpus_hindered
 
 SECONDS = 1.0
 SHORTEST = 0.1
-"""A last sample sooner than this after the one before would mean nothing."""
+"""Minimum seconds between the last two samples; a shorter interval is meaningless."""
 _INSIDE = ("lo", "veth", "docker", "br-", "cni", "virbr")
-"""Prefixes of interfaces whose traffic stays on the machine, or is counted at another interface too."""
+"""Prefixes of interfaces whose traffic stays on the machine or is also counted elsewhere."""
 
 Sample = Callable[[], dict[str, float]]
 
 
 @contextmanager
 def watching(log: EventLog, gpus: int = 0) -> Iterator[None]:
-    """Sample the node while a block runs: every second, and once more at its end.
+    """Sample the node every second while a block runs, and once at its end.
 
     Args:
-        log: takes the events.
-        gpus: how many GPUs of the node the run uses, from the first visible one.
+        log: receives the events.
+        gpus: number of the node's GPUs that the run uses, from the first visible one.
     """
     end = threading.Event()
     thread = threading.Thread(target=_watch, args=(log, gpus, end), name="utilization", daemon=True)
@@ -46,8 +46,8 @@ def watching(log: EventLog, gpus: int = 0) -> Iterator[None]:
 
 
 def _watch(log: EventLog, gpus: int, end: threading.Event) -> None:
-    """Sample at even distances, however long a sample takes."""
-    # Made here: psutil keeps the last sample of each thread.
+    """Sample at regular intervals, however long a sample takes."""
+    # Samplers are created in this thread, because psutil keeps the last sample per thread.
     own = OwnProcesses()
     samples = [sample for sample in (machine_sampler(), own_sampler(own), gpu_sampler(gpus, own)) if sample]
     began = last = time.monotonic()
@@ -60,14 +60,14 @@ def _watch(log: EventLog, gpus: int, end: threading.Event) -> None:
 
 
 def machine_sampler() -> Sample | None:
-    """Return a sampler of processors, memory and network; rates are those since the sample before."""
+    """Return a sampler of processors, memory and network; rates are since the last sample. None without psutil."""
     try:
         import psutil  # optional
     except ImportError:
         return None
     state: dict[str, Any] = {"time": time.monotonic(), "moved": _moved(psutil)}
     throttled = cpu_throttling()
-    psutil.cpu_times_percent()  # counts from here
+    psutil.cpu_times_percent()  # start of the first interval
 
     def sample() -> dict[str, float]:
         now, moved = time.monotonic(), _moved(psutil)
@@ -85,7 +85,7 @@ def machine_sampler() -> Sample | None:
 
 
 def own_sampler(own: OwnProcesses) -> Sample | None:
-    """Return a sampler of the CPU time of the run's processes on this node, as a share of the machine."""
+    """Return a sampler of the CPU time of the run's processes on this node, in percent of the machine."""
     cores = os.cpu_count()
     began = own.cpu_seconds()
     if began is None or not cores:
@@ -104,7 +104,7 @@ def own_sampler(own: OwnProcesses) -> Sample | None:
 
 
 def _moved(psutil: Any) -> dict[str, int]:
-    """Count what network and swap have moved so far, in bytes; processes of one machine exchange over loopback."""
+    """Return the bytes moved by network and swap so far; processes of one machine exchange over loopback."""
     counts = psutil.net_io_counters(pernic=True)
     outside = [count for name, count in counts.items() if not name.startswith(_INSIDE)]
     return {
@@ -116,7 +116,7 @@ def _moved(psutil: Any) -> dict[str, int]:
 
 
 def _swapped() -> int:
-    """Count what was read from swap and written to it so far, in bytes."""
+    """Return the bytes read from and written to swap so far."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:  # noqa: PTH123 - each second
             pages = sum(int(line.split()[1]) for line in file if line.startswith(("pswpin ", "pswpout ")))
@@ -126,7 +126,7 @@ def _swapped() -> int:
 
 
 def gpu_sampler(number: int, own: OwnProcesses) -> Sample | None:
-    """Return a sampler of the first visible GPUs: how busy they are, how full, and how many not by us or throttled."""
+    """Return a sampler of the first visible GPUs: their load, memory, throttling and other users; None without NVML."""
     if not number:
         return None
     try:
@@ -142,7 +142,7 @@ def gpu_sampler(number: int, own: OwnProcesses) -> Sample | None:
     def sample() -> dict[str, float]:
         seen: dict[str, float] = {}
         for index, handle in enumerate(handles):
-            with suppress(pynvml.NVMLError):  # not every GPU reports it: one that is cut into MIG instances does not
+            with suppress(pynvml.NVMLError):  # MIG instances do not report it
                 seen[f"gpu{index}_percent"] = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
             with suppress(pynvml.NVMLError):
                 seen[f"gpu{index}_memory_bytes"] = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
@@ -152,7 +152,7 @@ def gpu_sampler(number: int, own: OwnProcesses) -> Sample | None:
 
 
 def visible_gpus(pynvml: Any, chosen: str | None) -> list[Any]:
-    """Return NVML's handles in the order in which CUDA counts them: by number, or by the prefix of a UUID."""
+    """Return NVML's handles in CUDA's order, which lists GPUs by number or by UUID prefix."""
     handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     if chosen is None:
         return handles
@@ -162,7 +162,7 @@ def visible_gpus(pynvml: Any, chosen: str | None) -> list[Any]:
         fits = [handle for handle in handles if word and names[handle].startswith(word)]
         if word.isdecimal():
             fits = handles[int(word) : int(word) + 1]
-        if not fits:  # CUDA ignores what follows
+        if not fits:  # CUDA ignores the rest of the list
             break
         found.append(fits[0])
     return found

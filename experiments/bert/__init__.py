@@ -1,5 +1,5 @@
-"""BERT, fine-tuned to classify reviews: in one process, in several, and as a published script does it."""
+"""BERT, fine-tuned to classify reviews: in one process, in several, and as in a published script."""
 
 import os
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # no run downloads anything; the library reads this at import
+os.environ["HF_HUB_OFFLINE"] = "1"  # runs must not download; the library reads this at import

@@ -16,17 +16,17 @@ PREPARED = "prepared"
 
 
 def bert_parser(description: str | None) -> Parser:
-    """Return a parser with the shared arguments; a program adds its own, if any."""
+    """Return a parser with the arguments of all BERT programs."""
     parser = program_parser(description)
-    add_data_dir(parser, DATA, "sentences and model are in its folder bert/")
+    add_data_dir(parser, DATA, "data folder, with sentences and model in bert/")
     parser.add_argument(
         "--model",
         default=PREPARED,
-        help="prepared: that of the data folder; or a folder, or a name in the Hugging Face cache of this machine",
+        help="prepared: the model in the data folder; otherwise a folder, or a name in the Hugging Face cache",
     )
     parser.add_argument("--optimizer", choices=["adam", "adamw"], default="adam")
     parser.add_argument("--lr", type=float, default=2e-5, help="learning rate")
-    parser.add_argument("--weight-decay", type=float, default=0.01, help="of adamw")
+    parser.add_argument("--weight-decay", type=float, default=0.01, help="for adamw")
     add_learning_rate_rule(parser)
     parser.add_argument(
         "--precision",

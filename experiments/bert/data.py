@@ -1,4 +1,4 @@
-"""The sentences as tokens: made once before the clock starts, held on the device, and dealt out by length."""
+"""Tokenise the sentences before the clock starts, hold them on the device, and batch them by length."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ EVAL_BATCH = 256
 
 @dataclass(frozen=True)
 class Samples:
-    """N sentences: their tokens [N, longest], int64, padded, and labels [N], on the device.
+    """N sentences on the device: tokens [N, longest], int64, padded, and labels [N].
 
-    Their lengths [N], in tokens, stay on the CPU, where the batches are planned.
+    Lengths [N], in tokens, stay on the CPU, where batches are planned.
     """
 
     tokens: Tensor
@@ -38,39 +38,39 @@ class Samples:
         return len(self.lengths)
 
     def chosen(self, index: Tensor) -> "Samples":
-        """Return the samples at some positions [n]."""
+        """Return the samples at positions `index` [n]."""
         there = index.to(self.tokens.device)
         return Samples(self.tokens[there], self.labels[there], self.lengths[index])
 
 
 @dataclass(frozen=True)
 class Data:
-    """A training set and a test set, cut alike on all ranks, and what they are made of, by SHA-256."""
+    """A training set and a test set, the same on all ranks, and the SHA-256 of their sources."""
 
     train: Samples
     test: Samples
     folder: Path
-    """The model's."""
+    """The folder of the model."""
     source: str
     files: dict[str, str]
-    """What was read."""
+    """SHA-256 of each file that was read, by name."""
     split_sha256: str
     words: Tensor | None = None
-    """The words [n] that the tokens are numbered by, as the model's vocabulary has them; None: all of them."""
+    """Vocabulary ids [n] of the words by which tokens are renumbered; None if tokens are vocabulary ids."""
 
 
 @dataclass(frozen=True)
 class Batch(shards.Batch):
-    """A rank's part of one global batch, padded to its own longest sentence."""
+    """A rank's part of one global batch, padded to its longest sentence."""
 
     tokens: Tensor
     """[n, longest]"""
     mask: Tensor
-    """[n, longest], 1 for a token and 0 for padding."""
+    """[n, longest], 1 for tokens and 0 for padding."""
 
 
 def load(args: Namespace, run: Run) -> Data:
-    """Read, check, tokenise and split; all ranks must have the same sentences, model and split."""
+    """Read, check, tokenise and split the data; raises if sentences, model or split differ between ranks."""
     folder = find(args)
     read = sentences.read(args.data_dir)
     parts = {**read.files, **files(folder)}
@@ -79,7 +79,7 @@ def load(args: Namespace, run: Run) -> Data:
     split_sha256 = distributed.fingerprint([train, test])
     distributed.require_equal("the split", split_sha256)
     if not len(train):
-        raise Refusal(f"{len(read.texts)} sentences cannot be parted into training and test")
+        raise Refusal(f"{len(read.texts)} sentences cannot be split into training and test")
     samples, words = tokenise(folder, read, run.device), None
     if getattr(args, "vocabulary", "all") == "used":
         words, tokens = samples.tokens.unique(return_inverse=True)
@@ -88,19 +88,19 @@ def load(args: Namespace, run: Run) -> Data:
 
 
 def tokenise(folder: Path, read: sentences.Sentences, device: torch.device) -> Samples:
-    """Turn all sentences into tokens; what is longer than the model takes is cut."""
+    """Turn all sentences into tokens, cut at the model's maximum length."""
     tokenizer, most, words = load_tokenizer(folder)
     rows = tokenizer(read.texts, truncation=True, max_length=most)["input_ids"]
     lengths = torch.tensor([len(row) for row in rows])
     tokens = torch.full((len(rows), int(lengths.max())), tokenizer.pad_token_id or 0)
     tokens[torch.arange(tokens.shape[1]) < lengths[:, None]] = torch.tensor([token for row in rows for token in row])
     if int(tokens.max()) >= words:
-        raise Refusal(f"the tokenizer in {folder} has words that the model there, with its {words}, does not know")
+        raise Refusal(f"the tokenizer in {folder} has ids beyond the model's vocabulary of {words} words")
     return Samples(tokens.to(device), read.labels.to(device), lengths)
 
 
 class Batches:
-    """A rank's batches, dealt out by `trainkit.sharding`, by the shares of the moment."""
+    """A rank's batches, sharded by `trainkit.sharding` with the current shares."""
 
     def __init__(self, samples: Samples, seed: int, run: Run, batch_size: int, shares: Shares = shards.even) -> None:
         self.samples = samples
@@ -109,7 +109,7 @@ class Batches:
         self.parts = partial(shards.rank_slices, len(samples), batch_size, run.rank, run.world_size, shares)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
-        """Yield the batches of the epoch's own random order, each of sentences that are about as long."""
+        """Yield the batches of an epoch in its random order, each of sentences of similar length."""
         order = shards.epoch_order(len(self.samples), self.seed, epoch)
         draws = shards.generator(self.seed, "buckets", epoch)
         return self.dealt(by_length(order, self.samples.lengths, self.batch_size, draws))
@@ -119,7 +119,7 @@ class Batches:
         return self.dealt(self.samples.lengths.argsort(stable=True, descending=True))
 
     def of_middle_length(self) -> Batch:
-        """Return the batch in the middle between those two, the long sentences spread over the ranks."""
+        """Return a batch of median length, with its long sentences spread over the ranks."""
         order = self.samples.lengths.argsort(stable=True, descending=True)
         first = len(order) // self.batch_size // 2 * self.batch_size
         batch, others = order[first : first + self.batch_size], order[first + self.batch_size :]
@@ -127,9 +127,9 @@ class Batches:
         return next(self.dealt(torch.cat([batch[places], others])))
 
     def dealt(self, order: Tensor) -> Iterator[Batch]:
-        """Yield the batches of an order [N]."""
+        """Yield this rank's part of the batches of an order [N]."""
         for part, size in self.parts():
-            # An empty part takes one sample as its stand-in.
+            # An empty part takes one sample as padding.
             index = order[part.start : max(part.stop, part.start + 1)]
             chosen = self.samples.chosen(index)
             longest = int(chosen.lengths.max())
@@ -139,11 +139,11 @@ class Batches:
 
 
 def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Generator) -> Tensor:
-    """Return an order [N] of the same samples in which every whole batch holds sentences about as long.
+    """Return the order [N] rearranged so that each whole batch holds sentences of similar length.
 
-    Random batches are padded to twice their length. Here the order is sorted by length and cut into batches; then the
-    batches are shuffled, and so is the place within a batch, so that no rank always gets the longer half. Among equally
-    long sentences the random order decides. The samples of a short last batch are the last of the random order.
+    In random batches, padding doubles the length. So the order is sorted by length and cut into batches; then batches
+    are shuffled, and so are places within batches, so that no rank always gets the longer half. Among sentences of
+    equal length the random order decides. The samples of a short last batch are the last of the random order.
     """
     whole = len(order) - len(order) % batch_size
     head, rest = order[:whole], order[whole:]
@@ -154,20 +154,20 @@ def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Gene
 
 
 def add_less_work(parser: Parser) -> None:
-    """For a program that may leave out what does not change the losses; see `experiments.bert.less_work`.
+    """Add the options of `experiments.bert.less_work`, which leave out work without effect on the losses.
 
-    It is here, not with the arguments of all BERT programs: an option that a program's modules declare is one of its
-    own for `runner`, and `split_per_rank` has none of these.
+    They are not in `bert_parser`, because `split_per_rank` lacks them, and `runner` reads a program's options from its
+    modules.
     """
     parser.add_argument(
         "--last-layer",
         choices=["all", "first-token"],
         default="all",
-        help="first-token: the last layer computes the first token alone, the only one that the classifier reads",
+        help="first-token: the last layer computes only the first token, the only one that the classifier reads",
     )
     parser.add_argument(
         "--vocabulary",
         choices=["all", "used"],
         default="all",
-        help="used: words that no sentence has are left out of the model, and so of gradients and optimizer",
+        help="used: leave words that occur in no sentence out of the model, and so of gradients and optimizer",
     )

@@ -1,4 +1,4 @@
-"""BERT in several processes: DistributedDataParallel averages the gradients during backward, or --communication does.
+"""BERT in several processes; the gradients are averaged by DistributedDataParallel or as `--communication` says.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.bert.ddp --epochs 1
 """
@@ -24,7 +24,7 @@ from trainkit.run import Run, running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     parser = bert_parser(__doc__)
     add_less_work(parser)
     add_backend(parser)
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def train(run: Run, args: Namespace) -> None:
-    """Train, and test after every epoch."""
+    """Train, and test after each epoch."""
     communication.check(args)
     batch_size = global_batch_size(args, run.world_size) * args.accumulate
     balance = Balance(args, run, batch_size)
@@ -58,10 +58,10 @@ def train(run: Run, args: Namespace) -> None:
             with autocast(args, run):
                 logits = exchange.model(part.tokens, attention_mask=part.mask).logits
             losses = cross_entropy(logits.float(), part.labels, reduction="none")
-            # The sum of the ranks' gradients will be divided by their number. Parts of a batch may differ
-            # in size, so each loss is weighted for that mean to be the mean over all samples.
+            # The ranks' gradients are summed and divided by the number of ranks. Parts of a batch may differ
+            # in size, so each loss is weighted to make that mean the mean over all samples.
             loss = losses[: part.samples].sum() * run.world_size / part.global_samples
-            loss.backward()  # ... and here the ranks exchange their gradients
+            loss.backward()  # the ranks exchange their gradients here
             found.append(losses.detach())
         optimizer.step()
         exchange.stepped()
@@ -73,7 +73,7 @@ def train(run: Run, args: Namespace) -> None:
         exchange.restart()
     for epoch in range(1, args.epochs + 1):
         lr = optimizer.param_groups[0]["lr"]
-        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+        with report.epoch(epoch, lr) as totals:  # times train_seconds
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch), batch.tokens.numel())
             exchange.synchronise()

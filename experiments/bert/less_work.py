@@ -1,7 +1,7 @@
-"""What a BERT that classifies need not compute: the losses are the same without it, up to rounding.
+"""Leave out computation that does not change a BERT classifier's losses, up to rounding.
 
-Each is an option of the programs, because it is not the model as transformers computes it: fewer random numbers are
-drawn for dropout, or there are fewer parameters.
+Each function is an option of the programs, because the result differs from transformers' model: fewer random numbers
+are drawn for dropout, or there are fewer parameters.
 """
 
 from typing import Any
@@ -15,28 +15,28 @@ KNOWN = "BertForSequenceClassification"
 
 
 def keep_first_token(model: Any) -> None:
-    """Let the last layer compute the first token alone, which is all that the classifier reads.
+    """Make the last layer compute only the first token, the only one that the classifier reads.
 
-    Keys and values are still those of all tokens. The model's parameters and their names stay the same.
+    Keys and values still come from all tokens. The parameters and their names stay the same.
 
     Raises:
-        Refusal: the model is no BERT with absolute positions.
+        Refusal: the model is not a BERT with absolute positions.
     """
     name, positions = type(model).__name__, getattr(model.config, "position_embedding_type", "absolute")
     if name != KNOWN or positions != "absolute":
         raise Refusal(
-            f"--last-layer first-token: this works for a {KNOWN} with absolute positions, and the model is a {name}"
-            f" with {positions} ones: leave it out"
+            f"--last-layer first-token: the model has to be a {KNOWN} with absolute positions, and is a {name}"
+            f" with {positions} ones: leave this option out"
         )
     last = model.bert.encoder.layer[-1]
     last.attention = FirstTokenAttention(last.attention)
 
 
 class FirstTokenAttention(nn.Module):
-    """The attention of a layer for its first token; what follows it in the layer gets that token alone.
+    """A layer's attention for the first token only; later parts of the layer receive that token alone.
 
     Args:
-        attention: a BertAttention of transformers, 4 or 5.
+        attention: a BertAttention of transformers 4 or 5.
     """
 
     def __init__(self, attention: Any) -> None:
@@ -47,7 +47,7 @@ class FirstTokenAttention(nn.Module):
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, *_: object, **__: object
     ) -> tuple[Tensor, None]:
-        """Return the first token [n, 1, size] of hidden states [n, longest, size], and no weights."""
+        """Return the first token [n, 1, size] from hidden states [n, longest, size], and no weights."""
         own, first = self.self, hidden_states[:, :1]
         heads = own.num_attention_heads
 
@@ -66,9 +66,10 @@ class FirstTokenAttention(nn.Module):
 
 
 def keep_words(model: Any, words: Tensor) -> None:
-    """Leave only these words [n] in the model's embedding; its tokens are then the places in `words`.
+    """Keep only these words [n] in the model's embedding; its tokens become positions in `words`.
 
-    Adam never changes the others: their gradient is always zero. (AdamW's decay would, but no sentence reads them.)
+    Adam never changes the other words, whose gradient is always zero. (AdamW's decay would, but no sentence reads
+    them.)
     """
     before = model.get_input_embeddings()
     words = words.to(before.weight.device)

@@ -1,4 +1,4 @@
-"""The model and its tokenizer, from a folder of this machine; no run ever downloads anything."""
+"""The model and its tokenizer, loaded from a folder of this machine; runs never download anything."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ from trainkit.blockwise_adam import BlockwiseAdam, pays
 from trainkit.errors import Refusal, one_line, reason
 from trainkit.run import Run
 
-transformers.logging.set_verbosity_error()  # it warns that the classifier is new, which is what is trained
+transformers.logging.set_verbosity_error()  # no warning that the classifier, which will be trained, is new
 transformers.logging.disable_progress_bar()
 
 
 def find(args: Namespace) -> Path:
-    """Return the folder of the model that `args` names; Refusal if it lacks a part."""
+    """Return the folder of the model that `args` names; Refusal if a part is missing."""
     folder = Path(args.data_dir) / "bert" / "model" if args.model == PREPARED else Path(args.model)
-    way_out = "run `runner prepare bert`" if args.model == PREPARED else "--model is a folder or a name in the cache"
+    way_out = "run `runner prepare bert`" if args.model == PREPARED else "--model takes a folder or a name in the cache"
     if args.model != PREPARED and not folder.is_dir():
         try:
             folder = Path(snapshot_download(args.model, local_files_only=True))
@@ -39,17 +39,17 @@ def find(args: Namespace) -> Path:
 
 
 def files(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file of a model that is read; Refusal if it is not what was prepared."""
+    """Return the SHA-256 of each file of a model, by name; Refusal if a prepared file has changed."""
     try:
         return model_hashes(folder)
     except (OSError, ValueError) as error:
         raise Refusal(
-            f"the model's folder {folder} is not whole ({reason(error)}): run `runner prepare bert`"
+            f"the model's folder {folder} is incomplete or changed ({reason(error)}): run `runner prepare bert`"
         ) from error
 
 
 def load_tokenizer(folder: Path) -> tuple[Any, int, int]:
-    """Return the tokenizer, the most tokens of a sentence that the model takes, and its number of words."""
+    """Return the tokenizer, the model's maximum number of tokens per sentence, and its vocabulary size."""
     with refusing(folder):
         config = transformers.AutoConfig.from_pretrained(folder)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -58,15 +58,15 @@ def load_tokenizer(folder: Path) -> tuple[Any, int, int]:
 
 
 def build_model(folder: Path, args: Namespace, run: Run, words: Tensor | None = None) -> nn.Module:
-    """Return the model with a new classifier of two labels on the device, the same on every rank.
+    """Return the model with a new classifier of two labels, with equal parameters on every rank.
 
-    From then on each rank draws its own random numbers, so that their dropout differs.
+    Afterwards ranks draw different random numbers, so that their dropout differs.
 
     Args:
         folder: of the model.
-        args: those of a program.
-        run: says which device, and which rank.
-        words: which of the model's words are left in it, `experiments.bert.data.Data.words`; None: all.
+        args: parsed arguments of a program.
+        run: its device and rank are used.
+        words: vocabulary ids [n] to keep (`experiments.bert.data.Data.words`); None keeps all.
     """
     torch.manual_seed(args.seed)
     with refusing(folder):
@@ -84,7 +84,7 @@ def build_model(folder: Path, args: Namespace, run: Run, words: Tensor | None = 
 
 @contextmanager
 def refusing(folder: Path) -> Iterator[None]:
-    """Turn what the library raises about a folder's files, an error of one of many kinds, into a line."""
+    """Convert any error of transformers about a folder's files to a one-line Refusal."""
     try:
         yield
     except Exception as error:
@@ -92,10 +92,10 @@ def refusing(folder: Path) -> Iterator[None]:
 
 
 def build_optimizer(args: Namespace, model: nn.Module, workers: int, *, plain: bool = False) -> Optimizer:
-    """Return the optimizer that `args` names, with the learning rate by its rule.
+    """Return the optimizer that `args` names, with its learning rate scaled by `--lr-rule`.
 
-    It is the fastest that there is for the device (torch 2.3 has fused ones on GPUs only); or, if it is to be `plain`,
-    that which scripts get from torch. On a CPU both give the same parameters.
+    The fastest implementation for the device is used (torch 2.3 has fused ones only for GPUs), or with `plain` torch's
+    default. On a CPU both give the same parameters.
     """
     rate = args.lr * (workers if args.lr_rule == "linear" else 1)
     fused = not plain and next(model.parameters()).is_cuda
@@ -107,5 +107,5 @@ def build_optimizer(args: Namespace, model: nn.Module, workers: int, *, plain: b
 
 
 def autocast(args: Namespace, run: Run) -> torch.autocast:
-    """Return the context in which the forward pass computes at `--precision`."""
+    """Return the context in which the forward pass computes in `--precision`."""
     return torch.autocast(run.device.type, torch.bfloat16, enabled=args.precision == "bf16")

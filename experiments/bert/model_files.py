@@ -1,4 +1,4 @@
-"""The files of a model, as transformers saves them; known to the programs and to `prepare.py`, which has no torch."""
+"""The files of a model as transformers saves them; imports no torch, for `prepare.py`."""
 
 import hashlib
 import json
@@ -16,10 +16,10 @@ MODEL_FILES = (CONFIG, WEIGHTS, *TOKENIZER, "tokenizer_config.json", "special_to
 
 
 def model_hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file of a model that is read; OSError, ValueError if one is not whole."""
+    """Return the SHA-256 of each file of a model, by name; OSError or ValueError if one is missing or changed."""
     if os.path.lexists(folder / LIST):
         return read_prepared(folder)[1]
-    # In the cache of Hugging Face, files are links to their contents.
+    # Files in the Hugging Face cache are links.
     found = {name: sha256_of((folder / name).resolve()) for name in MODEL_FILES if (folder / name).is_file()}
     if not found:
         raise ValueError(f"no model in {folder}")
@@ -27,21 +27,21 @@ def model_hashes(folder: Path) -> dict[str, str]:
 
 
 def of_files(files: dict[str, str]) -> str:
-    """Return one SHA-256 for several files, given that of each by name."""
+    """Return one SHA-256 for several files, given each file's by name."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def missing_part(names: Collection[str]) -> str | None:
-    """Return what a model with these files lacks, if anything.
+    """Return what a model with these files lacks, or None.
 
-    Pickled weights are not taken: loading them may run code, and transformers refuses them with torch below 2.6.
+    Pickled weights do not count: loading them may run code, and transformers refuses them with torch below 2.6.
     """
     if CONFIG not in names:
         return f"no config of a model in it (no {CONFIG})"
     if WEIGHTS not in names and PICKLED in names:
         return (
-            f"its weights are pickled ({PICKLED}), which may run code and which torch below 2.6 does not load: "
-            f"take a model with {WEIGHTS}, or save this one again with transformers"
+            f"its weights are pickled ({PICKLED}), which may run code and cannot be loaded with torch below 2.6: "
+            f"use a model with {WEIGHTS}, or save this one again with transformers"
         )
     if WEIGHTS not in names:
         return f"no weights of a model in it (no {WEIGHTS})"

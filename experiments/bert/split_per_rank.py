@@ -1,14 +1,14 @@
-"""BERT as the script of `a100-ddp` trains it, with its mistakes, to measure what they do to time and accuracy.
+"""BERT trained as in the script of `a100-ddp`, with its mistakes, to measure their effect on time and accuracy.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.bert.split_per_rank --epochs 1
 
-Do not train like this. The difference from `experiments.bert.ddp`:
+Do not train like this. Differences from `experiments.bert.ddp`:
 
-- every process draws a split of its own, so that the ranks train on each other's test sentences;
-- every batch loads the tokenizer again, and tokenises its sentences again in every epoch;
-- batches are of random sentences, so that half of what is computed is padding;
-- `DistributedSampler` repeats sentences until they divide by the ranks, and the repeated ones count;
-- its loss is a mean of means.
+- every process draws its own split, so that the ranks train on each other's test sentences;
+- the tokenizer is loaded again for every batch, and sentences are tokenised again in every epoch;
+- batches are of random sentences, so that half of the computation is padding;
+- `DistributedSampler` repeats sentences until the number of ranks divides their count, and repeated ones count;
+- the loss is a mean of means.
 """
 
 from argparse import Namespace
@@ -38,7 +38,7 @@ Loader = DataLoader[Any]
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     parser = bert_parser(__doc__)
     add_backend(parser)
     args = parser.parse_args()
@@ -47,12 +47,12 @@ def main() -> None:
 
 
 def train(run: Run, args: Namespace) -> None:
-    """Train, and test after every epoch."""
+    """Train, and test after each epoch."""
     batch_size = global_batch_size(args, run.world_size)
     run.join()
     with run.phase("data"):
         folder, sentences = find(args), read(args.data_dir)
-        # The script sets no seed. Here a rank's split comes from seed and rank, so that the mistake is repeatable.
+        # The script sets no seed. Here a rank's split is drawn from seed and rank, to make the mistake repeatable.
         train_index, test_index = split(len(sentences.texts), args.seed, "of rank", run.rank)
         own_batch = batch_size // run.world_size
         train_loader = build_loader(train_index, sentences, folder, run, own_batch)
@@ -101,10 +101,10 @@ def train(run: Run, args: Namespace) -> None:
 
 
 def build_loader(index: Tensor, sentences: Sentences, folder: Path, run: Run, batch_size: int) -> Loader:
-    """Return a loader of this rank's share of the sentences at these positions."""
+    """Return a loader of this rank's share of the sentences at the positions `index`."""
 
     def collate(chosen: list[int]) -> tuple[Any, Tensor]:
-        tokenizer = BertTokenizer.from_pretrained(folder)  # 30,000 words, read again for every batch
+        tokenizer = BertTokenizer.from_pretrained(folder)  # reads 30,000 words for every batch
         inputs = tokenizer([sentences.texts[position] for position in chosen], padding=True, return_tensors="pt")
         return inputs, sentences.labels[chosen]
 
@@ -116,7 +116,7 @@ def build_loader(index: Tensor, sentences: Sentences, folder: Path, run: Run, ba
 
 
 def test(model: nn.Module, loader: Loader, run: Run, args: Namespace) -> tuple[int, int]:
-    """Return how many sentences of this rank's own test set were classified correctly, and how many were tested."""
+    """Return the number of correctly classified and of all sentences in this rank's own test set."""
     correct = tested = 0
     model.eval()
     with torch.no_grad(), autocast(args, run):

@@ -1,1 +1,1 @@
-"""How ranks talk: every operation of `torch.distributed` with its values, its speed, and the network below."""
+"""Operations of `torch.distributed`: their values, their speed, and the network below."""

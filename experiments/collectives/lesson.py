@@ -1,7 +1,7 @@
-"""The values that each operation moves, small enough to be read, and checked.
+"""Run each operation on values small enough to read, and check the result.
 
-Every rank r of n starts with [1 + 2r, 2 + 2r], as in `collectives-tutorial` and in the documentation of
-torch.distributed; if an operation takes a part for every rank, `given` says what part p of rank r is.
+Each rank r of n starts with [1 + 2r, 2 + 2r], as in `collectives-tutorial` and in the documentation of
+torch.distributed; for operations on a part per rank, `given` defines part p of rank r.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PAIR = torch.arange(2)
 
 @dataclass
 class Lesson:
-    """What a rank has before and after an operation, and what it has to have (None: not defined)."""
+    """A rank's values before and after an operation, and the expected ones (None: undefined)."""
 
     before: list[int]
     after: list[int]
@@ -27,21 +27,21 @@ class Lesson:
 
 
 def teach(name: str, device: torch.device) -> Lesson:
-    """Run one operation on these values; raise if the result is wrong, or there are too few ranks.
+    """Run one operation on these values; Refusal if there are too few ranks, RuntimeError if the result is wrong.
 
-    Raises whatever the backend raises if it lacks the operation.
+    A backend that lacks the operation raises its own error.
     """
     least = OPERATIONS[name].least_ranks
     if dist.get_world_size() < least:
         raise Refusal(f"it needs {least} ranks and there is {dist.get_world_size()}")
     lesson = point_to_point(device) if name == "send" else collective(name, device)
     if lesson.expected is not None and lesson.after != lesson.expected:
-        raise RuntimeError(f"{name} gave {lesson.after} on rank {dist.get_rank()}; it has to be {lesson.expected}")
+        raise RuntimeError(f"{name} gave {lesson.after} on rank {dist.get_rank()} instead of {lesson.expected}")
     return lesson
 
 
 def point_to_point(device: torch.device) -> Lesson:
-    """Send 1 from rank 0 to rank 1, which adds 1 and sends it back; the other ranks keep their 0."""
+    """Send 1 from rank 0 to rank 1, which adds 1 and sends it back; other ranks keep 0."""
     rank = dist.get_rank()
     tensor = torch.zeros(1, dtype=torch.int64, device=device)
     SENT.append(tensor)
@@ -57,7 +57,7 @@ def point_to_point(device: torch.device) -> Lesson:
 
 
 def collective(name: str, device: torch.device) -> Lesson:
-    """Run any other operation."""
+    """Run an operation other than send and recv."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     mine, whole = given(name, rank, ranks)
     alone = not OPERATIONS[name].in_parts
@@ -73,7 +73,7 @@ def own(rank: int) -> Tensor:
 
 
 def given(name: str, rank: int, ranks: int) -> tuple[Tensor, Tensor]:
-    """Return a rank's own part [2] and its parts for all ranks [2n] before an operation."""
+    """Return a rank's own part [2] and its parts for all ranks [2n], int64, before an operation."""
     whole = torch.zeros(2 * ranks, dtype=torch.int64)
     if name == "scatter" and rank == 0:
         whole = torch.arange(ranks).repeat_interleave(2)
@@ -85,13 +85,13 @@ def given(name: str, rank: int, ranks: int) -> tuple[Tensor, Tensor]:
 
 
 def given_by(name: str, buffers: Buffers, rank: int) -> list[int]:
-    """Return what the rank puts in."""
+    """Return the values that a rank passes to an operation."""
     from_whole = name.startswith(("reduce_scatter", "all_to_all")) or (name == "scatter" and rank == 0)
     return list((buffers.whole if from_whole else buffers.mine).tolist())
 
 
 def taken_by(name: str, buffers: Buffers, rank: int) -> list[int]:
-    """Return what the rank gets out."""
+    """Return the values that a rank receives from an operation."""
     if name.startswith("all_to_all") or name == "isend":
         return list(buffers.spare.tolist())
     into_whole = name.startswith("all_gather") or (name == "gather" and rank == 0)
@@ -99,7 +99,7 @@ def taken_by(name: str, buffers: Buffers, rank: int) -> list[int]:
 
 
 def expected(name: str, rank: int, ranks: int) -> list[int] | None:
-    """Return what the rank has to have after an operation, by arithmetic; None if nothing is promised."""
+    """Return the values that a rank must have after an operation; None if they are undefined."""
     everyone = torch.stack([own(other) for other in range(ranks)])
     if name == "isend":
         result = own((rank - 1) % ranks)

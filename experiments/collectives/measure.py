@@ -1,4 +1,4 @@
-"""Every operation of torch.distributed: first with values that can be followed by hand, then its speed by size.
+"""Run every operation of torch.distributed, first on small values to follow by hand, then timed by message size.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.collectives.measure --max-bytes 16777216
 """
@@ -21,7 +21,7 @@ from trainkit.errors import Refusal
 from trainkit.run import Run, running
 
 Row = tuple[str, dict[str, float]]
-"""An operation at one size: `bytes`, `seconds`, `min_seconds` and, if it has a size, its two bandwidths."""
+"""An operation's name and figures at one size: `bytes`, `seconds`, `min_seconds` and, unless empty, two bandwidths."""
 
 HEADLINES = ("all_reduce", "ring_all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast", "isend")
 TITLES = ("bytes", "mean us", "min us", "algbw GB/s", "busbw GB/s")
@@ -29,15 +29,15 @@ TITLES = ("bytes", "mean us", "min us", "algbw GB/s", "busbw GB/s")
 
 @record
 def main() -> None:
-    """Read the arguments, then measure."""
+    """Parse the arguments and measure."""
     parser = program_parser(__doc__)
     add_backend(parser)
-    parser.add_argument("--operations", default="all", help=f"names with commas between: {', '.join(OPERATIONS)}")
+    parser.add_argument("--operations", default="all", help=f"names, separated by commas: {', '.join(OPERATIONS)}")
     parser.add_argument("--min-bytes", type=int, default=1024)
     parser.add_argument("--max-bytes", type=int, default=256 * 2**20)
-    parser.add_argument("--factor", type=at_least(2), default=4, help="from one size to the next")
-    parser.add_argument("--rounds", type=at_least(1), default=5, help="of many calls each; the fastest is reported too")
-    parser.add_argument("--calls", type=at_least(1), default=100, help="of a round at most; large messages take fewer")
+    parser.add_argument("--factor", type=at_least(2), default=4, help="ratio of each size to the one before")
+    parser.add_argument("--rounds", type=at_least(1), default=5, help="rounds of calls; the fastest is reported too")
+    parser.add_argument("--calls", type=at_least(1), default=100, help="maximum calls per round; fewer if large")
     args = parser.parse_args()
     with running("collectives.measure", args) as run:
         require_sense(args, run.world_size)
@@ -46,13 +46,13 @@ def main() -> None:
 
 
 def measure(run: Run, args: Namespace) -> None:
-    """Show each operation, time it at each size, and sum up."""
+    """Show each operation, time it at each size, and report the results."""
     names = list(OPERATIONS) if args.operations == "all" else args.operations.split(",")
     with run.phase("lesson"):
         supported = [name for name in names if show(run, name, named=args.operations != "all")]
     with run.phase("setup"):
         require_room(run, args.max_bytes)
-        memory = device_of_messages()  # Gloo is given main memory on a GPU too: it has few operations on GPU memory
+        memory = device_of_messages()  # main memory for Gloo, which supports few operations on GPU memory
         arenas = [torch.empty(args.max_bytes, dtype=torch.uint8, device=memory).fill_(0) for _ in range(2)]
     rows = []
     with run.phase("measure"):
@@ -65,7 +65,10 @@ def measure(run: Run, args: Namespace) -> None:
 
 
 def show(run: Run, name: str, *, named: bool) -> bool:
-    """Run an operation on the lesson's values; return whether the backend has it."""
+    """Run an operation on the lesson's values; return whether the backend supports it.
+
+    An unsupported operation is refused if it was named in the arguments.
+    """
     try:
         lesson = teach(name, device_of_messages())
     except (Refusal, RuntimeError) as error:
@@ -73,7 +76,7 @@ def show(run: Run, name: str, *, named: bool) -> bool:
         if not isinstance(error, (Refusal, NotImplementedError)) and "not support" not in why:
             raise
         if named:
-            raise Refusal(f"{run.backend} cannot do {name} here: {why}") from error
+            raise Refusal(f"{run.backend} does not support {name} here: {why}") from error
         if run.first:
             run.log.point("lesson", name, outcome="unsupported", why=why)
         return False
@@ -86,7 +89,7 @@ def show(run: Run, name: str, *, named: bool) -> bool:
 
 
 def time_operation(run: Run, args: Namespace, name: str, size: int, arenas: list[Tensor]) -> Row:
-    """Time one operation at one size and report it; sizes are rounded down to whole elements of every part."""
+    """Time one operation at one size and report it; sizes are rounded down to whole elements of each part."""
     operation = OPERATIONS[name]
     buffers, size = cut(operation, size, arenas, run.world_size)
     timing = time_calls(run, lambda: operation.call(buffers), size, args.rounds, args.calls)
@@ -101,11 +104,11 @@ def time_operation(run: Run, args: Namespace, name: str, size: int, arenas: list
 
 
 def require_sense(args: Namespace, ranks: int) -> None:
-    """Refuse senseless arguments, before the process group is set up."""
+    """Raise Refusal for invalid arguments, before the process group is set up."""
     names = [] if args.operations == "all" else args.operations.split(",")
     unknown = [name for name in names if name not in OPERATIONS]
     complaints = [
-        (unknown, f"no operation '{', '.join(unknown)}': there are {', '.join(OPERATIONS)}"),
+        (unknown, f"unknown operation '{', '.join(unknown)}': choose from {', '.join(OPERATIONS)}"),
         (args.min_bytes < ELEMENT_BYTES, f"--min-bytes {args.min_bytes}: at least {ELEMENT_BYTES}, one number"),
         (args.max_bytes < args.min_bytes, f"--max-bytes {args.max_bytes}: less than --min-bytes {args.min_bytes}"),
         (
@@ -119,18 +122,18 @@ def require_sense(args: Namespace, ranks: int) -> None:
 
 
 def require_room(run: Run, size: int) -> None:
-    """Refuse, on all ranks together, buffers that some node has no memory for."""
+    """Raise Refusal on all ranks if a node lacks memory for two buffers of `size` bytes."""
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") // run.place.local_world_size
     device = distributed.device_of_messages()
     if device.type == "cuda":
         free = torch.cuda.mem_get_info(device)[0]
     [short] = distributed.total(2 * size > free)
     if short:
-        raise Refusal(f"--max-bytes {size}: {short:.0f} of {run.world_size} ranks have no room for two such buffers")
+        raise Refusal(f"--max-bytes {size}: {short:.0f} of {run.world_size} ranks have no memory for two such buffers")
 
 
 def sizes_between(least: int, most: int, factor: int) -> list[int]:
-    """Return the sizes in bytes, from the least to at most the most."""
+    """Return the sizes in bytes, from `least` up to `most`."""
     sizes = [least]
     while sizes[-1] * factor <= most:
         sizes.append(sizes[-1] * factor)
@@ -138,7 +141,7 @@ def sizes_between(least: int, most: int, factor: int) -> list[int]:
 
 
 def headlines(rows: list[Row]) -> dict[str, float]:
-    """Return the time and the bus bandwidth of some operations at the largest size."""
+    """Return time and bus bandwidth of the main operations at the largest size."""
     largest = dict(rows)
     stats = {}
     for name in HEADLINES:
@@ -149,7 +152,7 @@ def headlines(rows: list[Row]) -> dict[str, float]:
 
 
 def table(rows: list[Row], ranks: int) -> str:
-    """Write the rows in microseconds and, as nccl-tests does, in 10^9 bytes a second."""
+    """Return the rows as a text table, in microseconds and in 10^9 bytes per second, as in nccl-tests."""
     lines = [f"{ranks} ranks", f"{'operation':24}" + "".join(f"{title:>12}" for title in TITLES)]
     for name, row in rows:
         numbers = [f"{row['bytes']:.0f}", f"{1e6 * row['seconds']:.1f}", f"{1e6 * row['min_seconds']:.1f}"]

@@ -1,8 +1,8 @@
-"""The network below: latency and bandwidth between every pair of nodes, through the process group.
+"""Measure latency and bandwidth between every pair of nodes, through the process group.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.collectives.network
 
-One rank of each node takes part. With one node alone its ranks are measured, and the events say so.
+One rank of each node takes part. On a single node its ranks are measured, and the events say so.
 """
 
 import math
@@ -29,11 +29,11 @@ WARM_UP_TRIPS = 20
 
 @record
 def main() -> None:
-    """Read the arguments, then measure."""
+    """Parse the arguments and measure."""
     parser = program_parser(__doc__)
     add_backend(parser)
-    parser.add_argument("--round-trips", type=at_least(1), default=1000, help="of a small message, for the latency")
-    parser.add_argument("--messages", type=at_least(1), default=8, help="large ones in a row, for the bandwidth")
+    parser.add_argument("--round-trips", type=at_least(1), default=1000, help="small messages, for the latency")
+    parser.add_argument("--messages", type=at_least(1), default=8, help="large messages, for the bandwidth")
     parser.add_argument("--message-bytes", type=at_least(1), default=32 * 2**20)
     args = parser.parse_args()
     with running("collectives.network", args) as run:
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def measure(run: Run, args: Namespace) -> None:
-    """Measure each pair, in both directions, while the other ranks wait; then sum up."""
+    """Measure each pair in both directions while other ranks wait, and report the worst figures."""
     node_of, between = ends(run)
     memory = distributed.device_of_messages()
     small = torch.zeros(SMALL_BYTES, dtype=torch.uint8, device=memory)
@@ -55,7 +55,7 @@ def measure(run: Run, args: Namespace) -> None:
         with run.phase("pair", source_rank=source, target_rank=target):
             trips = round_trips(run, source, target, small, args.round_trips)
             seconds = one_way(run, source, target, large, small, args.messages)
-        # Only the source has measured: the others add nothing to the sum.
+        # Only the source has figures, so the sum is the source's.
         median, p99, seconds = distributed.total(*quantiles(trips), seconds)
         row = {
             "round_trip_seconds": median,
@@ -78,7 +78,7 @@ def measure(run: Run, args: Namespace) -> None:
 
 
 def ends(run: Run) -> tuple[dict[int, int], str]:
-    """Return the ranks that take part, each with its node, and what it is that lies between them."""
+    """Return the participating ranks with their nodes, and the kind of these ends for the events."""
     places = distributed.gathered([run.place.node_rank, run.place.local_rank])
     nodes = {rank: node for rank, (node, _) in enumerate(places)}
     if len(set(nodes.values())) == 1:
@@ -87,7 +87,7 @@ def ends(run: Run) -> tuple[dict[int, int], str]:
 
 
 def round_trips(run: Run, source: int, target: int, small: Tensor, count: int) -> list[float]:
-    """Return the seconds of each round trip of a small message, measured at the source; nothing elsewhere."""
+    """Return the seconds of each round trip of a small message, measured at the source; [] on other ranks."""
     seconds = []
     for _ in range(WARM_UP_TRIPS + count):
         began = time.perf_counter()
@@ -103,7 +103,7 @@ def round_trips(run: Run, source: int, target: int, small: Tensor, count: int) -
 
 
 def one_way(run: Run, source: int, target: int, large: Tensor, small: Tensor, count: int) -> float:
-    """Return the seconds in which the target has received all messages, measured at the source; 0 elsewhere."""
+    """Return the seconds until the target has received all messages, measured at the source; 0 on other ranks."""
     began = 0.0
     for number in range(count + 1):
         if number == 1:  # the first message warms up
@@ -113,7 +113,7 @@ def one_way(run: Run, source: int, target: int, large: Tensor, small: Tensor, co
             dist.send(large, dst=target)
         elif run.rank == target:
             dist.recv(large, src=source)
-        if number in (0, count):  # ... and here the target says that it has everything
+        if number in (0, count):  # the target confirms the first and the last message
             if run.rank == source:
                 dist.recv(small, src=target)
             elif run.rank == target:
@@ -123,7 +123,7 @@ def one_way(run: Run, source: int, target: int, large: Tensor, small: Tensor, co
 
 
 def quantiles(seconds: list[float]) -> tuple[float, float]:
-    """Return the median and the 99th percentile: the least value that 99% of the others do not exceed."""
+    """Return the median and the 99th percentile; zeros if there are no values."""
     if not seconds:
         return 0.0, 0.0
     ordered = sorted(seconds)

@@ -1,8 +1,8 @@
-"""The operations of `torch.distributed`, each on buffers of one shape, and what its bandwidth is called.
+"""The operations of `torch.distributed`, each on buffers of one shape, with its bandwidth factor.
 
-The size of an operation and its two bandwidths are nccl-tests' (https://github.com/NVIDIA/nccl-tests,
-doc/PERFORMANCE.md): the algorithm bandwidth is the size over the time; the bus bandwidth is that times
-a factor which makes it comparable with the speed of the hardware at any number of ranks.
+Sizes and bandwidths are defined as in nccl-tests (https://github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md): the
+algorithm bandwidth is the size over the time; the bus bandwidth is that times a factor that makes it comparable with
+the hardware's speed for any number of ranks.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ ELEMENT_BYTES = 4
 
 @dataclass
 class Buffers:
-    """What one rank gives to an operation and takes from it.
+    """One rank's input and output of an operation.
 
-    `mine` [count] is a rank's own part, `whole` and `spare` [ranks * count] hold a part for each rank;
-    for an operation on one part alone `spare` is [count] and `whole` is empty.
+    `mine` [count] is a rank's own part; `whole` and `spare` [ranks * count] hold a part for each rank. For an operation
+    on a single part `spare` is [count] and `whole` is empty.
     """
 
     mine: Tensor
@@ -35,7 +35,7 @@ class Buffers:
     spare_parts: list[Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Cut the parts, and keep all of it until the process group is gone (see SENT)."""
+        """Split the parts, and keep all tensors until the process group is destroyed (see SENT)."""
         ranks = dist.get_world_size()
         self.parts = list(self.whole.chunk(ranks))
         self.spare_parts = list(self.spare.chunk(ranks))
@@ -43,7 +43,7 @@ class Buffers:
 
 
 def ping_pong(buffers: Buffers) -> None:
-    """Send from rank 0 to rank 1, and back; the others look on."""
+    """Send from rank 0 to rank 1 and back; other ranks do nothing."""
     rank = dist.get_rank()
     if rank == 0:
         dist.send(buffers.mine, dst=1)
@@ -54,40 +54,40 @@ def ping_pong(buffers: Buffers) -> None:
 
 
 def root(parts: list[Tensor]) -> list[Tensor] | None:
-    """Return the parts on rank 0, and None elsewhere, as operations with a root want them."""
+    """Return the parts on rank 0 and None elsewhere, as operations with a root require."""
     return parts if dist.get_rank() == 0 else None
 
 
 def all_but_own(ranks: int) -> float:
-    """Return the factor if a rank already has its own part of the total: (n - 1) / n."""
+    """Return the bus factor if a rank already has its part of the total: (n - 1) / n."""
     return (ranks - 1) / ranks
 
 
 def there_and_back(ranks: int) -> float:
-    """Return the factor of all_reduce, a reduce_scatter and an all_gather: 2 (n - 1) / n."""
+    """Return the bus factor of all_reduce, which is a reduce_scatter and an all_gather: 2 (n - 1) / n."""
     return 2 * (ranks - 1) / ranks
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: `bus` is its factor at n ranks, `in_parts` says that its size is that of all parts."""
+    """One operation: `bus` is its factor for n ranks, and with `in_parts` its size is that of all parts."""
 
     call: Callable[[Buffers], object]
-    bus: Callable[[int], float] = lambda ranks: float(ranks > 1)  # every byte goes over the slowest link once
+    bus: Callable[[int], float] = lambda ranks: float(ranks > 1)  # every byte crosses the slowest link once
     in_parts: bool = False
     least_ranks: int = 1
     trips: int = 1
-    """How many times the data goes its way in one call; the time is that of one."""
+    """Trips of the data in one call; times are per trip."""
 
 
 OPERATIONS = {
     "send": Operation(ping_pong, least_ranks=2, trips=2),
-    # To the next rank while receiving from the one before, without waiting in between.
+    # Each rank sends to the next while receiving from the previous one.
     "isend": Operation(lambda own: exchange(own.mine, own.spare), least_ranks=2),
     "broadcast": Operation(lambda own: dist.broadcast(own.mine, src=0)),
     "scatter": Operation(lambda own: dist.scatter(own.mine, root(own.parts)), all_but_own, in_parts=True),
     "gather": Operation(lambda own: dist.gather(own.mine, root(own.parts)), all_but_own, in_parts=True),
-    "reduce": Operation(lambda own: dist.reduce(own.mine, dst=0)),  # what the others hold after it is not defined
+    "reduce": Operation(lambda own: dist.reduce(own.mine, dst=0)),  # results on other ranks are undefined
     "all_gather": Operation(lambda own: dist.all_gather(own.parts, own.mine), all_but_own, in_parts=True),
     "all_gather_into_tensor": Operation(
         lambda own: dist.all_gather_into_tensor(own.whole, own.mine), all_but_own, in_parts=True
@@ -104,13 +104,13 @@ OPERATIONS = {
     ),
     "barrier": Operation(lambda _: distributed.barrier()),
 }
-"""By name, as `torch.distributed` has it; `ring_all_reduce` is this kit's own."""
+"""Operations by their names in `torch.distributed`; `ring_all_reduce` is the kit's."""
 
 
 def cut(operation: Operation, size: int, arenas: list[Tensor], ranks: int) -> tuple[Buffers, int]:
-    """Cut an operation's buffers out of two arenas of bytes; return them with the bytes that they really have.
+    """Return an operation's buffers, cut from two arenas of bytes, and their actual size in bytes.
 
-    A size is rounded down to whole numbers (float32) of equal parts, but every part has one at least.
+    The size is rounded down to float32 numbers in equal parts, but each part has at least one.
     """
     mine, spare = (arena[: arena.numel() // ELEMENT_BYTES * ELEMENT_BYTES].view(ELEMENT) for arena in arenas)
     if not operation.in_parts:

@@ -1,9 +1,9 @@
-"""The ring all-reduce by hand: what the library does inside, shown with sends and receives alone.
+"""A ring all-reduce of sends and receives, to show what the library does inside.
 
-Each rank talks to its two neighbours only. The tensor is cut into one chunk a rank. In the first n - 1
-steps every chunk travels once around the ring and is added to on its way, so that each rank ends with one
-whole sum; in the next n - 1 steps the sums travel around. So a rank sends 2 (n - 1) / n of the tensor,
-however many ranks there are. Shown, never used for training: `dist.all_reduce` knows the hardware.
+Each rank talks only to its two neighbours. The tensor is split into one chunk per rank. In the first n - 1 steps each
+chunk travels around the ring and accumulates, so that each rank ends with the complete sum of one chunk; in the next
+n - 1 steps the sums travel around. So a rank sends 2 (n - 1) / n of the tensor for any n. Do not train with it:
+`dist.all_reduce` is adapted to the hardware.
 """
 
 import torch.distributed as dist
@@ -14,11 +14,11 @@ def ring_all_reduce(tensor: Tensor, scratch: Tensor) -> None:
     """Replace a contiguous tensor by its sum over all ranks.
 
     Args:
-        tensor: of any shape; its number of elements need not divide by the number of ranks.
-        scratch: as many elements, of the same type and device; what it holds is lost.
+        tensor: of any shape; the number of ranks need not divide its size.
+        scratch: a tensor of the same size, type and device, which is overwritten.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    chunks = tensor.view(-1).tensor_split(ranks)  # near-equal; some are empty if there are fewer elements
+    chunks = tensor.view(-1).tensor_split(ranks)  # near-equal; some are empty if there are fewer elements than ranks
     arriving = scratch.view(-1).tensor_split(ranks)
     for step in range(ranks - 1):
         gone, here = (rank - step) % ranks, (rank - step - 1) % ranks
@@ -30,10 +30,10 @@ def ring_all_reduce(tensor: Tensor, scratch: Tensor) -> None:
 
 
 def exchange(outgoing: Tensor, incoming: Tensor) -> None:
-    """Send to the next rank of the ring while receiving from the one before.
+    """Send to the next rank of the ring while receiving from the previous one.
 
-    A plain send followed by a recv would hang as soon as every rank waits for its neighbour to receive. Two
-    ranks of NCCL must open their link together, which the batch sees to; an empty message is not sent.
+    A send followed by a recv would deadlock as soon as every rank waits for its neighbour to receive. Two NCCL ranks
+    must open their link at the same time, which the batch ensures. Empty messages are not sent.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     batch = []

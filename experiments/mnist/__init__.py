@@ -1,1 +1,1 @@
-"""MNIST in five programs; the difference between two of them is the lesson."""
+"""MNIST in several programs with the same model; compare them pairwise."""

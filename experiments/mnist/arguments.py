@@ -17,27 +17,27 @@ DATA = data_folder(__file__)
 
 
 def mnist_parser(description: str | None) -> Parser:
-    """Return a parser with the shared arguments; a program adds its own, if any."""
+    """Return a parser with the arguments of all MNIST programs."""
     parser = program_parser(description)
     parser.add_argument("--dataset", choices=["mnist", "digits"], default="mnist")
-    add_data_dir(parser, DATA, "MNIST is in its folder mnist/")
+    add_data_dir(parser, DATA, "data folder, with MNIST in mnist/")
     parser.add_argument("--model", choices=list(MODELS), default="conv2-fc500")
     parser.add_argument("--optimizer", choices=["adam", "sgd"], default="adam")
     parser.add_argument("--lr", type=float, default=1e-3, help="learning rate")
-    parser.add_argument("--momentum", type=float, default=0.0, help="of sgd")
+    parser.add_argument("--momentum", type=float, default=0.0, help="for sgd")
     add_learning_rate_rule(parser)
     parser.add_argument(
         "--lr-step-epochs",
         type=at_least(0),
         default=0,
-        help="every so many epochs --lr is multiplied by --lr-gamma; 0: never",
+        help="epochs after which --lr is multiplied by --lr-gamma, repeatedly; 0: never",
     )
     parser.add_argument("--lr-gamma", type=float, default=0.1)
     parser.add_argument(
         "--augment",
         choices=["none", "affine"],
         default="none",
-        help="affine: turn by up to 10 degrees, shift by up to a tenth",
+        help="affine: rotate by up to 10 degrees and shift by up to a tenth",
     )
     add_epochs(parser, 512, "samples")
     add_seed(parser)
@@ -46,6 +46,6 @@ def mnist_parser(description: str | None) -> Parser:
         "--loader",
         choices=["resident", "torchvision"],
         default="resident",
-        help="resident: normalised by the batch on the device; torchvision: by the sample, from PIL images",
+        help="resident: normalise batches on the device; torchvision: normalise each sample, from PIL images",
     )
     return parser

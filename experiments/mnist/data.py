@@ -1,4 +1,4 @@
-"""The images: read once, checked, held as tensors on the device, and dealt out in batches."""
+"""Read and verify the images, hold them as tensors on the device, and yield them in batches."""
 
 import math
 from argparse import Namespace
@@ -21,17 +21,17 @@ from trainkit.run import Run
 
 DIGITS = Path(__file__).parent / "digits"
 SIDE = 28
-"""Pixels of an image's side as the models take it; smaller images are resized."""
+"""Side of the models' input images, in pixels; smaller images are resized."""
 SIDES = {"mnist": 28, "digits": 8}
 COUNTS = {"mnist": (60_000, 10_000), "digits": (1_438, 359)}
 NORMALISE = {"mnist": (0.1307, 0.3081), "digits": (0.3053, 0.3248)}
-"""Mean and standard deviation of the training images' pixels, scaled to 0..1."""
+"""Mean and standard deviation of the training pixels, scaled to 0..1."""
 EVAL_BATCH = 1_000
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Images [N, 28, 28], uint8, with their labels [N], int64."""
+    """Images [N, 28, 28], uint8, with labels [N], int64."""
 
     pixels: Tensor
     labels: Tensor
@@ -45,7 +45,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Data:
-    """A training set and a test set; `sha256` is over their raw tensors."""
+    """A training set and a test set, and the SHA-256 of their raw tensors."""
 
     train: Samples
     test: Samples
@@ -61,7 +61,10 @@ class Batch(shards.Batch):
 
 
 def load(args: Namespace, run: Run) -> Data:
-    """Read the data set that `args` names onto the device; all ranks must read the same."""
+    """Load the data set that `args` names onto the device; Refusal if a file is missing or invalid.
+
+    Raises RuntimeError if the data differs between ranks.
+    """
     folder = DIGITS if args.dataset == "digits" else Path(args.data_dir) / args.dataset
     side, train_count, test_count = SIDES[args.dataset], *COUNTS[args.dataset]
     try:
@@ -73,7 +76,7 @@ def load(args: Namespace, run: Run) -> Data:
         ]
     except (OSError, ValueError) as error:
         way_out = "run `runner prepare mnist`" if args.dataset == "mnist" else "restore its files"
-        raise Refusal(f"no whole {args.dataset} data in {folder} ({reason(error)}): {way_out}") from error
+        raise Refusal(f"no valid {args.dataset} data in {folder} ({reason(error)}): {way_out}") from error
     sha256 = distributed.fingerprint(raw)
     distributed.require_equal("the data", sha256)
     device = torch.device("cpu") if args.loader == "torchvision" else run.device
@@ -86,25 +89,23 @@ def load(args: Namespace, run: Run) -> Data:
 
 
 def read_idx(folder: Path, name: str, *shape: int) -> Tensor:
-    """Read an IDX file of bytes, gzipped or not, as a uint8 tensor that must have this shape.
+    """Read an IDX file of bytes, gzipped or not, as a uint8 tensor of this shape.
 
-    Raises OSError or ValueError if it is not there, or not whole.
-
-    The format: two zeros, 8 for bytes, the number of dimensions; the dimensions, big-endian in
-    four bytes each; the values.
+    The format is two zeros, 8 for bytes, the number of dimensions, each dimension as four bytes (big-endian), and the
+    values. Raises OSError or ValueError if the file is missing or invalid.
     """
     header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
     length = len(header) + math.prod(shape)
     content = read_zipped(folder, name, length)
     if not content.startswith(header) or len(content) != length:
         expected = " x ".join(map(str, shape))
-        raise ValueError(f"{name} is torn or does not hold {expected} bytes")
+        raise ValueError(f"{name} is truncated or does not hold {expected} bytes")
     values = bytearray(content[len(header) :])
     return torch.frombuffer(values, dtype=torch.uint8).view(shape)
 
 
 def as_images(raw: Tensor) -> Tensor:
-    """Return images [N, 28, 28] of 0..255; the 8 x 8 digits, whose pixels are 0..16, resized."""
+    """Return images [N, 28, 28], uint8; the 8 x 8 digits, with pixels 0..16, are scaled and resized."""
     if raw.shape[1] == SIDE:
         return raw
     scaled = raw.float().div(16).unsqueeze(1)
@@ -113,7 +114,7 @@ def as_images(raw: Tensor) -> Tensor:
 
 
 class Batches:
-    """A rank's batches of an epoch, dealt out by `trainkit.sharding`, by the shares of the moment."""
+    """A rank's batches of an epoch, sharded by `trainkit.sharding` with the current shares."""
 
     def __init__(
         self, samples: Samples, args: Namespace, run: Run, batch_size: int, shares: Shares = shards.even
@@ -124,7 +125,7 @@ class Batches:
         self.parts = partial(shards.rank_slices, len(samples), batch_size, run.rank, run.world_size, shares)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
-        """Yield the batches of the epoch's own random order."""
+        """Yield the batches of an epoch in its random order."""
         seed, count = self.args.seed, len(self.samples)
         order = shards.epoch_order(count, seed, epoch)
         draws = None
@@ -134,7 +135,7 @@ class Batches:
             if draws is None:
                 yield batch
                 continue
-            # A sample's distortion depends on its place in the order, not on the rank that gets it.
+            # Distortion depends on a sample's position in the order, and not on its rank.
             images = distort(batch.images, draws[chosen].to(self.device), self.background)
             yield replace(batch, images=images)
 
@@ -150,7 +151,7 @@ class Batches:
 
     def _dealt(self, order: Tensor) -> Iterator[tuple[Batch, slice]]:
         gather = by_sample if self.args.loader == "torchvision" else by_batch
-        # Each part is cut when its batch is asked for: shares may change in between.
+        # Cut each part when its batch is requested, because shares may change between batches.
         ours, theirs = tee(self.parts())
         loaded = gather(self.samples, order, (_with_stand_in(part) for part, _ in theirs))
         for images, labels in loaded:
@@ -159,12 +160,12 @@ class Batches:
 
 
 def _with_stand_in(part: range) -> slice:
-    """Return where the samples of a part are; an empty part takes one."""
+    """Return the positions of a part's samples, or of one padding sample if it is empty."""
     return slice(part.start, max(part.stop, part.start + 1))
 
 
 def by_batch(samples: Samples, order: Tensor, chosen: Iterable[slice]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Gather and normalise a batch at a time, on the device that holds the samples."""
+    """Gather and normalise batches on the device that holds the samples."""
     order = order.to(samples.pixels.device)
     for where in chosen:
         index = order[where]
@@ -173,8 +174,8 @@ def by_batch(samples: Samples, order: Tensor, chosen: Iterable[slice]) -> Iterat
 
 
 def by_sample(samples: Samples, order: Tensor, chosen: Iterable[slice]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Gather a sample at a time through PIL and torchvision, as the published experiments do."""
-    from PIL import Image  # only this loader needs them, and they load slowly
+    """Gather samples one by one through PIL and torchvision, as the published experiments do."""
+    from PIL import Image  # slow imports, needed only here
     from torchvision import transforms
 
     transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((samples.mean,), (samples.std,))])
@@ -185,14 +186,14 @@ def by_sample(samples: Samples, order: Tensor, chosen: Iterable[slice]) -> Itera
             return transform(picture), int(samples.labels[index])
 
     indices = (order[where].tolist() for where in chosen)
-    own = torch.Generator()  # or the loader would draw from the one that dropout draws from
+    own = torch.Generator()  # otherwise the loader would draw from dropout's generator
     yield from torch.utils.data.DataLoader(Pictures(), batch_sampler=indices, generator=own)
 
 
 def distort(images: Tensor, draws: Tensor, background: float) -> Tensor:
-    """Turn by up to 10 degrees and shift by up to a tenth of the side, by draws [n, 3] of 0..1."""
+    """Rotate by up to 10 degrees and shift by up to a tenth of the side, from random numbers [n, 3] in 0..1."""
     angle = torch.deg2rad((draws[:, 0] * 2 - 1) * 10)
-    shift = (draws[:, 1:] * 2 - 1) * 0.2  # the grid's sides are 2 long, so a tenth is 0.2
+    shift = (draws[:, 1:] * 2 - 1) * 0.2  # sides of the grid are 2 long, so a tenth is 0.2
     cosine, sine = angle.cos(), angle.sin()
     across = torch.stack([cosine, -sine, shift[:, 0]], dim=1)
     down = torch.stack([sine, cosine, shift[:, 1]], dim=1)

@@ -1,4 +1,4 @@
-"""MNIST in one process on several GPUs: DataParallel cuts every batch among its threads.
+"""MNIST in one process on several GPUs, by DataParallel.
 
 By hand:  python -m experiments.mnist.data_parallel --devices 2 --epochs 3
 """
@@ -21,9 +21,9 @@ from trainkit.run import Run, running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     parser = mnist_parser(__doc__)
-    add_devices(parser, 0, "GPUs; 0: all that are seen")
+    add_devices(parser, 0, "GPUs; 0: all visible ones")
     args = parser.parse_args()
     args.devices = args.devices or (torch.cuda.device_count() if args.device != "cpu" else 1) or 1
     with running("mnist.data_parallel", args, devices=args.devices) as run:
@@ -31,35 +31,35 @@ def main() -> None:
 
 
 def train(run: Run, args: Namespace) -> None:
-    """Train, and test after every epoch."""
+    """Train, and test after each epoch."""
     batch_size = global_batch_size(args, run.devices)
     with run.phase("data"):
         data = load(args, run)
         batches = Batches(data.train, args, run, batch_size)
     with run.phase("setup"):
         model = build_model(args, run)
-        # On the CPU the model stands for itself: DataParallel would look for the machine's GPUs.
+        # On the CPU the plain model is used: DataParallel would look for GPUs.
         parallel = nn.DataParallel(model, device_ids=run.cuda_devices) if run.cuda_devices else model
         optimizer = build_optimizer(args, model)
     report = Report(run, data, args, batch_size)
 
     def step(batch: Batch) -> Tensor:
         losses = cross_entropy(parallel(batch.images), batch.labels, reduction="none")
-        loss = losses.mean()  # on the first GPU, of all outputs: no GPU counts more than another
+        loss = losses.mean()  # over all outputs, gathered on the first GPU
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return losses.detach()
 
     def alone(batch: Batch) -> None:
-        # The FLOPs of all parts: torch's counter does not see the threads in which DataParallel computes them.
+        # Counts the FLOPs: torch's counter does not see DataParallel's threads.
         cross_entropy(model(batch.images), batch.labels).backward()
 
     with run.phase("warmup"):
         report.warm_up(step, batches, model, optimizer, counted=alone)
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.devices)
-        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+        with report.epoch(epoch, lr) as totals:  # times train_seconds
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)

@@ -1,4 +1,4 @@
-"""MNIST in several processes: the gradients averaged by hand, with one all_reduce a parameter.
+"""MNIST in several processes, with the gradients averaged by one all_reduce per parameter.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.mnist.manual --dataset digits
 """
@@ -21,7 +21,7 @@ from trainkit.run import Run, running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     parser = mnist_parser(__doc__)
     add_backend(parser)
     args = parser.parse_args()
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def train(run: Run, args: Namespace) -> None:
-    """Train, and test after every epoch."""
+    """Train, and test after each epoch."""
     batch_size = global_batch_size(args, run.world_size)
     run.join()
     with run.phase("data"):
@@ -45,12 +45,12 @@ def train(run: Run, args: Namespace) -> None:
 
     def step(batch: Batch) -> Tensor:
         losses = cross_entropy(model(batch.images), batch.labels, reduction="none")
-        # This rank's share of the mean over the global batch: the shares' gradients add up to its.
+        # Gradients of these losses sum, over the ranks, to the gradient of the global batch's mean loss.
         loss = losses[: batch.samples].sum() / batch.global_samples
         optimizer.zero_grad()
         loss.backward()
         with run.exchanging():
-            add_gradients(model)  # after backward, one by one: DDP does it in buckets, meanwhile
+            add_gradients(model)  # one by one after backward; DDP exchanges buckets during it
         optimizer.step()
         return losses.detach()
 
@@ -58,7 +58,7 @@ def train(run: Run, args: Namespace) -> None:
         report.warm_up(step, batches, model, optimizer)
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.world_size)
-        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+        with report.epoch(epoch, lr) as totals:  # times train_seconds
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)
@@ -67,7 +67,7 @@ def train(run: Run, args: Namespace) -> None:
 
 
 def add_gradients(model: nn.Module) -> None:
-    """Replace every gradient by its sum over all ranks."""
+    """Replace each gradient by its sum over all ranks."""
     for parameter in model.parameters():
         dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)
 

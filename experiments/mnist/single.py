@@ -1,4 +1,4 @@
-"""MNIST in one process on one device: what all others are measured against.
+"""MNIST in one process on one device: the baseline of the other programs.
 
 By hand:  python -m experiments.mnist.single --dataset digits --epochs 3
 """
@@ -18,14 +18,14 @@ from trainkit.run import Run, running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     args = mnist_parser(__doc__).parse_args()
     with running("mnist.single", args) as run:
         train(run, args)
 
 
 def train(run: Run, args: Namespace) -> None:
-    """Train, and test after every epoch."""
+    """Train, and test after each epoch."""
     batch_size = global_batch_size(args, run.world_size)
     with run.phase("data"):
         data = load(args, run)
@@ -47,7 +47,7 @@ def train(run: Run, args: Namespace) -> None:
         report.warm_up(step, batches, model, optimizer)
     for epoch in range(1, args.epochs + 1):
         lr = set_learning_rate(optimizer, args, epoch, run.world_size)
-        with report.epoch(epoch, lr) as totals:  # the clock of train_seconds runs in here
+        with report.epoch(epoch, lr) as totals:  # times train_seconds
             for batch in totals.timed(batches.epoch(epoch)):
                 totals.add(batch, step(batch))
         report.evaluate(model, epoch)

@@ -1,4 +1,4 @@
-"""MNIST in several processes that this program starts itself: torchrun's part, by hand; the training is that of ddp.
+"""MNIST in several processes that this program starts itself, without torchrun; it trains as `mnist.ddp` does.
 
 By hand:  python -m experiments.mnist.spawn --nproc 2 --dataset digits --epochs 3
 """
@@ -23,7 +23,7 @@ from trainkit.run import running
 
 @record
 def main() -> None:
-    """Read the arguments, start the processes and wait for all of them."""
+    """Parse the arguments, start the processes and wait for them."""
     parser = mnist_parser(__doc__)
     add_backend(parser)
     add_communication(parser)
@@ -33,18 +33,18 @@ def main() -> None:
     if Place.from_environment().world_size > 1:
         with running("mnist.spawn", args):
             raise Refusal("mnist.spawn starts its own processes: start it once, with --nproc")
-    # Where the processes find each other; the system chooses a free port.
+    # The rendezvous; the system chooses a free port.
     store = dist.TCPStore(  # type: ignore[attr-defined]
         "127.0.0.1", 0, is_master=True, wait_for_workers=False
     )
     try:
         spawn(work, args=(store.port, args), nprocs=args.nproc)
     except ProcessExitedException as stopped:
-        sys.exit(stopped.exit_code)  # it has said why
+        sys.exit(stopped.exit_code)  # the process has printed the reason
 
 
 def work(local_rank: int, port: int, args: Namespace) -> None:
-    """Set this process's place, in torchrun's variables; then train as under torchrun."""
+    """Set torchrun's variables for this process and train as under torchrun."""
     end_with_parent()
     os.environ |= {
         "RANK": str(local_rank),
@@ -53,7 +53,7 @@ def work(local_rank: int, port: int, args: Namespace) -> None:
         "LOCAL_WORLD_SIZE": str(args.nproc),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
-        # The parent keeps the store, as torchrun's agent does: rank 0 must not make one.
+        # The parent keeps the store, as torchrun's agent does, so rank 0 must not create one.
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "TORCHELASTIC_RUN_ID": "spawn",
         "TORCHELASTIC_RESTART_COUNT": "0",

@@ -1,8 +1,8 @@
-"""How many bytes a step of data parallelism moves between the devices, and through the busiest of them.
+"""Report the bytes that a step of data parallelism moves between devices, and through the busiest one.
 
-DataParallel sends everything through the first GPU: parameters and pieces of the batch out, outputs and
-gradients back. DDP has all processes exchange the gradients alone, each with its neighbours. The totals
-are much the same; what differs is how much goes through one device.
+DataParallel sends everything through the first GPU: parameters and parts of the batch out, outputs and gradients back.
+In DDP each process exchanges only gradients with its neighbours. The totals are similar, but the load of the busiest
+device differs.
 """
 
 import copy
@@ -18,7 +18,7 @@ from trainkit.run import Run
 
 
 def report_ddp(run: Run, model: nn.Module, images: Tensor) -> None:
-    """Count what one step of DDP hands to all_reduce, on a copy of the model and outside of every clock."""
+    """Count the bytes that a DDP step passes to all_reduce, on a copy of the model and outside of all clocks."""
     counted: list[int] = []
 
     def hook(group: None, bucket: dist.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
@@ -30,18 +30,18 @@ def report_ddp(run: Run, model: nn.Module, images: Tensor) -> None:
     ddp = DistributedDataParallel(copy.deepcopy(model), device_ids=devices)
     ddp.register_comm_hook(None, hook)
     ddp(images).sum().backward()
-    # Rank 0's BatchNorm statistics are broadcast before every forward pass.
+    # Rank 0's BatchNorm statistics are broadcast before each forward pass.
     report_all_reduce(run, sum(counted), sum(buffer.nbytes for buffer in model.buffers()), "counted in a step of DDP")
 
 
 def report_manual(run: Run, model: nn.Module) -> None:
-    """Add up the gradients that a step hands to all_reduce."""
+    """Sum the sizes of the gradients that a step passes to all_reduce."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     report_all_reduce(run, sum(gradient.nbytes for gradient in gradients), 0, "the sizes of the gradients")
 
 
 def report_all_reduce(run: Run, gradients: int, buffers: int, how: str) -> None:
-    """Report what moves if `gradients` bytes are reduced around a ring and `buffers` bytes broadcast."""
+    """Report the traffic if `gradients` bytes are reduced around a ring and `buffers` bytes are broadcast."""
     n = run.world_size
     moved = 2 * (n - 1) * gradients + (n - 1) * buffers
     busiest = 2 * 2 * (n - 1) / n * gradients + (n - 1) * buffers
@@ -49,9 +49,9 @@ def report_all_reduce(run: Run, gradients: int, buffers: int, how: str) -> None:
 
 
 def report_data_parallel(run: Run, model: nn.Module, images: Tensor) -> None:
-    """Compute what DataParallel moves; it cannot be counted without several GPUs, and one device moves nothing.
+    """Compute the traffic of DataParallel, which could be counted only on several GPUs; it is 0 on one device.
 
-    Source: torch/nn/parallel/data_parallel.py: replicate, scatter and gather, and the same backwards.
+    Source: torch/nn/parallel/data_parallel.py: replicate, scatter and gather, and their backward passes.
     """
     outputs = copy.deepcopy(model)(images).detach()
     others = run.devices - 1
@@ -63,7 +63,7 @@ def report_data_parallel(run: Run, model: nn.Module, images: Tensor) -> None:
 
 
 def report(run: Run, moved: float, busiest: float, how: str, **more: int) -> None:
-    """Print the event and the metrics; `busiest` is what the busiest device sends and receives."""
+    """Report the bytes as event and metrics; `busiest` is what the busiest device sends and receives."""
     if run.first:
         devices = run.devices * run.world_size
         run.log.point("traffic", how, moved_bytes=moved, busiest_device_bytes=busiest, devices=devices, **more)

@@ -1,4 +1,4 @@
-"""What the MNIST programs share besides their loops: set-up, and what they report."""
+"""Model, optimizer and reports of the MNIST programs."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from trainkit.run import Run
 
 
 def build_model(args: Namespace, run: Run) -> nn.Module:
-    """Return the model on the device, with the same parameters on every rank.
+    """Return the model on the device, with equal parameters on every rank.
 
-    From then on each rank draws its own random numbers, so that their dropout differs.
+    Afterwards ranks draw different random numbers, so that their dropout differs.
     """
     torch.manual_seed(args.seed)
     model = MODELS[args.model]().to(run.device)
-    if run.device.type == "cpu":  # its convolutions take a third less time with pixels outermost
+    if run.device.type == "cpu":  # its convolutions take a third less time in channels-last format
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     torch.manual_seed(shards.generator(args.seed, "rank", run.rank).initial_seed())
     return model
@@ -35,7 +35,7 @@ def build_optimizer(args: Namespace, model: nn.Module) -> Optimizer:
 
 
 def set_learning_rate(optimizer: Optimizer, args: Namespace, epoch: int, workers: int) -> float:
-    """Set and return the learning rate of an epoch, by the rules that `args` names."""
+    """Set and return the learning rate of an epoch, by `--lr-rule` and `--lr-step-epochs`."""
     rate: float = args.lr * (workers if args.lr_rule == "linear" else 1)
     if args.lr_step_epochs:
         rate *= args.lr_gamma ** ((epoch - 1) // args.lr_step_epochs)
@@ -45,16 +45,16 @@ def set_learning_rate(optimizer: Optimizer, args: Namespace, epoch: int, workers
 
 
 class Report(epochs.Report):
-    """What the MNIST programs report."""
+    """Adds the MNIST data to the common report."""
 
     data: Data
 
     def describe_data(self) -> None:
-        """Report which images, and how they are read."""
+        """Report the data set and its loader."""
         self.run.log.point("dataset", self.args.dataset, data_sha256=self.data.sha256, loader=self.args.loader)
 
     def outputs(self, model: nn.Module) -> Iterator[tuple[Batch, Tensor]]:
-        """Yield this rank's batches of the test set with the model's log-probabilities [n, 10]."""
+        """Yield this rank's test batches with the model's logits [n, 10]."""
         distributed.share_buffers(model)
         for batch in Batches(self.data.test, self.args, self.run, EVAL_BATCH, self.shares).in_order():
             yield batch, model(batch.images)

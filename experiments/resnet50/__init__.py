@@ -1,1 +1,1 @@
-"""ResNet50 on one device, split over two, and as a pipeline; the difference between two of them is the lesson."""
+"""ResNet50 on one device, split over two, and as a pipeline; compare them pairwise."""

@@ -1,7 +1,6 @@
-"""ResNet50, and where it is cut in two.
+"""ResNet50, and its division into two halves.
 
-MSE against one-hot labels and 1,000 classes are those of `collectives-tutorial`; it trains on
-noise, for the time and the trace.
+The 1,000 classes and MSE against one-hot labels follow `collectives-tutorial`, which trains on noise to measure time.
 """
 
 import torch
@@ -19,7 +18,7 @@ def build_resnet50(seed: int) -> nn.Module:
 
 
 def halves(model: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """Cut after layer2: the first half's output is [N, 512, H / 8, W / 8]."""
+    """Split the model after layer2; the first half's output is [N, 512, H / 8, W / 8]."""
     parts = dict(model.named_children())
     cut = list(parts).index("layer3")
     first, second = list(parts.values())[:cut], list(parts.values())[cut:]

@@ -1,4 +1,4 @@
-"""ResNet50 cut in two, as a pipeline: one device works on the next micro-batch while the other has the one before.
+"""ResNet50 split over two devices as a pipeline: both work at the same time, on successive micro-batches.
 
 By hand:  python -m experiments.resnet50.pipelined --micro-batches 4 --batch-size 8 --image-size 64
 """
@@ -16,9 +16,9 @@ from trainkit.run import running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     parser = resnet_parser(__doc__)
-    add_devices(parser, 2, "the two halves' GPUs; one CPU takes the place of both")
+    add_devices(parser, 2, "GPUs of the two halves; one CPU replaces both")
     args = parser.parse_args()
     with running("resnet50.pipelined", args, devices=2, cpu_stands_in=True) as run:
         require_sense(args)
@@ -34,11 +34,11 @@ def main() -> None:
             crossing = first(next(parts)).to(there)
             outputs = []
             for part in parts:
-                # On GPUs both lines return at once, before the work is done: the two devices work at the same time.
+                # On GPUs both lines return before the work is done, so the two devices work at the same time.
                 outputs.append(second(crossing))
                 crossing = first(part).to(there)
             outputs.append(second(crossing))
-            return torch.cat(outputs)  # the backward pass goes the same way, each device in its own thread
+            return torch.cat(outputs)  # backward is pipelined too, with one autograd thread per device
 
         train(run, args, model, forward)
 

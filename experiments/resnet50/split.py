@@ -1,4 +1,4 @@
-"""ResNet50 cut in two, a device for each half: while one of them works, the other waits.
+"""ResNet50 split over two devices without a pipeline: while one works, the other waits.
 
 By hand:  python -m experiments.resnet50.split --batch-size 8 --image-size 64
 """
@@ -16,14 +16,14 @@ from trainkit.run import running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     parser = resnet_parser(__doc__)
-    add_devices(parser, 2, "the two halves' GPUs; one CPU takes the place of both")
+    add_devices(parser, 2, "GPUs of the two halves; one CPU replaces both")
     args = parser.parse_args()
     with running("resnet50.split", args, devices=2, cpu_stands_in=True) as run:
         require_sense(args)
         if args.micro_batches > 1:
-            raise Refusal("resnet50.split takes a batch at once: resnet50.pipelined takes it in micro-batches")
+            raise Refusal("resnet50.split does not support micro-batches: use resnet50.pipelined")
         with run.phase("setup"):
             model = build_resnet50(args.seed)
             here, there = devices_of(run)

@@ -1,4 +1,4 @@
-"""What the ResNet50 programs share besides their forward pass: data, the clock, the trace."""
+"""Data, training loop and trace of the ResNet50 programs."""
 
 import copy
 from argparse import Namespace
@@ -19,20 +19,20 @@ from trainkit.flops import Work
 from trainkit.run import Run
 
 Forward = Callable[[Tensor], Tensor]
-"""Images [N, 3, H, W] on the first device to outputs [N, 1000] on the last."""
+"""From images [N, 3, H, W] on the first device to outputs [N, 1000] on the last."""
 TRACED = {"wait": 1, "warmup": 1, "active": 2}
-"""Batches of the profiler's schedule, as in `collectives-tutorial`: only the last two are in the trace."""
+"""Batches per stage of the profiler's schedule, as in `collectives-tutorial`: the last two are traced."""
 
 
 def devices_of(run: Run) -> list[torch.device]:
-    """Return the devices of this process; on a CPU all of them are that CPU."""
+    """Return the devices of this process; on a CPU, that CPU repeated."""
     if run.device.type == "cpu":
         return [run.device] * run.devices
     return [torch.device("cuda", index) for index in run.cuda_devices]
 
 
 def noise(args: Namespace, run: Run) -> tuple[list[Tensor], Tensor]:
-    """Return the batches [N, 3, H, W] on the first device, and the one-hot labels [N, 1000] of all of them."""
+    """Return random batches [N, 3, H, W] on the first device, and one-hot labels [N, 1000] for all of them."""
     shape = (args.batch_size, 3, args.image_size, args.image_size)
     images = [
         torch.randn(shape, generator=shards.generator(args.seed, "images", number)) for number in range(args.batches)
@@ -46,14 +46,14 @@ def noise(args: Namespace, run: Run) -> tuple[list[Tensor], Tensor]:
 
 
 def train(run: Run, args: Namespace, model: nn.Module, forward: Forward) -> None:
-    """Warm up, train all batches inside the clock, report the result, then trace if asked to."""
+    """Warm up, train all batches inside the clock, report the result, then trace with `--profile`."""
     work = Work(run)
     work.measure_peak(torch.float32, args.peak_milliseconds / 1000)
     with run.phase("data"):
         batches, labels = noise(args, run)
         labels = labels.to(devices_of(run)[-1])
     parts = [len(part) for part in torch.arange(args.batch_size).tensor_split(args.micro_batches)]
-    # In training BatchNorm normalises by what it is given at once: losses agree only at equal micro-batches.
+    # BatchNorm normalises each micro-batch by itself, so losses agree only for equal micro-batches.
     run.log.point("micro_batches", args.micro_batches, samples=parts, batch_norm="statistics of each micro-batch")
     optimizer = SGD(model.parameters(), lr=args.lr)
 
@@ -88,13 +88,13 @@ def train(run: Run, args: Namespace, model: nn.Module, forward: Forward) -> None
 
 
 def peak_memory(run: Run) -> dict[str, int]:
-    """Return the most bytes held: `peak_bytes` by the process, `device_peak_bytes` on its fullest GPU."""
+    """Return the peak memory in bytes: `peak_bytes` of the process, `device_peak_bytes` of its fullest GPU."""
     each = [facts.peak_memory(device) for device in devices_of(run)]
     return {name: max(peaks[name] for peaks in each) for name in each[0]}
 
 
 def trace(run: Run, step: Callable[[Tensor], Tensor], batches: list[Tensor], folder: Path) -> None:
-    """Train four more batches under the profiler; TensorBoard's trace lands in the folder."""
+    """Train four more batches under the profiler, and write a TensorBoard trace to `folder`."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     if run.device.type == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)

@@ -1,4 +1,4 @@
-"""ResNet50 on one device: what the others are measured against.
+"""ResNet50 on one device: the baseline of the other programs.
 
 By hand:  python -m experiments.resnet50.whole --batch-size 8 --image-size 64
 """
@@ -15,7 +15,7 @@ from trainkit.run import running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     args = resnet_parser(__doc__).parse_args()
     with running("resnet50.whole", args) as run:
         require_sense(args)

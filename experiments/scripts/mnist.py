@@ -1,4 +1,4 @@
-"""Handwritten digits with DistributedDataParallel. It knows nothing of this project: any script could stand here."""
+"""Handwritten digits with DistributedDataParallel: an example of a script that does not use this project."""
 
 import argparse
 import gzip

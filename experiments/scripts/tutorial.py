@@ -1,4 +1,4 @@
-"""A classifier as tutorials write them. It knows nothing of this project: any script could stand here."""
+"""A classifier in the style of tutorials: an example of a script that does not use this project."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 
 def samples(count, seed):
-    """Points in 20 dimensions; their class is the direction, of ten, that they lie nearest to."""
+    """Points in 20 dimensions; the class is the nearest of ten directions."""
     directions = torch.randn(10, 20, generator=torch.Generator().manual_seed(0))
     points = torch.randn(count, 20, generator=torch.Generator().manual_seed(seed))
     return TensorDataset(points, (points @ directions.T).argmax(1))

@@ -1,1 +1,1 @@
-"""The smallest training over several nodes: for the launch, not for the model."""
+"""The smallest training over several nodes, to test the launch."""

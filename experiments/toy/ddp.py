@@ -1,4 +1,4 @@
-"""A net of two layers on several nodes; each process prints its place.
+"""A net of two layers on several nodes; each process prints its ranks.
 
 By hand:  torchrun --standalone --nproc-per-node 2 -m experiments.toy.ddp
 """
@@ -21,7 +21,7 @@ from trainkit.run import Run, running
 
 @record
 def main() -> None:
-    """Read the arguments, then train."""
+    """Parse the arguments and train."""
     parser = program_parser(__doc__)
     add_backend(parser)
     add_seed(parser)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def train(run: Run, args: Namespace) -> None:
-    """Train on noise of each rank's own, the same in every step."""
+    """Train on noise, different on each rank and the same in every step."""
     with run.phase("data"):
         own = shards.generator(args.seed, "noise", run.rank)
         inputs = torch.randn(args.batch_size, 10, generator=own).to(run.device)
@@ -43,7 +43,7 @@ def train(run: Run, args: Namespace) -> None:
     with run.phase("setup"):
         torch.manual_seed(args.seed)
         model = nn.Sequential(nn.Linear(10, 10), nn.ReLU(), nn.Linear(10, 5)).to(run.device)
-        # The device is the one of this process on its own node: its local rank, not its rank.
+        # The device index is the local rank, not the rank.
         ddp = DistributedDataParallel(model, device_ids=[run.device] if run.device.type == "cuda" else None)
         optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
     where = {name: os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "LOCAL_WORLD_SIZE")}

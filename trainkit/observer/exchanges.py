@@ -1,4 +1,4 @@
-"""How long a backward pass waits for the exchange that DistributedDataParallel makes outside Python."""
+"""The time that a backward pass waits for DistributedDataParallel's exchange outside Python."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import weakref
 from typing import Any
 
 FIRST = 11
-"""Torch times the first ten exchanges and then every hundredth; each can be read after the next step."""
+"""Steps to read: torch times the first ten exchanges and then every hundredth, each readable after the next step."""
 
 
 class Exchanges:
-    """The exchanges that torch has timed: the part of each that computing did not hide."""
+    """The exchanges that torch has timed: of each, the seconds that computing did not hide."""
 
     def __init__(self) -> None:
         self.ddp: Any = None  # a weak reference
@@ -18,13 +18,13 @@ class Exchanges:
         self.unknown = "no DistributedDataParallel exchanged gradients often enough"
 
     def watch(self, ddp: Any) -> None:
-        """Read from now on what torch times of this module."""
+        """Start reading torch's timings of this module."""
         if self.ddp is not None:
             self.unknown = "there are several DistributedDataParallel"
         self.ddp = weakref.ref(ddp)
 
     def read(self) -> None:
-        """Take in the last exchange that was timed, unless it is the first, in which all ranks get ready."""
+        """Read the last timed exchange, unless it is the first, for which the ranks are not ready at the same time."""
         ddp = self.ddp and self.ddp()
         if ddp is not None:
             data = ddp._get_ddp_logging_data()
@@ -34,5 +34,5 @@ class Exchanges:
                 self.unknown = self.unknown if "several" in self.unknown else ""
 
     def mean(self) -> float | None:
-        """Return the mean of them, in seconds; None if that is unknown."""
+        """Return the mean seconds; None if unknown."""
         return None if self.unknown else sum(self.seconds.values()) / len(self.seconds)

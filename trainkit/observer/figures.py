@@ -1,4 +1,4 @@
-"""The figures of a line, of which those that cannot be known are null."""
+"""The figures of an `observed` line; unknown ones are null."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NULL_TOO["collective_seconds_after_warmup"] = "collective_seconds"
 
 
 def figures(seen: Process) -> dict[str, Any]:
-    """Return all that was seen, in SI units; what is not known is null, and `unknown` says why."""
+    """Return all figures in SI units; unknown figures are null, with their reason in `unknown`."""
     if seen.is_broken:
         return {"unknown": {"all": seen.is_broken}}
     unknown = dict(seen.unknown)
     model, loaders, optimizers = seen.model, seen.loaders.totals(unknown), list(seen.optimizers.values())
     fused = 0 if seen.infinite is None else int(seen.infinite.item())
-    in_turn = sum(steps for steps, _, _ in optimizers)  # each with batches of its own
+    in_turn = sum(steps for steps, _, _ in optimizers)  # each optimizer has its own batches
     is_in_turn = len(optimizers) > 1 and in_turn == seen.backwards == loaders.batches
     steps, skipped = (in_turn if is_in_turn else _step_count(optimizers)) - fused, seen.skipped + fused
     _doubt_steps(seen, steps, fused, unknown)
@@ -62,7 +62,7 @@ def figures(seen: Process) -> dict[str, Any]:
 
 
 def _doubt(unknown: dict[str, str], *doubts: tuple[Any, ...]) -> None:
-    """Keep the reasons that apply, each for the figures behind it; the first one for a figure stays."""
+    """Record the reasons that apply, each for the figures listed after it; a figure keeps its first reason."""
     for applies, why, *names in doubts:
         for name in names if applies else ():
             unknown.setdefault(name, why)
@@ -97,7 +97,7 @@ def _doubt_others(seen: Process, batches: int, unknown: dict[str, str], *, is_of
 
 
 def _step_count(optimizers: list[list[Any]]) -> int:
-    """Return the steps of optimizers that take turns as the most of one, and add those that follow each other."""
+    """Return the number of steps: the most of any one of the optimizers that alternate, summed over successive ones."""
     total = most = last = 0
     for steps, first, end in optimizers:
         if first > last:
@@ -107,7 +107,7 @@ def _step_count(optimizers: list[list[Any]]) -> int:
 
 
 def _why_not_model(seen: Process, steps: int, skipped: int) -> str:
-    """Return why the rows that entered the model are not those that were trained on; '' if they are."""
+    """Return why the rows that entered the model differ from the samples trained on; '' if they do not."""
     few = "there are more steps than batches of a DataLoader with a backward pass"
     why = few if seen.loaders.is_used else "no batch came from a DataLoader"
     if len(seen.optimizers) > 1:
@@ -120,7 +120,7 @@ def _why_not_model(seen: Process, steps: int, skipped: int) -> str:
 
 
 def _clocks(seen: Process, *, is_of_model: bool) -> dict[str, Any]:
-    """Return when the first and the last step ended, and what was done between the warm-up and the last one."""
+    """Return when the first and the last step ended, and the amounts between the warm-up and the last step."""
     timed, offset = seen.steps, time.time() - time.perf_counter()
     warmup = timed.warmup()
     found: dict[str, Any] = {
@@ -139,7 +139,7 @@ def _clocks(seen: Process, *, is_of_model: bool) -> dict[str, Any]:
 
 
 def _peaks() -> dict[str, int | None]:
-    """Return the most memory that the process has had, and the most on its GPU."""
+    """Return the peak memory of the process and of its GPU, in bytes."""
     cuda = sys.modules["torch"].cuda
     return {
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

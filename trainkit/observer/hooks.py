@@ -1,6 +1,6 @@
-"""Puts hooks on parts of torch, each as soon as it has been imported.
+"""Install hooks on parts of torch as soon as they are imported.
 
-No hook changes what a function takes or returns, and a defect in one ends the observation, not the program.
+Hooks never change arguments or results of a function; if one fails, the observation ends, not the program.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ os.environ.setdefault(_STARTED, str(os.getpid()))
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., None]:
-    """Return a function that does nothing once any of the observer has failed."""
+    """Return a function that never raises and does nothing once part of the observer has failed."""
 
     def quiet(*args: Any) -> None:
         if not _process.is_broken:
             try:
                 function(*args)
-            except Exception as error:  # noqa: BLE001 - the program goes on as if nothing had been
+            except Exception as error:  # noqa: BLE001 - the program must go on undisturbed
                 _process.is_broken = f"the observer failed: {type(error).__name__}: {error}"[:200]
 
     quiet._torchdynamo_disable = True  # type: ignore[attr-defined]
@@ -48,12 +48,12 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., None]:
 
 
 def begin() -> bool:
-    """Begin to observe this process; False if its output goes to a parent that reads it."""
+    """Start observing this process; return False if its output goes to a parent process that reads it."""
     if not _output.is_open:
         return False
 
     def end() -> None:
-        with suppress(Exception):  # also if the observer has failed: the line says so
+        with suppress(Exception):  # also called if the observer has failed, to report that
             _process.end()
 
     atexit.register(end)
@@ -65,7 +65,7 @@ def begin() -> bool:
 def _around(
     owner: Any, name: str, first: Callable[..., None] | None = None, then: Callable[..., None] | None = None
 ) -> None:
-    """Call a function before another one, or one after it with what that returns and takes."""
+    """Wrap a function: call `first` before it with its arguments, and `then` after it with result and arguments."""
     function = getattr(owner, name)
 
     @wraps(function)
@@ -81,13 +81,13 @@ def _around(
 
 
 def _of_groups(c10d: Any) -> None:
-    if not hasattr(c10d, "init_process_group"):  # torch may be built without
+    if not hasattr(c10d, "init_process_group"):  # torch was built without it
         return
 
     @_quiet
     def formed(group: Any, *_: Any) -> None:
         size = c10d.get_world_size(group)
-        if size > 0:  # this rank is one of it
+        if size > 0:  # this rank is a member
             _process.groups[size, str(c10d.get_backend(group))] += 1
             _process.rank = c10d.get_rank()
 
@@ -129,7 +129,7 @@ def _of_autograd(autograd: Any) -> None:
 
     @wraps(backward)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        if _process.is_backward:  # a checkpoint computes a part again
+        if _process.is_backward:  # activation checkpointing recomputes a part
             return backward(*args, **kwargs)
         begun()
         _process.is_backward = True
@@ -148,7 +148,7 @@ def _of_optimizers(module: Any) -> None:
 
 def _of_scalers(module: Any) -> None:
     step = vars(module.GradScaler).get("step")
-    if step is None:  # it has that of a class that was here before
+    if step is None:  # inherited from a class that is already hooked
         return
 
     @wraps(step)
@@ -200,14 +200,14 @@ def _of_ddp(module: Any) -> None:
 
 
 class _Calls:
-    """The calls of all outermost modules until gradients are computed; then only of the class of the trained one."""
+    """Watches calls of all outermost modules until the first gradients, then only of the trained module's class."""
 
     kind: Any = None
-    own: Any = None  # what was there before, if the class has one itself
+    own: Any = None  # the class's original `__call__`, if it defines one itself
     watched: Any = None
 
     def watch(self, kind: Any) -> None:
-        """Watch the calls of a class, and no others; None for those of none."""
+        """Watch the calls of one class only; None stops watching."""
         if self.kind is not None and vars(self.kind).get("__call__") is self.watched:
             if self.own is None:
                 del self.kind.__call__
@@ -219,7 +219,7 @@ class _Calls:
         call, self.own, called = kind.__call__, vars(kind).get("__call__"), _quiet(_process.forward)
 
         def watched(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if _process.is_forward or _process.is_backward or self.kind is not kind:  # torch.fx keeps this function
+            if _process.is_forward or _process.is_backward or self.kind is not kind:  # torch.fx may keep this function
                 return call(module, *args, **kwargs)
             _process.is_forward = True
             try:

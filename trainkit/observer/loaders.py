@@ -1,4 +1,4 @@
-"""What all loaders of a process hand out."""
+"""The batches of all data loaders of a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _clock = time.perf_counter
 
 
 class Loaders:
-    """The passes under way, and the totals of those that are over."""
+    """The passes in progress, and the totals of finished ones."""
 
     def __init__(self, unknown: dict[str, str]) -> None:
         self.unknown = unknown
@@ -27,19 +27,19 @@ class Loaders:
         self.is_used = self.is_interrupted = False
 
     def doubt(self, why: str) -> None:
-        """Say why the samples cannot be known; the first reason stays."""
+        """Mark the sample counts as unknown; the first reason is kept."""
         for name in ("samples", "batches", "samples_without_gradient", "passes", "samples_per_pass"):
             self.unknown.setdefault(name, why)
 
     def pass_of(self, iterator: Any) -> Pass:
-        """Return the pass that an iterator is in."""
+        """Return the current pass of an iterator."""
         found = iterator.__dict__.get(_OF_ITERATOR)
-        if found is None or found.owner is not self.passes:  # of the parent process
+        if found is None or found.owner is not self.passes:  # inherited from the parent process
             found = iterator.__dict__[_OF_ITERATOR] = Pass(iterator, self.passes)
         return found  # type: ignore[no-any-return]
 
     def pass_begun(self, iterator: Any) -> None:
-        """Take in that an iterator begins anew."""
+        """Record that an iterator restarts."""
         iterator.__dict__.pop(ISSUED, None)
         before = iterator.__dict__.pop(_OF_ITERATOR, None)
         if before in self.passes:
@@ -47,11 +47,11 @@ class Loaders:
             self.fold(before)
 
     def pass_ended(self, iterator: Any) -> None:
-        """Take in that an iterator has no more batches."""
+        """Record that an iterator is exhausted."""
         self.pass_of(iterator).ended = True
 
     def hand_out(self, iterator: Any, batch: Any, began: float) -> None:
-        """Take in a batch that a loader hands out."""
+        """Record a batch that a loader returned."""
         found = self.pass_of(iterator)
         found.seconds += _clock() - began
         if not self.passes or self.passes[-1] is not found:
@@ -59,7 +59,7 @@ class Loaders:
             self.close(ended=True)
             if found in self.passes:
                 self.passes.remove(found)
-            self.passes.append(found)  # the last one handed out last
+            self.passes.append(found)  # ordered by their last batch
         issued = iterator.__dict__.get(ISSUED)
         rows = found.size_of(batch, issued.pop(0) if issued else None)
         if rows is None:
@@ -67,7 +67,7 @@ class Loaders:
         found.hand_out(rows or 0)
 
     def close(self, *, ended: bool = False) -> None:
-        """Fold the passes whose iterator is gone and, with `ended`, those that have come to their end."""
+        """Fold passes whose iterator is gone and, with `ended`, exhausted ones."""
         for one in tuple(self.passes):
             if one.iterator() is None or (ended and one.ended):
                 self.fold(one)
@@ -91,7 +91,7 @@ class Loaders:
             self.whole_rows = one.rows
 
     def feed(self) -> bool:
-        """Take in that gradients are computed: of the batches that were handed out last, if there are any."""
+        """Record a backward pass on the latest batches; return whether there were any."""
         self.close()
         newest = None
         for one in self.passes:
@@ -112,12 +112,12 @@ class Loaders:
         return True
 
     def leave_unstepped(self) -> None:
-        """Doubt a pass whose gradients no step used, such as those of an attack or of a probe."""
+        """Mark samples as unknown if gradients of the last pass were not used in a step, as in adversarial attacks."""
         if self.fed is not None and not self.fed.is_stepped:
             self.doubt("gradients were computed of batches that no step followed")
 
     def leave_others(self, newest: Pass) -> None:
-        """Take what other loaders handed out for an evaluation, if that can be."""
+        """Count waiting batches of other loaders as evaluation, if that is possible."""
         for one in self.passes:
             if one.waiting and one is not newest:
                 if one.feeds or one.was_left:
@@ -129,7 +129,7 @@ class Loaders:
             self.doubt("batches of several loaders come in turn")
 
     def done(self) -> tuple[int, float]:
-        """Return the rows that were trained on so far, and the seconds of waiting for them."""
+        """Return the rows trained on so far, and the seconds spent waiting for them."""
         rows, seconds = self.rows, self.seconds
         for one in self.passes:
             if one.feeds:
@@ -138,15 +138,15 @@ class Loaders:
         return rows, seconds
 
     def least_rows(self) -> int:
-        """Return the rows that were trained on so far, less those that may have been fetched ahead."""
+        """Return the rows trained on so far, without those that may have been prefetched."""
         return self.rows + sum(one.rows - one.ahead()[0] * one.largest for one in self.passes if one.feeds)
 
     def most_rows(self) -> int:
-        """Return the rows that were handed out so far, and may have been trained on."""
+        """Return all rows handed out so far, which may have been trained on."""
         return self.rows + sum(one.rows + one.waiting_rows for one in self.passes)
 
     def totals(self, unknown: dict[str, str]) -> Loaders:
-        """Return a copy in which the passes under way have been added up."""
+        """Return a copy that includes the passes in progress."""
         copy = Loaders(unknown)
         copy.__dict__.update(self.__dict__, unknown=unknown, passes=[])
         copy.leave_unstepped()

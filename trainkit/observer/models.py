@@ -1,4 +1,4 @@
-"""What enters the module that is trained: the samples of programs without a loader, and a check of those with one."""
+"""The rows that enter the trained module: samples of programs without a loader, and a check of those with one."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from typing import Any
 from .passes import rows_of
 
 _VARIABLE = 2
-"""Batches have one size, and the last one of an epoch another; sequences have many lengths."""
+"""Batch sizes seen before rows are not taken for samples: batches have one size and a smaller last one; sequence
+lengths vary more."""
 
 
 class Model:
     """The outermost module that is called with gradients, and the rows that enter it.
 
-    The rows of a call count as trained on if a backward pass follows it, before any other call with gradients.
+    The rows of a call count as trained on if a backward pass follows before the next call with gradients.
     """
 
     def __init__(self) -> None:
         self.root: Any = None  # a weak reference
         self.calls = self.waiting_rows = 0  # since the last backward pass
         self.feeds = self.rows = self.other_rows = self.largest = 0
-        self.entered = self.second = 0  # with gradients: the first dimensions, and the second ones
+        self.entered = self.second = 0  # sums of the first and second dimensions of inputs with gradients
         self.sizes: set[int] = set()
-        self.last_input: Any = None  # since the last step: a weak reference
+        self.last_input: Any = None  # a weak reference, reset at each step
         self.unknown = self.uncounted = ""
-        """Why nothing is known, and why the rows are not samples."""
+        """Reasons why no figure is known, and why rows are not samples."""
 
     def call(self, module: Any, given: tuple[Any, ...], result: Any, *, has_gradient: bool) -> None:
-        """Take in a call of an outermost module."""
+        """Record a call of an outermost module."""
         if self.root is None or self.root() is not module:
-            if next(module.parameters(), None) is None:  # a loss
+            if next(module.parameters(), None) is None:  # a loss function
                 return
             if has_gradient and (self.calls or self.feeds):
                 self.unknown = "several modules are called"
@@ -40,7 +41,7 @@ class Model:
             else:
                 return
         found = [(one, rows) for one in given if (rows := rows_of(one)) is not None]
-        if not found or isinstance(found[0][0], list) or hasattr(found[0][0], "batch_sizes"):  # of a packed sequence
+        if not found or isinstance(found[0][0], list) or hasattr(found[0][0], "batch_sizes"):  # a packed sequence
             self.unknown = "what the model is called with has no rows"
             return
         first, rows = found[0]
@@ -51,12 +52,12 @@ class Model:
         self.waiting_rows += rows
         self.entered += max(rows for _, rows in found)
         if hasattr(first, "dim") and first.dim() > 1 and (first.dim() > 2 or not first.is_floating_point()):
-            self.second += first.size(1)  # of samples, if the first is time
+            self.second += first.size(1)  # the samples, if the first dimension is time
         self.uncounted = self.uncounted or self.doubt_of(found, rows_of(result))
         self.last_input = weakref.ref(first) if hasattr(first, "dim") else None
 
     def doubt_of(self, found: list[tuple[Any, int]], returned: int | None) -> str:
-        """Return why what enters by a call may be no samples, each once; '' if nothing says so."""
+        """Return why the rows of a call may not be distinct samples; '' if there is no sign of that."""
         first, rows = found[0]
         if len({rows for _, rows in found}) > 1 or returned not in (None, rows):
             return "what the model is called with and what it returns differ in their first dimension"
@@ -67,7 +68,7 @@ class Model:
         return ""
 
     def feed(self) -> None:
-        """Take in that a backward pass begins."""
+        """Record the start of a backward pass."""
         root = self.root and self.root()
         if root is None or self.calls != 1:
             self.unknown = "a backward pass does not follow one call of the model"
@@ -86,7 +87,7 @@ class Model:
         return self.entered >= rows or self.second == rows
 
     def kind(self) -> type | None:
-        """Return the class whose calls are worth watching."""
+        """Return the class whose calls to watch."""
         return None if self.unknown or self.root is None else type(self.root())
 
 

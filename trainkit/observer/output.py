@@ -1,4 +1,4 @@
-"""Where the lines go: to what was standard output when the process began, whatever the program does with it later."""
+"""The output of the observer: the standard output with which the process began, even if the program redirects it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import os
 from contextlib import suppress
 
 _FIRST = 200
-"""A program numbers its own files as it would without this one."""
+"""Lowest descriptor number, high enough that the program's own files keep their usual numbers."""
 _STDOUT = "KIT_OBSERVED_STDOUT"
 
 
 class Output:
-    """A second descriptor of standard output.
+    """A duplicate of standard output.
 
-    It is not open in a child whose output goes elsewhere, as to a parent that reads it: that child is not observed.
+    It is closed in a child whose output goes elsewhere, for example to a parent that reads it; such a child is not
+    observed.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class Output:
                 self.is_open = True
 
     def write(self, data: bytes) -> None:
-        """Write a line at once; it is lost if nobody takes it, or if the program gave the descriptor another file."""
+        """Write a line at once; it is lost if nobody reads it, or if the program has reused the descriptor."""
         with suppress(OSError):
             if self._identity(self.fd) == self.identity:
                 os.write(self.fd, data)

@@ -1,4 +1,4 @@
-"""What loaders hand out, and how much of it was trained on."""
+"""The batches of one pass through a loader, and how many of them were trained on."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DEEPEST = 4
 
 
 class Pass:
-    """One way through a loader: what was handed out, and how much of it a backward pass followed.
+    """One pass through a loader: the batches handed out, and those that a backward pass followed.
 
-    A batch counts as trained on when gradients are computed after it. Who fetches batches ahead, or passes over some
-    at the start, has more of them before the first backward pass than before each further one.
+    A batch counts as trained on when gradients are computed after it. Prefetching, or skipping batches at the start,
+    shows as more batches before the first backward pass than before later ones.
     """
 
     def __init__(self, iterator: Any, owner: Any) -> None:
@@ -27,13 +27,13 @@ class Pass:
         self.smallest, self.largest = sys.maxsize, 0
         self.after_end = self.thread = 0
         self.is_batched, self.is_map = iterator._auto_collation, iterator._dataset_kind == 0  # _DatasetKind.Map
-        self.ends = max(1, iterator._num_workers)  # as many batches of a stream may be shorter than asked for
+        self.ends = max(1, iterator._num_workers)  # of a stream, each worker may return a short last batch
         self.ended = self.is_short = self.was_left = self.is_stepped = False
         self.seconds = 0.0
 
     def size_of(self, batch: Any, asked: int | None) -> int | None:
-        """Return the samples of a batch, of which a sampler asked for so many; None if that cannot be told."""
-        if asked and self.is_batched and self.is_map:  # whatever becomes of them
+        """Return the samples of a batch for which a sampler issued `asked` indices; None if unknown."""
+        if asked and self.is_batched and self.is_map:  # even if collation reshapes them
             return asked
         rows = rows_of(batch)
         if asked and self.is_batched and rows is not None and rows != asked:
@@ -42,7 +42,7 @@ class Pass:
         return rows
 
     def hand_out(self, rows: int) -> None:
-        """Take in a batch of so many rows."""
+        """Record a batch of so many rows."""
         self.handed += 1
         self.waiting += 1
         self.waiting_rows += rows
@@ -53,7 +53,7 @@ class Pass:
             self.smallest = rows
 
     def feed(self) -> str | None:
-        """Take in that a backward pass followed what waits; return what cannot be known from here on."""
+        """Record a backward pass on the waiting batches; return why counts are unknown from now on, or None."""
         why = None
         self.feeds += 1
         if self.feeds == 1:
@@ -69,13 +69,13 @@ class Pass:
         return why
 
     def ahead(self) -> tuple[int, int | None]:
-        """Return how many batches were fed but not trained on, and their rows; None if that cannot be told."""
+        """Return how many batches counted in `feed` were not trained on, and their rows; None if unknown."""
         ahead = self.first - (self.each or 1) if self.feeds else 0
-        if ahead <= 0 or (self.ended and self.after_end >= ahead):  # those fetched ahead were used after the end
+        if ahead <= 0 or (self.ended and self.after_end >= ahead):  # prefetched batches were used after the end
             return 0, 0
         if self.smallest == self.largest:
             return ahead, ahead * self.largest
-        if ahead > 1 and self.first_rows == self.first * self.largest:  # passed over at the start
+        if ahead > 1 and self.first_rows == self.first * self.largest:  # skipped at the start
             return ahead, ahead * self.largest
         return ahead, None
 
@@ -86,12 +86,12 @@ class Pass:
 
 
 def rows_of(batch: Any, depth: int = 0) -> int | None:
-    """Return the first dimension of the first tensor of a batch, or the length of a list; None if it has neither."""
+    """Return the first dimension of a batch's first tensor, or the length of a list; None if it has neither."""
     if hasattr(batch, "size") and hasattr(batch, "dim"):
         return int(batch.size(0)) if batch.dim() else None
     if depth >= DEEPEST:
         return None
-    if isinstance(batch, (dict, UserDict)):  # another mapping may compute its values when asked
+    if isinstance(batch, (dict, UserDict)):  # other mappings may compute values on access
         batch = list(batch.values())
     if not isinstance(batch, (list, tuple)) or not batch:
         return None
@@ -102,5 +102,5 @@ def rows_of(batch: Any, depth: int = 0) -> int | None:
 def _length(what: Any) -> int | None:
     try:
         return len(what)
-    except Exception:  # noqa: BLE001 - of the program's own class
+    except Exception:  # noqa: BLE001 - the class is the program's
         return None

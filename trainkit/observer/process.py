@@ -1,4 +1,4 @@
-"""All that was seen in one process, and the lines that say it."""
+"""The state of the observer in one process, and the lines that report it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .passes import Pass
 from .steps import FIRST_STEPS, Steps
 
 _CHECKED_STEPS = 100
-"""So many steps it is looked whether what loaders hand out enters the model."""
+"""Number of first steps in which the rows of loaders are compared with those that enter the model."""
 
 _NUMBER = "_kit_number"
 _numbers = itertools.count()
@@ -27,7 +27,7 @@ _clock = time.perf_counter
 
 
 class Process:
-    """All that was seen in this process."""
+    """All observations in this process."""
 
     def __init__(self, write: Callable[[bytes], None], *, is_child: bool) -> None:
         self.write, self.is_child = write, is_child
@@ -38,10 +38,10 @@ class Process:
         self.groups: Counter[tuple[int, str]] = Counter()
         self.unknown: dict[str, str] = {}
         self.loaders, self.model, self.exchanges = Loaders(self.unknown), Model(), Exchanges()
-        self.steps = Steps()  # of optimizers; until there are any, calls of outermost modules
+        self.steps = Steps()  # of optimizers; before the first gradients, calls of outermost modules
         self.is_training = False
         self.optimizers: dict[int, list[Any]] = {}  # by number: steps, first call, last call
-        self.stepping: Any = None  # the frame of the outermost step under way
+        self.stepping: Any = None  # frame of the outermost step in progress
         self.since_tick: set[int] = set()
         self.calls = self.skipped = self.backwards = self.since_step = self.closures = 0
         self.infinite: Any = None
@@ -52,23 +52,23 @@ class Process:
         self.thread = threading.main_thread().ident
 
     def doubt(self, why: str, *names: str) -> None:
-        """Say why figures cannot be known; the first reason stays."""
+        """Record why figures are unknown; the first reason is kept."""
         for name in names:
             self.unknown.setdefault(name, why)
 
     def begin_training(self) -> None:
-        """Time the steps of optimizers from now on."""
+        """Start timing the steps of optimizers."""
         self.is_training, self.steps = True, Steps()
 
     def forward(self, module: Any, given: tuple[Any, ...], result: Any) -> None:
-        """Take in that an outermost module was called."""
+        """Record a call of an outermost module."""
         if not self.model.unknown:
             self.model.call(module, given, result, has_gradient=sys.modules["torch"].is_grad_enabled())
         if not self.is_training:
             self.tick()
 
     def backward(self) -> None:
-        """Take in that gradients are computed."""
+        """Record the start of a backward pass."""
         if not self.is_training:
             self.begin_training()
         self.backwards += 1
@@ -80,10 +80,10 @@ class Process:
             self.model.unknown = "some batches come from a DataLoader"
 
     def before_step(self, optimizer: Any, *_: Any) -> None:
-        """Take in that an optimizer begins a step, perhaps within that of another, or of its own class's parent."""
+        """Record the start of an optimizer's step, which may be nested in that of a wrapper or of a parent class."""
         if self.calls and threading.get_ident() != self.thread:
             self.doubt("several threads make steps", "steps", "samples", "batches")
-        if self.stepping is not None and _is_running(self.stepping):  # else it has raised, which no hook says
+        if self.stepping is not None and _is_running(self.stepping):  # otherwise that step raised, which calls no hook
             return
         self.stepping = sys._getframe(2)
         rate = optimizer.param_groups[0].get("lr")
@@ -94,7 +94,7 @@ class Process:
                 self.begin_training()
 
     def after_step(self, optimizer: Any, *_: Any) -> None:
-        """Count a step that has ended, if it is the outermost."""
+        """Count a finished step, if it is the outermost."""
         if self.stepping is not sys._getframe(2):
             return
         self.stepping = None
@@ -113,7 +113,7 @@ class Process:
         counted[0] += 1
         counted[2] = self.calls
         self.calls += 1
-        if self.since_tick and number not in self.since_tick:  # of several, the most frequent one is timed
+        if self.since_tick and number not in self.since_tick:  # of several optimizers, time the most frequent one
             self.since_tick.add(number)
             return
         self.since_tick = {number}
@@ -124,21 +124,21 @@ class Process:
         self.tick()
 
     def settle(self) -> None:
-        """Take in that the gradients so far were used by a step, or that AMP has skipped it."""
+        """Record that a step used the gradients so far, or that AMP skipped it."""
         self.model.last_input = None
         if self.loaders.fed is not None:
             self.loaders.fed.is_stepped = True
 
     def was_skipped(self, infinite: Any) -> bool:
-        """Return whether a fused optimizer, which looks for infinite gradients by itself, has left its step out."""
-        if infinite.device.type != "cpu":  # it is not asked now, which would wait for the device
+        """Return whether a fused optimizer, which checks for infinite gradients itself, skipped its step."""
+        if infinite.device.type != "cpu":  # reading it now would wait for the device
             self.infinite = (infinite > 0).to(infinite.dtype) + (0 if self.infinite is None else self.infinite)
             return False
         self.skipped += bool(infinite.item())
         return bool(infinite.item())
 
     def tick(self) -> None:
-        """Take in the end of a step, and print a line if it is time for one."""
+        """Record the end of a step, and print a line if one is due."""
         now = _clock()
         if self.is_training and self.steps.count < _CHECKED_STEPS and self.loaders.fed is not None:
             self.check_rows(self.loaders.fed)
@@ -150,7 +150,7 @@ class Process:
             self.print()
 
     def check_rows(self, fed: Pass) -> None:
-        """Doubt the rows of loaders if fewer enter the model: other ranks may train on the rest of a batch."""
+        """Doubt loaders' rows if fewer enter the model: other ranks may train on the rest of a batch."""
         model, rows = self.model, self.loaders.least_rows()
         if not model.unknown and not model.is_called_with(rows):
             self.loaders.doubt("fewer rows enter the model than loaders hand out")
@@ -160,7 +160,7 @@ class Process:
             self.loaders.doubt("more rows enter the model than loaders hand out")
 
     def done(self) -> tuple[float, ...]:
-        """Return the rows of loaders and of the model, the waiting for loaders and the time in collectives so far."""
+        """Return the totals so far: rows of loaders and of the model, seconds of loading and in collectives."""
         rows, seconds = self.loaders.done()
         return rows, self.model.rows, seconds, self.collective_seconds
 
@@ -169,9 +169,9 @@ class Process:
         self.print(is_last=True)
 
     def print(self, *, is_last: bool = False) -> None:
-        """Print what was seen; nothing of a program that reports itself, and of a child that trains nothing.
+        """Print a line, unless the program uses the kit itself, or is a child process that does not train.
 
-        That is at most once a second, and in long runs after a hundredth of what has passed.
+        Lines come at most once a second, and less often in long runs (every hundredth of the elapsed time).
         """
         now = _clock()
         self.due = now + max(1.0, (now - self.began) / 100)

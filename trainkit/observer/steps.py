@@ -1,20 +1,20 @@
-"""When steps ended, and from when on they took as long as the later ones."""
+"""The times of steps, and when they became steady."""
 
 from __future__ import annotations
 
 from array import array
 
 FIRST_STEPS = 500
-"""Of so many steps it is kept what had been done at their end; the warm-up has to end among them."""
+"""Number of first steps whose cumulative totals are kept; the warm-up must end among them."""
 MOST_INTERVALS = 4_096
-"""If there are more, every second one is dropped, and so on."""
+"""If there are more intervals, every second one is dropped, repeatedly."""
 WINDOW = 5
 NEAR = 1.25
 FEWEST_STEPS = 9
 
 
 class Steps:
-    """The ends of the steps: the intervals between them, and what had been done at each of the first ones."""
+    """The ends of steps: the intervals between them, and the totals at the first ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -24,7 +24,7 @@ class Steps:
         self.stride = 1
 
     def end(self, now: float, done: tuple[float, ...], is_interrupted: bool) -> None:
-        """Take in the end of a step; one with an evaluation in it takes no part in the statistics."""
+        """Record the end of a step; steps interrupted by an evaluation are excluded from the statistics."""
         if not self.count:
             self.first_end = now
         elif (self.count - 1) % self.stride == 0:
@@ -38,7 +38,7 @@ class Steps:
         self.count += 1
 
     def warmup(self) -> int | None:
-        """Return how many steps passed until their time was steady; None if there are too few to tell."""
+        """Return the number of steps before step times were steady; None if there are too few to tell."""
         ends = [mark[0] for mark in self.marks]
         if self.count < FEWEST_STEPS or not (later := _sorted(self.intervals[len(self.intervals) // 2 :])):
             return None
@@ -50,7 +50,7 @@ class Steps:
         return None
 
     def quantiles(self, warmup: int) -> dict[str, float] | None:
-        """Return the 10th, 50th and 90th percentile of a step after the warm-up."""
+        """Return the 10th, 50th and 90th percentile of step times after the warm-up, in seconds."""
         found = _sorted(self.intervals[-(-(warmup - 1) // self.stride) :])
         at = {name: int(part * (len(found) - 1) + 0.5) for name, part in (("p10", 0.1), ("median", 0.5), ("p90", 0.9))}
         return {name: found[place] for name, place in at.items()} if found else None

@@ -2,7 +2,7 @@
 
 By hand:  python -m experiments.mnist.digits.make_digits [FOLDER]
 
-The same bytes come out every time: the order is drawn from SEED, and gzip writes no time.
+The output is the same every time: the order is drawn from SEED, and gzip writes no time.
 """
 
 import gzip
@@ -17,14 +17,14 @@ from sklearn.datasets import load_digits
 
 SEED = 20240601
 TEST_SAMPLES = 359
-"""A prime, and 1,438 = 2 x 719: a padded shard cannot hide in these counts."""
+"""A prime, as 719 in 1,438 = 2 x 719 is, so that padded shards show in the counts."""
 
 
 def idx_files() -> dict[str, bytes]:
-    """Return the four files, uncompressed, by the names that MNIST gave them."""
+    """Return the four files, uncompressed, by their MNIST names."""
     digits = load_digits()
     order = list(range(len(digits.target)))
-    random.Random(SEED).shuffle(order)  # noqa: S311 - a recorded order, not a secret
+    random.Random(SEED).shuffle(order)  # noqa: S311 - not a secret
     images = digits.images.astype(np.uint8)[order]
     labels = digits.target.astype(np.uint8)[order]
     cut = len(order) - TEST_SAMPLES
@@ -37,7 +37,7 @@ def idx_files() -> dict[str, bytes]:
 
 
 def idx(array: npt.NDArray[np.uint8]) -> bytes:
-    """Return an array of bytes in the IDX format: magic number, shape (big-endian), values."""
+    """Encode an array of bytes in the IDX format: magic number, shape (big-endian), values."""
     unsigned_byte = 0x08
     shape = array.shape
     header = struct.pack(f">HBB{len(shape)}I", 0, unsigned_byte, len(shape), *shape)
@@ -45,7 +45,7 @@ def idx(array: npt.NDArray[np.uint8]) -> bytes:
 
 
 def main(folder: Path) -> None:
-    """Write the four files, gzipped, into `folder`."""
+    """Write the four gzipped files into `folder`."""
     for name, content in idx_files().items():
         (folder / f"{name}.gz").write_bytes(gzip.compress(content, mtime=0))
 
