@@ -59,7 +59,6 @@ def main() -> None:
 
 
 def _steps(model: Any, batch: tuple[Tensor, Tensor], steps: int, use: TimeUse | None = None) -> Callable[[], None]:
-    """Return a function that trains some steps with DDP in one process, with marks if `use` is given."""
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(ddp.parameters())
 

@@ -27,7 +27,6 @@ _START = "import torch, time, sys; print(time.process_time(), file=sys.stderr)"
 
 
 def _seconds(script: str, *, observed: bool) -> float:
-    """Run a script with or without the observer, and return the seconds that it prints."""
     watching = {"KIT_OBSERVE": str(OBSERVER)} if observed else {}
     env = {**os.environ, "PYTHONPATH": str(HOOKS), "KIT_SEEN": "/dev/null/none", "RANK": "0", **watching}
     done = subprocess.run([sys.executable, "-c", script], env=env, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -141,7 +141,6 @@ def _run(folder: Path, program: str, epochs: int, batch: int) -> Record:
 
 
 def _nodes(folder: Path, text: str, master: str, prefixes: list[list[str]], variables: dict[str, str]) -> Record:
-    """Start each node with its own command prefix, and return the run's record."""
     _project(folder, text)
     words = [tool("runner"), "node", "slowdown", "--layout", "2x1", "--device", "cpu", "--master", master, "--node"]
     _call([[*prefix, *words, str(node)] for node, prefix in enumerate(prefixes)], folder, variables)
@@ -150,7 +149,6 @@ def _nodes(folder: Path, text: str, master: str, prefixes: list[list[str]], vari
 
 
 def _project(folder: Path, definition: str) -> None:
-    """Make a project of the kit's programs and one definition."""
     (folder / "experiments").mkdir()
     (folder / "results").mkdir()
     (folder / "runner.toml").write_text('definitions = "experiments"\n')
@@ -165,7 +163,6 @@ def _only_run(folder: Path) -> Path:
 
 
 def _call(commands: list[list[str]], folder: Path, variables: dict[str, str]) -> None:
-    """Run commands in parallel; RunFailedError with the last output of one that fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PET_MONITOR_INTERVAL": "0.1", **variables}
     with ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]

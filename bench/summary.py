@@ -37,7 +37,6 @@ def main() -> None:
 
 
 def _pair(results: Path) -> tuple[Cost, Cost, float]:
-    """Return the costs of `import typer` and of the command, and the command's memory in MB."""
     peak = results.with_name("peak")
     command = [sys.executable, "-c", _COMMAND, "summarize", str(results), "--format", "json"]
     typer = cost(IMPORT_TYPER)

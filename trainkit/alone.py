@@ -3,10 +3,9 @@
     torchrun --nproc-per-node 1 -m trainkit.alone train.py --epochs 2
     torchrun --nproc-per-node 1 -m trainkit.alone -m package.train --epochs 2
 
-torchrun sets its process's rank and TORCHELASTIC_USE_AGENT_STORE in the environment. A program that calls
-`torch.multiprocessing.spawn` passes them on, and then none of its processes creates the store that the others wait for
-(torch/distributed/rendezvous.py, `_torchelastic_use_agent_store`). PET_ variables are defaults of torchrun's options: a
-program that calls torchrun itself would try to bind the same port again.
+A program that calls `torch.multiprocessing.spawn` would pass TORCHELASTIC_USE_AGENT_STORE on, and then no process
+creates the store that the others wait for (torch/distributed/rendezvous.py, `_torchelastic_use_agent_store`). PET_
+variables are defaults of torchrun's options: a nested torchrun would try to bind the same port.
 """
 
 import os

@@ -24,7 +24,7 @@ MOST_MEMBERS = 100_000
 MOST_BYTES = 4_000_000_000
 """Limit for the unpacked size of one archive."""
 MOST_TIMES = 100
-"""Limit for the ratio of unpacked to packed size: data and weights shrink to a half, text to a tenth."""
+"""Limit for the ratio of unpacked to packed size, which is 2 for weights and 10 for text."""
 SMALL = 1_000_000
 """Unpacked size that any archive may have, however small it is."""
 BLOCK = 1 << 20
@@ -75,8 +75,7 @@ def find_files(source: Path, scratch: Path, name_of: Callable[[str], str | None]
     Args:
         source: a folder, or a tar or zip archive.
         scratch: an empty folder for the copies.
-        name_of: maps the last part of a file's name to the name of its copy, or to None to leave the file out. The
-            first of several files with one name wins.
+        name_of: maps the last part of a file's name to its copy's name, or to None. The first file of a name wins.
         deep: levels of nested archives to search; an unreadable nested archive is skipped.
     """
     found: dict[str, Path] = {}
@@ -184,8 +183,6 @@ def _zip_members(file: BinaryIO, budget: Budget) -> Iterator[Member]:
 
 
 class _Counted:
-    """A stream that is read once and charges a budget."""
-
     def __init__(self, stream: Any, budget: Budget) -> None:
         self._stream = stream
         self._budget = budget
@@ -212,7 +209,6 @@ def _copy_checked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budge
 
 
 def _copy(content: IO[bytes], to: Path, budget: Budget | None = None) -> int:
-    """Copy a stream into a file and return its CRC-32."""
     checksum = 0
     with content, to.open("wb") as file:
         while block := content.read(BLOCK):
@@ -225,7 +221,6 @@ def _copy(content: IO[bytes], to: Path, budget: Budget | None = None) -> int:
 
 @contextmanager
 def _reading(failed: str) -> Iterator[None]:
-    """Convert the libraries' errors on damaged input to a one-line Refusal."""
     try:
         yield
     except _BROKEN as error:

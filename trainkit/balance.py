@@ -8,8 +8,8 @@ shares wherever it cuts a batch::
     ...
     balance.measure(exchange, step, draw)  # in the warm-up, before it is undone
 
-Shares are integers that every rank computes from the same figures, by sums, products and quotients alone, which every
-processor rounds alike. docs/methods.md says how far results with measured shares can be trusted.
+Every rank computes the same integers, by sums, products and quotients alone, which every processor rounds alike.
+docs/methods.md says how far results with measured shares can be trusted.
 """
 
 import re
@@ -65,11 +65,9 @@ class Balance:
     def measure(self, exchange: Exchange, step: Callable[[Any_Batch], object], draw: Callable[[], Any_Batch]) -> bool:
         """Measure the ranks' speeds and set the shares; all ranks must call it.
 
-        The ranks compute at the same time without exchanging anything, so the caller must undo the steps. Then they
-        measure again with the new shares, because not all of a step's time shrinks with its samples. Return whether the
-        shares have changed: then no common step has been taken with them yet.
-
-        The event `repeat_with` holds the argument that repeats this run with the same shares, bit for bit.
+        The ranks take steps without an exchange, which the caller must undo. They measure again with the new shares,
+        because not all of a step's time shrinks with its samples. Return whether the shares have changed. The event
+        `repeat_with` holds the argument that repeats this run with the same shares, bit for bit.
 
         Args:
             exchange: the exchange that `step` uses.
@@ -104,14 +102,12 @@ class Balance:
         return words
 
     def _seconds_alone(self, call: Callable[[], object]) -> float:
-        """Return the mean seconds of one call, after a settling time."""
         self._calls(call, SETTLE_SECONDS)
         began, cpu = time.monotonic(), time.process_time()
         count = self._calls(call, MEASURED_SECONDS)
         return self._limited(time.monotonic() - began, time.process_time() - cpu) / count
 
     def _calls(self, call: Callable[[], object], seconds: float) -> int:
-        """Repeat a call for so many seconds and return the number of calls."""
         count, until = 0, time.monotonic() + seconds
         while not count or time.monotonic() < until:
             call()
@@ -129,12 +125,11 @@ class Balance:
         return max(seconds, cpu_seconds * self._run.local_world_size / self._quota)
 
     def _gathered(self, own: float) -> list[float]:
-        """Return the figures of all ranks, by rank."""
         return distributed.total(*(own if rank == self._run.rank else 0.0 for rank in range(self._run.world_size)))
 
 
 def relative(costs: Sequence[float]) -> list[float]:
-    """Return the ranks' seconds per sample, scaled to a sum of 1; 0, too fast for the clock, counts as 1 ns."""
+    """Return the ranks' seconds per sample, scaled to a sum of 1; 0 counts as 1 ns."""
     return parts_of_sum([max(cost, 1e-9) for cost in costs])
 
 
@@ -145,7 +140,7 @@ def in_ratio(costs: Sequence[float]) -> Shares:
 
 
 def parts_of_sum(values: Sequence[float]) -> list[float]:
-    """Return positive values divided by their sum."""
+    """Return values divided by their sum."""
     whole = 0.0
     for value in values:  # `sum` rounds differently from Python 3.12 on, and nodes may have different versions
         whole += value

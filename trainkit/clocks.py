@@ -13,13 +13,13 @@ class Epoch(InputTime):
     """An epoch in progress and, at its end, its figures.
 
     Attributes:
-        stop_clock: stops the clock (once) and returns the seconds; the rest of the block is not measured.
+        stop_clock: stops the clock (once) and returns the seconds.
         samples: samples on which this rank has trained.
         steps: steps of this rank: the calls of `add`, or a number that the script sets.
         largest: the most samples in one call of `add`.
         input_seconds: time that this process spent on getting batches, if they come through `timed`.
-        left_out_seconds: time within the epoch that is not training, such as evaluations.
-        more: further fields of the epoch's event, for example a learning rate.
+        left_out_seconds: time that is not training, such as evaluations.
+        more: further fields of the epoch's event, such as a learning rate.
         all_samples: samples on which all ranks have trained; 0 until the end.
         loss: mean over the samples of all ranks; None until the end, and if no loss was added.
         train_seconds: training time of this rank without `left_out_seconds`; 0 until the end.
@@ -52,9 +52,8 @@ class Epoch(InputTime):
 
         Args:
             samples: samples in the step.
-            loss: their mean loss, as a number, array or one-element tensor on any device; or a tensor [samples] with
-                the loss of each. The step does not wait for the device. NaN makes the epoch's loss NaN. Raises
-                ValueError for another shape and TypeError for non-numbers.
+            loss: their mean loss, as a number, array or one-element tensor on any device, or a tensor [samples]. The
+                step does not wait for the device. ValueError for another shape, TypeError for a non-number.
         """
         samples = count("the number of samples", samples)
         if loss is not None:

@@ -1,10 +1,10 @@
 """Mark when DistributedDataParallel waits for other ranks, without changes to the training program.
 
 No communication hook is registered, so DDP's exchanges stay the same bit for bit. Autograd runs callbacks at the end of
-a backward pass in the order of their registration; DDP registers its own when its last bucket is ready, and in it waits
-for all buckets. A hook at one parameter registers a callback before DDP's: the time between our two callbacks is the
-part of the exchange that backward did not hide. Source: torch/csrc/distributed/c10d/reducer.cpp, `mark_variable_ready`,
-and torch/csrc/autograd/engine.cpp, `exec_post_processing`.
+a backward pass in the order of their registration. DDP registers one when its last bucket is ready, and waits in it for
+all buckets. One callback before and one after it measure the exchange that backward did not hide. Source:
+torch/csrc/distributed/c10d/reducer.cpp, `mark_variable_ready`, and torch/csrc/autograd/engine.cpp,
+`exec_post_processing`.
 """
 
 from collections.abc import Callable
@@ -39,8 +39,6 @@ def find_ddp(time_use: TimeUse) -> Callable[[], None]:
 
 
 class _Watch:
-    """Marks a model's exchanges of gradients and, before each forward pass, of buffers."""
-
     def __init__(self, ddp: DistributedDataParallel, time_use: TimeUse) -> None:
         self._ddp = ddp
         self._time_use = time_use

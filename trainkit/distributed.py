@@ -60,8 +60,7 @@ class Place:
     def of_process(cls) -> "Place":
         """Read torchrun's environment variables; without them, the process group, if this process has joined one.
 
-        Scripts that start processes themselves pass ranks as arguments; those are on one node unless the environment
-        says otherwise.
+        Processes that a script started itself are on one node unless the environment says otherwise.
         """
         place = cls.from_environment()
         if not dist.is_initialized() or (place.world_size > 1 and os.environ.get("RANK")):

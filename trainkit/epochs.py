@@ -146,11 +146,11 @@ class Report:
         """Take the first steps, which are slow, before the clock starts; then undo them.
 
         Parameters, buffers, optimizer and random numbers are restored. Before that, the ranks' parameters must be
-        equal, which exposes gradients that are not averaged. A single process also counts the FLOPs of a step.
+        equal, which exposes gradients that are not averaged.
 
         Args:
             step: one update of the model.
-            batches: the family's batches, from which `first_batches` and `batch_to_measure` draw.
+            batches: passed to `first_batches` and `batch_to_measure`.
             model: without DistributedDataParallel.
             optimizer: of the model.
             counted: replaces the first step, whose FLOPs are counted, if the counter cannot see those of `step`.

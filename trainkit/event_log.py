@@ -128,7 +128,6 @@ def _encoded(event: dict[str, Any]) -> bytes:
 
 
 def _strict(value: Any) -> Any:
-    """Convert a value to JSON's types; NaN and infinities become null."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -141,7 +140,6 @@ def _strict(value: Any) -> Any:
 
 
 def _shorten(event: dict[str, Any]) -> None:
-    """Halve the event's longest string or, if all are short, drop the largest field."""
     holder, name = max(_strings(event), key=lambda place: len(place[0][place[1]]))
     text = holder[name]
     shorter = f"{text[: len(text) // 2]}... ({len(text)} characters)"

@@ -19,9 +19,9 @@ _TIMES = ("runtime", "per_second", "compilation_time")
 class EventLines(TrainerCallback):
     """Runs a `ScriptRun`'s clocks during the Trainer's work; evaluations do not count in an epoch's seconds.
 
-    An epoch reports the samples that went through the model, the optimizer's steps, and the mean of the losses that the
-    Trainer logged, which it rounds to four digits; with `logging_strategy="epoch"` that is the epoch's loss. An
-    evaluation reports its loss, the accuracy, and all other metrics of `compute_metrics`.
+    An epoch reports the samples that went through the model, the optimizer's steps, and the mean of the logged losses,
+    which the Trainer rounds to four digits. An evaluation reports its loss, the accuracy, and all other metrics of
+    `compute_metrics`.
 
     Args:
         run: as returned by `running()`.
@@ -121,7 +121,6 @@ class EventLines(TrainerCallback):
 
 
 def _length(loader: Any) -> int | None:
-    """Return the number of samples in a loader's data set; None if unknown."""
     try:
         return len(loader.dataset)
     except (AttributeError, TypeError):
@@ -129,7 +128,6 @@ def _length(loader: Any) -> int | None:
 
 
 def _figures(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numeric metrics, without the Trainer's prefix."""
     return {
         re.sub(r"\W", "_", name.removeprefix("eval_")): float(value)
         for name, value in metrics.items()

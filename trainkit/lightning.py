@@ -21,7 +21,6 @@ _ACCURACY = re.compile(r"(.*\W|.*_)?acc(uracy)?")
 
 
 def _callback() -> Any:
-    """Return the base class of callbacks from the package in use."""
     imported = [module for module in _PACKAGES.values() if module in sys.modules]
     installed = [module for package, module in _PACKAGES.items() if find_spec(package)]
     for module in (*imported, *installed):
@@ -33,9 +32,9 @@ class EventLines(_callback()):  # type: ignore[misc] # the base class is only kn
     """Runs a `ScriptRun`'s clocks during the Trainer's work; validation does not count in an epoch's seconds.
 
     An epoch reports samples, optimizer steps, and the mean loss that `training_step` returns. An evaluation reports its
-    samples and the values logged under names that begin with `val` (`test` when testing). A name that ends in `loss` is
-    the loss; a name that ends in `acc` or `accuracy` is the accuracy if its value is between 0 and 1. As in Lightning,
-    logged values cover all ranks only with `sync_dist=True`.
+    samples and all values logged as `val...` (`test...` when testing); `...loss` is the loss, and `...acc` or
+    `...accuracy` with a value from 0 to 1 is the accuracy. As in Lightning, logged values cover all ranks only with
+    `sync_dist=True`.
 
     Args:
         run: as returned by `running()`.

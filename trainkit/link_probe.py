@@ -14,8 +14,7 @@ from trainkit import distributed
 BYTES = 512 * 1024
 """Size of a message: larger than the burst that a rate-limited network passes at once, and 80 ms at 50 Mbit/s."""
 FEWEST_TRIES, MOST_TRIES, SECONDS = 3, 12, 0.25
-"""Limits per link. On a busy machine most messages wait for a processor, so several tries are needed; a slow link shows
-after the fewest."""
+"""Limits per link. On a busy machine most messages wait for a processor, so the fastest of several counts."""
 FROM_SHARE = 0.2
 """Share of an epoch spent in exchanges from which a probe is worthwhile."""
 MOST_RANKS = 64

@@ -62,7 +62,6 @@ def running(program: str, args: Namespace, devices: int = 1, *, cpu_stands_in: b
 
 
 def _plain(value: object) -> object:
-    """Return NaN and infinities, which JSON lacks, as the words that the command line uses."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

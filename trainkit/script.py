@@ -1,7 +1,7 @@
 """Report a run of any training script as events, with three lines added to the script.
 
-Threads, determinism, memory and devices stay as the script sets them. The process group may be made by the script, by
-`run.join()` or by a framework, at any time. docs/trainkit.md shows a script and what each line adds to the record.
+Threads, determinism, memory and devices stay as the script sets them. The script, `run.join()` or a framework may
+create the process group, at any time. docs/trainkit.md shows what each line adds to the record.
 """
 
 import math
@@ -65,10 +65,10 @@ class ScriptRun(Session):
         """Report facts and figures of the whole run; a later value replaces an earlier one of the same name.
 
         `global_batch_size` (samples per step of all ranks), `train_samples`, `eval_samples` (sizes of the sets) and
-        `seed` are integers; `dataset` and `data_sha256` are strings. Any other name is a figure in SI units and ends in
-        its unit: `train_seconds`, `..._bytes`, `..._per_second`; accuracies are between 0 and 1. Of seconds and bytes
-        the maximum over all ranks counts, of other figures rank 0's value. Figures replace those measured by the run on
-        the same rank. Raises ValueError for an impossible value, TypeError for a non-number.
+        `seed` are integers; `dataset` and `data_sha256` are strings. Other names are figures in SI units and end in
+        their unit: `..._seconds`, `..._bytes`, `..._per_second`; accuracies are from 0 to 1. The maximum of seconds and
+        bytes over all ranks counts, and rank 0's value of others. Figures replace those measured on the same rank.
+        Raises ValueError for an impossible value, TypeError for a non-number.
         """
         self._require_open()
         words = {name: str(values.pop(name)) for name in ("dataset", "data_sha256") if name in values}
@@ -263,7 +263,6 @@ class ScriptRun(Session):
         return {"epoch_num": known} if known >= 0 else {}
 
     def _add_up(self, epoch: Epoch) -> dict[str, Any]:
-        """Sum the ranks' counts and return rank 0's fields for the epoch's event."""
         parts = (epoch.samples, epoch.largest, epoch.loss_sum, epoch.loss_samples)
         samples, batch, loss_sum, loss_samples = distributed.total(*parts)
         alone = self.world_size > 1 and not dist.is_initialized()
@@ -287,7 +286,6 @@ class ScriptRun(Session):
             self.log.point(name, value)
 
     def _say(self, text: str) -> None:
-        """Print a line to stderr once, on rank 0."""
         if self.first and text not in self._said:
             self._said.add(text)
             sys.stderr.write(f"trainkit: {one_line(text)}\n")
@@ -303,8 +301,8 @@ def running(
 ) -> Iterator[ScriptRun]:
     """Open the run of a script: `run_start` precedes the block, and `run_stop` follows it in any case.
 
-    Rank and world size come from torchrun's variables (which `accelerate launch`, `deepspeed` and Lightning set too),
-    else from the script's process group; without either, this is the only process.
+    Rank and world size come from torchrun's variables (`accelerate launch`, `deepspeed` and Lightning set them too) or
+    the script's process group; without either, this is the only process.
 
     Args:
         program: its name, by default the script's name as it was started.

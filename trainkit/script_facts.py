@@ -41,8 +41,7 @@ def name_of_program() -> tuple[str, bool]:
 def choose_device(device: str | torch.device | None, place: Place) -> torch.device:
     """Return the named device, the GPU that the script has set, the GPU of the local rank, or the CPU.
 
-    If there are fewer GPUs than processes, processes share them; a launcher may also show each process only its own.
-    Setting the first GPU cannot be distinguished from setting none.
+    Processes share GPUs if there are too few. Setting the first GPU cannot be distinguished from setting none.
     """
     if device is not None and torch.device(device).index is not None:
         return torch.device(device)
@@ -82,7 +81,6 @@ def plain_args(args: object) -> dict[str, Any]:
 
 
 def _plain(value: object, depth: int = 3) -> Any:
-    """Convert a value to JSON's types; NaN and infinities become words, other objects their text."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

@@ -2,8 +2,8 @@
 
 Each epoch has one order of all samples, drawn from (seed, epoch) and so the same on every rank. The global batch k is
 ``order[k * B : (k + 1) * B]``; a short last batch is kept. Each rank takes a contiguous, near-equal slice of every
-global batch. So each epoch sees each sample exactly once for any world size: nothing is padded, repeated or dropped
-(torch's `DistributedSampler` repeats samples until the world size divides their number).
+global batch. So each epoch sees each sample exactly once for any world size (torch's `DistributedSampler` repeats
+samples until the world size divides their number).
 
 Shares (`trainkit.balance`) change the lengths of slices, but not the samples or the order of a global batch.
 """

@@ -1,7 +1,7 @@
 """Hash the sources of a program: runs with equal hashes ran the same code.
 
 The hash covers `trainkit/` and the program's family, `experiments/<family>/`, so a change to one family leaves runs of
-others comparable. The runner hashes a checkout or an image; each process hashes the code that it really runs.
+others comparable.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """Write the stack traces of a process's threads on a signal, even while it hangs.
 
-faulthandler writes them from the signal's C handler, which needs neither Python's lock nor the main thread. They go to
-an anonymous file that processes of the same user find in /proc/<pid>/fd (memfd_create(2)), so nothing appears in logs
-or on disk. `runner/targets/look.py` sends the signal.
+faulthandler writes them from the signal's C handler, which needs neither Python's lock nor the main thread, into an
+anonymous file in /proc/<pid>/fd (memfd_create(2)): nothing appears in logs or on disk. `runner/targets/look.py` sends
+the signal.
 """
 
 import faulthandler

@@ -47,9 +47,9 @@ def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
 def quota_throttling(cgroups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Callable[[], float] | None:
     """Return a function that gives the seconds for which a CPU quota of this process's cgroups has throttled it.
 
-    The seconds are summed over processors, so they can exceed the elapsed time. None without counters. A container sees
-    its own cgroup at the root, but may read the host's path of it. Source: Documentation/admin-guide/cgroup-v2.rst,
-    `cpu.stat` (microseconds); for version 1, in nanoseconds, Documentation/scheduler/sched-bwc.rst.
+    The seconds are summed over processors. None without counters. A container sees its cgroup at the root, but may read
+    the host's path of it. Source: Documentation/admin-guide/cgroup-v2.rst, `cpu.stat` (microseconds); for version 1, in
+    nanoseconds, Documentation/scheduler/sched-bwc.rst.
     """
     stats = {(group / "cpu.stat").resolve() for group in _own_groups(cgroups, own)}
     counted = [stat for stat in stats if _held_back(stat) is not None]
@@ -90,7 +90,6 @@ def _own_groups(cgroups: Path, own: Path) -> Iterator[Path]:
 
 
 def _held_back(stat: Path) -> float | None:
-    """Return the seconds for which a cgroup's quota has throttled it; None if not counted."""
     try:
         fields = dict(line.split(None, 1) for line in stat.read_text("ascii").splitlines())
         return next((int(fields[name]) * unit for name, unit in _THROTTLED.items() if name in fields), None)

@@ -3,9 +3,8 @@
 Marks divide the time between both ends of an epoch's clock. On a CPU a mark reads the monotonic clock; on a GPU it is a
 CUDA event in the stream of the computation, read long after the GPU has passed it: nothing waits for a mark.
 
-The time in an exchange has two parts. All ranks leave an exchange at the same time, so in the next one a rank first
-waits as long as the slowest rank was busy longer than itself; the rest is the exchange. Only durations of each rank's
-own clock are compared, so the machines' clocks need not agree.
+All ranks leave an exchange at the same time, so in the next one a rank first waits as long as the slowest rank was busy
+longer than itself; the rest is the exchange. Only durations are compared, so the machines' clocks need not agree.
 """
 
 import time
@@ -191,8 +190,6 @@ class _HostClock:
 
 
 class _DeviceClock:
-    """A clock of CUDA events in the stream of the computation."""
-
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pending: deque[tuple[str, bool, Any]] = deque()

@@ -1,10 +1,9 @@
 """Report a node's utilization during a run (processors, memory, network, GPUs) in one `load` event per second.
 
 The first process of every node samples in a thread: psutil for the whole machine (also inside a container), NVML
-(nvidia-ml-py) for GPUs. Without one of these packages, its fields are missing. Other users of the machine take
-`cpu_percent` less `own_cpu_percent` (the run's processes on this node) and less `interrupts_percent`, in which the
-kernel serves devices, for example packets of a link, for no process. All are percentages of the machine's cores; the
-stolen time of a virtual machine counts as that of other users.
+(nvidia-ml-py) for GPUs; without the package, its fields are missing. Other users of the machine take `cpu_percent` less
+`own_cpu_percent` (the run's processes on this node) and `interrupts_percent` (the kernel serves devices, such as a
+link). All are percentages of the machine's cores; other users include a virtual machine's stolen time.
 """
 
 import os
@@ -46,7 +45,6 @@ def watching(log: EventLog, gpus: int = 0) -> Iterator[None]:
 
 
 def _watch(log: EventLog, gpus: int, end: threading.Event) -> None:
-    """Sample at regular intervals, however long a sample takes."""
     # Samplers are created in this thread, because psutil keeps the last sample per thread.
     own = OwnProcesses()
     samples = [sample for sample in (machine_sampler(), own_sampler(own), gpu_sampler(gpus, own)) if sample]
@@ -116,7 +114,6 @@ def _moved(psutil: Any) -> dict[str, int]:
 
 
 def _swapped() -> int:
-    """Return the bytes read from and written to swap so far."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:  # noqa: PTH123 - each second
             pages = sum(int(line.split()[1]) for line in file if line.startswith(("pswpin ", "pswpout ")))

@@ -1,4 +1,4 @@
-"""Tokenise the sentences before the clock starts, hold them on the device, and batch them by length."""
+"""The sentences as tokens on the device, in batches of similar length."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -141,9 +141,9 @@ class Batches:
 def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Generator) -> Tensor:
     """Return the order [N] rearranged so that each whole batch holds sentences of similar length.
 
-    In random batches, padding doubles the length. So the order is sorted by length and cut into batches; then batches
-    are shuffled, and so are places within batches, so that no rank always gets the longer half. Among sentences of
-    equal length the random order decides. The samples of a short last batch are the last of the random order.
+    In random batches, padding doubles the length. So sentences are sorted by length and cut into batches; then batches
+    are shuffled, and so are places within batches, so that no rank always gets the longer half. The last samples of the
+    random order form the short last batch.
     """
     whole = len(order) - len(order) % batch_size
     head, rest = order[:whole], order[whole:]
@@ -156,8 +156,8 @@ def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Gene
 def add_less_work(parser: Parser) -> None:
     """Add the options of `experiments.bert.less_work`, which leave out work without effect on the losses.
 
-    They are not in `bert_parser`, because `split_per_rank` lacks them, and `runner` reads a program's options from its
-    modules.
+    They are not in `bert_parser`, because `runner` reads options from a program's modules, and `split_per_rank` lacks
+    these.
     """
     parser.add_argument(
         "--last-layer",

@@ -58,8 +58,8 @@ def train(run: Run, args: Namespace) -> None:
             with autocast(args, run):
                 logits = exchange.model(part.tokens, attention_mask=part.mask).logits
             losses = cross_entropy(logits.float(), part.labels, reduction="none")
-            # The ranks' gradients are summed and divided by the number of ranks. Parts of a batch may differ
-            # in size, so each loss is weighted to make that mean the mean over all samples.
+            # DDP takes the mean of the ranks' gradients. Parts of a batch may differ in size, so each loss is
+            # weighted to make it the mean over all samples.
             loss = losses[: part.samples].sum() * run.world_size / part.global_samples
             loss.backward()  # the ranks exchange their gradients here
             found.append(losses.detach())

@@ -1,7 +1,7 @@
 """Leave out computation that does not change a BERT classifier's losses, up to rounding.
 
-Each function is an option of the programs, because the result differs from transformers' model: fewer random numbers
-are drawn for dropout, or there are fewer parameters.
+Each function is optional, because dropout draws fewer random numbers, or the model has fewer parameters, than in
+transformers.
 """
 
 from typing import Any
@@ -17,10 +17,8 @@ KNOWN = "BertForSequenceClassification"
 def keep_first_token(model: Any) -> None:
     """Make the last layer compute only the first token, the only one that the classifier reads.
 
-    Keys and values still come from all tokens. The parameters and their names stay the same.
-
-    Raises:
-        Refusal: the model is not a BERT with absolute positions.
+    Keys and values still come from all tokens, and parameters keep their names. Raises Refusal unless the model is a
+    BERT with absolute positions.
     """
     name, positions = type(model).__name__, getattr(model.config, "position_embedding_type", "absolute")
     if name != KNOWN or positions != "absolute":
@@ -33,11 +31,7 @@ def keep_first_token(model: Any) -> None:
 
 
 class FirstTokenAttention(nn.Module):
-    """A layer's attention for the first token only; later parts of the layer receive that token alone.
-
-    Args:
-        attention: a BertAttention of transformers 4 or 5.
-    """
+    """The attention of a layer (BertAttention of transformers 4 or 5) for the first token only."""
 
     def __init__(self, attention: Any) -> None:
         super().__init__()
@@ -68,8 +62,7 @@ class FirstTokenAttention(nn.Module):
 def keep_words(model: Any, words: Tensor) -> None:
     """Keep only these words [n] in the model's embedding; its tokens become positions in `words`.
 
-    Adam never changes the other words, whose gradient is always zero. (AdamW's decay would, but no sentence reads
-    them.)
+    The other words' gradient is always zero, so Adam never changes them. (AdamW does, but no sentence reads them.)
     """
     before = model.get_input_embeddings()
     words = words.to(before.weight.device)

@@ -60,13 +60,8 @@ def load_tokenizer(folder: Path) -> tuple[Any, int, int]:
 def build_model(folder: Path, args: Namespace, run: Run, words: Tensor | None = None) -> nn.Module:
     """Return the model with a new classifier of two labels, with equal parameters on every rank.
 
-    Afterwards ranks draw different random numbers, so that their dropout differs.
-
-    Args:
-        folder: of the model.
-        args: parsed arguments of a program.
-        run: its device and rank are used.
-        words: vocabulary ids [n] to keep (`experiments.bert.data.Data.words`); None keeps all.
+    Afterwards ranks draw different random numbers, so that their dropout differs. `words` [n] are the vocabulary ids to
+    keep (`experiments.bert.data.Data.words`); None keeps all.
     """
     torch.manual_seed(args.seed)
     with refusing(folder):
@@ -94,8 +89,8 @@ def refusing(folder: Path) -> Iterator[None]:
 def build_optimizer(args: Namespace, model: nn.Module, workers: int, *, plain: bool = False) -> Optimizer:
     """Return the optimizer that `args` names, with its learning rate scaled by `--lr-rule`.
 
-    The fastest implementation for the device is used (torch 2.3 has fused ones only for GPUs), or with `plain` torch's
-    default. On a CPU both give the same parameters.
+    It is the fastest implementation for the device (torch 2.3 has fused ones only for GPUs), or with `plain` torch's
+    default, which gives the same parameters on a CPU.
     """
     rate = args.lr * (workers if args.lr_rule == "linear" else 1)
     fused = not plain and next(model.parameters()).is_cuda

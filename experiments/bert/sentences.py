@@ -1,4 +1,4 @@
-"""Read the sentences of the prepared folder with their labels, and split them into training and test."""
+"""The sentences with their labels, and their split into training and test."""
 
 import math
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ Do not train like this. Differences from `experiments.bert.ddp`:
 - every process draws its own split, so that the ranks train on each other's test sentences;
 - the tokenizer is loaded again for every batch, and sentences are tokenised again in every epoch;
 - batches are of random sentences, so that half of the computation is padding;
-- `DistributedSampler` repeats sentences until the number of ranks divides their count, and repeated ones count;
+- `DistributedSampler` repeats sentences until the number of ranks divides their count;
 - the loss is a mean of means.
 """
 
@@ -116,7 +116,7 @@ def build_loader(index: Tensor, sentences: Sentences, folder: Path, run: Run, ba
 
 
 def test(model: nn.Module, loader: Loader, run: Run, args: Namespace) -> tuple[int, int]:
-    """Return the number of correctly classified and of all sentences in this rank's own test set."""
+    """Return the numbers of correctly classified and of all sentences in this rank's test set."""
     correct = tested = 0
     model.eval()
     with torch.no_grad(), autocast(args, run):

@@ -27,10 +27,7 @@ class Lesson:
 
 
 def teach(name: str, device: torch.device) -> Lesson:
-    """Run one operation on these values; Refusal if there are too few ranks, RuntimeError if the result is wrong.
-
-    A backend that lacks the operation raises its own error.
-    """
+    """Run one operation on these values; Refusal if there are too few ranks, RuntimeError if the result is wrong."""
     least = OPERATIONS[name].least_ranks
     if dist.get_world_size() < least:
         raise Refusal(f"it needs {least} ranks and there is {dist.get_world_size()}")

@@ -65,10 +65,7 @@ def measure(run: Run, args: Namespace) -> None:
 
 
 def show(run: Run, name: str, *, named: bool) -> bool:
-    """Run an operation on the lesson's values; return whether the backend supports it.
-
-    An unsupported operation is refused if it was named in the arguments.
-    """
+    """Run an operation on the lesson's values; return whether the backend supports it, or refuse if `named`."""
     try:
         lesson = teach(name, device_of_messages())
     except (Refusal, RuntimeError) as error:

@@ -59,12 +59,12 @@ def root(parts: list[Tensor]) -> list[Tensor] | None:
 
 
 def all_but_own(ranks: int) -> float:
-    """Return the bus factor if a rank already has its part of the total: (n - 1) / n."""
+    """Return the bus factor (n - 1) / n: a rank already has its part of the total."""
     return (ranks - 1) / ranks
 
 
 def there_and_back(ranks: int) -> float:
-    """Return the bus factor of all_reduce, which is a reduce_scatter and an all_gather: 2 (n - 1) / n."""
+    """Return the bus factor of all_reduce (reduce_scatter, then all_gather): 2 (n - 1) / n."""
     return 2 * (ranks - 1) / ranks
 
 

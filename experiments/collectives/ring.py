@@ -1,9 +1,8 @@
 """A ring all-reduce of sends and receives, to show what the library does inside.
 
-Each rank talks only to its two neighbours. The tensor is split into one chunk per rank. In the first n - 1 steps each
-chunk travels around the ring and accumulates, so that each rank ends with the complete sum of one chunk; in the next
-n - 1 steps the sums travel around. So a rank sends 2 (n - 1) / n of the tensor for any n. Do not train with it:
-`dist.all_reduce` is adapted to the hardware.
+The tensor is split into one chunk per rank. In the first n - 1 steps each chunk travels around the ring and
+accumulates, so that each rank ends with the sum of one chunk; in the next n - 1 steps the sums travel around. So a rank
+sends 2 (n - 1) / n of the tensor for any n. Train with `dist.all_reduce`, which is adapted to the hardware.
 """
 
 import torch.distributed as dist
@@ -32,8 +31,8 @@ def ring_all_reduce(tensor: Tensor, scratch: Tensor) -> None:
 def exchange(outgoing: Tensor, incoming: Tensor) -> None:
     """Send to the next rank of the ring while receiving from the previous one.
 
-    A send followed by a recv would deadlock as soon as every rank waits for its neighbour to receive. Two NCCL ranks
-    must open their link at the same time, which the batch ensures. Empty messages are not sent.
+    A send followed by a recv would deadlock when every rank waits for its neighbour to receive. NCCL ranks must open
+    their link at the same time, which the batch ensures.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     batch = []

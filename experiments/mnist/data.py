@@ -1,4 +1,4 @@
-"""Read and verify the images, hold them as tensors on the device, and yield them in batches."""
+"""The images as tensors on the device, in batches."""
 
 import math
 from argparse import Namespace
@@ -91,8 +91,8 @@ def load(args: Namespace, run: Run) -> Data:
 def read_idx(folder: Path, name: str, *shape: int) -> Tensor:
     """Read an IDX file of bytes, gzipped or not, as a uint8 tensor of this shape.
 
-    The format is two zeros, 8 for bytes, the number of dimensions, each dimension as four bytes (big-endian), and the
-    values. Raises OSError or ValueError if the file is missing or invalid.
+    The format is two zeros, 8 for bytes, the number of dimensions, the dimensions (four bytes each, big-endian), and
+    the values. Raises OSError or ValueError if the file is missing or invalid.
     """
     header = bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape)
     length = len(header) + math.prod(shape)
@@ -160,7 +160,6 @@ class Batches:
 
 
 def _with_stand_in(part: range) -> slice:
-    """Return the positions of a part's samples, or of one padding sample if it is empty."""
     return slice(part.start, max(part.stop, part.start + 1))
 
 

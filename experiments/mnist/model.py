@@ -1,8 +1,8 @@
 """The models of the published experiments, named after their architecture.
 
 All take images [N, 1, 28, 28] and return logits [N, 10]; the loss is their cross entropy, which equals the negative log
-likelihood of log_softmax in some of the sources. ReLU follows max pooling and does not precede it as in some sources:
-the values are the same, because ReLU is monotonic, and it has a quarter of the work.
+likelihood of log_softmax in some sources. ReLU follows max pooling, and not the reverse as in some sources: the values
+are the same, for a quarter of the work.
 """
 
 from collections.abc import Callable

@@ -63,7 +63,7 @@ def _original_name(name: str) -> str | None:
 
 
 def _download(data: Path) -> Path:
-    """Download the files through torchvision, which knows mirrors, in another process, because it imports torch."""
+    # torchvision knows mirrors; in another process, because it imports torch.
     say("downloading MNIST through torchvision (about 12 MB) ...")
     if importlib.util.find_spec("torchvision") is None:
         raise Refusal("torchvision is not installed: install requirements/runtime.lock, or name a folder with --from")

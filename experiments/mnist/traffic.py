@@ -1,8 +1,7 @@
 """Report the bytes that a step of data parallelism moves between devices, and through the busiest one.
 
 DataParallel sends everything through the first GPU: parameters and parts of the batch out, outputs and gradients back.
-In DDP each process exchanges only gradients with its neighbours. The totals are similar, but the load of the busiest
-device differs.
+In DDP each process exchanges gradients with its neighbours. The totals are similar; the busiest device differs.
 """
 
 import copy

@@ -1,10 +1,8 @@
 """What the ranks of a training exchange, and how often: the choices of `--communication`.
 
-A program builds one exchange, calls its model, and reports each step to it, as `experiments/mnist/ddp.py` does;
-docs/methods.md describes what each choice changes in the mathematics.
-
-Gradients are the mean over the samples of all ranks if each rank's loss is the sum over its own samples, times the
-number of ranks, divided by the samples of all ranks.
+A program builds one exchange, calls its model, and reports each step to it, as `experiments/mnist/ddp.py` does. Its
+loss must be the sum over a rank's samples, times the number of ranks, divided by the samples of all ranks.
+docs/methods.md describes the mathematics of each choice.
 """
 
 from argparse import Namespace
@@ -24,7 +22,7 @@ def build(args: Namespace, run: Run, model: nn.Module) -> Exchange:
     """Return the exchange that `args` names. All ranks must call it; afterwards they have rank 0's model.
 
     Args:
-        args: parsed from `trainkit.arguments.add_communication`, after `settle`.
+        args: of `trainkit.arguments.add_communication`, after `settle`.
         run: joined.
         model: on its device.
 

@@ -17,7 +17,7 @@ Any_Part = TypeVar("Any_Part")
 
 @dataclass
 class Traffic:
-    """The data that this rank has passed to collective operations since the training began, and the optimizer steps."""
+    """The data that this rank passes to collective operations, and the optimizer's steps."""
 
     reduced_bytes: float = 0
     broadcast_bytes: float = 0
@@ -108,7 +108,6 @@ class Exchange:
             self._run.log.point("tracked_stats", stats)
 
     def _apart(self) -> AbstractContextManager[Any]:
-        """Return a context in which a backward pass exchanges nothing."""
         return nullcontext()
 
 

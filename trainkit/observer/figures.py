@@ -120,7 +120,6 @@ def _why_not_model(seen: Process, steps: int, skipped: int) -> str:
 
 
 def _clocks(seen: Process, *, is_of_model: bool) -> dict[str, Any]:
-    """Return when the first and the last step ended, and the amounts between the warm-up and the last step."""
     timed, offset = seen.steps, time.time() - time.perf_counter()
     warmup = timed.warmup()
     found: dict[str, Any] = {
@@ -139,7 +138,6 @@ def _clocks(seen: Process, *, is_of_model: bool) -> dict[str, Any]:
 
 
 def _peaks() -> dict[str, int | None]:
-    """Return the peak memory of the process and of its GPU, in bytes."""
     cuda = sys.modules["torch"].cuda
     return {
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

@@ -171,7 +171,7 @@ class Process:
     def print(self, *, is_last: bool = False) -> None:
         """Print a line, unless the program uses the kit itself, or is a child process that does not train.
 
-        Lines come at most once a second, and less often in long runs (every hundredth of the elapsed time).
+        Lines come at most once a second, and after each hundredth of the elapsed time.
         """
         now = _clock()
         self.due = now + max(1.0, (now - self.began) / 100)

@@ -2,7 +2,7 @@
 
 By hand:  python -m experiments.mnist.digits.make_digits [FOLDER]
 
-The output is the same every time: the order is drawn from SEED, and gzip writes no time.
+The output is the same every time.
 """
 
 import gzip
