@@ -1,4 +1,4 @@
-"""Programs started as people start them, once for all tests that look at the same run."""
+"""Fixtures that start programs, each run shared by all tests that look at it."""
 
 import json
 import math
@@ -16,18 +16,17 @@ import pytest
 import torch
 
 from runner.core.ports import free_port
-from runner.definitions.data import environment, prepare_command
 from tests.experiments import tiny_bert
-from tests.support import projects
 from tests.support.fork_server import command
 from tests.support.patience import patient
 
+Launch = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
 MARK = b":::MLLOG "
 GRACE_SECONDS = 10.0
-"""What the other ranks get after one has failed; torchrun's own is 30."""
+"""Time that other ranks get after one has failed; torchrun's own is 30."""
 SHORT_PEAK = ("--peak-milliseconds", "20")
-"""What the programs of the tests are given instead of half a second."""
+"""Replaces the programs' half a second."""
 KEEP = str(Path(__file__).parent / "keep_parameters.py")
 
 
@@ -42,48 +41,43 @@ class Ended:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """All events, in the order of the lines."""
         lines = self.stdout.split(b"\n")
         return [json.loads(line[len(MARK) :]) for line in lines if line.startswith(MARK)]
 
     def all(self, key: str) -> list[dict[str, Any]]:
-        """The events with this key, by rank."""
+        """Return the events with this key, by rank."""
         found = [event for event in self.events if event["key"] == key]
         return sorted(found, key=lambda event: event["metadata"]["rank"])
 
     def told(self, key: str, fact: str = "") -> list[Any]:
-        """The metadata of the events with this key, by rank, or one fact of them."""
+        """Return the metadata of the events with this key, by rank, or one field of it."""
         return [event["metadata"][fact] if fact else event["metadata"] for event in self.all(key)]
 
     def values(self, key: str) -> list[Any]:
-        """The values of the events with this key, by rank."""
         return [event["value"] for event in self.all(key)]
 
     @property
-    def stats(self) -> dict[str, Any]:
-        """The statistics of the lowest rank."""
-        found: dict[str, Any] = self.first("tracked_stats")["value"]
-        return found
+    def stats(self) -> Any:
+        return self.first("tracked_stats")["value"]
 
     def first(self, key: str) -> dict[str, Any]:
-        """The first event with this key, of the lowest rank."""
         return self.all(key)[0]
 
     @property
     def error(self) -> str:
-        """The one line in which a program that failed has said why."""
+        """The only error line of a program that failed."""
         assert self.code != 0
         [line] = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
         return line
 
     @property
     def losses(self) -> list[str]:
-        """Every loss told, to the last bit."""
+        """All reported losses, exact to the last bit."""
         return [event["metadata"]["loss_hex"] for event in self.events if "loss_hex" in event["metadata"]]
 
 
 def good(ended: Ended) -> Ended:
-    """Hold that a program has ended well, and that each rank has told its whole story in order, and its end."""
+    """Assert that a program succeeded and that each rank's events are complete and in order."""
     assert ended.code == 0, ended.stderr
     for rank in {event["metadata"]["rank"] for event in ended.events}:
         own = [event for event in ended.events if event["metadata"]["rank"] == rank]
@@ -93,11 +87,10 @@ def good(ended: Ended) -> Ended:
     return ended
 
 
-def start(program: list[str], processes: int | None, extra: dict[str, str]) -> Ended:
-    """Run a module or file, in so many processes as torchrun would start, or as one plain process.
+def start(program: list[str], processes: int | None = None, **extra: str) -> Ended:
+    """Run a module or file, once for each rank with torchrun's variables, or as one plain process.
 
-    Its processes are forked from one that has imported torch. What torchrun adds (the agent, its messages, restarts) is
-    not here: tests of the launch and of the definitions start a real torchrun.
+    The processes are forked from one that has imported torch. Tests of the launch start a real torchrun.
     """
     own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     environment, place = {**os.environ, **own, **extra}, {}
@@ -123,7 +116,7 @@ def start(program: list[str], processes: int | None, extra: dict[str, str]) -> E
 
 
 def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for all ranks; the first failure ends the others after a grace. Return the first exit code that is not 0."""
+    """Wait for all ranks, ending the others after the first failure; return the first exit code that is not 0."""
     code, deadline, running = 0, math.inf, list(ranks)
     try:
         while running and time.monotonic() < deadline:
@@ -139,37 +132,29 @@ def ends(ranks: list[subprocess.Popen[bytes]]) -> int:
     return code
 
 
-def prepare_offline(family: str, *words: object) -> projects.Ended:
-    """Prepare data as `runner prepare` does, where neither the network nor a package index can be reached."""
-    command = prepare_command(ROOT, family, [str(word) for word in words])
-    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    no_index = {"PIP_RETRIES": "0", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "no_proxy": "", "NO_PROXY": ""}
-    return projects.complete(command, env={**environment(ROOT), **nowhere, **no_index})
-
-
 @pytest.fixture(scope="session")
 def plain() -> Callable[..., Ended]:
-    """Start `experiments.<program>` with these arguments alone; equal calls share a run."""
+    """Start `experiments.<program>` with these arguments; equal calls share a run."""
 
     @cache
     def once(program: str, processes: int | None, *args: str) -> Ended:
-        return start(["-m", f"experiments.{program}", *args], processes, {})
+        return start(["-m", f"experiments.{program}", *args], processes)
 
     return once
 
 
 @pytest.fixture(scope="session")
 def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
-    """Start `experiments.<program>` on the digits and keep what its rank 0 has learnt; equal calls share a run.
+    """Start `experiments.<program>` on the digits and keep rank 0's parameters; equal calls share a run.
 
-    `sabotage` names a function of the program's module that is to do nothing.
+    `sabotage` names a function of the program's module to disable.
     """
 
     @cache
     def once(program: str, processes: int | None, *args: str, sabotage: str = "") -> Ended:
         path = tmp_path_factory.mktemp("kept") / "parameters.pt"
-        extra = {"KEEP": str(path), "PROGRAM": program, "SABOTAGE": sabotage}
-        ended = start([KEEP, "--dataset", "digits", *SHORT_PEAK, *args], processes, extra)
+        words = [KEEP, "--dataset", "digits", *SHORT_PEAK, *args]
+        ended = start(words, processes, KEEP=str(path), PROGRAM=program, SABOTAGE=sabotage)
         if path.exists():
             ended.parameters = torch.load(path, weights_only=True)
         return ended
@@ -179,9 +164,9 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
 
 @pytest.fixture(scope="session")
 def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with sentences that can only be learnt by heart, a BERT of two layers, and one with dropout.
+    """A data folder with sentences that can only be memorised, a BERT of two layers, and one with dropout.
 
-    402 = 41 for the test + 361 for training. Each sentence has a name of its own; nothing else tells its label.
+    402 = 41 for the test + 361 for training. Only a unique name in each sentence tells its label.
     """
     folder = tmp_path_factory.mktemp("a data folder")
     tiny_bert.make(folder)
@@ -190,5 +175,4 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def launch_bert(plain: Callable[..., Ended], reviews: Path) -> Callable[..., Ended]:
-    """Start `experiments.<program>` with these arguments on the tiny reviews; equal calls share a run."""
     return lambda program, processes, *args: plain(program, processes, "--data-dir", str(reviews), *SHORT_PEAK, *args)

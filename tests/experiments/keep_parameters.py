@@ -1,4 +1,4 @@
-"""Runs $PROGRAM and keeps what rank 0 trained in $KEEP; switches its function $SABOTAGE off."""
+"""Runs $PROGRAM with its function $SABOTAGE disabled, and saves rank 0's parameters in $KEEP."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""The check of a GPU machine, tried on a CPU: the same launches, small."""
+"""The check of a GPU machine, tried on a CPU with the same launches at small sizes."""
 
 import json
 import os
@@ -18,45 +18,37 @@ def gpu_check(folder: Path, *words: str) -> Ended:
 
 
 @pytest.mark.slow
-def test_a_table_and_a_record_tell_what_each_program_did(tmp_path: Path) -> None:
+def test_the_check_prints_a_table_and_writes_a_record(tmp_path: Path) -> None:
     done = gpu_check(tmp_path, "--device", "cpu", "--small", "--only", "collectives")
     assert done.code == 0, done.stderr
     one, two = done.stdout.splitlines()[2:]
-    assert one.split()[-1] == "done"  # one process sends nothing over a bus
+    assert one.split()[-1] == "done"  # one process uses no bus
     assert "all_reduce busbw" in two
     [path] = tmp_path.glob("gpu-check-1x-*-torch-*.json")
     record = json.loads(path.read_bytes())
     assert [(check["failed"], check["processes"]) for check in record["checks"]] == [(None, 1), (None, 2)]
-    assert all(check["figures"]["all_reduce_seconds"] > 0 for check in record["checks"])
 
 
-def test_what_cannot_be_checked_is_refused_in_one_line(tmp_path: Path) -> None:
-    for words, said in (
-        ([], "no GPU is seen"),
-        (["--device", "cpu", "--small", "--only", "alchemy"], "--only alchemy"),
-    ):
+def test_impossible_checks_are_refused(tmp_path: Path) -> None:
+    for words, said in (([], "no GPU"), (["--device", "cpu", "--only", "alchemy"], "--only alchemy")):
         done = gpu_check(tmp_path, *words)
-        assert (done.code, done.stdout) == (2, "")
-        [line] = done.stderr.splitlines()
-        assert line.startswith(f"error: {said}")
+        assert (done.code, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.startswith(f"error: {said}")
 
 
-def event(rank: int, seq: int, key: str, **metadata: object) -> dict[str, Any]:
-    return {"key": key, "value": None, "metadata": {"rank": rank, "seq": seq, **metadata}}
-
-
-END = {"key": "run_stop", "status": "success"}
+def event(rank: int, seq: int, key: str = "run_stop", **metadata: object) -> dict[str, Any]:
+    return {"key": key, "metadata": {"rank": rank, "seq": seq, "status": "success", **metadata}}
 
 
 @pytest.mark.parametrize(
-    ("events", "said"),
+    ("events", "word"),
     [
-        ([event(0, 0, **END), event(1, 0, **END)], None),
-        ([event(0, 0, **END)], "events of the ranks [0] only"),
-        ([event(0, 0, **END), event(1, 1, **END)], "rank 1 lost events"),
-        ([event(0, 0, **END), event(1, 0, "run_start")], "rank 1 did not end well"),
-        ([event(0, 0, "epoch_stop", loss=None), event(0, 1, **END), event(1, 0, **END)], "the loss is no number"),
+        ([event(0, 0)], "only"),
+        ([event(0, 0), event(1, 1)], "rank 1 lost"),
+        ([event(0, 0), event(1, 0, "run_start")], "rank 1 failed"),
+        ([event(0, 0, "epoch_stop", loss=None), event(0, 1), event(1, 0)], "loss"),
     ],
 )
-def test_a_check_is_well_only_if_every_rank_says_so(events: list[Any], said: str | None) -> None:
-    assert verdict(2, events) == said
+def test_a_check_passes_only_if_every_rank_reports_success(events: list[Any], word: str) -> None:
+    assert word in str(verdict(2, events))
+    assert verdict(2, [event(0, 0), event(1, 0)]) is None

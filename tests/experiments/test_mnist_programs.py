@@ -1,6 +1,5 @@
-"""The five programs, started as people start them, on real digits."""
+"""The MNIST programs on the digits."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +7,12 @@ import pytest
 import torch
 
 from experiments.mnist.model import MODELS
-from tests.experiments.conftest import ROOT, SHORT_PEAK, good, start
+from tests.experiments.conftest import ROOT, SHORT_PEAK, Launch, good, start
 from trainkit.process_facts import sources_sha256
 from trainkit.sources import hash_sources, read_sources
 
-Launch = Callable[..., Any]
 ODD = ("--epochs", "1", "--batch-size", "479", "--model", "lenet-relu")
-"""1,438 = 3 x 479 + 1: the last batch has one sample, and all ranks but one have none of it."""
+"""1,438 = 3 x 479 + 1: only one rank has a sample of the last batch."""
 ALIKE = ("--epochs", "2", "--batch-size", "479", "--model", "lenet-relu", "--optimizer", "sgd",
          "--lr", "0.1", "--momentum", "0.9", "--augment", "affine")  # fmt: skip
 RANDOM = ("--epochs", "1", "--batch-size", "180", "--model", "conv3-bn", "--optimizer", "sgd",
@@ -22,13 +20,12 @@ RANDOM = ("--epochs", "1", "--batch-size", "180", "--model", "conv3-bn", "--opti
 
 
 def check_stream(ended: Any, world: int) -> None:
-    """Every rank tells its whole story, in order, and ends it."""
+    """Assert that every rank reports all phases in order, and its end."""
     phases = ["data_stop", "setup_stop", "warmup_stop", "epoch_stop", "eval_stop", "parameters", "tracked_stats"]
     for rank in range(world):
-        keys = [event["key"] for event in good(ended).events if event["metadata"]["rank"] == rank]
-        assert [key for key in dict.fromkeys(keys) if key in phases] == phases
+        keys = dict.fromkeys(event["key"] for event in good(ended).events if event["metadata"]["rank"] == rank)
+        assert [key for key in keys if key in phases] == phases
         assert ("seed" in keys) == ("eval_accuracy" in keys) == (rank == 0)
-    assert len(ended.all("run_stop")) == world
 
 
 @pytest.mark.parametrize("world", [None, 2])
@@ -39,12 +36,10 @@ def test_every_sample_counts_once_and_the_loss_is_that_of_one_process(train: Lau
     for key in ("epoch_stop", "eval_accuracy"):
         expected = single.first(key)["metadata"]["loss"]
         assert ended.first(key)["metadata"]["loss"] == pytest.approx(expected, rel=1e-4)
-    trained = sum(ended.told("epoch_stop", "samples"))
-    tested = sum(ended.told("eval_stop", "samples"))
-    assert (trained, tested) == (1438, 359)
+    assert sum(ended.told("epoch_stop", "samples")) == 1438
+    assert sum(ended.told("eval_stop", "samples")) == 359
     assert set(ended.told("epoch_stop", "steps")) == {4}
     accuracy = ended.first("eval_accuracy")
-    assert accuracy["metadata"]["samples"] == 359
     assert accuracy["value"] == accuracy["metadata"]["correct"] / 359
 
 
@@ -72,9 +67,8 @@ def test_parameters_are_those_of_one(train: Launch, program: str, world: int | N
 def test_gradients_that_are_not_averaged_end_the_run(train: Launch) -> None:
     ended = train("mnist.manual", 2, *ALIKE, sabotage="add_gradients")
     assert ended.code != 0
-    assert "the parameters of rank 1 are not those of rank 0" in ended.stderr
-    stops = ended.all("run_stop")
-    assert {event["metadata"]["status"] for event in stops} == {"aborted"}
+    assert "parameters of rank 1" in ended.stderr
+    assert set(ended.told("run_stop", "status")) == {"aborted"}
     assert not ended.all("warmup_stop")
 
 
@@ -89,36 +83,32 @@ def test_gradients_that_are_not_averaged_end_the_run(train: Launch) -> None:
     ],
 )
 def test_one_seed_makes_two_runs_alike_to_the_last_bit(train: Launch, words: tuple[str, ...]) -> None:
-    # BatchNorm, dropout and momentum; a warm-up and a measurement leave nothing behind.
+    # BatchNorm, dropout and momentum; a warm-up and a measurement leave no trace.
     warm = train("mnist.ddp", 2, *RANDOM, *words)
     cold = train("mnist.ddp", 2, *RANDOM, *words, "--warmup-steps", "0", "--peak-milliseconds", "0")
     assert good(warm).losses == good(cold).losses
-    assert len(warm.losses) == 2
-    assert len({event["value"] for ended in (warm, cold) for event in ended.all("parameters")}) == 1
-    assert ("flops_per_second" in warm.stats) == bool(warm.all("matmul_peak"))
-    assert "flops_per_second" not in cold.stats
-    assert not cold.all("matmul_peak")
+    assert len({*warm.values("parameters"), *cold.values("parameters")}) == 1
+    for ended, measured in ((warm, True), (cold, False)):
+        assert ("flops_per_second" in ended.stats) == bool(ended.all("matmul_peak")) == measured
     told = warm.first("epoch_stop")["metadata"]
     if not words:
         assert (told["global_batch_size"], told["lr"], told["steps"]) == (360, 0.04, 4)  # weak scaling, the linear rule
 
 
-def test_the_clock_of_training_holds_no_tests_and_no_loading_and_two_accuracies_are_told(train: Launch) -> None:
+def test_training_time_excludes_tests_and_loading_and_both_accuracies_are_reported(train: Launch) -> None:
     ended = train("mnist.single", None, *ALIKE)
     stats = ended.stats
     accuracies = ended.values("eval_accuracy")
     assert stats["final_accuracy"] == accuracies[-1]
     assert stats["best_accuracy"] == max(accuracies) == accuracies[stats["best_epoch"] - 1]
-    assert stats["final_loss"] == ended.all("epoch_stop")[-1]["metadata"]["loss"]
     assert stats["peak_bytes"] > 10**8
     epochs = sum(ended.told("epoch_stop", "train_seconds"))
-    tests = sum(ended.told("eval_stop", "seconds"))
     assert stats["train_seconds"] == pytest.approx(epochs)
-    assert stats["eval_seconds"] == pytest.approx(tests)
+    assert stats["eval_seconds"] == pytest.approx(sum(ended.told("eval_stop", "seconds")))
     assert stats["samples_per_second"] == pytest.approx(2 * 1438 / epochs)
 
 
-def test_a_start_tells_what_only_the_inside_knows(train: Launch) -> None:
+def test_a_start_reports_the_facts_of_the_process(train: Launch) -> None:
     told = train("mnist.ddp", 2, *ODD).all("run_start")[1]["metadata"]
     assert (told["program"], told["backend"], told["args"]["batch_size"]) == ("mnist.ddp", "gloo", 479)
     assert (told["env"]["OMP_NUM_THREADS"], "PATH" in told["env"]) == ("1", False)
@@ -130,17 +120,17 @@ def test_a_start_tells_what_only_the_inside_knows(train: Launch) -> None:
     ("program", "world", "words", "text"),
     [
         ("mnist.ddp", 2, ("--dataset", "mnist", "--data-dir", "/nowhere"), "`runner prepare mnist`"),
-        ("mnist.data_parallel", None, ("--devices", "2"), "2 devices were asked for and the CPU is one"),
+        ("mnist.data_parallel", None, ("--devices", "2"), "2 devices"),
     ],
 )
-def test_a_refusal_is_one_line_and_every_rank_ends_its_story(
+def test_a_refusal_is_one_line_and_every_rank_reports_its_end(
     train: Launch, program: str, world: int | None, words: tuple[str, ...], text: str
 ) -> None:
     ended = train(program, world, *words)
     assert text in ended.error
     assert ended.told("run_stop", "status") == ["aborted"] * (world or 1)
     assert not ended.all("epoch_start")
-    assert "Traceback (most recent call last)" not in ended.stderr.partition("torch/distributed")[0]
+    assert "Traceback" not in ended.stderr
 
 
 LATE = """
@@ -152,14 +142,14 @@ main()
 
 
 @pytest.mark.parametrize("late", ["0", "2"])
-def test_a_refusal_waits_for_a_neighbour_that_is_late(late: str, tmp_path: Path) -> None:
+def test_a_refusal_waits_for_a_late_neighbour(late: str, tmp_path: Path) -> None:
     (tmp_path / "late.py").write_text(LATE)
-    ended = start([str(tmp_path / "late.py"), "--dataset", "digits", "--device", "cuda", late], 3, {})
-    assert "3 GPUs were asked for on this node and 0 are seen" in ended.error
+    ended = start([str(tmp_path / "late.py"), "--dataset", "digits", "--device", "cuda", late], 3)
+    assert "3 GPUs" in ended.error
     assert ended.told("run_stop", "status") == ["aborted"] * 3
 
 
-def test_data_parallel_on_the_cpu_is_the_model_alone_on_a_machine_with_gpus_too(tmp_path: Path) -> None:
+def test_data_parallel_on_the_cpu_uses_the_plain_model_also_on_a_machine_with_gpus(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(
         "import sys, torch\n"
@@ -167,7 +157,7 @@ def test_data_parallel_on_the_cpu_is_the_model_alone_on_a_machine_with_gpus_too(
         "sys.modules['torch.nn.parallel.data_parallel']._get_available_device_type = lambda: 'cuda'\n"
         "main()\n"
     )
-    good(start([str(path), "--device", "cpu", "--dataset", "digits", *SHORT_PEAK, *ODD], None, {}))
+    good(start([str(path), "--device", "cpu", "--dataset", "digits", *SHORT_PEAK, *ODD]))
 
 
 def test_the_published_loader_trains_the_same_model(train: Launch) -> None:
@@ -177,20 +167,18 @@ def test_the_published_loader_trains_the_same_model(train: Launch) -> None:
     assert torchvision.losses == resident.losses
 
 
-def test_the_bytes_that_are_exchanged_are_counted(train: Launch) -> None:
+def test_the_exchanged_bytes_are_counted(train: Launch) -> None:
     parameters = sum(parameter.numel() for parameter in MODELS["lenet-relu"]().parameters())
-    for program, processes, words in (("ddp", 1, ODD), ("ddp", 2, ODD), ("manual", 3, ALIKE)):
-        [told] = train(f"mnist.{program}", processes if processes > 1 else None, *words).all("traffic")
-        assert told["value"].startswith("counted in a step of DDP") == (program == "ddp")
-        data = told["metadata"]
+    for program, processes, words in (("ddp", None, ODD), ("ddp", 2, ODD), ("manual", 3, ALIKE)):
+        data, n = train(f"mnist.{program}", processes, *words).first("traffic")["metadata"], processes or 1
         assert (data["all_reduce_bytes"], data["broadcast_bytes"]) == (4 * parameters, 0)
-        assert data["moved_bytes"] == 2 * (processes - 1) * 4 * parameters
-        assert data["busiest_device_bytes"] * processes == pytest.approx(2 * data["moved_bytes"])
+        assert data["moved_bytes"] == 2 * (n - 1) * 4 * parameters
+        assert data["busiest_device_bytes"] * n == pytest.approx(2 * data["moved_bytes"])
     buffers = sum(buffer.nbytes for buffer in MODELS["conv3-bn"]().buffers())
     assert train("mnist.ddp", 2, *RANDOM).first("traffic")["metadata"]["broadcast_bytes"] == buffers > 0
 
 
-def test_mlcommons_own_parser_reads_what_a_program_prints(train: Launch, tmp_path: Path) -> None:
+def test_the_parser_of_mlcommons_reads_the_events(train: Launch, tmp_path: Path) -> None:
     from mlperf_logging.compliance_checker.mlp_parser import parse_file
 
     ended = train("mnist.ddp", 2, *ODD)

@@ -1,4 +1,4 @@
-"""A BERT that is small enough for tests, and sentences for it."""
+"""A small BERT, and sentences for it."""
 
 import random
 from pathlib import Path
@@ -6,27 +6,20 @@ from pathlib import Path
 from experiments.bert.prepare import prepare
 
 EACH = 201
-"""Sentences of each label. 402 = 41 + 361: neither divides by 2 or 3."""
+"""Sentences per label. 402 = 41 + 361: neither divides by 2 or 3."""
 FILLERS = [f"filler{number}" for number in range(30)]
 
 
 def sentences(label: str) -> list[str]:
-    """Sentences of 3 to 39 words, of which only the name, theirs alone, goes with the label."""
+    """Return sentences of 3 to 39 words in which only a unique name depends on the label."""
     draws = random.Random(label)
     fillers = [draws.choices(FILLERS, k=draws.randint(1, 13)) for _ in range(EACH)]
     return [" ".join([*words, *[f"{label}{number}"] * 2 * len(words)]) for number, words in enumerate(fillers)]
 
 
-def write_sentences(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for ending in ("pos", "neg"):
-        (folder / f"rt-polarity.{ending}").write_text("\n".join(sentences(ending)) + "\n", "utf-8")
-    return folder
-
-
 def write_model(folder: Path, dropout: float = 0.0) -> Path:
-    """Save a model with random weights and its vocabulary, as transformers does."""
-    import torch  # these take ten seconds of a core, in every worker that only collects the tests
+    """Save a model with random weights and its vocabulary in transformers' format."""
+    import torch  # slow imports, which test collection should not need
     from transformers import BertConfig, BertForSequenceClassification
 
     names = [f"{label}{number}" for label in ("pos", "neg") for number in range(EACH)]
@@ -48,8 +41,11 @@ def write_model(folder: Path, dropout: float = 0.0) -> Path:
 
 
 def make(folder: Path) -> Path:
-    """Prepare a data folder; a second model, with dropout, lies beside it."""
-    source, model = write_sentences(folder / "source"), write_model(folder / "source-model")
+    """Prepare a data folder, and a second model with dropout beside it."""
+    source = folder / "source"
+    source.mkdir()
+    for ending in ("pos", "neg"):
+        (source / f"rt-polarity.{ending}").write_text("\n".join(sentences(ending)) + "\n", "utf-8")
     write_model(folder / "dropout", dropout=0.1)
-    prepare(folder, source, model, from_packages=False)
+    prepare(folder, source, write_model(folder / "source-model"), from_packages=False)
     return folder

@@ -1,4 +1,4 @@
-"""A script of one's own, run in a folder of its own."""
+"""Runs of scripts in a folder of their own."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +13,11 @@ Script = Callable[..., Ended]
 
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
-    """Run a script in a folder of its own, in so many processes, or as plain Python does."""
+    """Run a script with so many ranks, or as one plain process."""
 
     def script(text: str, processes: int | None = None, *words: str, **env: str) -> Ended:
         path = tmp_path / "train.py"
         path.write_text(dedent(text))
-        return start([str(path), *words], processes, env)
+        return start([str(path), *words], processes, **env)
 
     return script

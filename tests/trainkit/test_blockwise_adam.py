@@ -1,4 +1,4 @@
-"""Adam by blocks is torch's Adam, to the last bit."""
+"""Blockwise Adam is torch's Adam to the last bit."""
 
 import pytest
 import torch
@@ -8,25 +8,24 @@ from trainkit.blockwise_adam import BLOCK, BlockwiseAdam
 
 
 def parameters() -> list[nn.Parameter]:
-    """A matrix of several blocks, an embedding that is hardly read, a convolution channels last, a vector, a number."""
+    """Return a matrix of several blocks, an embedding, a channels-last convolution and a number."""
     torch.manual_seed(3)
     last = torch.randn(20, 3, 3, 3).contiguous(memory_format=torch.channels_last)
-    values = [torch.randn(BLOCK // 100, 250), torch.randn(600, 64), last, torch.randn(7), torch.tensor(2.0)]
+    values = [torch.randn(BLOCK // 100, 250), torch.randn(600, 64), last, torch.tensor(2.0)]
     return [nn.Parameter(value) for value in values]
 
 
 def gradients(step: int) -> list[Tensor]:
-    """The embedding's are zero but for some rows; the convolution's lie in another order than its values."""
+    """Return gradients, for the embedding zero in most rows, for the convolution in another memory format."""
     torch.manual_seed(step)
     found = [torch.randn(parameter.shape) * 10.0 ** -(step % 9) for parameter in parameters()]
-    read = torch.zeros(600, 1)
-    read[torch.randint(40, (5,))] = 1
-    return [found[0], found[1] * read, *found[2:]]
+    found[1] *= torch.rand(600, 1) > 0.99
+    return found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("decay", [0.0, 0.01])
-def test_parameters_and_state_are_torch_s_to_the_last_bit(decay: float) -> None:
+def test_parameters_and_state_are_those_of_torch(decay: float) -> None:
     ours, theirs = parameters(), parameters()
     optimizer = BlockwiseAdam(ours, lr=1e-2, decoupled_decay=decay)
     known = torch.optim.AdamW(theirs, lr=1e-2, weight_decay=decay, foreach=False)

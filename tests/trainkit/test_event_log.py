@@ -1,4 +1,4 @@
-"""The lines that a program prints about itself."""
+"""Event lines: whole, bounded, and in order with other output."""
 
 import json
 import os
@@ -40,8 +40,7 @@ def test_no_line_of_eight_processes_is_torn_or_lost_in_one_pipe() -> None:
     assert sum(text.count(b":::MLLOG") for text in lines) == len(events) == PROCESSES * LINES
     for rank in range(PROCESSES):
         own = [event for event in events if event["metadata"]["rank"] == rank]
-        assert [event["metadata"]["seq"] for event in own] == list(range(LINES))
-        assert [event["value"] for event in own] == list(range(LINES))
+        assert [event["metadata"]["seq"] for event in own] == [event["value"] for event in own] == [*range(LINES)]
         assert all(event["metadata"]["filling"] == "x" * (event["value"] % 3000) for event in own)
 
 
@@ -69,7 +68,7 @@ def test_any_event_fits_into_a_line(value: object, fields: dict[str, object], si
     assert (kept["metadata"]["rank"], kept["metadata"]["seq"]) == (0, 1)
 
 
-def test_lines_wait_for_what_was_printed_before_them() -> None:
+def test_earlier_output_comes_before_an_event() -> None:
     code = "print('before', end=''); from trainkit.event_log import EventLog; EventLog().point('k')"
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     assert out.stdout.startswith(b"before\n:::MLLOG")

@@ -1,4 +1,4 @@
-"""Numbers of training loops: Python's, NumPy's and torch's, with one element and with more."""
+"""The numbers of training loops: Python's, NumPy's and torch's."""
 
 from typing import Any
 
@@ -9,35 +9,36 @@ import torch
 from trainkit.figures import loss_sum, number_right, scalar
 
 
-def test_one_number_is_taken_whoever_made_it() -> None:
+def test_a_number_of_any_library_is_accepted() -> None:
     assert {scalar("f1", value) for value in (2, np.float32(2), np.array([[2.0]]), torch.tensor([2]))} == {2.0}
-    assert scalar("loss", torch.tensor(0.5, requires_grad=True)) == 0.5
-    weight = torch.tensor(3.0, requires_grad=True)
-    assert isinstance(total := loss_sum(weight * 2, 4), torch.Tensor)
+    total = loss_sum(torch.tensor(3.0, requires_grad=True) * 2, 4)
+    assert isinstance(total, torch.Tensor)
     assert (float(total), total.requires_grad, total.dtype) == (24.0, False, torch.float64)
 
 
-def test_what_is_not_one_number_is_an_error_with_the_name_or_the_shape() -> None:
-    wrong: list[Any] = [True, "0.5", None, torch.tensor(True)]
-    for value in wrong:
-        with pytest.raises(TypeError, match="f1 has to be a number, not"):
-            scalar("f1", value)
-    for several in (np.zeros(2), torch.zeros(0)):
-        with pytest.raises(ValueError, match=r"f1 has to be one number; it has the shape \("):
-            scalar("f1", several)
-    with pytest.raises(ValueError, match="beyond what a float holds"):
-        scalar("f1", 10**400)
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        *((wrong, "TypeError: f1") for wrong in (True, "0.5", None, torch.tensor(True))),
+        (np.zeros(2), "ValueError: f1"),
+        (torch.zeros(0), "ValueError: f1"),
+        (10**400, "ValueError: f1"),
+    ],
+)
+def test_anything_but_one_number_is_an_error_with_the_name(value: Any, error: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as raised:
+        scalar("f1", value)
+    assert f"{raised.typename}: {raised.value}".startswith(error)
 
 
-def test_the_losses_of_the_samples_and_their_mean_come_to_the_same() -> None:
+def test_losses_of_samples_and_their_mean_have_the_same_sum() -> None:
     losses = torch.tensor([1.0, 2.0, 6.0], dtype=torch.float16)
     for loss in (losses, losses.mean(), 3.0, np.array([3.0])):
         assert float(loss_sum(loss, 3)) == 9.0
 
 
-def test_right_answers_may_be_counted_or_shown() -> None:
-    shown = [True, False, True]
-    for right in (np.int64(2), torch.tensor(2), np.array(shown), torch.tensor([shown])):
+def test_correct_answers_may_be_a_number_or_truth_values() -> None:
+    for right in (np.int64(2), torch.tensor(2), np.array([True, False, True]), torch.tensor([[True, True]])):
         assert int(number_right(right)) == 2
-    with pytest.raises(TypeError, match="a whole number, not float"):
+    with pytest.raises(TypeError):
         number_right(0.9)

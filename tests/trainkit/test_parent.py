@@ -1,4 +1,4 @@
-"""Ranks end with the launcher that started them."""
+"""Ranks end with their launcher."""
 
 import os
 import signal
@@ -30,42 +30,32 @@ with running("late", Namespace(device="cpu", threads=1, backend="gloo")) as run:
 """
 
 
+SPAWN = ["-m", "experiments.mnist.spawn", "--dataset", "digits", "--epochs", "100000", "--device", "cpu"]
+
+
 @pytest.mark.slow
 @pytest.mark.real_processes
-@pytest.mark.parametrize("moment", ["early", "training"])
-def test_ranks_end_within_seconds_when_their_agent_is_killed(moment: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", ["early", "training", "spawn"])
+def test_ranks_end_within_seconds_when_their_parent_is_killed(moment: str, tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text(SLEEPER)
-    launcher = ["-m", "torch.distributed.run", f"--master-port={free_port()}", "--nproc-per-node", "2"]
-    command = [sys.executable, *launcher, str(tmp_path / "sleeper.py"), moment, str(tmp_path)]
-    with subprocess.Popen(command, cwd=tmp_path, env=ENV, stdout=subprocess.DEVNULL) as agent:
+    torchrun = ["-m", "torch.distributed.run", f"--master-port={free_port()}", "--nproc-per-node", "2"]
+    words = SPAWN if moment == "spawn" else [*torchrun, str(tmp_path / "sleeper.py"), moment, str(tmp_path)]
+    lines = tmp_path / "stdout"
+
+    def have_begun() -> bool:
+        return len(list(tmp_path.glob("ready-*"))) == 2 or lines.read_bytes().count(b'"key": "epoch_start"') >= 2
+
+    with lines.open("wb") as out, subprocess.Popen([sys.executable, *words], cwd=ROOT, env=ENV, stdout=out) as parent:
         ranks: list[psutil.Process] = []
         try:
-            until(lambda: len(list(tmp_path.glob("ready-*"))) == 2)
-            ranks = children_of(agent.pid, "sleeper.py")
+            until(have_begun)
+            ranks = children_of(parent.pid, "spawn_main" if moment == "spawn" else "sleeper.py")
             assert len(ranks) == 2
-            agent.kill()
+            parent.kill()
             until(lambda: not any(lives(rank) for rank in ranks), 10)
         finally:
-            agent.kill()
+            parent.kill()
             end(*ranks)
-
-
-@pytest.mark.slow
-@pytest.mark.real_processes
-def test_processes_of_spawn_end_with_the_one_that_started_them(tmp_path: Path) -> None:
-    words = ["-m", "experiments.mnist.spawn", "--dataset", "digits", "--epochs", "100000", "--device", "cpu"]
-    lines = tmp_path / "stdout"
-    with lines.open("wb") as out, subprocess.Popen([sys.executable, *words], cwd=ROOT, env=ENV, stdout=out) as parent:
-        children: list[psutil.Process] = []
-        try:
-            until(lambda: lines.read_bytes().count(b'"key": "epoch_start"') >= 2)
-            children = children_of(parent.pid, "spawn_main")
-            assert len(children) == 2
-            parent.kill()
-            until(lambda: not any(lives(rank) for rank in children), 10)
-        finally:
-            parent.kill()
-            end(*children)
 
 
 ASK = """
@@ -78,9 +68,8 @@ print(told.value)
 """
 
 
-def test_a_program_that_a_person_started_is_not_tied_to_the_shell() -> None:
+def test_a_program_started_by_hand_is_not_tied_to_its_shell() -> None:
     env = {name: value for name, value in os.environ.items() if name != "TORCHELASTIC_RUN_ID"}
-    for extra, expected in (({}, "0"), ({"TORCHELASTIC_RUN_ID": "x"}, str(int(signal.SIGKILL)))):
-        done = subprocess.run([sys.executable, "-c", ASK], cwd=ROOT, env={**env, **extra}, capture_output=True,
-                              text=True, check=True)  # fmt: skip
-        assert done.stdout.strip() == expected
+    for extra, expected in (({}, 0), ({"TORCHELASTIC_RUN_ID": "x"}, signal.SIGKILL)):
+        told = subprocess.check_output([sys.executable, "-c", ASK], cwd=ROOT, env={**env, **extra})
+        assert int(told) == expected

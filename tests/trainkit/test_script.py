@@ -1,4 +1,4 @@
-"""Event lines in a script of one's own: what it has to do for them, what stays as it was, and what misuse comes to."""
+"""Events of a script with one process: what it needs for them, what stays unchanged, and misuse."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ SLOW_TO_START = """
 """
 
 
-def test_the_time_of_a_process_begins_with_its_first_line(script: Script) -> None:
+def test_the_time_of_a_process_begins_with_its_first_event(script: Script) -> None:
     ended = good(script(HELD_CLOCK + SLOW_TO_START))
     start, stop = ended.first("run_start"), ended.first("run_stop")
     assert stop["time_ms"] - start["time_ms"] == 3_000
@@ -34,18 +34,16 @@ THREE_LINES = """
 """
 
 
-def test_three_lines_do_without_torchrun(script: Script) -> None:
+def test_three_lines_suffice_without_torchrun(script: Script) -> None:
     ended = good(script(THREE_LINES, None, "--lr", "0.1"))
     begun = ended.first("run_start")["metadata"]
     assert (begun["program"], begun["args"]) == ("train.py", {"argv": ["--lr", "0.1"]})
     assert (begun["world_size"], begun["device"], begun["backend"]) == (1, "cpu", None)
-    stats = ended.stats
-    assert (stats["train_seconds"], stats["final_accuracy"]) == (1.5, 0.5)
-    assert stats["peak_bytes"] > 10_000_000
+    assert ended.stats.items() > {"train_seconds": 1.5, "final_accuracy": 0.5}.items()
     assert ended.stderr == ""
 
 
-def test_nothing_of_the_scripts_numerics_is_changed_unless_it_is_asked_for(script: Script) -> None:
+def test_the_scripts_numerics_change_only_on_request(script: Script) -> None:
     text = """
         import sys, torch
         from trainkit import running
@@ -63,54 +61,54 @@ def test_nothing_of_the_scripts_numerics_is_changed_unless_it_is_asked_for(scrip
     assert b"same: False True" in good(script(text, None, "ask")).stdout
 
 
-def test_arguments_may_be_of_any_kind_and_never_crowd_out_the_other_facts(script: Script) -> None:
-    imports = "import argparse, dataclasses, pathlib\nfrom trainkit import running\n"
-    settings = "dataclasses.make_dataclass('Settings', ['lr', 'names'])(1, ('a', 'b'))"
-    for args, expected in (
-        ("argparse.Namespace(lr=0.1, device='cuda:7', threads=9)", {"lr": 0.1, "device": "cuda:7", "threads": 9}),
-        ("{'lr': float('nan'), 'path': pathlib.Path('a')}", {"lr": "nan", "path": "a"}),
-        (settings, {"lr": 1, "names": ["a", "b"]}),
-    ):
-        begun = good(script(f"{imports}with running('mine', {args}): pass")).first("run_start")["metadata"]
-        assert (begun["program"], begun["args"], begun["device"]) == ("mine", expected, "cpu")
+def test_arguments_of_any_kind_are_kept_within_a_limit(script: Script) -> None:
     many = "{f'name{number}': 'x' * 5000 for number in range(300)}"
-    begun = good(script(f"{imports}with running(args={many}): pass")).first("run_start")["metadata"]
-    assert begun["args"]["left_out"] > 200
-    assert begun["torch"]
+    for args, expected in (
+        ("argparse.Namespace(lr=0.1, device='cuda:7')", {"lr": 0.1, "device": "cuda:7"}),
+        ("{'lr': float('nan'), 'path': pathlib.Path('a')}", {"lr": "nan", "path": "a"}),
+        ("dataclasses.make_dataclass('Settings', ['lr', 'names'])(1, ('a', 'b'))", {"lr": 1, "names": ["a", "b"]}),
+        (many, None),
+    ):
+        text = f"import argparse, dataclasses, pathlib, trainkit\nwith trainkit.running('mine', {args}): pass"
+        begun = good(script(text)).first("run_start")["metadata"]
+        assert (begun["program"], begun["device"]) == ("mine", "cpu")
+        if expected:
+            assert begun["args"] == expected
+        else:
+            assert begun["args"]["left_out"] > 200
 
 
 @pytest.mark.parametrize(
     ("end", "code", "status"),
     [("raise ValueError('no')", 1, "aborted"), ("sys.exit(3)", 3, "aborted"), ("sys.exit(0)", 0, "success")],
 )
-def test_however_the_block_ends_the_last_event_says_so(script: Script, end: str, code: int, status: str) -> None:
+def test_the_last_event_names_the_end_of_the_block(script: Script, end: str, code: int, status: str) -> None:
     ended = script(f"import sys\nfrom trainkit import running\nwith running() as run:\n    {end}\n")
     last = ended.events[-1]
     assert (ended.code, last["key"], last["metadata"]["status"]) == (code, "run_stop", status)
     assert (last["metadata"].get("error") == "ValueError: no") == (code == 1)
-    assert [event["key"] for event in ended.events].count("tracked_stats") == (status == "success")
+    assert len(ended.all("tracked_stats")) == (status == "success")
 
 
-def test_a_figure_behind_the_block_and_a_place_that_no_launcher_sets_so_are_errors(script: Script) -> None:
+def test_late_figures_and_invalid_ranks_are_errors(script: Script) -> None:
     ended = script(f"{dedent(THREE_LINES)}run.report(final_loss=1)")
     assert (ended.code, ended.events[-1]["key"]) == (1, "run_stop")
     assert "the run has ended" in ended.stderr
     ended = script(THREE_LINES, None, RANK="first")
     assert (ended.code, ended.events) == (2, [])
-    assert ended.error.startswith("error: RANK, WORLD_SIZE,")
-    assert ended.stderr.count("\n") == 1
+    assert "RANK, WORLD_SIZE," in ended.error
 
 
 MISUSES = {
-    "with run.epoch(1):\n    with run.epoch(2): pass": "RuntimeError: epoch 2 begins within epoch 1",
-    "with run.epoch(4) as epoch: epoch.add(4, torch.ones(3))": "ValueError: the loss has to be one number, or one for",
-    "run.evaluated(accuracy=97.2)": "ValueError: accuracy has to be a share from 0 to 1, not 97.2",
-    "run.report(**{'val/acc': 1})": "ValueError: 'val/acc' names no figure",
-    "running().__enter__()": "RuntimeError: running() was opened before in this process",
+    "with run.epoch(1):\n    with run.epoch(2): pass": "RuntimeError: epoch 2",
+    "with run.epoch(4) as epoch: epoch.add(4, torch.ones(3))": "ValueError: the loss",
+    "run.evaluated(accuracy=97.2)": "ValueError: accuracy",
+    "run.report(**{'val/acc': 1})": "ValueError: 'val/acc'",
+    "running().__enter__()": "RuntimeError: running()",
 }
 
 
-def test_misuse_is_an_error_that_names_what_is_wrong(script: Script) -> None:
+def test_misuse_is_an_error_that_names_the_cause(script: Script) -> None:
     text = f"""
         import sys
         import torch
@@ -129,9 +127,9 @@ def test_misuse_is_an_error_that_names_what_is_wrong(script: Script) -> None:
         assert error.startswith(expected)
 
 
-def test_a_run_that_reports_nothing_and_one_whose_loss_is_nan_say_so(script: Script) -> None:
+def test_a_run_without_figures_and_one_with_a_nan_loss_print_a_notice(script: Script) -> None:
     ended = good(script("from trainkit import running\nwith running() as run:\n    pass\n", 2))
-    assert ended.stderr.count("trainkit: no epoch, no evaluation and no figure was reported") == 1
+    assert ended.stderr.count("trainkit: no epoch") == 1
     text = """
         import torch
         from trainkit import running
@@ -141,13 +139,12 @@ def test_a_run_that_reports_nothing_and_one_whose_loss_is_nan_say_so(script: Scr
             run.report(final_f1=float("inf"))
     """
     ended = good(script(text))
-    assert ended.stderr == "trainkit: the loss of epoch 1 is nan\ntrainkit: final_f1 is inf and is left out\n"
-    assert ended.first("epoch_stop")["metadata"]["loss_hex"] == "nan"
-    assert ended.first("epoch_stop")["metadata"]["loss"] is None
-    assert "final_f1" not in ended.stats
+    assert [line.split(" ")[1:3] for line in ended.stderr.splitlines()] == [["the", "loss"], ["final_f1", "is"]]
+    epoch = ended.first("epoch_stop")["metadata"]
+    assert (epoch["loss_hex"], epoch["loss"], "final_f1" in ended.stats) == ("nan", None, False)
 
 
-def test_an_evaluation_within_an_epoch_and_what_is_left_out_are_not_training(script: Script) -> None:
+def test_evaluations_within_an_epoch_and_left_out_time_are_not_training(script: Script) -> None:
     text = """
     from trainkit import running
     def slow():
@@ -172,10 +169,9 @@ def test_an_evaluation_within_an_epoch_and_what_is_left_out_are_not_training(scr
     stats = ended.stats
     assert (stats["input_seconds"], stats["train_seconds"]) == (pytest.approx(2), pytest.approx(22))
     assert (stats["final_accuracy"], stats["final_eval_loss"], stats["final_f1"]) == (0.75, 0.5, 0.25)
-    assert ended.first("eval_accuracy")["metadata"]["f1"] == 0.25
 
 
-def test_the_batch_that_a_script_reports_stands_in_each_epoch_in_place_of_the_counted_one(script: Script) -> None:
+def test_a_reported_batch_size_replaces_the_counted_one_in_each_epoch(script: Script) -> None:
     text = """
         import sys
         from trainkit import running
@@ -190,11 +186,11 @@ def test_the_batch_that_a_script_reports_stands_in_each_epoch_in_place_of_the_co
         ended = good(script(text, None, *words))
         assert ended.told("epoch_stop", "global_batch_size") == found
         assert ended.values("global_batch_size") == found[:1]
-        assert not any("data_seconds" in event["metadata"] for event in ended.all("epoch_stop"))  # nothing is timed
+        assert not any("data_seconds" in epoch for epoch in ended.told("epoch_stop"))  # `timed` was not used
 
 
 @pytest.mark.slow
-def test_the_package_is_imported_without_torch_and_without_any_framework() -> None:
+def test_the_package_is_imported_without_torch_and_frameworks() -> None:
     look = (
         "import sys, trainkit, trainkit.files, trainkit.sources, trainkit.arguments, trainkit.archives,"
         " trainkit.prepare, trainkit.parent;"

@@ -1,4 +1,4 @@
-"""What a node does while a run lasts, as the first of its processes tells it."""
+"""The utilization of a node during a run."""
 
 import json
 import os
@@ -23,31 +23,26 @@ ROOT = Path(__file__).parents[2]
 COUNTER = "thermal_throttle/package_throttle_total_time_ms"
 
 
-def told(path: Path) -> list[dict[str, Any]]:
-    lines = [line for line in path.read_text().splitlines() if line]
-    return [json.loads(line.removeprefix(":::MLLOG "))["metadata"] for line in lines]
+def events(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line.removeprefix(":::MLLOG ")) for line in text.splitlines() if line.startswith(":::")]
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> EventLog:
-    return EventLog(fd=os.open(tmp_path / "lines", os.O_CREAT | os.O_WRONLY | os.O_APPEND))
-
-
-def test_a_busy_second_is_seen_as_busy_and_a_block_ends_with_a_look(log: EventLog, tmp_path: Path) -> None:
-    with watching(log):
-        while not (tmp_path / "lines").stat().st_size:
+def test_a_busy_second_is_reported_as_busy_and_a_block_ends_with_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    with watching(EventLog(fd=os.open(path, os.O_CREAT | os.O_WRONLY))):
+        while not path.stat().st_size:
             pass
         end = time.monotonic() + 2.5 * load.SHORTEST
         while time.monotonic() < end:
             pass
-    first, *others, last = told(tmp_path / "lines")
-    whole = psutil.virtual_memory().total
-    for look in (first, last):
+    looks = [look["metadata"] for look in events(path.read_text())]
+    for look in (looks[0], looks[-1]):
         assert 90 / (psutil.cpu_count() or 1) < look["cpu_percent"] <= 100
         assert 0 <= look["interrupts_percent"] < look["cpu_percent"]
-        assert 0 < look["memory_bytes"] < whole
+        assert 0 < look["memory_bytes"] < psutil.virtual_memory().total
         assert min(look[f"{way}_bytes_per_second"] for way in ("sent", "received", "loopback")) >= 0
-    assert (first["seq"], last["seq"]) == (0, len(others) + 1)
+    assert [look["seq"] for look in looks] == list(range(len(looks)))
+    assert len(looks) > 1
 
 
 BUSY = """
@@ -66,37 +61,33 @@ print("used", os.times())
 
 
 @pytest.mark.slow
-def test_what_the_run_s_own_processes_use_is_told_apart_from_what_others_use() -> None:
-    """Two seconds of CPU time are the run's, one of them a child's that has ended; a loop beside it is not."""
-    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        done = subprocess.run([sys.executable, "-c", BUSY], cwd=ROOT, capture_output=True, text=True, check=True)
-    finally:
-        other.kill()
-        other.wait()
-    looks = [json.loads(line.removeprefix(":::MLLOG ")) for line in done.stdout.splitlines() if line.startswith(":::")]
-    cores = os.cpu_count() or 1
-    seconds = [(after["time_ms"] - before["time_ms"]) / 1000 for before, after in pairwise(looks)]
+def test_the_run_s_own_processes_are_distinguished_from_others() -> None:
+    """The run uses two seconds of CPU time, one of them in a child that has ended; a loop beside it is another's."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            out = subprocess.check_output([sys.executable, "-c", BUSY], cwd=ROOT, text=True)
+        finally:
+            other.kill()
+    looks = events(out)
     loads = [look["metadata"] for look in looks[1:]]
-    own = [load["own_cpu_percent"] * cores / 100 for load in loads]
-    assert sum(share * length for share, length in zip(own, seconds, strict=True)) == pytest.approx(2.0, abs=0.5)
+    seconds = [(after["time_ms"] - before["time_ms"]) / 1000 for before, after in pairwise(looks)]
+    own = [load["own_cpu_percent"] * length / 100 for load, length in zip(loads, seconds, strict=True)]
+    assert sum(own) * (os.cpu_count() or 1) == pytest.approx(2.0, abs=0.5)
     assert sum(load["cpu_percent"] - load["own_cpu_percent"] for load in loads) > 0
 
 
-def test_without_torchrun_a_process_answers_for_itself_and_what_it_started() -> None:
+def test_own_processes_are_this_one_and_its_children_without_torchrun() -> None:
     own = OwnProcesses()
-    assert own.all_of({os.getpid()})
-    child = subprocess.Popen(["sleep", "60"])
-    try:
-        assert own.all_of({os.getpid(), child.pid})  # found as soon as it is asked for
-        assert own.any_of({child.pid, 1})
-        assert not own.all_of({child.pid, 1})
-    finally:
-        child.kill()
-        child.wait()
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            assert own.all_of({os.getpid(), child.pid})  # new processes are searched for
+            assert own.any_of({child.pid, 1})
+            assert not own.all_of({child.pid, 1})
+        finally:
+            child.kill()
 
 
-def test_throttling_is_that_of_the_hottest_package_in_percent_of_the_time(tmp_path: Path) -> None:
+def test_cpu_throttling_is_the_percentage_of_the_hottest_package(tmp_path: Path) -> None:
     assert cpu_throttling(tmp_path / "none") is None
     for cpu, package in ((0, 0), (1, 0), (2, 1)):
         for place, text in (("topology/physical_package_id", package), (COUNTER, 1000)):
@@ -105,48 +96,19 @@ def test_throttling_is_that_of_the_hottest_package_in_percent_of_the_time(tmp_pa
             file.write_text(f"{text}\n")
     (tmp_path / "cpufreq").mkdir()
     throttled = cpu_throttling(tmp_path)
-    assert throttled is not None
-    assert throttled(1.0) == 0
     (tmp_path / "cpu0" / COUNTER).write_text("1100\n")
     (tmp_path / "cpu2" / COUNTER).write_text("1250\n")
-    assert throttled(1.0) == 25.0
-    assert throttled(1.0) == 0
+    assert [throttled(1.0), throttled(1.0)] == [25.0, 0.0]
 
 
-class Nvml:
-    """Eight GPUs as NVML counts them; the real one needs a driver."""
-
-    nvmlDeviceGetHandleByIndex = staticmethod(int)  # noqa: N815 - NVML's names
-
-    @staticmethod
-    def nvmlDeviceGetCount() -> int:  # noqa: N802
-        return 8
-
-    @staticmethod
-    def nvmlDeviceGetUUID(handle: int) -> str:  # noqa: N802
-        return f"GPU-{'abcdefgh'[handle]}{handle:07d}-0000"
-
-
-class Busy(Nvml):
-    """Two GPUs: the first is throttled by its temperature, and on the second somebody else is beside us."""
-
-    NVMLError = RuntimeError
-    users = ({os.getpid()}, {os.getpid(), 1})
-
-    @staticmethod
-    def nvmlDeviceGetCurrentClocksThrottleReasons(handle: int) -> int:  # noqa: N802
-        return (0x40, 0x04)[handle]
-
-    @classmethod
-    def nvmlDeviceGetComputeRunningProcesses(cls, handle: int) -> list[Namespace]:  # noqa: N802
-        return [Namespace(pid=pid) for pid in cls.users[handle]]
-
-
-def test_gpus_are_throttled_by_heat_and_not_by_a_cap_and_others_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = gpus_hindered(Busy, [0, 1], OwnProcesses())
-    assert told == {"gpu_throttled_percent": 50.0, "gpu_shared_percent": 50.0}
-    monkeypatch.setattr(Busy, "users", (set(), {1}))
-    assert gpus_hindered(Busy, [0, 1], OwnProcesses()) == {"gpu_throttled_percent": 50.0}
+def test_heat_counts_as_throttling_and_a_power_cap_does_not() -> None:
+    for users, shared in (((os.getpid(),), (os.getpid(), 1)), {"gpu_shared_percent": 50.0}), (((), (1,)), {}):
+        nvml = Namespace(
+            NVMLError=RuntimeError,
+            nvmlDeviceGetCurrentClocksThrottleReasons=(0x40, 0x04).__getitem__,
+            nvmlDeviceGetComputeRunningProcesses=lambda gpu, users=users: [Namespace(pid=pid) for pid in users[gpu]],
+        )
+        assert gpus_hindered(nvml, [0, 1], OwnProcesses()) == {"gpu_throttled_percent": 50.0, **shared}
 
 
 @pytest.mark.parametrize(
@@ -155,8 +117,13 @@ def test_gpus_are_throttled_by_heat_and_not_by_a_cap_and_others_are_seen(monkeyp
         (None, [*range(8)]),
         ("", []),
         ("GPU-c0000002-0000, GPU-a", [2, 0]),
-        ("1,-1,2", [1]),  # as CUDA reads it: what follows the first one that is not there is not seen
+        ("1,-1,2", [1]),  # CUDA ignores the list from the first invalid GPU on
     ],
 )
-def test_gpus_are_those_that_the_process_may_see_in_its_order(chosen: str | None, seen: list[int]) -> None:
-    assert load.visible_gpus(Nvml, chosen) == seen
+def test_visible_gpus_are_in_the_order_of_cuda(chosen: str | None, seen: list[int]) -> None:
+    nvml = Namespace(
+        nvmlDeviceGetCount=lambda: 8,
+        nvmlDeviceGetHandleByIndex=int,
+        nvmlDeviceGetUUID=lambda gpu: f"GPU-{'abcdefgh'[gpu]}{gpu:07d}-0000",
+    )
+    assert load.visible_gpus(nvml, chosen) == seen

@@ -1,77 +1,67 @@
-"""Trainings on something else than each batch once; what cannot be told of them is left open."""
+"""Trainings on something other than each batch once; unknown figures have to be left open."""
 
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 import torch
-import torch.distributed.tensor.parallel
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, IterableDataset
 
-from tests.trainkit.observed.base import INPUTS, Done, loader, made, open_count, script, step, train
+from tests.trainkit.observed.base import INPUTS, loader, made, open_count, script, step, train
 
 
 @script
-def batches_kept_in_a_list() -> Done:
-    model, optimizer = made()
+def batches_kept_in_a_list(model, optimizer):
     batches = list(loader(16))
     samples = sum(step(model, optimizer, batch) for _ in range(2) for batch in batches)
-    return model, {"steps": 12, "samples": samples, "samples_from": "model", "samples_without_gradient": 0}
+    return {"steps": 12, "samples": samples, "samples_from": "model", "samples_without_gradient": 0}
 
 
 @script
-def half_of_each_batch_for_this_rank() -> Done:
-    model, optimizer = made()
+def half_of_each_batch_for_this_rank(model, optimizer):
     for inputs, targets in loader(10):
         step(model, optimizer, (inputs[::2], targets[::2]))
-    return model, open_count(9)
+    return open_count(9)
 
 
 @script
-def features_kept_and_trained_on_in_slices() -> Done:
-    model, optimizer = made()
+def features_kept_and_trained_on_in_slices(model, optimizer):
     kept = torch.cat([inputs for inputs, _ in iter(loader(9))])
     for _ in range(10):
         at = torch.randint(90, (32,))
         step(model, optimizer, (kept[at], kept[at].sum(1, keepdim=True)))
-    return model, {"steps": 10, "samples": 320, "samples_from": "model"}
+    return {"steps": 10, "samples": 320, "samples_from": "model"}
 
 
 @script
-def attacks_on_the_test_set_between_epochs() -> Done:
-    model, optimizer = made()
+def attacks_on_the_test_set_between_epochs(model, optimizer):
     for _ in range(2):
         train(model, optimizer, loader(9))
         for inputs, targets in loader(30):
             F.mse_loss(model(inputs.requires_grad_()), targets).backward()
-    return model, open_count(20)
+    return open_count(20)
 
 
 @script
-def samples_without_a_batch() -> Done:
-    model, optimizer = made()
-    for inputs, targets in loader(None):  # type: ignore[arg-type]
+def samples_without_a_batch(model, optimizer):
+    for inputs, targets in loader(None):
         step(model, optimizer, (inputs[None], targets[None]))
-    return model, open_count(90)
+    return open_count(90)
 
 
-class Ragged(IterableDataset[Any]):
-    def __iter__(self) -> Iterator[Any]:
+class Ragged(IterableDataset):
+    def __iter__(self):
         return iter([INPUTS[: 1 + at % 5] for at in range(40)])
 
 
 @script
-def a_stream_of_lists_of_tensors() -> Done:
-    model, optimizer = made()
+def a_stream_of_lists_of_tensors(model, optimizer):
     for batch in DataLoader(Ragged(), 8, collate_fn=list):
         step(model, optimizer, (torch.cat(batch), torch.cat(batch).sum(1, keepdim=True)))
-    return model, open_count(5)
+    return open_count(5)
 
 
 @script
-def tensors_that_enter_the_model_twice() -> Done:
-    model, optimizer = made()
+def tensors_that_enter_the_model_twice(model, optimizer):
     for _ in range(12):
         at = torch.randint(90, (8,))
         inputs = INPUTS[at]
@@ -79,19 +69,18 @@ def tensors_that_enter_the_model_twice() -> Done:
             F.mse_loss(model(inputs), inputs.sum(1, keepdim=True)).backward()
         optimizer.step()
         optimizer.zero_grad()
-    return model, open_count(12)
+    return open_count(12)
 
 
 @script
-def one_sample_a_step_without_a_batch() -> Done:
-    model, optimizer = made()
+def one_sample_a_step_without_a_batch(model, optimizer):
     for inputs in INPUTS[:12]:
         step(model, optimizer, (inputs, inputs.sum(0, keepdim=True)))
-    return model, open_count(12)
+    return open_count(12)
 
 
 @script
-def two_models_each_an_epoch_in_turn() -> Done:
+def two_models_each_an_epoch_in_turn(*_):
     pairs, samples = [made(), made(kind=torch.optim.Adam)], 0
     for _ in range(2):
         for model, optimizer in pairs:
@@ -100,11 +89,10 @@ def two_models_each_an_epoch_in_turn() -> Done:
 
 
 @script
-def three_threads_that_train() -> Done:
-    model, optimizer = made()
+def three_threads_that_train(model, optimizer):
     step(model, optimizer, (INPUTS, INPUTS.sum(1, keepdim=True)))
     threads = [threading.Thread(target=lambda: step(model, *made()[1:], (INPUTS, INPUTS[:, :1]))) for _ in range(3)]
     for thread in threads:
         thread.start()
         thread.join()
-    return None, open_count(None)
+    return open_count(None)

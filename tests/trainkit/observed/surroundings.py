@@ -1,32 +1,28 @@
-"""Trainings in threads, children and several ranks, by frameworks, and with ends of their own."""
+"""Trainings in threads, children and several ranks, and by frameworks."""
 
 import copy
 import os
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
-import torch.distributed.tensor.parallel
 import torch.nn.functional as F
 from torch import distributed as dist
 from torch import multiprocessing, nn
-from torch.utils.data import Dataset
 
-from tests.trainkit.observed.base import INPUTS, Done, evaluate, loader, made, script, step, train
+from tests.trainkit.observed.base import evaluate, loader, made, script, step, train
 
 
 @script
-def steps_in_a_thread() -> Done:
-    model, optimizer = made()
+def steps_in_a_thread(model, optimizer):
     thread = threading.Thread(target=lambda: train(model, optimizer, loader(9)))
     thread.start()
     thread.join()
-    return model, {"steps": 10, "samples": 90}
+    return {"steps": 10, "samples": 90}
 
 
-def as_rank(rank: int, world: int, slow: int) -> None:
+def as_rank(rank, world, slow):
     os.environ["RANK"] = str(rank)
     dist.init_process_group("gloo", init_method=f"file://{Path.cwd()}/store", rank=rank, world_size=world)
     model, optimizer = made()
@@ -37,13 +33,13 @@ def as_rank(rank: int, world: int, slow: int) -> None:
 
 
 @script
-def two_ranks_of_which_one_is_slow() -> Done:
+def two_ranks_of_which_one_is_slow(*_):
     multiprocessing.start_processes(as_rank, (2, 1), 2, start_method="fork")
-    return None, {"steps": 18, "samples": 90}
+    return {"steps": 18, "samples": 90}
 
 
 @script
-def a_model_in_parts() -> Done:
+def a_model_in_parts(*_):
     dist.init_process_group("gloo", init_method=f"file://{Path.cwd()}/store", rank=0, world_size=1)
     mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
     model, optimizer = made()
@@ -53,23 +49,21 @@ def a_model_in_parts() -> Done:
 
 
 @script
-def inference_only() -> Done:
-    model, _ = made()
+def inference_only(model, optimizer):
     copied = copy.deepcopy(model)
-    return model, {"steps": 0, "samples": None, "samples_without_gradient": evaluate(copied, loader(9))}
+    return {"steps": 0, "samples": None, "samples_without_gradient": evaluate(copied, loader(9))}
 
 
 @script
-def compiled() -> Done:
-    model, optimizer = made()
+def compiled(model, optimizer):
     model.eval()
     fast = torch.compile(model, backend="eager")
     samples = train(fast, optimizer, loader(9))
-    return model, {"steps": 10, "samples": samples}
+    return {"steps": 10, "samples": samples}
 
 
 @script
-def accelerate_with_an_early_break() -> Done:
+def accelerate_with_an_early_break(*_):
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
@@ -84,60 +78,3 @@ def accelerate_with_an_early_break() -> Done:
             optimizer.step()
             samples += len(inputs)
     return model, {"steps": 9, "samples": samples, "passes": 1, "samples_per_pass": 90}
-
-
-class Rows(Dataset[Any]):
-    def __len__(self) -> int:
-        return 90
-
-    def __getitem__(self, at: int) -> Any:
-        return {"inputs": INPUTS[at], "labels": INPUTS[at].sum()[None]}
-
-
-class Loss(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.model = made()[0]
-
-    def forward(self, inputs: Any, labels: Any) -> Any:
-        outputs = self.model(inputs)
-        return {"loss": F.mse_loss(outputs, labels), "logits": outputs}
-
-
-@script
-def trainer_of_huggingface() -> Done:
-    from transformers import Trainer, TrainingArguments
-
-    words: dict[str, Any] = {"per_device_train_batch_size": 8, "per_device_eval_batch_size": 8, "num_train_epochs": 2}
-    words |= {"gradient_accumulation_steps": 3, "eval_strategy": "epoch", "save_strategy": "no", "report_to": "none"}
-    words |= {"use_cpu": True, "disable_tqdm": True, "output_dir": "."}
-    trainer = Trainer(Loss(), TrainingArguments(**words), train_dataset=Rows(), eval_dataset=Rows())
-    trainer.train()
-    truth = {"steps": 8, "samples": 180, "passes": 2, "samples_without_gradient": 180, "accumulation": 3}
-    return trainer.model, truth
-
-
-@script
-def trainer_of_lightning() -> Done:
-    import pytorch_lightning as lightning
-
-    class Module(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = made()[0]
-
-        def training_step(self, batch: Any, _: int) -> Any:
-            return F.mse_loss(self.model(batch[0]), batch[1])
-
-        def validation_step(self, batch: Any, _: int) -> None:
-            self.model(batch[0])
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.01)
-
-    words: dict[str, Any] = {"max_epochs": 2, "accelerator": "cpu", "logger": False, "enable_checkpointing": False}
-    words |= {"enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 2}
-    module = Module()
-    lightning.Trainer(**words).fit(module, loader(16), loader(16))
-    truth = {"steps": 12, "samples": 180, "passes": 2, "samples_without_gradient": 32 + 180, "accumulation": 1}
-    return module, truth

@@ -1,6 +1,6 @@
-"""Imports torch once, and runs each script that it is told of in a child of its own: NAME FOLDER on a line.
+"""Imports torch once, and runs each script read from standard input, NAME FOLDER, in a forked child.
 
-A name is that of a function in `scripts.py`, or the path of a file, which ends as it would in a process of its own.
+A name is that of a function in `scripts.py`, or the path of a file, which ends as it would in its own process.
 """
 
 import hashlib
@@ -10,8 +10,9 @@ import runpy
 import sys
 from pathlib import Path
 
-import torch._dynamo  # noqa: F401 - which the first optimizer takes seconds to import
+import torch._dynamo  # noqa: F401 - otherwise the first optimizer takes seconds to import it
 
+from tests.trainkit.observed.base import made
 from tests.trainkit.observed.scripts import SCRIPTS
 
 
@@ -20,7 +21,7 @@ def carry_out(name: str, folder: Path) -> None:
     os.dup2(os.open("stdout", os.O_WRONLY | os.O_CREAT, 0o600), 1)
     os.dup2(os.open("stderr", os.O_WRONLY | os.O_CREAT, 0o600), 2)
     observer = sys.modules.get("kit_observer.hooks")
-    if observer:  # as in a process of its own
+    if observer:  # start afresh
         os.environ.pop("KIT_OBSERVED_STDOUT")
         observer._output.__init__()
         observer._process.__init__(observer._output.write, is_child=False)
@@ -28,12 +29,15 @@ def carry_out(name: str, folder: Path) -> None:
         sys.argv = [name]
         runpy.run_path(name, run_name="__main__")
         return
-    model, truth = SCRIPTS[name]()
+    model, optimizer = made()
+    truth = SCRIPTS[name](model, optimizer)
+    if isinstance(truth, tuple):
+        model, truth = truth
     digest = hashlib.sha256()
-    for value in model.state_dict().values() if model else ():
+    for value in model.state_dict().values():
         digest.update(value.numpy().tobytes())
     Path("truth.json").write_text(json.dumps({"weights": digest.hexdigest(), **truth}), "utf-8")
-    os._exit(0)  # which takes a tenth of the time
+    os._exit(0)  # ten times as fast
 
 
 def main() -> None:
