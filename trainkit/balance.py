@@ -82,7 +82,9 @@ class Balance:
             distributed.barrier()
             with exchange.alone():
                 seconds = self._seconds_alone(lambda: step(batch))  # noqa: B023 - called at once
-            newer = relative(self._gathered(seconds / max(batch.samples, 1)))
+            own = seconds / max(batch.samples, 1)
+            ranks = range(self._run.world_size)
+            newer = relative(distributed.total(*(own if rank == self._run.rank else 0.0 for rank in ranks)))
             costs = [(1 - 1 / number) * old + new / number for old, new in zip(costs, newer, strict=True)]  # mean
             found = in_ratio(costs)
             now, then = (step_seconds(costs, self._batch_size, shares) for shares in (self._shares, found))
@@ -123,9 +125,6 @@ class Balance:
         if self._quota is None:
             return seconds
         return max(seconds, cpu_seconds * self._run.local_world_size / self._quota)
-
-    def _gathered(self, own: float) -> list[float]:
-        return distributed.total(*(own if rank == self._run.rank else 0.0 for rank in range(self._run.world_size)))
 
 
 def relative(costs: Sequence[float]) -> list[float]:

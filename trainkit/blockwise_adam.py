@@ -1,8 +1,7 @@
 """Adam and AdamW on a CPU: torch's operations, applied block by block, with the same result.
 
-torch applies each operation to a whole tensor, and so waits for memory each time. A block stays in the processor's
-cache for all operations. The square root of zero, frequent in embeddings of words that were not read yet, takes seven
-times as long as other roots (MKL), so none is taken here.
+torch applies each operation to a whole tensor, and so waits for memory each time; a block stays in the processor's
+cache. Square roots of zero, frequent in embeddings of unread words, take MKL seven times as long, and are avoided.
 
 Algorithm: Kingma and Ba, Adam (2015); with decoupled decay Loshchilov and Hutter, AdamW (2019). The order of operations
 is that of torch/optim/adam.py and adamw.py, `_single_tensor_adam` and `_single_tensor_adamw`.

@@ -146,15 +146,9 @@ class Report:
         """Take the first steps, which are slow, before the clock starts; then undo them.
 
         Parameters, buffers, optimizer and random numbers are restored. Before that, the ranks' parameters must be
-        equal, which exposes gradients that are not averaged.
-
-        Args:
-            step: one update of the model.
-            batches: passed to `first_batches` and `batch_to_measure`.
-            model: without DistributedDataParallel.
-            optimizer: of the model.
-            counted: replaces the first step, whose FLOPs are counted, if the counter cannot see those of `step`.
-            measure: called last; if it has changed the shares, one step is taken with them.
+        equal, which exposes gradients that are not averaged. `counted` replaces the first step if the FLOP counter
+        cannot see those of `step`. `measure` is called last; if it changes the shares, one step is taken with them.
+        `model` has no DistributedDataParallel around it.
         """
         batch = None
         before = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}

@@ -117,14 +117,12 @@ def line(event: dict[str, Any]) -> bytes:
     shortened, with a mark, until the line fits; then the largest fields are dropped.
     """
     event = _strict(event)
-    while len(encoded := _encoded(event)) > LINE_BYTES:
+    while True:
+        text = json.dumps(event, ensure_ascii=False, allow_nan=False)
+        encoded = f"\n{MARK}{text}\n".encode(errors="backslashreplace")
+        if len(encoded) <= LINE_BYTES:
+            return encoded
         _shorten(event)
-    return encoded
-
-
-def _encoded(event: dict[str, Any]) -> bytes:
-    text = json.dumps(event, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
-    return f"\n{MARK}{text}\n".encode(errors="backslashreplace")
 
 
 def _strict(value: Any) -> Any:

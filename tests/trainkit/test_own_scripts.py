@@ -44,10 +44,8 @@ def test_a_script_has_a_complete_record_and_a_row(name: str, project: Project) -
         # Lightning's own loader repeats a sample so that both processes have equally many; others count each once.
         tested = TESTED.get(name, 357) + (name == "lightning_digits" and processes == 2)
         assert {row["samples"] for row in tests} == {tested}
-        facts = record["facts"]
-        assert (facts["global_batch_size"], facts["train_samples"]) == (batch, trained)
+        assert record["facts"]["global_batch_size"] == batch
         assert "sources_sha256" not in record["ranks"][0]["facts"]  # only the runner knows the script's imports
-        assert len(record["launch"]["code"]["sources_sha256"]) == 64
     assert "train.py" in project.runner("summarize", "results", "--format", "json").stdout
 
 

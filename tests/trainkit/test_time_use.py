@@ -34,21 +34,15 @@ ddp.main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "processes"), [("mnist.manual", 2), ("mnist.ddp", 1)])
-def test_the_parts_add_up_to_the_training(program: str, processes: int, script: Script) -> None:
-    ended = good(script(BY_PROCESSOR, processes, *DIGITS, f"experiments.{program}"))
+def test_the_parts_add_up_to_the_training(script: Script) -> None:
+    ended = good(script(BY_PROCESSOR, 2, *DIGITS, "experiments.mnist.manual"))
     found = [epoch for epoch in ended.told("epoch_stop") if epoch["epoch_num"] == 2]
-    assert len(found) == processes
     for epoch in found:
         assert sum(epoch[part] for part in PARTS) == pytest.approx(epoch["train_seconds"], rel=0.02)
         assert min(epoch[part] for part in PARTS) >= 0
         assert epoch["other_seconds"] < 0.05 * epoch["train_seconds"]
-        if processes == 2:
-            exchanging = epoch["communication_seconds"] + epoch["straggler_seconds"]  # how it divides is by chance
-            assert exchanging > 0.001 * epoch["train_seconds"]
-        else:  # DDP copies its buckets even alone
-            assert epoch["compute_seconds"] > 0.3 * epoch["train_seconds"]
-            assert epoch["communication_seconds"] < 0.3 * epoch["train_seconds"]
+        exchanging = epoch["communication_seconds"] + epoch["straggler_seconds"]  # how it divides is by chance
+        assert exchanging > 0.001 * epoch["train_seconds"]
         assert 0 < epoch["cpu_share"] < 2
     assert any(epoch["slowest_share"] > 0 for epoch in found)
 

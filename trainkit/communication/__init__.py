@@ -19,15 +19,9 @@ __all__ = ["Exchange", "build", "check", "check_batch", "settle"]
 
 
 def build(args: Namespace, run: Run, model: nn.Module) -> Exchange:
-    """Return the exchange that `args` names. All ranks must call it; afterwards they have rank 0's model.
+    """Return the exchange that `args` names, after `settle`; Refusal if the backend does not support it.
 
-    Args:
-        args: of `trainkit.arguments.add_communication`, after `settle`.
-        run: joined.
-        model: on its device.
-
-    Raises:
-        Refusal: the backend does not support this communication.
+    The run is joined, and the model is on its device. All ranks must call it; afterwards they have rank 0's model.
     """
     if args.communication in ("fp16", "bf16"):
         return HalfPrecision(run, model, args.communication)
@@ -49,13 +43,7 @@ def check(args: Namespace) -> None:
 
 
 def check_batch(args: Namespace, batch_size: int, samples: int) -> None:
-    """Raise Refusal if a step needs more samples than the training set has.
-
-    Args:
-        args: parsed arguments, after `settle`.
-        batch_size: samples of a step, of all ranks together.
-        samples: samples of the training set.
-    """
+    """Raise Refusal if a step of all ranks (`batch_size`) needs more than the `samples` of the training set."""
     if args.accumulate > 1 and batch_size > samples:
         most = max(1, samples // (batch_size // args.accumulate))
         raise Refusal(

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 FIRST = 11
-"""Steps to read: torch times the first ten exchanges and then every hundredth, each readable after the next step."""
+"""First steps at which timings are read: torch times ten exchanges, then every hundredth, readable one step later."""
 
 
 class Exchanges:

@@ -54,7 +54,7 @@ def begin() -> bool:
 
     def end() -> None:
         with suppress(Exception):  # also called if the observer has failed, to report that
-            _process.end()
+            _process.print(is_last=True)
 
     atexit.register(end)
     os.register_at_fork(after_in_child=lambda: _process.__init__(_output.write, is_child=True))  # type: ignore[misc]

@@ -9,8 +9,7 @@ from typing import Any
 from .passes import rows_of
 
 _VARIABLE = 2
-"""Batch sizes seen before rows are not taken for samples: batches have one size and a smaller last one; sequence
-lengths vary more."""
+"""Most sizes of the first dimension if it counts samples: the batch size, and that of a smaller last batch."""
 
 
 class Model:

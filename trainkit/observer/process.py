@@ -164,14 +164,10 @@ class Process:
         rows, seconds = self.loaders.done()
         return rows, self.model.rows, seconds, self.collective_seconds
 
-    def end(self) -> None:
-        """Print the last line."""
-        self.print(is_last=True)
-
     def print(self, *, is_last: bool = False) -> None:
         """Print a line, unless the program uses the kit itself, or is a child process that does not train.
 
-        Lines come at most once a second, and after each hundredth of the elapsed time.
+        Lines are at least a second and a hundredth of the elapsed time apart.
         """
         now = _clock()
         self.due = now + max(1.0, (now - self.began) / 100)
