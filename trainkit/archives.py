@@ -60,7 +60,7 @@ class Budget:
         """Count unpacked bytes."""
         self._left -= count
         if self._left < 0:
-            raise Refusal(f"{self._place}: its {self._size:,} bytes unpack to far more: no data set does that")
+            raise Refusal(f"{self._place}: its {self._size:,} bytes unpack to far more than those of a data set")
 
     def member(self) -> None:
         """Count a member."""
@@ -105,7 +105,7 @@ def read_zipped(folder: Path, name: str, most: int) -> bytes:
         return read_file(folder / name, most)
     zipped = folder / f"{name}.gz"
     if not os.path.lexists(zipped):
-        raise ValueError(f"{name} is not there")
+        raise ValueError(f"{name} is missing")
     return gunzip(read_file(zipped, most), most)
 
 
@@ -132,7 +132,7 @@ def _members(source: Path) -> Iterator[Member]:
         yield from _folder_members(source)
         return
     if not os.path.lexists(source):
-        raise Refusal(f"{source}: there is no such folder or archive")
+        raise Refusal(f"{source}: no such folder or archive")
     with _reading(f"{source}: cannot be read"):
         file = open_file(source)
     with file:

@@ -53,7 +53,7 @@ class Place:
             )
         except ValueError as error:
             raise Refusal(
-                f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK have to be whole numbers: {error}"
+                f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK must be whole numbers: {error}"
             ) from None
 
     @classmethod
@@ -170,7 +170,7 @@ def require_equal(what: str, sha256: str) -> None:
     others = [rank for rank, theirs in enumerate(everyone) if theirs != everyone[0]]
     if others:
         ranks = ", ".join(map(str, others))
-        raise RuntimeError(f"{what} of rank {ranks} are not those of rank 0")
+        raise RuntimeError(f"{what} of rank {ranks} differ from those of rank 0")
 
 
 def share_buffers(model: nn.Module) -> None:

@@ -244,4 +244,4 @@ class Report:
 def require_count(did: str, counted: float, count: int) -> None:
     """Raise RuntimeError if the ranks together did not see each sample once."""
     if counted != count:
-        raise RuntimeError(f"{int(counted)} samples were {did}; the set has {count}")
+        raise RuntimeError(f"{int(counted)} samples were {did}, but the set has {count}")

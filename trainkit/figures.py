@@ -29,7 +29,7 @@ def scalar(name: str, value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{name} is beyond what a float holds") from None
+        raise ValueError(f"{name} is too large for a float") from None
 
 
 def whole(name: str, value: Any) -> int:
@@ -83,7 +83,7 @@ def figure(name: str, value: Any) -> float:
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"{one_line(name)!r} names no figure: a letter, then letters, digits and underscores, 100 at most"
+            f"{one_line(name)!r} cannot name a figure: use a letter, then letters, digits and underscores, 100 at most"
         )
     measured = scalar(name, value)
     if name.endswith("accuracy") and (measured < 0 or measured > 1):
@@ -96,5 +96,5 @@ def figure(name: str, value: Any) -> float:
 def share_of(correct: int, samples: int) -> float:
     """Return the accuracy, 0 to 1; ValueError if more samples are correct than there are."""
     if correct > samples:
-        raise ValueError(f"{correct} of {samples} samples cannot be right")
+        raise ValueError(f"{correct} of {samples} samples cannot be correct")
     return correct / samples

@@ -43,9 +43,9 @@ class Run(Session):
         if self.device.type == "cuda" and asked > seen:
             raise Refusal(f"{asked} GPUs were asked for on this node and {seen} are seen")
         if self.backend is None and self.world_size > 1:
-            raise Refusal(f"{self.program} is one process and {self.world_size} were started")
+            raise Refusal(f"{self.program} runs in a single process, and {self.world_size} were started")
         if self.devices > 1 and self.device.type == "cpu" and not self.cpu_stands_in:
-            raise Refusal(f"{self.devices} devices were asked for and the CPU is one")
+            raise Refusal(f"{self.devices} devices were asked for, and the CPU is only one")
 
 
 @contextmanager

@@ -223,7 +223,7 @@ class ScriptRun(Session):
             stats |= {"final_accuracy": self._accuracies[-1][0], "best_accuracy": best, "best_epoch": of_epoch}
         stats |= {**self._finals, **self._figures}
         if not stats:
-            self._say("no epoch, no evaluation and no figure was reported: the record has the total time only")
+            self._say("no epoch, no evaluation and no figure was reported: the record has only the total time")
         stats |= facts.peak_memory(self.device)
         named = list(stats.items())
         for begin in range(0, len(named), _IN_ONE_LINE):
@@ -236,7 +236,7 @@ class ScriptRun(Session):
 
     def _require_open(self) -> None:
         if self._ended:
-            raise RuntimeError("the run has ended: nothing can be reported behind the block of running()")
+            raise RuntimeError("the run has ended: nothing can be reported after the block of running()")
         self._find_place()
 
     def _find_place(self) -> None:
@@ -254,8 +254,8 @@ class ScriptRun(Session):
         if self.rank != self.log.rank:
             self.log.fall_silent()
         self._say(
-            f"a process group of {self.world_size} was made behind running(), which took each process for the only one:"
-            " rank 0 alone reports; make the group before, or start the script by torchrun"
+            f"a process group of {self.world_size} was created after running() had taken each process for a single one:"
+            " only rank 0 reports; create the group before running(), or start the script with torchrun"
         )
 
     def _of_epoch(self, number: int | None) -> dict[str, int]:
@@ -267,7 +267,7 @@ class ScriptRun(Session):
         samples, batch, loss_sum, loss_samples = distributed.total(*parts)
         alone = self.world_size > 1 and not dist.is_initialized()
         if alone:
-            self._say(f"{self.world_size} processes and no process group: what the ranks count cannot be added up")
+            self._say(f"{self.world_size} processes and no process group: the ranks' counts cannot be summed")
         epoch.all_samples = 0 if alone else int(samples)
         epoch.loss = loss_sum / loss_samples if loss_samples else None
         if epoch.loss is not None and math.isnan(epoch.loss):
@@ -315,7 +315,7 @@ def running(
     Raises RuntimeError if a run was opened before in this process. Invalid rank variables end the process with code 2.
     """
     if _process["of the run"] == os.getpid():
-        raise RuntimeError("running() was opened before in this process: a process is one run")
+        raise RuntimeError("running() was called before in this process, and a process is one run")
     _process["of the run"] = os.getpid()
     end_with_launcher()
     try:

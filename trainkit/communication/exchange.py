@@ -119,6 +119,6 @@ def require_type(run: Run, dtype: torch.dtype, wanted_by: str) -> None:
     except RuntimeError as error:
         name = str(dtype).removeprefix("torch.")
         raise Refusal(
-            f"--communication {wanted_by}: the {run.backend} backend of torch {torch.__version__} cannot add up {name}"
+            f"--communication {wanted_by}: the {run.backend} backend of torch {torch.__version__} cannot sum {name}"
             f" ({one_line(error)[:200]}): choose ddp"
         ) from None
