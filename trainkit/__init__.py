@@ -1,6 +1,6 @@
 """Events, clocks, process groups and data for training programs.
 
-A script needs three lines to report its run; see docs/trainkit.md::
+A script needs three lines to report its run; see docs/own-repository.md::
 
     from trainkit import running
 

@@ -9,7 +9,7 @@ shares wherever it cuts a batch::
     balance.measure(exchange, step, draw)  # in the warm-up, before it is undone
 
 Every rank computes the same integers, by sums, products and quotients alone, which every processor rounds alike.
-docs/methods.md says how far results with measured shares can be trusted.
+experiments/README.md says how far results with measured shares can be trusted.
 """
 
 import re

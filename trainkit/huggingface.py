@@ -1,4 +1,4 @@
-"""A callback for Hugging Face's Trainer that reports epochs and evaluations as events; see docs/trainkit.md.
+"""A callback for Hugging Face's Trainer that reports epochs and evaluations as events; see docs/own-repository.md.
 
 Source of the hooks and their order: `transformers/trainer.py` and `trainer_callback.py` of transformers 4.57.
 """

@@ -1,7 +1,7 @@
 """Report a run of any training script as events, with three lines added to the script.
 
 Threads, determinism, memory and devices stay as the script sets them. The script, `run.join()` or a framework may
-create the process group, at any time. docs/trainkit.md shows what each line adds to the record.
+create the process group, at any time. docs/own-repository.md shows what each line adds to the record.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 A program builds one exchange, calls its model, and reports each step to it, as `experiments/mnist/ddp.py` does. Its
 loss must be the sum over a rank's samples, times the number of ranks, divided by the samples of all ranks.
-docs/methods.md describes the mathematics of each choice.
+experiments/README.md describes the mathematics of each choice.
 """
 
 from argparse import Namespace
