@@ -154,10 +154,9 @@ def by_length(order: Tensor, lengths: Tensor, batch_size: int, draws: torch.Gene
 
 
 def add_less_work(parser: Parser) -> None:
-    """Add the options of `experiments.bert.less_work`, which leave out work without effect on the losses.
+    """Add the options of `experiments.bert.less_work`.
 
-    They are not in `bert_parser`, because `runner` reads options from a program's modules, and `split_per_rank` lacks
-    these.
+    They are not in `bert_parser`: `runner` reads options from a program's modules, and `split_per_rank` lacks these.
     """
     parser.add_argument(
         "--last-layer",

@@ -89,11 +89,10 @@ def refusing(folder: Path) -> Iterator[None]:
 def build_optimizer(args: Namespace, model: nn.Module, workers: int, *, plain: bool = False) -> Optimizer:
     """Return the optimizer that `args` names, with its learning rate scaled by `--lr-rule`.
 
-    It is the fastest implementation for the device (torch 2.3 has fused ones only for GPUs), or with `plain` torch's
-    default, which gives the same parameters on a CPU.
+    It is the fastest for the device, or with `plain` torch's default, which gives the same parameters on a CPU.
     """
     rate = args.lr * (workers if args.lr_rule == "linear" else 1)
-    fused = not plain and next(model.parameters()).is_cuda
+    fused = not plain and next(model.parameters()).is_cuda  # torch 2.3 has fused ones only for GPUs
     if not plain and pays(model):
         return BlockwiseAdam(model.parameters(), rate, args.weight_decay if args.optimizer == "adamw" else 0.0)
     if args.optimizer == "adam":

@@ -32,10 +32,7 @@ def of_files(files: dict[str, str]) -> str:
 
 
 def missing_part(names: Collection[str]) -> str | None:
-    """Return what a model with these files lacks, or None.
-
-    Pickled weights do not count: loading them may run code, and transformers refuses them with torch below 2.6.
-    """
+    """Return what a model with these files lacks, or None; pickled weights do not count."""
     if CONFIG not in names:
         return f"no config of a model in it (no {CONFIG})"
     if WEIGHTS not in names and PICKLED in names:

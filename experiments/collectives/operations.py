@@ -24,8 +24,8 @@ ELEMENT_BYTES = 4
 class Buffers:
     """One rank's input and output of an operation.
 
-    `mine` [count] is a rank's own part; `whole` and `spare` [ranks * count] hold a part for each rank. For an operation
-    on a single part `spare` is [count] and `whole` is empty.
+    `mine` [count] is the rank's part; `whole` and `spare` [ranks * count] hold a part per rank. For operations on a
+    single part `spare` is [count] and `whole` is empty.
     """
 
     mine: Tensor

@@ -1,7 +1,4 @@
-"""Bring MNIST to the data folder, once, before any run, and verify it.
-
-The digits of `--dataset digits` are part of the project and need no preparation.
-"""
+"""Bring MNIST to the data folder, once, before any run, and verify it; `--dataset digits` needs no preparation."""
 
 import hashlib
 import importlib.util

@@ -48,7 +48,7 @@ def report_all_reduce(run: Run, gradients: int, buffers: int, how: str) -> None:
 
 
 def report_data_parallel(run: Run, model: nn.Module, images: Tensor) -> None:
-    """Compute the traffic of DataParallel, which could be counted only on several GPUs; it is 0 on one device.
+    """Compute the traffic of DataParallel, which is 0 on one device.
 
     Source: torch/nn/parallel/data_parallel.py: replicate, scatter and gather, and their backward passes.
     """
