@@ -13,6 +13,7 @@ from runner.targets import local
 from runner.targets.clean_environment import clean_environment
 from tests.support.projects import ROOT
 from tests.support.slow import slow_but
+from tests.support.slow import slow_but
 from tests.trainkit.observed.scripts import SCRIPTS
 
 MARK = ":::MLLOG "
@@ -55,7 +56,7 @@ def lines_of(text: str) -> list[dict[str, Any]]:
     return [json.loads(line[len(MARK) :])["metadata"] for line in text.splitlines() if line.startswith(MARK)]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", slow_but([name for name in SCRIPTS if not name.startswith("trainer_")], SCRIPTS))
 def test_a_count_is_exact_or_open_and_the_weights_do_not_change(
     name: str, watched: Runs, bare: Runs, tmp_path: Path
 ) -> None:

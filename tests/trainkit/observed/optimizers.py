@@ -176,3 +176,19 @@ def compiled_without_a_loader(model, optimizer):
     for _ in range(6):
         step(fast, optimizer, (INPUTS[:9], INPUTS[:9].sum(1, keepdim=True)))
     return {"steps": 6, "samples": None}
+
+
+@script
+def closures_of_lbfgs(model, _):
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+    model.eval()
+    for batch in loader(15):
+
+        def closure(inputs=batch[0], targets=batch[1]):
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(inputs), targets)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    return {"steps": 6, "samples": 90, "accumulation": None}

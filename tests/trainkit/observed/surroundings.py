@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import distributed as dist
 from torch import multiprocessing, nn
+from torch.utils.data import Dataset
 
-from tests.trainkit.observed.base import evaluate, loader, made, script, step, train
+from tests.trainkit.observed.base import INPUTS, evaluate, loader, made, script, step, train
 
 
 @script
@@ -78,3 +79,59 @@ def accelerate_with_an_early_break(*_):
             optimizer.step()
             samples += len(inputs)
     return model, {"steps": 9, "samples": samples, "passes": 1, "samples_per_pass": 90}
+
+
+class Rows(Dataset):
+    def __len__(self):
+        return 90
+
+    def __getitem__(self, at):
+        return {"inputs": INPUTS[at], "labels": INPUTS[at].sum()[None]}
+
+
+class Loss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = made()[0]
+
+    def forward(self, inputs, labels):
+        outputs = self.model(inputs)
+        return {"loss": F.mse_loss(outputs, labels), "logits": outputs}
+
+
+@script
+def trainer_of_huggingface(*_):
+    from transformers import Trainer, TrainingArguments
+
+    words = {"per_device_train_batch_size": 8, "per_device_eval_batch_size": 8, "num_train_epochs": 2}
+    words |= {"gradient_accumulation_steps": 3, "eval_strategy": "epoch", "save_strategy": "no", "report_to": "none"}
+    words |= {"use_cpu": True, "disable_tqdm": True, "output_dir": "."}
+    trainer = Trainer(Loss(), TrainingArguments(**words), train_dataset=Rows(), eval_dataset=Rows())
+    trainer.train()
+    truth = {"steps": 8, "samples": 180, "passes": 2, "samples_without_gradient": 180, "accumulation": 3}
+    return trainer.model, truth
+
+
+@script
+def trainer_of_lightning(*_):
+    import pytorch_lightning as lightning
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = made()[0]
+
+        def training_step(self, batch, _):
+            return F.mse_loss(self.model(batch[0]), batch[1])
+
+        def validation_step(self, batch, _):
+            self.model(batch[0])
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.01)
+
+    words = {"max_epochs": 2, "accelerator": "cpu", "logger": False, "enable_checkpointing": False}
+    words |= {"enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 2}
+    module = Module()
+    lightning.Trainer(**words).fit(module, loader(16), loader(16))
+    return module, {"steps": 12, "samples": 180, "passes": 2, "samples_without_gradient": 32 + 180, "accumulation": 1}
