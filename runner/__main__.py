@@ -1,4 +1,4 @@
-"""`python -m runner` is the command `runner`."""
+"""Run the command `runner` as `python -m runner`."""
 
 from runner.cli import main
 

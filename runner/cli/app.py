@@ -1,4 +1,4 @@
-"""How the commands of the table are shown and called."""
+"""Show the commands of the table in the help, and call them."""
 
 import io
 import os
@@ -18,7 +18,7 @@ from runner.core.secrets import refuse
 
 
 class _Commands(TyperGroup):
-    """The commands by their names and summaries; a command is imported when it is called."""
+    """The commands by name and summary; a command is imported when it is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -26,7 +26,6 @@ class _Commands(TyperGroup):
         self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in table.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Import the command that is called."""
         name, command, words = super().resolve_command(ctx, args)
         if name and command:
             function, settings = load(name)
@@ -36,7 +35,6 @@ class _Commands(TyperGroup):
         return name, command, words
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
-        """Show what most people need, then the rest."""
         for title, table in (("Commands", MAIN), ("Further commands", FURTHER)):
             with formatter.section(title):
                 formatter.write_dl([(name, summary) for name, (_, summary) in table.items()])
@@ -66,18 +64,18 @@ def _options(
 
 
 def run_command() -> NoReturn:
-    """Run the command, and turn whatever it raises into a line and an exit code."""
-    if sys.stdout is None:  # it was closed from the start
+    """Run the command and exit; an exception becomes a one-line message and an exit code."""
+    if sys.stdout is None:  # the caller closed it
         sys.stdout = io.TextIOWrapper(io.FileIO(os.devnull, "w"))
-    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a letter shows its number, and nothing breaks
+    for stream in (sys.stdout, sys.stderr):  # a terminal's missing characters become escapes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         refuse(sys.argv[1:])  # before anything is printed or kept
         with ended_by_signals():
             code = app(standalone_mode=False)
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where everything ends
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every exception ends here
         code = explain(error)
-    except SystemExit:  # click's way to end when the reader of a pipe has gone, for example `| head`
+    except SystemExit:  # from click, when the reader of a pipe has gone, as in `| head`
         code = 0
     leave(code if isinstance(code, int) else 0)

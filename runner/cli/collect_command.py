@@ -27,25 +27,24 @@ def collect(
         str,
         typer.Argument(
             metavar="RUN|LOG",
-            help="A run's folder, results/<experiment>/<run>; a file of k8s/ or slurm/; or the stdout of another "
-            "program: a file, a folder of files, or - for stdin.",
+            help="A run's folder, results/<experiment>/<run>; a file of k8s/ or slurm/; or the stdout of any program: "
+            "a file, a folder of files, or - for stdin.",
         ),
     ],
     results: Results = Path("results"),
     with_: With = None,
-    json: Annotated[bool, typer.Option("--json", help="Print each log as one JSON object in one line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each log as a JSON object on one line.")] = False,
     dialect: Annotated[
         Optional[list[Path]],
-        typer.Option(metavar="FILE", help="A YAML file that says how the lines of a log are read; may be repeated."),
+        typer.Option(metavar="FILE", help="A YAML file with patterns for the lines of a log; may be repeated."),
     ] = None,
     metric: Metric = None,
 ) -> None:
     """Make the record of a run, of a job, or of any stdout.
 
-    The run may be one whose runner was killed, the job one that was applied by hand, and the stdout that of any
-    training. From a folder its raw files are parsed again; for a run whose runner was killed, it is the first record.
-    From a manifest the pods of its job are read in the cluster, to their end if they still run; it takes the options of
-    target kubernetes. The stdout of a program that knows nothing of the kit is read by dialects.
+    The raw files in a run's folder are parsed again, or for the first time if its runner was killed. For a manifest of
+    k8s/, the pods of its job are read from the cluster until they end; --with takes the options of target kubernetes.
+    The stdout of a program that does not use the kit is read by dialects.
     """
     path = Path(source)
     if source != "-" and not os.path.lexists(path):
@@ -69,7 +68,6 @@ def collect(
 
 
 def _collect_logs(source: str, files: list[Path], words: list[str], *, json: bool) -> None:
-    """Print what each log says, as a JSON object or for a person."""
     dialects, metrics, path = dialects_with(files), read_words(words), Path(source)
     for file in _below(path) if path.is_dir() else [path]:
         name = str(file.relative_to(path)) if path.is_dir() else source
@@ -89,7 +87,7 @@ def _collect_logs(source: str, files: list[Path], words: list[str], *, json: boo
 
 
 def _is_log(path: Path) -> bool:
-    """Return whether a path is read as the stdout of programs: a file, or a folder with files and of no run."""
+    """Return whether a path is the stdout of programs: a file, or a folder with files but without runs."""
     if any((path / name).exists() for name in ("run.json", "raw", "request")):
         return False
     is_of_runs = any(next(path.glob(f"{above}/run.json"), None) for above in ("*", "*/*"))
@@ -97,13 +95,12 @@ def _is_log(path: Path) -> bool:
 
 
 def _below(folder: Path) -> list[Path]:
-    """Return the files below a folder: no links, and nothing that is hidden."""
+    """List the files below a folder, without links and hidden ones."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sorted(path for path in files if not any(name[0] == "." for name in path.relative_to(folder).parts))
 
 
 def _show_log(log: dict[str, Any]) -> None:
-    """Print what a log says for a person, with the lines that it stands in."""
     show(f"{log['log']}: {log['status'] or 'the log does not say how it ended'}")
     for field in FIELDS[1:]:
         if log[field] is not None:
@@ -130,7 +127,7 @@ def _collect_run(path: Path) -> None:
     had_manifest = (path / NAME).exists()
     record = reparse(path)
     if not had_manifest and (path / NAME).exists():
-        say(f"note: {path}: its {NAME} is new, and does not show what was altered before")
+        say(f"note: {path}: its {NAME} is new, and cannot show earlier alterations")
     _show(path, record)
 
 

@@ -1,4 +1,4 @@
-"""The table of commands. Each module is imported when its command is called; only this table knows the tools."""
+"""The table of commands. Modules are imported when called; nothing else in the pipeline names a tool."""
 
 from importlib import import_module
 from typing import Any
@@ -25,17 +25,17 @@ FURTHER = {
     "node": ("cli.node_command", "Start one node of a run by hand."),
     "render": ("cli.render_command", "Render compose/, k8s/ and slurm/."),
 }
-"""The module of each command below `runner`, and its summary. The function has the command's name."""
+"""For each command, the module below `runner` with a function of the same name, and a summary."""
 SCRIPT = "tools.init.unsaved"
-"""Runs a script that has no definition."""
+"""The module that runs a script without a definition."""
 
 
 def module(name: str) -> Any:
-    """Import a module by its name below `runner`."""
+    """Import a module, given its name below `runner`."""
     return import_module(f"runner.{name}")
 
 
 def load(name: str) -> tuple[Any, dict[str, Any] | None]:
-    """Import a command: its function, and its settings for click."""
+    """Import a command, and return its function and its settings for click."""
     command = module((MAIN | FURTHER)[name][0])
     return getattr(command, name), getattr(command, "SETTINGS", None)

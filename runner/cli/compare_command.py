@@ -15,16 +15,18 @@ from runner.report.run_summary import RunSummary
 from runner.report.two_sides import Verdict, exit_code, judge, to_markdown, to_notes, to_plain, to_rows
 
 REPEATS = 6
-"""Three times ABBA."""
+"""Three times the order A, B, B, A."""
 _SIDE = "A folder of results; or a commit, branch or tag, `.` for the uncommitted project, a .yaml file, or an image."
 
 
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
-    b: Annotated[str, typer.Argument(metavar="B", help="As A: the version that may be a regression.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The version that may be a regression, given as A is.")],
     experiment: Annotated[
         Optional[str],
-        typer.Option(help="What is run, or read of the results.", autocompletion=options.complete_experiment),
+        typer.Option(
+            help="The experiment to run, or to read from the results.", autocompletion=options.complete_experiment
+        ),
     ] = None,
     on: options.On = "local",
     only: options.Only = None,
@@ -36,14 +38,14 @@ def compare(
     with_: options.With = None,
     with_files: options.WithFiles = None,
     no_observe: options.NoObserve = False,
-    detect: Annotated[str, typer.Option(metavar="PERCENT", help="The difference that is asked for.")] = "5%",
+    detect: Annotated[str, typer.Option(metavar="PERCENT", help="The smallest difference to detect.")] = "5%",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, for a comment.")] = False,
 ) -> None:
     """Test whether B is faster or slower than A.
 
-    Two folders of results are compared as they are. Anything else is run first, A and B in turn. Exit code 0: no
-    difference of the size asked for, or B is faster; 1: B is slower, or a run that was made failed; 4: undecided.
+    Two folders of results are compared as they are; other versions are run first, A and B in turn. Exit code 0: B is
+    faster, or the difference is smaller than --detect; 1: B is slower, or a run failed; 4: undecided.
     """
     given = {"only": only, "layout": layout, "change": change, "repeat": repeat, "no_observe": no_observe}
     if json and markdown:
@@ -53,10 +55,10 @@ def compare(
     kinds = [kind_of(word, root, on) for word in (a, b)]
     failed = False
     if with_files and Kind.COMMIT not in kinds:
-        raise RequestError(f"--with-files {with_files[0]}: is for a commit, and neither side is one")
+        raise RequestError(f"--with-files {with_files[0]}: needs a commit, and neither side is one")
     if kinds == [Kind.RESULTS, Kind.RESULTS]:
         if on != "local" or with_ or any(given.values()):
-            raise RequestError(f"{a}: results are compared as they are; options of runs are for versions that are run")
+            raise RequestError(f"{a}: results are compared as they are; leave out the options of runs")
         labels, sides = (a, b), (_read(Path(a), experiment), _read(Path(b), experiment))
     elif Kind.RESULTS in kinds:
         raise RequestError(
@@ -74,7 +76,6 @@ def compare(
 
 
 def _show(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code: int, form: str) -> None:
-    """Print what was found as one JSON object, as a Markdown table, or for a person."""
     from runner.report.formats import json
 
     if form == "json":
@@ -90,7 +91,6 @@ def _show(labels: tuple[str, str], verdicts: list[Verdict], detect: float, code:
 
 
 def _share(text: str) -> float:
-    """Read a difference: 5% or 0.05."""
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -101,7 +101,6 @@ def _share(text: str) -> float:
 
 
 def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
-    """Read a side that was run before."""
     from runner.report.summarize import runs_of
 
     runs, notes = runs_of(folder, experiment)
@@ -115,7 +114,7 @@ def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
 def _run(
     words: tuple[str, str], kinds: list[Kind], choices: Choices, root: Path, results: Path, with_files: list[str]
 ) -> tuple[tuple[str, str], tuple[list[RunSummary], list[RunSummary]]]:
-    """Run both sides in turn; a signal ends that, and the worktrees are removed all the same."""
+    """Run both sides in turn; the worktrees are removed even after a signal."""
     from runner.cli.terminal import Screen
 
     with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts, with_files) as check_out:

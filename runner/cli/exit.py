@@ -1,4 +1,4 @@
-"""How a command ends: whatever it raised becomes a line on the screen and an exit code."""
+"""Turn an exception of a command into a message and an exit code."""
 
 import errno
 import os
@@ -20,20 +20,20 @@ from runner.core.text import one_line
 # typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
-"""Errors of a path that somebody names, no defects of ours."""
+"""Errors in a path that the user names, not bugs of the runner."""
 AT_ONCE_SECONDS = 1.0
-"""A signal this long after the first ends the command at once; some senders send two together."""
+"""A second signal ends the command at once after this time; some senders send two together."""
 
 
 class _Ended(BaseException):
-    """A signal has come. typer prints an empty line at a KeyboardInterrupt."""
+    """A signal has arrived. For KeyboardInterrupt, typer would print an empty line."""
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise Interrupted at Ctrl-C, SIGTERM or SIGHUP, so that temporary files are removed.
+    """Raise Interrupted after Ctrl-C, SIGTERM or SIGHUP, so that temporary files are removed.
 
-    A command that starts something takes the signals itself meanwhile.
+    Commands that start processes handle these signals themselves.
     """
     first: list[float] = []
     shown = sys.unraisablehook
@@ -61,12 +61,12 @@ def ended_by_signals() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         sys.unraisablehook = shown
-    if first:  # also if Python dropped it, as in `del`, or a library made an error of its own of it
+    if first:  # even if Python dropped the exception, as in `__del__`, or a library replaced it
         raise Interrupted
 
 
 def explain(error: BaseException) -> int:
-    """Print an error in one line and choose the exit code; a defect of ours also leaves a log to send."""
+    """Print an error on one line and return the exit code; a bug of the runner also leaves a log to send."""
     if isinstance(error, BrokenPipeError):
         _drop(sys.stdout)
         return 0
@@ -87,12 +87,12 @@ def explain(error: BaseException) -> int:
         for line in str(error).splitlines():
             say(f"error: {line}")
         return error.exit_code
-    say(mask_text(f"error: a defect of ours, {type(error).__name__}: {error}; {_keep(error)}"))
+    say(mask_text(f"error: a bug in the runner, {type(error).__name__}: {error}; {_keep(error)}"))
     return EXIT_DEFECT
 
 
 def leave(code: int) -> NoReturn:
-    """Exit, also if the reader of the output has gone or its disk is full."""
+    """Exit, even if the reader of the output has gone or its disk is full."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -101,20 +101,19 @@ def leave(code: int) -> NoReturn:
             say(f"error: the output could not be written: {error.strerror}")
             code = code or 1
     try:
-        if sys.stderr:  # there is none if it was closed from the start
+        if sys.stderr:  # None if the caller closed it
             sys.stderr.flush()
-    except OSError:  # Python would try it again, and end with 120
+    except OSError:  # Python would flush again, and exit with 120
         _drop(sys.stderr)
     sys.exit(code)
 
 
 def _drop(stream: TextIO) -> None:
-    """Let what is written to a stream go nowhere from now on."""
+    """Discard everything that is written to a stream from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _explain_usage(error: Any) -> str:
-    """Return what is wrong with the words of the command, and where its help is."""
     context = getattr(error, "ctx", None)
     words = f"{error.format_message().rstrip('.')}; see {context.command_path if context else 'runner'} --help"
     option = getattr(error, "option_name", None)
@@ -125,7 +124,7 @@ def _explain_usage(error: Any) -> str:
 
 
 def _keep(error: BaseException) -> str:
-    """Keep the traceback of a defect."""
+    """Write the traceback to a log, and ask the user to send it."""
     import tempfile
     import traceback
 

@@ -16,8 +16,8 @@ def explain(
 ) -> None:
     """Show where a run's time went, what slows it and what helps.
 
-    For each rank and epoch the programs report how long they waited for data, computed, exchanged, and waited for the
-    slowest. A rank or a link is named only where this leaves no doubt.
+    For each rank and epoch, programs report the time spent waiting for data, computing, exchanging, and waiting for the
+    slowest rank. A rank or a link is named only if there is no doubt.
     """
     from runner.records.folder import RunFolder
     from runner.report.bottlenecks import explain

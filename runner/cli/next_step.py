@@ -1,4 +1,4 @@
-"""What `runner` alone says below its help: the next sensible command in this folder."""
+"""Suggest the next command, below the help that `runner` alone prints."""
 
 import shlex
 from pathlib import Path
@@ -11,12 +11,12 @@ from runner.definitions.settings import nearest
 
 
 def next_step(here: Path) -> str:
-    """Return a command and what it does."""
+    """Return the most useful next command in a folder, and what it does."""
     try:
         project = nearest(here)
         experiments = definition.files(project.root) if project else []
     except RequestError as error:
-        return f"mend the settings: {error}"
+        return f"fix the settings: {error}"
     results = (project.root if project else here) / "results"
     if next(results.glob("*/*/run.json"), None):
         place = "results/" if results.parent == here else one_line(shlex.quote(str(results)))
@@ -24,5 +24,5 @@ def next_step(here: Path) -> str:
     if not experiments:
         return str(module(SCRIPT).command_of(here))
     if len(experiments) > 1:
-        return f"runner plan    lists the {len(experiments)} experiments, each of which `runner run NAME` runs"
+        return f"runner plan    lists the {len(experiments)} experiments; `runner run NAME` runs one"
     return f"runner run {experiments[0].stem}    runs the experiment and keeps a record of it"

@@ -1,4 +1,4 @@
-"""What several commands share: options, what they stand for, and rows of words."""
+"""Options and helpers that several commands share."""
 
 import os
 import sys
@@ -18,12 +18,12 @@ from runner.logs.metrics import read_words
 
 
 def complete_experiment(begun: str) -> list[str]:
-    """Complete an experiment's name."""
+    """Complete the name of an experiment in a shell."""
     return [path.stem for path in definition.files(project_root_or_here()) if path.stem.startswith(begun)]
 
 
 def complete_target(begun: str) -> list[str]:
-    """Complete a target's name."""
+    """Complete the name of a target in a shell."""
     from runner.targets import TARGETS
 
     return [name for name in TARGETS if name.startswith(begun)]
@@ -35,17 +35,18 @@ NAME = typer.Argument(
     autocompletion=complete_experiment,
 )
 On = Annotated[
-    str, typer.Option(metavar="TARGET", help="Where; `runner targets` lists them.", autocompletion=complete_target)
+    str, typer.Option(metavar="TARGET", help="Where to run; see `runner targets`.", autocompletion=complete_target)
 ]
 Only = Annotated[
-    Optional[list[str]], typer.Option(metavar="AXIS=VALUE", help="Only these cells; may be given several times.")
+    Optional[list[str]], typer.Option(metavar="AXIS=VALUE", help="Only the cells with this value; may be repeated.")
 ]
 Change = Annotated[
-    Optional[list[str]], typer.Option("--set", metavar="ARG=VALUE", help="Another value for an arg of the program.")
+    Optional[list[str]],
+    typer.Option("--set", metavar="ARG=VALUE", help="Another value for an arg of the program; may be repeated."),
 ]
 Layouts = Annotated[
     Optional[list[str]],
-    typer.Option("--layout", metavar="LAYOUT", help="Other layouts than the definition's, for example 1x4."),
+    typer.Option("--layout", metavar="LAYOUT", help="Layouts instead of the definition's, for example 1x4,2x4."),
 ]
 Repeat = Annotated[Optional[int], typer.Option(min=1, max=1000, help="Repeats of each cell.")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="auto: cuda if there is a GPU.")]
@@ -54,7 +55,7 @@ WithFiles = Annotated[
     typer.Option(
         "--with-files",
         metavar="PATH",
-        help="A file or folder that git does not hold, for the folder of a commit; may be given several times.",
+        help="A file or folder outside git, to link into a commit's folder; may be repeated.",
     ),
 ]
 With = Annotated[
@@ -62,24 +63,24 @@ With = Annotated[
     typer.Option(
         "--with",
         metavar="NAME=VALUE",
-        help="An option of the target, from `runner targets`; may be given several times.",
+        help="An option of the target, see `runner targets TARGET`; may be repeated.",
     ),
 ]
 Metric = Annotated[
     Optional[list[str]],
     typer.Option(
         metavar="NAME=REGEX",
-        help="A figure of the output, by an expression with one group: loss='loss: ({number})'; may be repeated.",
+        help="A figure to read from the output, by a regex with one group: loss='loss: ({number})'; may be repeated.",
     ),
 ]
-NoObserve = Annotated[bool, typer.Option("--no-observe", help="Leave a script alone: count and time nothing inside.")]
+NoObserve = Annotated[bool, typer.Option("--no-observe", help="Count and time nothing inside a script.")]
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the records.")]
 
 
 def select(experiment: str | None = None, **words: Any) -> Selection:
-    """Read the words of a command line about an experiment, by the names of the options; others are ignored."""
+    """Collect a command's options for an experiment, by their parameter names; other names are ignored."""
     if (scaling := words.get("scaling")) not in (None, *SCALINGS):
-        raise RequestError(f"--scaling {scaling}: there is {' and '.join(SCALINGS)}")
+        raise RequestError(f"--scaling {scaling}: choose {' or '.join(SCALINGS)}")
     return Selection(
         experiment or "",
         words.get("arguments") or (),
@@ -95,11 +96,11 @@ def select(experiment: str | None = None, **words: Any) -> Selection:
 
 
 def experiment_of(name: str) -> Experiment:
-    """Load an experiment."""
+    """Load an experiment, given its name or path. Raises RequestError outside of a project."""
     if nearest(here()) is None and not name.endswith((".yaml", ".yml")):
         raise RequestError(
-            f"no experiment '{one_line(name)}', for this folder is in no project: runner run train.py runs a script"
-            " without one, runner init makes it one"
+            f"no experiment '{one_line(name)}': this folder is not in a project; runner init makes it one, runner run"
+            " train.py runs a script without one"
         )
     root = project_root()
     return definition.load(definition.find(name, root), root)
@@ -114,38 +115,38 @@ def is_script(word: str) -> bool:
 
 
 def device_of(word: str) -> str:
-    """Choose a device."""
+    """Return the device for `--device`; auto is cuda if this machine has a GPU."""
     from runner.records.provenance import gpus
 
     if word not in ("auto", *DEVICES):
-        raise RequestError(f"--device {word}: there is auto, {', '.join(DEVICES)}")
+        raise RequestError(f"--device {word}: choose one of auto, {', '.join(DEVICES)}")
     return word if word != "auto" else "cuda" if gpus() else "cpu"
 
 
 def show_project() -> None:
-    """Print the project, and the file that marks it."""
+    """Print the project's folder, and the file that marks it."""
     settings = find_project(here())
     say(f"project {settings.root} ({settings.source.name if settings.source else 'no settings'})")
 
 
 def project_root() -> Path:
-    """Return the project's folder."""
+    """Return the project's folder. Raises RequestError outside of a project."""
     return find_project(here()).root
 
 
 def project_root_or_here() -> Path:
-    """Return the project's folder; the current one if it is in no project."""
+    """Return the project's folder, or the current folder outside of a project."""
     settings = nearest(here())
     return settings.root if settings else here()
 
 
 def options_of(target: str, words: list[str] | None) -> list[str]:
-    """Return the `name=value` words for a target, of the command line and of the project's settings."""
+    """Return a target's `name=value` options, from the command line and the project's settings."""
     return settings_of(project_root_or_here()).words_for(target, words or [])
 
 
 def here() -> Path:
-    """Return the current folder."""
+    """Return the current folder. Raises RequestError if it was removed."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -153,7 +154,7 @@ def here() -> Path:
 
 
 def show_rows(rows: list[tuple[str, ...]]) -> None:
-    """Print rows of words on stdout: in columns on a terminal, with a tab between them into a pipe."""
+    """Print rows of words on stdout: in columns on a terminal, else separated by tabs."""
     if sys.stdout.isatty():
         from runner.cli.terminal import print_columns
 

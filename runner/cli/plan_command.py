@@ -32,12 +32,12 @@ def plan(
     repeat: Repeat = None,
     device: Device = "auto",
     probe: Annotated[
-        bool, typer.Option("--probe", help="Also start each program once with --help, and show what it prints.")
+        bool, typer.Option("--probe", help="Also start each program once with --help, and show its output.")
     ] = False,
 ) -> None:
     """List the experiments, or what one would run; start nothing.
 
-    Of one, every cell is shown with its command, and what is left out and why.
+    For one experiment, show the command of every cell, and why cells are left out.
     """
     if experiment is None:
         _list()
@@ -58,7 +58,7 @@ def plan(
 
 
 def _list() -> None:
-    """Show each experiment of the project, and then what is wrong with the others."""
+    """Show the experiments of the project, then the errors of broken definitions."""
     root = project_root()
     rows, broken = list[tuple[str, ...]](), list[RequestError]()
     for path in definition.files(root):

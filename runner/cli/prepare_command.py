@@ -10,18 +10,20 @@ from runner.cli.options import project_root, show_rows
 from runner.definitions import data as of_families
 
 SETTINGS = {"allow_interspersed_args": False}
-"""All words behind the name are for the family's program, `--help` too."""
+"""All words after the family go to its program, even `--help`."""
 
 
 def prepare(
-    data: Annotated[Optional[str], typer.Argument(metavar="DATA", help="What to prepare; without it, a list.")] = None,
+    data: Annotated[
+        Optional[str], typer.Argument(metavar="DATA", help="A family with data; by default, list them.")
+    ] = None,
     words: Annotated[
-        Optional[list[str]], typer.Argument(metavar="WORDS", help="For the family's own program, for example --help.")
+        Optional[list[str]], typer.Argument(metavar="WORDS", help="Arguments of its program, for example --help.")
     ] = None,
 ) -> None:
     """Fetch and check the data of experiments, once.
 
-    The family's own program does it, experiments/<family>/prepare.py. No run ever downloads anything.
+    The family's program, experiments/<family>/prepare.py, does it. Runs never download anything.
     """
     root = project_root()
     if data is None:
@@ -39,7 +41,7 @@ def prepare(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a program that has got our Ctrl-C too; end one that has not, or that stays."""
+    """Wait for a program that received the Ctrl-C too; terminate or kill it if it goes on."""
     for seconds, end in ((1, process.terminate), (10, process.kill)):
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)

@@ -1,4 +1,4 @@
-"""All printing: text from outside cannot move the cursor, change colours, or forge a line."""
+"""Print text that cannot move the cursor, change colours, or forge a line."""
 
 from contextlib import suppress
 
@@ -7,22 +7,22 @@ import typer
 from runner.core.text import escaped, one_line
 
 LONGEST = 20_000
-"""Characters of one line of a document, for example of a command in a launch spec."""
+"""The most characters in a line of a document, such as a command in a launch spec."""
 
 
 def say(text: object) -> None:
-    """Print one line for a person, on stderr; if it cannot be written, the command ends as it would have."""
+    """Print one line for the user on stderr; a failure to write is ignored."""
     with suppress(OSError):
         typer.echo(line(text), err=True)
 
 
 def show(text: object) -> None:
-    """Print one line of the result, on stdout."""
+    """Print one line of the result on stdout."""
     typer.echo(line(text))
 
 
 def show_document(text: str) -> None:
-    """Print a result of several lines as they are, but for characters that hide or move the cursor."""
+    """Print a result of several lines unchanged, except for characters that hide text or move the cursor."""
     if not text.replace("\n", "").replace("\t", "").isprintable():
         rows = [row.split("\t") for row in text.split("\n")]
         text = "\n".join("\t".join(escaped(cell, LONGEST) for cell in row) for row in rows)
@@ -30,5 +30,5 @@ def show_document(text: str) -> None:
 
 
 def line(text: object) -> str:
-    """Fold text into one line; the double spaces that stand between its parts stay."""
+    """Fold text into one printable line, keeping the double spaces between its parts."""
     return "  ".join(one_line(part) for part in str(text)[:LONGEST].split("  "))

@@ -1,4 +1,4 @@
-"""The state of a run in progress: epoch, loss, speed and the time that remains, as its events report them."""
+"""Follow the progress of a run from its events: epoch, loss, speed and remaining time."""
 
 from typing import Annotated
 
@@ -17,8 +17,6 @@ _Figure = Annotated[float, Meta(ge=0, le=LARGEST)] | None
 
 
 class _Fields(msgspec.Struct):
-    """The fields of an event that are shown."""
-
     rank: int | None = None
     epoch_num: _Count = None
     epochs: _Count = None
@@ -29,7 +27,7 @@ class _Fields(msgspec.Struct):
 
 
 class Progress:
-    """The state of the run in progress."""
+    """The progress of one run."""
 
     def __init__(self, number: int, total: int, run: Run, earlier_seconds: list[float]) -> None:
         self._number, self._total, self._run = number, total, run
@@ -42,7 +40,7 @@ class Progress:
         self._rate: float | None = None
 
     def take(self, event: Event) -> bool:
-        """Take in an event of rank 0; return whether it changes what is shown. One with odd fields is ignored."""
+        """Update the progress from an event of rank 0; return whether it changed. Invalid events are ignored."""
         try:
             fields = msgspec.convert(event.metadata, _Fields)
             samples = msgspec.convert(event.value, _Figure) if event.key == "progress" else None
@@ -68,7 +66,7 @@ class Progress:
         return True
 
     def take_printed(self, line: bytes) -> bool:
-        """Take in a line that is no event; return whether it is shown, as it is until there are events."""
+        """Show a printed line as the phase until the first epoch; return whether the progress changed."""
         text = one_line(line[: 4 * _LONGEST].decode("utf-8", "replace"), _LONGEST)
         if self._epoch or not text:
             return False
@@ -77,11 +75,11 @@ class Progress:
 
     @property
     def done(self) -> float:
-        """The share of the epochs that is done, 0 to 1."""
+        """The share of the epochs that is done, from 0 to 1."""
         return min(1.0, (self._epoch - 1 + self._share) / self._epochs) if self._epochs and self._epoch else 0.0
 
     def line(self) -> str:
-        """Write the state in one line."""
+        """Return the progress in one line."""
         words = [self._phase if self._epoch == 0 else f"epoch {self._epoch}/{self._epochs or '?'}"]
         if self._epoch == 0:
             words.append(_clock(self.elapsed))
@@ -99,12 +97,12 @@ class Progress:
 
     @property
     def name(self) -> str:
-        """Name the run."""
+        """The run's number, cell and repeat."""
         return f"{self._number}/{self._total}  {self._run.name}  repeat {self._run.repeat}"
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the run was begun."""
+        """The seconds since the run began."""
         return clock.monotonic() - self._began
 
 

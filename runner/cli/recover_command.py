@@ -15,10 +15,9 @@ def recover(
 ) -> None:
     """Finish the runs whose runner was killed.
 
-    What they left running is ended, on this machine, its Docker Engine or the cluster, and their records are made of
-    everything that was printed. Runs of living runners are left alone. Hosts, engines and clusters that a record names
-    are used only if you have started the run on this machine. Exit code 1 if a run is left unfinished whose runner is
-    not known to live.
+    Processes, containers and pods of such runs are ended, and their records are made from what they printed. Runs whose
+    runner is alive are left alone. Hosts, engines and clusters that a record names are used only if you started the run
+    on this machine. Exit code 1: a run is left unfinished, and its runner is not known to be alive.
     """
     from runner.execution.recover import LEFT, RUNS
     from runner.execution.recover import recover as recovered
@@ -29,6 +28,6 @@ def recover(
         count += run.what != RUNS
         left += run.what == LEFT
     if not count:
-        say(f"{results}: every run is finished, or its runner lives")
+        say(f"{results}: every run is finished, or its runner is alive")
     if left:
         raise typer.Exit(RunError.exit_code)

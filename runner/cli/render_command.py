@@ -17,8 +17,8 @@ def render(check: Annotated[bool, typer.Option("--check", help="Write nothing; r
     paths = list(differing(root)) if check else write(root)
     names = [str(path.relative_to(root)) for path in paths]
     if check and names:
-        raise RequestError(f"{', '.join(names)}: not as rendered; run `runner render`")
+        raise RequestError(f"{', '.join(names)}: not up to date; run `runner render`")
     for name in names:
         say(f"rendered {name}")
     if not names:
-        say("everything is as rendered")
+        say("every file is up to date")

@@ -16,7 +16,7 @@ from runner.core.errors import RequestError, RunError
 from runner.definitions.definition import Experiment
 from runner.definitions.plan import Plan, make_plan
 
-_WHAT = "A name that `runner plan` lists, a .yaml file, or a training script: train.py, whose args come after `--`."
+_WHAT = "A name that `runner plan` lists, a .yaml file, or a training script, whose arguments come after `--`."
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
     device: options.Device = "auto",
     scaling: Annotated[
         Optional[str],
-        typer.Option(metavar="strong|weak", help="What does the same work: all layouts, or all processes."),
+        typer.Option(metavar="strong|weak", help="The same work in total (strong) or for each process (weak)."),
     ] = None,
     results: options.Results = Path("results"),
     metric: options.Metric = None,
@@ -43,7 +43,7 @@ def run(
     missing: Annotated[
         bool,
         typer.Option(
-            "--missing", help="Only the repeats that a cell lacks; the others need the same code, image, data, machine."
+            "--missing", help="Only the repeats that a cell lacks; code, image, data and machine must be the same."
         ),
     ] = False,
     no_observe: options.NoObserve = False,
@@ -51,7 +51,7 @@ def run(
 ) -> None:
     """Run an experiment or a script, and keep records.
 
-    Every cell, every repeat, interleaved; each run has a folder of its own below the results folder.
+    The repeats of all cells are interleaved. Each run has its own folder below the results folder.
     """
     chosen = options.select(**locals())
     from runner import targets
@@ -61,9 +61,9 @@ def run(
     without_definition = options.is_script(experiment)
     if without_definition:
         defined = cast("Experiment", module(SCRIPT).experiment_of(options.here(), chosen, start=not dry_run))
-        chosen = replace(chosen, changes=())  # they are in its definition
+        chosen = replace(chosen, changes=())  # its definition has them
     elif arguments:
-        raise RequestError(f"{arguments[0]}: {experiment} is no script; give arguments as --set name=value")
+        raise RequestError(f"{arguments[0]}: {experiment} is not a script; give arguments as --set name=value")
     else:
         defined = options.experiment_of(experiment)
     metrics = {**defined.metrics, **chosen.metrics}
@@ -101,7 +101,6 @@ def run(
 
 
 def _notes(plan: Plan, *, is_observed: bool) -> Iterator[str]:
-    """Say what a person should know before the runs are started."""
     from runner.report.notes import SAY_SCALING
 
     experiment = plan.runs[0].experiment

@@ -17,27 +17,29 @@ def summarize(
     ] = Path("results"),
     format_: Annotated[
         str,
-        typer.Option("--format", metavar="table|markdown|csv|json|latex", help="table on a terminal, else markdown."),
+        typer.Option(
+            "--format", metavar="table|markdown|csv|json|latex", help="By default table on a terminal, else markdown."
+        ),
     ] = "",
     experiment: Annotated[Optional[str], typer.Option(help="Only this experiment.")] = None,
 ) -> None:
     """Make the table of the records.
 
-    Time, speed-up and efficiency with their intervals, accuracy, what may be claimed, and the published figures.
+    It shows times, speed-ups and efficiencies with intervals, accuracy, supported claims, and published figures.
     """
     from runner.report.formats import FORMS, document
     from runner.report.summarize import summarize as read
 
-    gc.disable()  # no record is dropped before the end, and looking for dropped ones takes a fifth of the time
+    gc.disable()  # nothing is freed before the end, and collecting takes a fifth of the time
     form = format_ or ("table" if sys.stdout.isatty() else "markdown")
     if form not in FORMS:
-        raise RequestError(f"--format {form}: there is {', '.join(FORMS)}")
+        raise RequestError(f"--format {form}: choose one of {', '.join(FORMS)}")
     if results.is_file():
         from runner.records.unpacking import opened
 
         with opened(results) as kit:
             blocks, notes = read(kit.results, experiment)
-            altered = [f"{results}: not as it was packed: {fault}" for fault in kit.faults]
+            altered = [f"{results}: changed since it was packed: {fault}" for fault in kit.faults]
             notes = altered + [kit.within(note) for note in notes]
     else:
         blocks, notes = read(results, experiment)

@@ -12,12 +12,12 @@ from runner.cli.printing import show
 def targets(
     name: Annotated[
         Optional[str],
-        typer.Argument(metavar="TARGET", help="Show the options of this one.", autocompletion=complete_target),
+        typer.Argument(metavar="TARGET", help="Show the options of this target.", autocompletion=complete_target),
     ] = None,
 ) -> None:
     """List the targets, or the options of one.
 
-    An option is given to `runner run` as --with name=value.
+    Give an option to `runner run` as --with name=value.
     """
     from runner.targets import TARGETS, find
     from runner.targets.base import type_name

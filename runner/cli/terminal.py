@@ -1,4 +1,4 @@
-"""Progress and tables on a terminal; only this module imports rich. Log text never goes through markup."""
+"""Show progress and tables on a terminal. Only this module imports rich; no text is read as markup."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,20 +28,20 @@ from runner.report.table import Grid, Table, fit
 _PLAIN_SECONDS = 10.0
 _LONGEST = 500
 _WARNING = "magenta"
-"""Yellow and white are lost on a light background."""
+"""Not yellow, which is illegible on a light background."""
 _TITLE = "  {:<7} {}"
 
 
 class _Console(Console):
-    """A console whose reader may go away, as in `2>&1 | head`: it becomes quiet, and the run goes on."""
+    """A console that falls silent when its reader goes away, as in `2>&1 | head`."""
 
     def on_broken_pipe(self) -> None:
-        """Be quiet; rich would end the program in the midst of a run."""
+        """Fall silent; rich would exit in the middle of a run."""
         self.quiet = True
 
 
 class Screen:
-    """Live progress on a terminal; plain lines into a pipe or a log file, which may go away or be full."""
+    """Live progress on a terminal, plain lines elsewhere; a closed pipe or a full disk ends no run."""
 
     def __init__(self) -> None:
         self._console = _Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
@@ -60,38 +60,38 @@ class Screen:
             self._live.stop()
 
     def note(self, text: str, style: str = "") -> None:
-        """Print a line."""
+        """Print one line."""
         self._print(Text(line(text), style))
 
     def begin(self, number: int, total: int, run: Run, folder: Path) -> None:
-        """Announce a run."""
+        """Start the progress of a run."""
         self._progress = Progress(number, total, run, self._earlier_seconds)
         self._said = clock.monotonic()
         if not self._console.is_terminal:
             self.note(f"run {number}/{total}  {run.name}  repeat {run.repeat}  {folder}")
 
     def event(self, event: Event) -> None:
-        """Take in an event of the run in progress."""
+        """Update the progress from an event of the run."""
         if self._progress and self._progress.take(event):
             self._show(self._progress)
 
     def printed(self, line: bytes) -> None:
-        """Take in a line of the run in progress that is no event."""
+        """Update the progress from a line of the run that is not an event."""
         if self._progress and self._progress.take_printed(line):
             self._show(self._progress)
 
     def _show(self, progress: Progress) -> None:
-        """Print progress into a pipe or a log file now and then; rich draws it on a terminal."""
+        """Print the progress every few seconds, unless rich draws it on a terminal."""
         if not self._console.is_terminal and clock.monotonic() - self._said >= _PLAIN_SECONDS:
             self._said = clock.monotonic()
             self.note(f"  {progress.line()}")
 
     def stopping(self, why: str) -> None:
-        """Print that a run is being ended, which may take some seconds."""
-        self.note(f"{why.replace('_', ' ')}: ending the processes and collecting what was printed ...", _WARNING)
+        """Announce that a run is being ended, which may take some seconds."""
+        self.note(f"{why.replace('_', ' ')}: ending the processes and collecting their output ...", _WARNING)
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
-        """Print how a run ended; of a failed one also who failed first, why, and what to do."""
+        """Print how a run ended; if it failed, also which rank failed first, why, and what to do."""
         name = f"{run.name}  repeat {run.repeat}"
         if self._progress:
             self._earlier_seconds.append(self._progress.elapsed)
@@ -104,14 +104,13 @@ class Screen:
         self.note(f"✗ {name}  {record.status.replace('_', ' ')}: {record.reason}", "red")
         for shown in _failure_card(record):
             self._print(Text(shown))
-        self.note(f"  everything it printed is in {folder / 'raw'}")
+        self.note(f"  all its output is in {folder / 'raw'}")
 
     def left_out(self, run: Run) -> None:
-        """Print that a further repeat of a failed cell is not run."""
+        """Print that another repeat of a failed cell is not run."""
         self.note(f"- {run.name}  repeat {run.repeat}  not run: this cell has failed", _WARNING)
 
     def _render(self) -> RenderableType:
-        """Draw the run in progress: its name, a bar, and its state."""
         if self._progress is None:
             return Text("")
         bar = ProgressBar(total=1.0, completed=self._progress.done, width=20)
@@ -120,14 +119,14 @@ class Screen:
         return grid
 
     def _print(self, text: Text) -> None:
-        with suppress(OSError):  # a log file whose disk is full ends no run either
+        with suppress(OSError):  # nor does a log file on a full disk end a run
             self._console.print(text)
 
 
 def _failure_card(record: Record) -> Iterator[str]:
-    """Yield who failed first, the cause, what it means, what to do, and the last lines, each printable.
+    """Yield the lines about a failure: the rank that failed first, the cause, a hint, and the last output.
 
-    A run that did not fail by itself has no card: what a launcher prints of being stopped explains nothing.
+    There are none for a run that was ended from outside: a launcher's output about being stopped explains nothing.
     """
     failure = record.failure
     stuck = record.outcome.stuck if record.outcome else None
@@ -138,7 +137,7 @@ def _failure_card(record: Record) -> Iterator[str]:
     shown = {
         "first": "" if stuck and failure.rank is None else _who(record, failure),
         "cause": failure.cause or "",
-        "event": f"its last one was {who.event}, {who.quiet_seconds or 0:.0f} s before" if who and who.event else "",
+        "event": f"the last was {who.event}, {who.quiet_seconds or 0:.0f} s before" if who and who.event else "",
         "hint": f"{hint.name}: {hint.means}" if hint else "",
         "": hint.do if hint else "",
     }
@@ -150,7 +149,7 @@ def _failure_card(record: Record) -> Iterator[str]:
 
 
 def _who(record: Record, failure: Failure) -> str:
-    """Name the process or the launcher that failed first, and its machine."""
+    """Name the rank or the node that failed first, with its pod and machine."""
     facts = next((rank.facts for rank in record.ranks if rank.rank == failure.rank), {})
     exits = record.outcome.exits if record.outcome else []
     place = next((end.place for end in exits if end.node == failure.node), {})
@@ -171,7 +170,7 @@ def _columns(rows: Iterable[tuple[Text | str, ...]], padding: int = 2) -> RichTa
 
 
 def print_table(table: Table) -> None:
-    """Print a table on the terminal, as wide as it is."""
+    """Print a table, fitted to the width of the terminal."""
     console = _console()
     console.print(Text(line(table.title), "bold"))
     for common in table.common:
@@ -186,7 +185,7 @@ def print_table(table: Table) -> None:
 
 
 def _print_grid(console: Console, grid: Grid, style: str = "") -> None:
-    """Print a grid so that it fits, its footnotes, and which columns a wider terminal would show."""
+    """Print a grid that fits, its footnotes, and the names of columns that do not fit."""
     fitted = fit(grid, console.width, cell_len)
     drawn = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, fitted.gap - 2))
     for head in fitted.head:
@@ -215,7 +214,7 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", _WARNING), "wrong": ("✗", "
 
 
 def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
-    """Print the findings of a doctor, (state, check, where, seen, mend), below the place that each is about."""
+    """Print findings of `doctor`, (state, check, where, seen, mend), grouped by place."""
     console = _console()
     for place in dict.fromkeys(where for _, _, where, _, _ in findings):
         console.print(Text(line(place), "bold"))
@@ -230,7 +229,7 @@ def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
 
 
 def _result(record: Record) -> str:
-    """Return what a run measured; a script whose samples were not counted has the runner's clock."""
+    """Return the figures of a run; for a script with uncounted samples, the wall time."""
     figures, measure = record.metrics, record.launch.measure
     by_sample = measure == SAMPLE_SECONDS
     words = []
@@ -241,5 +240,5 @@ def _result(record: Record) -> str:
     if (accuracy := figures.get("final_accuracy")) is not None:
         words.append(f"accuracy {accuracy:.2%}")
     if (rate := figures.get("samples_per_second")) is not None:
-        words.append(f"{'its own figure ' * by_sample}{rate:,.0f} samples/s")
+        words.append(f"{'self-reported ' * by_sample}{rate:,.0f} samples/s")
     return "  ".join(words)

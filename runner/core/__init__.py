@@ -1,1 +1,1 @@
-"""What every room of the runner may use: errors, layouts, files, YAML."""
+"""Basic modules that every package of the runner may import: errors, layouts, files, YAML."""

@@ -1,6 +1,6 @@
-"""The clock of the runner: its timers take their time here, so that a test can hold the clock and move it on.
+"""The runner's clock: every timer reads it here, so that a test can stop and advance it.
 
-What is sent to a host or into a container does without the package `runner`, and takes the time of its machine.
+Code that is sent to a host or into a container cannot import `runner`, and reads its machine's clock.
 """
 
 from time import monotonic, sleep

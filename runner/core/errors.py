@@ -1,11 +1,11 @@
-"""What can go wrong, and the exit code of each.
+"""Expected errors and their exit codes.
 
     KitError                 one line on the screen, never a traceback
-    ├── RequestError    2    the request was wrong: a definition, an option, a machine that lacks something
-    ├── RunError        1    a run that was started did not end well, or a record or an archive does not hold
-    └── Interrupted   130    Ctrl-C or another signal; what was started has ended and is recorded
+    ├── RequestError    2    invalid request: a definition, an option, or a machine that lacks something
+    ├── RunError        1    a run failed, or a record or an archive is invalid
+    └── Interrupted   130    Ctrl-C or another signal; everything started has ended and is recorded
 
-Anything else that is raised is a defect of ours: exit code 3 and a log to send.
+Any other exception is a bug in the runner: exit code 3 and a log to send.
 """
 
 import difflib
@@ -19,23 +19,23 @@ _MOST_WORDS = 1_000
 
 
 class KitError(Exception):
-    """An expected error: its text is one line that names the place and the way out."""
+    """An expected error, whose one-line text names the place and the way out."""
 
     exit_code = 1
 
 
 class RequestError(KitError):
-    """The request cannot be carried out as it stands; nothing was started or written."""
+    """The request cannot be carried out; nothing was started or written."""
 
     exit_code = 2
 
 
 class RunError(KitError):
-    """A run was started and failed, and its record is kept; or a record or an archive is not what it has to be."""
+    """A run failed and its record is kept, or a record or an archive is invalid."""
 
 
-class Interrupted(KitError):  # noqa: N818 - it is asked for
-    """A signal ended the command; whatever it had started has ended, and is recorded."""
+class Interrupted(KitError):  # noqa: N818 - the user asked for it
+    """A signal ended the command; everything it had started has ended and is recorded."""
 
     exit_code = EXIT_INTERRUPTED
 
@@ -44,14 +44,14 @@ class Interrupted(KitError):  # noqa: N818 - it is asked for
 
 
 def reason_of(error: Exception) -> str:
-    """Return why something failed: the system's words for its error, without a path, else the error's own."""
+    """Return the cause of an error: the system's message without a path, else the error's text."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """Return `; did you mean 'x'?` if one of the known words is near, else what is known.
+    """Return `; did you mean 'x'?` for the known word most like `word`, or a list of the known words.
 
-    To compare words takes the product of their lengths: long ones and many ones are not compared.
+    Long words are cut and long lists shortened, since comparing words takes the product of their lengths.
     """
     names = [str(name)[:_LONGEST_WORD] for name in itertools.islice(known, _MOST_WORDS)]
     near = difflib.get_close_matches(str(word)[:_LONGEST_WORD], names, n=1, cutoff=0.6)

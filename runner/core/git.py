@@ -1,4 +1,4 @@
-"""The one caller of git: plain git, in the user's own repository, with its hooks and its file monitor off."""
+"""Run git in the user's repository with hooks and file monitor off; nothing else in the runner calls git."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ CHECKOUT_SECONDS = 600
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _ENGLISH = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 _OTHER_REPOSITORY = re.compile("GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|COMMON_DIR|PREFIX|NAMESPACE|DIFF_OPTS)")
-"""Variables that a hook or a shell may have set; the folder alone says which repository is asked."""
+"""Variables that a hook or a shell may have set; only the folder chooses the repository."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class GitError(RequestError):
-    """Git is there, and has not answered what it was asked."""
+    """Git failed, timed out, or lacks the requested files."""
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository with files, and where a folder lies in it; `commit` is None before the first one."""
+    """A repository with a working tree, seen from one of its folders; `commit` is None before the first commit."""
 
     folder: Path
     top: Path
@@ -39,25 +39,25 @@ class Repository:
     def run(
         self, *words: str, given: bytes = b"", seconds: float = SECONDS, env: Mapping[str, str] = _ENGLISH
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run git in the folder, however it ends; GitError if it does not answer."""
+        """Run git in the folder and return its result, whatever the exit code. Raises GitError on a timeout."""
         return _run(self.folder, *words, given=given, seconds=seconds, env=env)
 
     def ask(self, *words: str, seconds: float = SECONDS, env: Mapping[str, str] = _ENGLISH) -> bytes:
-        """Return what git prints; GitError if it fails."""
+        """Run git in the folder and return its stdout. Raises GitError if it fails."""
         done = self.run(*words, seconds=seconds, env=env)
         if done.returncode:
             raise _refusal(done)
         return done.stdout
 
     def check_out(self, commit: str, folder: Path) -> None:
-        """Write a commit's files into an empty folder; the repository's own index and files stay as they are."""
+        """Write a commit's files into an empty folder, leaving the repository's index and files alone."""
         words = ("-c", "core.sparseCheckout=false", "read-tree", "--reset", "-u", commit)
         with temporary_folder("git") as scratch:
             env = {**self._files_in(folder), "GIT_INDEX_FILE": str(scratch / "index")}
             self.ask("-C", str(folder), *words, seconds=CHECKOUT_SECONDS, env=env)
 
     def apply(self, diff: bytes, folder: Path) -> str | None:
-        """Apply a diff to the files of a folder; say why, if that fails."""
+        """Apply a diff to the files of a folder; return git's reason if it fails, else None."""
         words = ("-C", str(folder), "apply", "--whitespace=nowarn", "-")
         done = self.run(*words, given=diff, seconds=CHECKOUT_SECONDS, env=self._files_in(folder))
         return one_line(done.stderr.decode("utf-8", "replace"), 200) if done.returncode else None
@@ -67,9 +67,9 @@ class Repository:
 
 
 def find(folder: Path) -> Repository | None:
-    """Find the repository that a folder is in; None without one or without git.
+    """Return the repository that a folder is in, or None without a repository or without git.
 
-    GitError if git does not trust it, cannot read it, or if it has no files, as a bare one.
+    Raises GitError if the repository is bare, unreadable, or not trusted by git.
     """
     try:
         done = _run(folder, "rev-parse", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
@@ -84,25 +84,25 @@ def find(folder: Path) -> Repository | None:
 
 
 def folder_in(top: Path, prefix: str) -> Path:
-    """Return the folder of a checkout that a project is; GitError if the commit has none."""
+    """Return the project's folder in a checkout. Raises GitError if the commit has no such folder."""
     if not (top / prefix).is_dir():
         raise GitError(f"has no folder {one_line(prefix)}")
     return top / prefix
 
 
 def is_commit(word: str) -> bool:
-    """Return whether a word is a full hash of a commit, and so no option of git."""
+    """Return whether a word is a full commit hash, and therefore not an option of git."""
     return _COMMIT.fullmatch(word) is not None
 
 
 def commit_of(folder: Path, word: str) -> str | None:
-    """Return the full hash of the commit that a word names in a folder's repository; None if it names none."""
-    # A word that begins with a dash would be an option of older versions of git.
+    """Return the full hash of the commit that a word names in a folder's repository, or None."""
+    # Older versions of git take a word that begins with a dash for an option.
     return None if word.startswith("-") else _name(folder, "--verify", "--quiet", f"{word}^{{commit}}")
 
 
 def short_name(folder: Path, commit: str) -> str:
-    """Return a commit's hash as short as the repository allows."""
+    """Return the shortest hash that is unique for a commit in the repository."""
     return _name(folder, "--short", commit) or commit[:12]
 
 
@@ -117,7 +117,6 @@ def _name(folder: Path, *words: str) -> str | None:
 def _run(
     folder: Path, *words: str, given: bytes = b"", seconds: float = SECONDS, env: Mapping[str, str] = _ENGLISH
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a session of its own, which gets no Ctrl-C; GitError if it takes too long."""
     own = {name: value for name, value in os.environ.items() if not _OTHER_REPOSITORY.match(name)}
     try:
         return subprocess.run(
@@ -127,7 +126,7 @@ def _run(
             input=given,
             capture_output=True,
             timeout=seconds,
-            start_new_session=True,
+            start_new_session=True,  # Ctrl-C does not reach git
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -135,7 +134,7 @@ def _run(
 
 
 def _refusal(done: subprocess.CompletedProcess[bytes]) -> GitError:
-    """Return git's reason; of a repository of another user with the command that makes git trust it."""
+    """Return git's reason as an error; for another user's repository, add git's command to trust it."""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
     way_out = f": {lines[-1].strip()}" if "safe.directory" in lines[-1] else ""
     return GitError(one_line(f"git refuses: {lines[0].removeprefix('fatal: ')}{way_out}", 300))

@@ -10,20 +10,20 @@ from itertools import accumulate
 
 LARGEST_WORLD = 65_536
 PATTERN = r"[0-9]{1,6}x[0-9]{1,6}|[0-9]{1,6}(\+[0-9]{1,6})+"
-"""What a layout looks like; `Layout.parse` also checks the numbers."""
+"""The form of a layout; `Layout.parse` also checks the numbers."""
 _LAYOUT = re.compile(PATTERN)
 _WAY_OUT = "write nodes x processes, for example 1x2, or heterogeneous nodes, for example 2+3"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Processes per node, node by node: `2x4` is (4, 4), `2+3` is (2, 3)."""
+    """The number of processes on each node: `2x4` is (4, 4), `2+3` is (2, 3)."""
 
     processes: tuple[int, ...]
 
     @classmethod
     def parse(cls, text: object) -> Layout:
-        """Read `nodes x processes` or `processes + processes`; ValueError says what is wrong."""
+        """Parse `2x4` or `2+3`. Raises ValueError for other forms, nodes without processes, and too large worlds."""
         if isinstance(text, str) and _LAYOUT.fullmatch(text):
             nodes, is_even, per_node = text.partition("x")
             processes = (int(per_node),) * int(nodes) if is_even else tuple(map(int, text.split("+")))
@@ -39,28 +39,28 @@ class Layout:
 
     @property
     def world_size(self) -> int:
-        """Return the number of processes of all nodes."""
+        """Return the number of processes on all nodes."""
         return self._first_ranks[-1]
 
     def first_rank(self, node: int) -> int:
-        """Return the global rank of local rank 0 on a node (static rendezvous keeps the order of nodes)."""
+        """Return the global rank of a node's local rank 0 (static rendezvous keeps the order of nodes)."""
         return self._first_ranks[node]
 
     def ranks_of(self, node: int) -> range:
-        """Return the global ranks of the processes of a node."""
+        """Return the global ranks on a node."""
         return range(self.first_rank(node), self.first_rank(node) + self.processes[node])
 
     def node_of(self, rank: int) -> int:
-        """Return the node that a global rank runs on, and 0 for a rank that the layout does not have."""
+        """Return the node of a global rank, or 0 if the layout has no such rank."""
         return bisect_right(self._first_ranks, rank) - 1 if 0 <= rank < self.world_size else 0
 
     @cached_property
     def _first_ranks(self) -> tuple[int, ...]:
-        """The first rank of each node, and after them the number of all."""
+        """The first rank of each node, then the world size."""
         return tuple(accumulate(self.processes, initial=0))
 
     def __str__(self) -> str:
-        """Write the one canonical form: `2+2` is `2x2`."""
+        """Return the canonical form: `2x2` for `2+2`."""
         if len(set(self.processes)) == 1:
             return f"{self.nodes}x{self.processes[0]}"
         return "+".join(map(str, self.processes))

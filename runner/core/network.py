@@ -1,4 +1,4 @@
-"""Which interface of this machine reaches an address, and which ones a variable of Gloo or NCCL chooses.
+"""Find the network interface that reaches an address, and make Gloo and NCCL use it.
 
 Sources: NCCL's user guide, `NCCL_SOCKET_IFNAME` (prefixes; `=` for exact names, `^` for all others), and Gloo's
 `GLOO_SOCKET_IFNAME` (exact names, separated by commas).
@@ -13,12 +13,12 @@ GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
 
 
 class Route(NamedTuple):
-    """How packets to an address leave this machine."""
+    """The interface by which packets to an address leave this machine."""
 
     interface: str
     """For example `eth0`."""
     local: str
-    """This machine's address on it."""
+    """This machine's address on the interface."""
 
 
 def is_loopback(address: str) -> bool:
@@ -30,7 +30,7 @@ def is_loopback(address: str) -> bool:
 
 
 def interfaces() -> dict[str, list[str]]:
-    """List the addresses of each interface that is up."""
+    """Return the addresses of each network interface that is up."""
     import psutil  # imported on use
 
     states = psutil.net_if_stats()
@@ -42,12 +42,12 @@ def interfaces() -> dict[str, list[str]]:
 
 
 def route_to(address: str, port: int = 9) -> Route | None:
-    """Ask the system's routing table for the way to an address; nothing is sent. None if there is no way."""
+    """Look up the route to an address in the routing table, sending nothing; None if there is no route."""
     local = ""
     with suppress(OSError, UnicodeError):
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            if probe.connect_ex(place):  # of a UDP socket this only chooses the way
+            if probe.connect_ex(place):  # connecting a UDP socket only looks up the route
                 return None
             local = str(probe.getsockname()[0]).partition("%")[0]
     name = next((name for name, held in interfaces().items() if local in held), None) if local else None
@@ -55,5 +55,5 @@ def route_to(address: str, port: int = 9) -> Route | None:
 
 
 def variables_for(interface: str) -> dict[str, str]:
-    """Return the variables by which Gloo and NCCL use exactly this interface."""
+    """Return the environment variables that make Gloo and NCCL use exactly this interface."""
     return {GLOO: interface, NCCL: f"={interface}"}

@@ -1,6 +1,6 @@
-"""Files that a person names for output, or that belong to a project: a request that cannot be met is one line.
+"""Write output files that the user names; a file that cannot be written is a one-line error.
 
-A device, a FIFO, a socket, a link or a folder of that name is left as it is, and nothing is written through a link.
+An existing device, FIFO, socket, link or folder is left alone, and nothing is written through a link.
 """
 
 import errno
@@ -14,7 +14,7 @@ from trainkit import files
 
 
 def require_outputs(paths: Iterable[Path], below: Path | None = None) -> None:
-    """Raise RequestError unless each file can be made or replaced; below a folder, none may lie behind a link."""
+    """Raise RequestError for a file that cannot be created or replaced, or lies behind a link inside `below`."""
     for path in paths:
         try:
             files.require_output(path, below)
@@ -23,7 +23,7 @@ def require_outputs(paths: Iterable[Path], below: Path | None = None) -> None:
 
 
 def write_outputs(outputs: Mapping[Path, bytes], below: Path | None = None) -> None:
-    """Write each file whole or not at all, and none if one of them is refused; below a folder, its folders are made."""
+    """Write each file atomically, and none if one is refused; with `below`, create missing folders inside it."""
     require_outputs(outputs, below)
     for path, data in outputs.items():
         try:
@@ -37,8 +37,8 @@ def write_outputs(outputs: Mapping[Path, bytes], below: Path | None = None) -> N
 def _refused(path: Path, error: OSError) -> RequestError:
     why = error.strerror or os.strerror(error.errno or 0)
     if error.errno == errno.ENOENT:
-        why = "there is no such folder to write it to"
+        why = "its folder does not exist"
     if error.errno == errno.ENOTDIR:
         place = next((place for place in path.parents if place.is_file()), path.parent)
-        why = f"'{one_line(place.name)}' is no folder"
+        why = f"'{one_line(place.name)}' is not a folder"
     return RequestError(f"{one_line(path)}: cannot be written: {why}")

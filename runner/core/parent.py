@@ -1,4 +1,4 @@
-"""A process that does not outlive its parent, and a parent that adopts what its children leave."""
+"""Tie the lives of processes together on Linux: die with the parent, adopt orphans."""
 
 import ctypes
 import signal
@@ -9,10 +9,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent dies, however it dies (prctl(2)); for `preexec_fn`."""
+    """Have the kernel send SIGTERM to this process when its parent dies (prctl(2)); for `preexec_fn`."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def adopt(*, orphans: bool) -> None:
-    """Let descendants whose parents die become children of this process, or of the system again (prctl(2))."""
+    """Make this process the new parent of orphaned descendants, or stop doing so (prctl(2))."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(orphans))

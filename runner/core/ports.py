@@ -1,4 +1,4 @@
-"""Choose the port of a rendezvous; also sent to hosts, so it needs nothing but Python."""
+"""Choose a port for a rendezvous. Hosts receive this file too, so it imports only the standard library."""
 
 import contextlib
 import secrets
@@ -9,20 +9,20 @@ _TRIES = 100
 
 
 def free_port(address: str = "") -> int:
-    """Return a port of TCP that is free now on an address of this machine, or on all of them.
+    """Return a TCP port that is free on one address of this machine, or on all of them.
 
-    It lies below the ports that systems give to outgoing connections (Linux: from 32768, ip(7)), where any process
-    of the machine could take it in the moment before the rendezvous listens on it.
+    The port lies below the range for outgoing connections (Linux: from 32768, ip(7)), where another process could
+    take it before the rendezvous listens.
     """
     with held_port(address) as holder:
         return int(holder.getsockname()[1])
 
 
 def held_port(address: str = "") -> socket.socket:
-    """Return a socket that is bound to such a port: until it is closed, no other call chooses that port.
+    """Return a socket bound to a free port, which no other call chooses until the socket is closed.
 
-    A rendezvous listens on it all the same, as its own socket sets SO_REUSEADDR too (torch: c10d/socket.cpp). So two
-    runs that begin at the same time get two ports.
+    The rendezvous can still listen on the port, since its socket sets SO_REUSEADDR too (torch: c10d/socket.cpp). Two
+    runs that start together thus get different ports.
     """
     for _ in range(_TRIES):
         number = _CHOICE[secrets.randbelow(len(_CHOICE))]

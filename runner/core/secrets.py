@@ -1,8 +1,8 @@
-"""What a secret is, by its name alone; arguments that hold one are refused, those of the environment are masked.
+"""Recognize secrets by name, refuse them as arguments, and mask those of the environment in everything kept.
 
-Its name ends in token, secret, password, passphrase, or api, access, secret or private key, in any case and spelling:
-HF_TOKEN, --hf-token, hfToken, apiKey. It is never a token of a vocabulary (`pad_token`), a number, a boolean, or a text
-of fewer than 8 characters. The place of a secret is the environment, whose values are masked in all that is kept.
+A secret's name ends in token, secret, password, passphrase, or api, access, secret or private key, in any case and
+spelling: HF_TOKEN, --hf-token, hfToken, apiKey. Vocabulary tokens (`pad_token`), numbers, booleans and texts of fewer
+than 8 characters are never secrets.
 """
 
 import json
@@ -31,7 +31,7 @@ _SET = re.compile(r"(?:export|declare|local|env)$|\w+=")
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Return whether a value of this name is a secret."""
+    """Return whether a value with this name is a secret."""
     if not isinstance(value, str) or len(value) < SHORTEST or value == MASK:
         return False
     spelled = re.sub(r"[-. ]", "_", _CAMEL.sub("_", name)).lower()
@@ -45,7 +45,7 @@ def is_secret(name: str, value: object) -> bool:
 
 
 def refuse(words: Iterable[str]) -> None:
-    """Raise RequestError, which names the argument and not its value, if words of a command line hold a secret."""
+    """Raise RequestError if the words of a command line hold a secret; the error omits the secret's value."""
     known = _of_environment()
     for word, following in pairwise([*words, ""]):
         name, equals, value = word.partition("=")
@@ -58,12 +58,12 @@ def refuse(words: Iterable[str]) -> None:
 
 
 def refuse_args(args: Any, name: str = "") -> None:
-    """Raise RequestError if args of a program, or values below one of them, hold a secret."""
+    """Raise RequestError if a program's args, or values nested in them, hold a secret."""
     if isinstance(args, dict):
         for key, value in args.items():
             refuse_args(value, str(key))
     elif isinstance(args, list | tuple):
-        refuse(word for word in args if isinstance(word, str))  # several may be words as they stand, `--token ...`
+        refuse(word for word in args if isinstance(word, str))  # those of `--` are words: `--token ...`
         for value in args:
             refuse_args(value, name)
     elif isinstance(args, str):
@@ -71,9 +71,9 @@ def refuse_args(args: Any, name: str = "") -> None:
 
 
 def refuse_script(text: str) -> None:
-    """Refuse a shell script with a secret among the arguments of a command; `$NAME` is none."""
+    """Raise RequestError if a command in a shell script takes a secret as argument; `$NAME` is allowed."""
     for line in text.replace("\\\n", " ").splitlines():
-        with suppress(ValueError):  # a quote that stays open: words over several lines
+        with suppress(ValueError):  # an open quote: a word that spans lines
             words = ["" if re.match(r"([\w.+-]*=)?\$", word) else word for word in shlex.split(line, comments=True)]
             refuse(dropwhile(_SET.match, words))
 
@@ -85,25 +85,25 @@ def _refuse(name: str, why: str = "") -> None:
 
 
 def mask(data: bytes) -> bytes:
-    """Put `MASK` in place of the secrets of the environment; what programs print is never masked by a name in it."""
+    """Replace the values of secrets in the environment with `MASK`; names in the data do not matter."""
     known = _pattern(_of_environment())
     return known.sub(MASK.encode(), data) if known else data
 
 
 def mask_text(text: str) -> str:
-    """Mask a text."""
+    """Replace the values of secrets in the environment with `MASK`."""
     return mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
 def _of_environment() -> tuple[tuple[str, str], ...]:
-    """List the secrets of the environment with their names; of one of several lines, as a private key, each line."""
+    """List the environment's secrets as (name, value), one for each line of a multi-line private key."""
     found = ((name, value) for name, value in os.environ.items() if is_secret(name, value))
     return tuple((name, line) for name, value in found for line in value.splitlines() if len(line) >= SHORTEST)
 
 
 @cache
 def _pattern(known: tuple[tuple[str, str], ...]) -> re.Pattern[bytes] | None:
-    """Match values as they are and as JSON, Python and a URL write them, and their beginnings before `...`."""
+    """Match values verbatim, as written in JSON, Python and URLs, and cut off before `...`."""
     forms = set()
     for _, value in known:
         written = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}

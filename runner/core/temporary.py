@@ -1,4 +1,4 @@
-"""A folder for temporary files."""
+"""Create temporary folders that signals cannot leave behind."""
 
 import secrets
 import shutil
@@ -10,9 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def temporary_folder(purpose: str) -> Iterator[Path]:
-    """Make a folder for a block and remove it in the end; OSError where it cannot be made.
+    """Create a private folder and remove it after the block. Raises OSError if it cannot be created.
 
-    tempfile.TemporaryDirectory leaves its folder behind if a signal's exception comes while it makes or removes it.
+    tempfile.TemporaryDirectory leaks its folder if a signal's exception comes while it creates or removes it.
     """
     folder = Path(tempfile.gettempdir(), f"runner-{purpose}-{secrets.token_hex(8)}")
     try:
@@ -21,5 +21,5 @@ def temporary_folder(purpose: str) -> Iterator[Path]:
     finally:
         try:
             shutil.rmtree(folder, ignore_errors=True)
-        finally:  # a signal may have come during the first removal
+        finally:  # a signal may have interrupted the first removal
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,19 +1,19 @@
-"""Text from outside, made fit for a screen or a table: printable, and of bounded length."""
+"""Make text from outside printable and short enough for a screen or a table."""
 
 from collections.abc import Iterable
 
 LONGEST = 2_000
-"""Characters of one line; a longer text is cut."""
+"""The most characters of one line; a longer text is cut."""
 MOST_NAMED = 8
-"""Items that a list in a sentence names; of a longer one the number is given."""
+"""The most items that a list in a sentence names; a longer list gives its length."""
 
 
 def one_line(text: object, most: int = LONGEST) -> str:
     r"""Fold any text into one printable line of at most `most` characters.
 
-    Line breaks become spaces. Whatever could move a terminal's cursor, change its colours or hide text (control
-    characters, escape sequences, bidirectional marks, bytes that are not UTF-8) is shown as its escape, for example
-    `\x1b`. Every text that was read from a file, a network or another program goes through here before it is printed.
+    Line breaks become spaces. Characters that could move a terminal's cursor, change its colours or hide text (control
+    characters, escape sequences, bidirectional marks, bytes that are not UTF-8) are shown as escapes such as `\x1b`.
+    Every text from a file, a network or another program passes through here before it is printed.
     """
     words = str(text)
     if words.isprintable() and len(words) <= most and "  " not in words and words == words.strip():
@@ -22,7 +22,7 @@ def one_line(text: object, most: int = LONGEST) -> str:
 
 
 def escaped(line: str, most: int = LONGEST, *, cut: bool = False) -> str:
-    """Return a line with its spaces as they are, for example of a traceback; a character that hides is escaped."""
+    """Escape a line's unprintable characters but keep its spaces, for example in a traceback."""
     line = line[: most + 1].expandtabs()
     if not line.isprintable():
         line = "".join(
@@ -32,11 +32,11 @@ def escaped(line: str, most: int = LONGEST, *, cut: bool = False) -> str:
 
 
 def listed(items: Iterable[object], between: str = ", ", most: int = MOST_NAMED) -> str:
-    """Join items; of more than `most`, name the first ones and say how many there are."""
+    """Join items; of more than `most`, name the first ones and give the total."""
     words = [str(item) for item in items]
     return between.join(words if len(words) <= most else [*words[:most], f"... ({len(words):,} in all)"])
 
 
 def shown(value: object, most: int = 100) -> str:
-    """Write a value from outside for a message that goes on after it."""
+    """Return the repr of an untrusted value as one short line for use inside a message."""
     return one_line(repr(value), most)

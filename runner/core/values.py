@@ -1,4 +1,4 @@
-"""Numbers from outside (an event line, a pod's annotation): one that does not fit becomes None."""
+"""Check numbers from outside (an event line, a pod's annotation): an invalid one becomes None."""
 
 import math
 from typing import Any
@@ -10,11 +10,11 @@ LARGEST = 1e18
 SMALLEST = 1e-12
 """No measured figure above zero is smaller."""
 _MAY_HOLD = (float, dict, list, tuple)
-"""What may be or hold a float that JSON lacks."""
+"""Types that may be or contain a float."""
 
 
 def number(value: object, least: float = -LARGEST, most: float = LARGEST) -> float | None:
-    """Return a finite number between two bounds, else None; whole numbers stay whole."""
+    """Return a finite number between two bounds, else None; an int stays an int."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
         return None  # NaN compares false with everything
     return value
@@ -32,9 +32,9 @@ def whole(value: object, least: int = 0, most: int = LARGEST_WHOLE) -> int | Non
 
 
 def spell_non_finite(value: Any) -> Any:
-    """Return a copy of a value with the floats that JSON lacks as the words "nan", "inf" and "-inf".
+    """Return a copy of a value with the floats that JSON lacks replaced by "nan", "inf" and "-inf".
 
-    JSON would make null of all three, and runs with different values would share a row.
+    As null, all three would be equal, and runs with different values would share a row.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

@@ -1,6 +1,6 @@
-"""YAML text -> plain values and the line of each, by the rules of YAML 1.2, in one pass and within bounds.
+"""Read YAML 1.2 into plain values and their line numbers, within bounds.
 
-A definition is data: aliases, tags and several documents in one file are refused, and so is a key that stands twice.
+Aliases, tags, duplicate keys and files of several documents are refused.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ from trainkit import files
 
 LARGEST_BYTES = 200_000
 MOST_VALUES = 12_000
-"""Keys, items and mappings of one file. The reader takes about 0.1 ms for each."""
+"""The most keys, items and mappings in one file. The reader takes about 0.1 ms for each."""
 LONGEST_NUMBER = 400
 DEEPEST = 20
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
@@ -37,20 +37,20 @@ _Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """The values of a YAML file, and where each stands: `lines[("matrix", "layout", 1)]` is a line number from 1."""
+    """The values of a YAML file and their line numbers from 1: `lines[("matrix", "layout", 1)]`."""
 
     file: str
     values: Any
     lines: dict[_Path, int]
 
     def fail(self, message: str, *path: str | int) -> NoReturn:
-        """Raise RequestError at the place of a value, or of the nearest that holds it."""
+        """Raise RequestError with the line of a value, or of the nearest value around it."""
         while path and path not in self.lines:
             path = path[:-1]
         raise RequestError(f"{one_line(self.file)}:{self.lines.get(path, 1)}: {one_line(message)}")
 
     def only_keys(self, known: Iterable[str], *path: str | int) -> None:
-        """Refuse the first key of the mapping at `path` that is not among the known ones."""
+        """Raise RequestError for the first unknown key of the mapping at `path`."""
         known = tuple(known)
         mapping = self.values
         for step in path:
@@ -61,7 +61,7 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """Read one YAML file; RequestError with file:line for whatever is wrong with it."""
+    """Read one YAML file. Raises RequestError, with its line, for any mistake in it."""
     name = one_line(path)
     try:
         raw = files.read_file(path, LARGEST_BYTES)
@@ -75,7 +75,7 @@ def read(path: Path) -> Document:
 
 
 def parse(text: str, file: str) -> Document:
-    """Parse YAML text; `file` is only for the messages."""
+    """Parse YAML text; `file` names it in errors. Raises RequestError for any mistake in it."""
     if len(text) > LARGEST_BYTES:
         Document(file, None, {}).fail(f"more than {LARGEST_BYTES:,} characters")
     lines: dict[_Path, int] = {}
@@ -90,7 +90,7 @@ def parse(text: str, file: str) -> Document:
 
 
 def scalar(text: str) -> Any:
-    """Read one word of a command line as YAML 1.2 would: `3`, `1e-3`, `true`, `no` (a string)."""
+    """Parse one word of a command line as YAML 1.2: `3`, `1e-3`, `true`, `no` (a string)."""
     try:
         return parse(text, "value").values if text.strip() else text
     except RequestError:
@@ -98,8 +98,6 @@ def scalar(text: str) -> Any:
 
 
 class _Builder:
-    """Builds the values of one document from the events of its text."""
-
     def __init__(self, text: str, file: str, lines: dict[_Path, int]) -> None:
         reader = YAML(typ="safe", pure=True)
         reader.version = (1, 2)
@@ -108,7 +106,7 @@ class _Builder:
         self._file, self._lines = file, lines
 
     def document(self) -> Any:
-        """Return the values of the only document; None for an empty text."""
+        """Return the values of the only document, or None for an empty text."""
         values = None
         documents = 0
         for event in self._events:
@@ -120,7 +118,7 @@ class _Builder:
         return values
 
     def _bounded(self, events: Iterator[Event]) -> Iterator[Event]:
-        """Refuse what is too much or no plain data before it is built."""
+        """Refuse oversized, aliased or older YAML before any value is built."""
         depth = values = 0
         for event in events:
             depth += isinstance(event, MappingStartEvent | SequenceStartEvent)
@@ -133,11 +131,11 @@ class _Builder:
             if isinstance(event, AliasEvent):
                 self._fail(event, "aliases are refused: write the value out")
             if getattr(event, "version", None) not in (None, (1, 2)):
-                self._fail(None, "another version of YAML; definitions follow YAML 1.2")
+                self._fail(None, "only YAML 1.2 is supported")
             yield event
 
     def _value(self, event: Any, path: _Path) -> Any:
-        """Build the value that begins with an event, and note the line of every key and item."""
+        """Build the value that begins with an event, and record the line of every key and item."""
         self._lines.setdefault(path, event.start_mark.line + 1)
         kind = MappingNode if isinstance(event, MappingStartEvent) else SequenceNode
         if isinstance(event, ScalarEvent):
@@ -172,14 +170,14 @@ class _Builder:
         kind = self._check_tag(event, tag)
         if kind == "str":
             if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in event.value):
-                self._fail(event, f"{event.value!r} is no text that a command line can carry")
+                self._fail(event, f"{event.value!r} cannot be passed on a command line")
             return event.value
         if kind in ("int", "float") and len(event.value) > LONGEST_NUMBER:
             self._fail(event, f"not YAML: a number of {len(event.value):,} letters")
         try:
             return self._constructor.construct_object(ScalarNode(tag, event.value))
         except (YAMLError, ValueError, LookupError) as error:
-            self._fail(event, f"not YAML: {event.value[:40]!r} is no {kind}: {str(error)[:80]}")
+            self._fail(event, f"not YAML: {event.value[:40]!r} is not a {kind}: {str(error)[:80]}")
 
     def _tag(self, kind: type, event: Any, value: str | None) -> Any:
         tag = event.ctag if hasattr(event, "ctag") else event.tag
@@ -190,7 +188,7 @@ class _Builder:
     def _check_tag(self, event: Any, tag: Any) -> str:
         kind = str(tag).rpartition(":")[2]
         if kind not in _PLAIN_TAGS:
-            self._fail(event, f"{tag} is no plain value" + ("; quote it" if kind == "timestamp" else ""))
+            self._fail(event, f"{tag} is not a plain value" + ("; quote it" if kind == "timestamp" else ""))
         return kind
 
     def _fail(self, event: Event | None, message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Values -> text that is the same byte for byte each time."""
+"""Write values as YAML or JSON that is the same byte for byte each time."""
 
 import io
 import json
@@ -9,35 +9,33 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import ScalarNode, SequenceNode
 from ruamel.yaml.representer import SafeRepresenter
 
-# What every YAML reader, of version 1.1 or 1.2, reads as text: it begins like a word, an option, a path or a variable,
-# has no character that means something in YAML, and is none of the words below.
+# Every YAML 1.1 and 1.2 reader reads this as text without quotes: it begins like a word, an option, a path or a
+# variable, has no character with a meaning in YAML, and is none of the words below.
 _PLAIN = re.compile(r"(?:-{0,2}[A-Za-z]|[/$]|\.{1,2}/)(?:[A-Za-z0-9 ./_@$(){}+=-]|:(?=[^\s]))*(?<![\s:])")
 _WORDS = {"y", "yes", "n", "no", "on", "off", "true", "false", "null", "nan", "inf"}
 
 
 def to_json(value: object) -> str:
-    """Write plain values as JSON, in the order that they have."""
+    """Write plain values as JSON, keeping the order of keys."""
     return json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
 
 
 def to_yaml(value: object, header: str = "") -> str:
     """Write plain values as YAML that readers of version 1.1 and 1.2 read alike; the header becomes comment lines.
 
-    Every text that one of them could take for a number, a truth or a time (`no`, `1e3`, `20:30`) is quoted.
+    Text that a reader could take for a number, a boolean or a time (`no`, `1e3`, `20:30`) is quoted.
     """
     text = io.StringIO()
     try:
         _writer().dump(value, text)
     except BaseException:
-        _writer.cache_clear()  # one that was interrupted writes nothing from then on
+        _writer.cache_clear()  # an interrupted writer writes nothing from then on
         raise
     comments = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
     return comments + text.getvalue()
 
 
 class _Representer(SafeRepresenter):
-    """Plain values, no aliases, and quotes around what a reader could take for something else."""
-
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True
 
@@ -50,14 +48,14 @@ def _list(representer: SafeRepresenter, values: list[object]) -> SequenceNode:
 
 def _text(representer: SafeRepresenter, text: str) -> ScalarNode:
     plain = bool(_PLAIN.fullmatch(text)) and text.lower() not in _WORDS
-    # JSON, for example, is easier to read without backslashes.
+    # In single quotes JSON, for example, needs no backslashes.
     bare = '"' in text and "'" not in text and text.isprintable()
     return representer.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'" if bare else '"')
 
 
 @cache
 def _writer() -> YAML:
-    """Set up the writer; only once, since ruamel looks through its folder for plug-ins each time."""
+    """Create the writer once, since ruamel searches its folder for plug-ins each time."""
     _Representer.add_representer(str, _text)
     _Representer.add_representer(list, _list)
     yaml = YAML(typ="rt", pure=True)

@@ -1,1 +1,1 @@
-"""YAML -> Experiment -> Runs: what is to be run."""
+"""Experiment definitions, from YAML file to list of runs."""

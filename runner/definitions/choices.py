@@ -1,4 +1,4 @@
-"""What a command line chooses of an experiment: `--layout`, `--only`, `--set` and the rest."""
+"""The command-line options that modify an experiment: `--layout`, `--only`, `--set` and others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ from runner.definitions.experiment import refused_layout, too_many
 
 @dataclass(frozen=True)
 class Selection:
-    """The words of a command line about an experiment; what they leave out is as the definition has it.
+    """The command-line options for an experiment; options that are left out keep the definition's values.
 
-    `experiment` is its name, or the path of a script, which `arguments` are for: the words behind `--`. `observed`
-    lets a script be looked at from inside.
+    `experiment` is a name or the path of a script. `arguments` are the script's own, after `--`. `observed` allows the
+    kit to measure inside a script.
     """
 
     experiment: str = ""
@@ -34,7 +34,7 @@ class Selection:
 
 
 def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | None:
-    """Read `--layout 1x4,2+3`: layouts in place of the definition's own."""
+    """Parse `--layout 1x4,2+3`: layouts to run instead of the definition's, or None."""
     try:
         parts = [part for word in words for part in word.split(",")]
         layouts = list(dict.fromkeys(str(Layout.parse(part)) for part in parts))
@@ -46,22 +46,19 @@ def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | No
 
 
 def read_only(experiment: Experiment, words: Sequence[str]) -> dict[str, set[object]]:
-    """Read `--only axis=value` words; several values of one axis may be joined by commas or given one by one.
-
-    Returns, for each axis that is named, the identities of its chosen values.
-    """
+    """Parse `--only axis=value[,value]` words into the identities of the chosen values of each axis."""
     chosen: dict[str, set[object]] = {}
     for word in words:
         axis, equals, text = _split(word)
         if not equals:
             _refuse(f"--only {word}: write axis=value, for example --only layout=1x2")
         if axis not in experiment.matrix:
-            _refuse(f"--only {word}: '{axis}' is no axis of {experiment.name}{did_you_mean(axis, experiment.matrix)}")
+            _refuse(f"--only {word}: unknown axis '{axis}' of {experiment.name}{did_you_mean(axis, experiment.matrix)}")
         values = experiment.matrix[axis]
         for part in text.split(","):
             names = (part, _canonical(axis, part))
             if not (found := [value for value in values if str(value) in names]):
-                hint = "; --layout runs others" if axis == "layout" else ""
+                hint = "; use --layout for others" if axis == "layout" else ""
                 has = f"it has {', '.join(map(str, values))}{hint}"
                 _refuse(f"--only {word}: {experiment.name} has no {axis} '{part}'; {has}")
             chosen.setdefault(axis, set()).update(map(identity, found))
@@ -69,7 +66,7 @@ def read_only(experiment: Experiment, words: Sequence[str]) -> dict[str, set[obj
 
 
 def read_changes(experiment: Experiment, words: Sequence[str]) -> dict[str, Any]:
-    """Read `--set arg=value` words: other values for args, spelt as those of its programs."""
+    """Parse `--set arg=value` words into args, spelt as the experiment's programs spell them."""
     changed: dict[str, Any] = {}
     of_families = not any(program.files for program in experiment.programs.values())
     for word in words:
@@ -83,12 +80,12 @@ def read_changes(experiment: Experiment, words: Sequence[str]) -> dict[str, Any]
 
 
 def read_change(word: str) -> tuple[str, Any]:
-    """Read one `--set arg=value` word: the arg's key and its value."""
+    """Parse one `--set arg=value` word into the arg's name and its value."""
     key, equals, text = _split(word)
     if not equals or not key:
         _refuse(f"--set {word}: write arg=value, for example --set epochs=1")
     if not text.isprintable():
-        _refuse(f"--set {word}: the value has letters that cannot be printed")
+        _refuse(f"--set {word}: the value has unprintable characters")
     value = scalar(text)
     value = text if isinstance(value, list | dict) else value
     if wrong := wrong_name(key) or unfit(value):
@@ -97,7 +94,7 @@ def read_change(word: str) -> tuple[str, Any]:
 
 
 def _split(word: str) -> tuple[str, str, str]:
-    """Split a word at its first equals sign, behind a key that ends with one: `model==big`."""
+    """Split a word at its first equals sign; a key may end with one: `model==big`."""
     key, equals, text = word.partition("=")
     return (f"{key}=", equals, text[1:]) if text.startswith("=") else (key, equals, text)
 

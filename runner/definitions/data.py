@@ -1,7 +1,6 @@
-"""Programs that are started beside a run: those that prepare data, and any program for its `--help`.
+"""Start programs outside of runs: a family's `prepare.py`, which fetches data, and any program for its `--help`.
 
-A definition names a family in `data:`, which has a program that brings its data, `experiments/<family>/prepare.py`.
-Whether a cell needs the data only its program knows: a step that prepares data before a run never fails the run.
+Only the program of a cell knows whether it needs the data, so preparing data before a run never fails the run.
 """
 
 import os
@@ -32,29 +31,29 @@ def require(root: Path, name: str) -> None:
 
 
 def prepare_command(root: Path, name: str, words: Sequence[str]) -> list[str]:
-    """Write the command that prepares data here; RequestError if no family does.
+    """Return the command that prepares a family's data. Raises RequestError if there is none.
 
-    It is run with `environment(root)`, in the current folder, so that paths among the words mean what they say.
+    Run it with `environment(root)` in the current folder, so that relative paths among the words stay valid.
     """
     require(root, name)
     return [sys.executable, "-m", f"{PACKAGE}.{name}.{PREPARE}", *words]
 
 
 def environment(root: Path) -> dict[str, str]:
-    """Return this process's environment with the project first among the places that Python imports from."""
+    """Return this process's environment with the project first in PYTHONPATH."""
     paths = [str(root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def help_of(program: Program, root: Path) -> str:
-    """Start a program with `--help` and return what it prints; RequestError if it fails."""
+    """Run a program with `--help` and return its stdout. Raises RequestError if it fails."""
     places = environment(root)
     places["PYTHONPATH"] = os.pathsep.join([places["PYTHONPATH"], *(str(root / folder) for folder in program.search)])
     words = [sys.executable, *replace(program, alone=False).words, "--help"]
     try:
         done = subprocess.run(words, cwd=root, env=places, capture_output=True, timeout=_HELP_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise RequestError(f"{program.name} --help: it has not ended within {_HELP_SECONDS} s") from None
+        raise RequestError(f"{program.name} --help: did not end within {_HELP_SECONDS} s") from None
     if done.returncode:
         said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
         raise RequestError(one_line(f"{program.name} --help: exit code {done.returncode}: {said[-1]}", 500))

@@ -1,4 +1,4 @@
-"""A definition: each of its keys with its type and its meaning. The schema for editors is made of these."""
+"""The keys of a definition with their types and meanings, which also make the JSON Schema for editors."""
 
 import hashlib
 import itertools
@@ -25,7 +25,7 @@ LONGEST_PROGRAM = 100
 WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 PROGRAM = rf"^(?:{WORD}(\.{WORD})+|([^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.py)$"
 _LATER = ("launcher", "data", "dialect", "metrics", "patience_seconds")
-"""Keys that definitions did not always have: their defaults are left out, so that hashes stay as they were."""
+"""Keys added later, which the hash omits at their defaults, so that older hashes stay valid."""
 
 Text = Annotated[str, Meta(pattern=r"\S", title="text that is not blank")]
 ProgramName = Annotated[
@@ -42,33 +42,33 @@ Share = Annotated[float, Meta(gt=0, le=1)]
 Curve = Annotated[list[float], Meta(min_length=1)]
 Args = dict[str, Value | list[Value]]
 _LAYOUT = {
-    "description": "nodes x processes, or those of unlike nodes: 1x2, 2+3.",
+    "description": "nodes x processes, or the processes of each node: 1x2, 2+3.",
     "pattern": f"^(?:{PATTERN})$",
 }
 
 
 class Metric(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A figure of the output, and which of its values is kept beside the last."""
+    """A figure read from the output; its last value is kept, and with best also its largest or smallest."""
 
     pattern: Text
     best: Literal["max", "min"] | None = None
 
 
 class Cells(msgspec.Struct):
-    """A mapping that names cells by values of axes, beside keys of its own."""
+    """A mapping that selects cells by axis values, next to its own keys."""
 
 
 class Skip(Cells):
-    """Cells that are left out."""
+    """Cells to leave out."""
 
     why: Annotated[Text, Meta(description="Shown in plans and summaries.")]
     when: Annotated[Device | None, Meta(description="Only on this device.")] = None
 
 
 class Row(Cells):
-    """A row of figures that a document printed."""
+    """A row of figures that a document published."""
 
-    hardware: Annotated[Text, Meta(description="The devices: 2x A100.")]
+    hardware: Annotated[Text, Meta(description="The devices, for example 2x A100.")]
     where: Text | None = None
     note: Text | None = None
     total_seconds: Figure | None = None
@@ -86,7 +86,7 @@ RowOfCells = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/$defs/
 
 
 class Published(msgspec.Struct, forbid_unknown_fields=True):
-    """What a document printed."""
+    """Figures that a document published."""
 
     source: Annotated[Text, Meta(description="The document, by its name in experiments/README.md, and its section.")]
     rows: Annotated[
@@ -95,9 +95,9 @@ class Published(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """An experiment of distributed-experiment-kit, as its file has it."""
+    """An experiment of distributed-experiment-kit."""
 
-    name: Annotated[str, Meta(pattern=NAME, title=NAME_FORM, description="The name of the file without .yaml.")]
+    name: Annotated[str, Meta(pattern=NAME, title=NAME_FORM, description="The file's name without .yaml.")]
     summary: Annotated[Text, Meta(description="The question that the experiment answers.")]
     program: Annotated[
         ProgramName,
@@ -105,36 +105,36 @@ class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ]
     launcher: Annotated[
         Literal["torchrun", "python"],
-        Meta(description="python for a program that starts its processes itself; its layout is 1x1."),
+        Meta(description="python for a program that starts its own processes; its layout is 1x1."),
     ] = "torchrun"
     data: Annotated[
-        str | None, Meta(description="The family whose prepare.py brings the data: runner prepare <family>.")
+        str | None, Meta(description="The family whose prepare.py fetches the data: runner prepare <family>.")
     ] = None
     dialect: Annotated[
         str | Annotated[list[Text], Meta(min_length=1)] | None,  # msgspec 0.22 crashes on a pattern beside an array
         Meta(
-            description="How the stdout of a program that knows nothing of the kit is read: dialects of the kit, or"
-            " files of the project."
+            description="How to read the stdout of a program that does not use the kit: dialects of the kit, or files"
+            " of the project."
         ),
     ] = None
     metrics: Annotated[
         dict[str, Text | Metric],
-        Meta(description="Figures to read from stdout: each by a regular expression with one group, a number."),
+        Meta(description="Figures to read from stdout, each by a regular expression with one group, a number."),
     ] = {}
     args: Annotated[
         Args,
         Meta(
-            description="What each program is given, as --key value; true: --key; null, false: nothing; a list: each."
+            description="Arguments of each program: --key value; true: --key; null, false: nothing; a list: each value."
         ),
     ] = {}
     program_args: Annotated[
-        dict[str, Args], Meta(description="What only one program of the matrix is given, on top of args.")
+        dict[str, Args], Meta(description="Arguments of a single program of the matrix, added to args.")
     ] = {}
     scaling: Annotated[
         Scaling | None,
         Meta(
-            description="weak: batch_size is per process; strong: it is the global batch; without it nothing is said of"
-            " speed-ups, unless the program counts its samples."
+            description="weak: batch_size is per process; strong: it is the global batch. Without it no speed-up is"
+            " stated, unless the program counts its samples."
         ),
     ] = None
     matrix: Annotated[
@@ -149,34 +149,34 @@ class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ]
     skip: Annotated[
         list[SkipOfCells],
-        Meta(description="Cells that are left out: those with these values of the axes."),
+        Meta(description="Cells to leave out, selected by their axis values."),
     ] = []
     baseline: Annotated[
-        dict[str, Value], Meta(description="The cell to compare with, if it is not the one with one process.")
+        dict[str, Value], Meta(description="The cell to compare with; by default the one with one process.")
     ] = {}
     measure: Annotated[
         str,
         Meta(
             pattern=r"^[a-z][a-z0-9_]*_seconds$",
             title="a time in seconds, for example train_seconds",
-            description="The time that is compared.",
+            description="The time to compare.",
         ),
     ] = "train_seconds"
     repeat: Annotated[int, Meta(ge=1, le=1000, description="How many times each cell is run.")] = 3
-    timeout_seconds: Annotated[Seconds, Meta(description="When a run is ended.")] = 1800.0
+    timeout_seconds: Annotated[Seconds, Meta(description="The time limit of a run.")] = 1800.0
     patience_seconds: Annotated[
         Seconds | None,
-        Meta(description="When a run is ended of which no rank has reported anything for so long; by default never."),
+        Meta(description="End a run if no rank has reported anything for this long; by default never."),
     ] = None
     published: Annotated[
-        Published | None, Meta(description="What a document printed, shown beside what is measured.")
+        Published | None, Meta(description="Figures that a document published, shown next to the measured ones.")
     ] = None
 
 
 class Experiment(Definition, kw_only=True):
-    """A definition of a project, checked: layouts are in canonical form.
+    """A checked definition of a project, with layouts in canonical form.
 
-    `dialects` has the text of each dialect that is a file of the project, and "" for those of the kit.
+    `dialects` holds the text of each dialect file of the project, and "" for the kit's dialects.
     """
 
     path: Path
@@ -187,16 +187,16 @@ class Experiment(Definition, kw_only=True):
 
     @property
     def patterns(self) -> dict[str, dict[str, str]]:
-        """The pattern of each metric, and `best` where it is named."""
+        """The pattern of each metric, and its `best` if given."""
         return {
             name: {"pattern": said} if isinstance(said, str) else msgspec.to_builtins(said)
             for name, said in self.metrics.items()
         }
 
     def resolved(self) -> dict[str, Any]:
-        """Return the definition as plain JSON values with its defaults, for the record.
+        """Return the definition with its defaults as plain JSON values, for the record.
 
-        NaN and infinity, which JSON lacks, are the words that the program's command line has for them.
+        NaN and infinity, which JSON lacks, are written as on a command line.
         """
         values = {field.name: getattr(self, field.name) for field in msgspec.structs.fields(Definition)}
         values |= {"dialect": self.dialects or None, "metrics": self.patterns}
@@ -212,19 +212,19 @@ class Experiment(Definition, kw_only=True):
     def cells(
         self, device: str | None = None, layouts: list[str] | None = None
     ) -> list[tuple[dict[str, Any], str | None]]:
-        """Return every point of the matrix, or of other layouts, and why it is left out on this device, if it is."""
+        """Return each point of the matrix (or of other layouts), and why it is skipped on the device, or None."""
         matrix = {**self.matrix, "layout": layouts or self.matrix["layout"]}
         skips = [skip for skip in self.skip if skip.get("when") in (None, device)]
         points = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
         return [(point, next((skip["why"] for skip in skips if agrees(skip, point)), None)) for point in points]
 
     def sha256(self) -> str:
-        """Hash the resolved definition."""
+        """Return the SHA-256 of the resolved definition."""
         return hash_resolved(self.resolved())
 
 
 def agrees(row: dict[str, Any], point: dict[str, Any]) -> bool:
-    """Return whether a row names a point: it has the point's values on the axes that it has."""
+    """Return whether a point has the row's value on every axis that the row names."""
     return all(identity(row[axis]) == identity(value) for axis, value in point.items() if axis in row)
 
 
@@ -232,18 +232,18 @@ _NAN = object()
 
 
 def identity(value: object) -> tuple[bool, object]:
-    """Return what makes a value of an axis the same as another: 1 is 1.0, true is not 1, and NaN is NaN."""
-    return isinstance(value, bool), _NAN if value != value else value  # NaN alone differs from itself
+    """Return a key that is equal for equal axis values: 1 equals 1.0 and NaN equals NaN, but true is not 1."""
+    return isinstance(value, bool), _NAN if value != value else value  # only NaN differs from itself
 
 
 def hash_resolved(resolved: dict[str, Any]) -> str:
-    """Hash a resolved definition, as a record has it."""
+    """Return the SHA-256 of a resolved definition from a record."""
     written = json.dumps(resolved, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a definition, for editors; only `load` knows programs, dialects and cells."""
+    """Return the JSON Schema of a definition, for editors; only `load` checks programs, dialects and cells."""
     _, parts = msgspec.json.schema_components((Definition, Skip, Row), ref_template="#/$defs/{name}")
     whole = parts.pop("Definition")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole, "$defs": parts}

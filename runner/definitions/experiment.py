@@ -1,7 +1,4 @@
-"""YAML -> Experiment, and the definitions of a project.
-
-Each error names file and line, what is wrong, and what was probably meant.
-"""
+"""Find, load and check the definitions of a project, with errors that name file and line."""
 
 import math
 import os
@@ -31,17 +28,17 @@ from runner.logs import dialect, metrics
 __all__ = ["Experiment", "files", "find", "load"]
 MOST_CELLS = 10_000
 MEASURES = ("sample_seconds", "wall_seconds", "stated_seconds")
-"""The times of a program that is read by a dialect: for a sample, seen inside; by the runner's clock; as it says."""
+"""The times of a program read by a dialect: per sample, measured inside; by the runner's clock; as it prints them."""
 
 
 def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment:
-    """Read and check one definition; RequestError with file:line if anything in it is wrong.
+    """Load and check one definition. Raises RequestError with file and line for any mistake in it.
 
-    Settings that are not written yet may stand in for those of the project's files.
+    `settings` may replace those of the project's files, if they are not written yet.
     """
     document, settings = yaml_reader.read(path), settings or settings_of(root)
     values = document.values
-    if isinstance(values, dict):  # a key without a value is as if it were left out
+    if isinstance(values, dict):  # a key without a value counts as left out
         values = {key: value for key, value in values.items() if value is not None}
         measure = str(values.get("measure", MEASURES[0]))
         if not measure.endswith("_seconds"):
@@ -72,7 +69,7 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
 
 @contextmanager
 def _at(document: Document, *place: str | int) -> Iterator[None]:
-    """Name the place of what is refused."""
+    """Raise errors of the block at a place of the document."""
     try:
         yield
     except (RequestError, ValueError) as error:
@@ -80,15 +77,14 @@ def _at(document: Document, *place: str | int) -> Iterator[None]:
 
 
 def _refuse_twins(path: Path, root: Path) -> None:
-    """Refuse a definition of the project whose name stands twice."""
     twins = [other for other in files(root) if other.stem == path.stem]
     if len(twins) > 1 and path.resolve() in [other.resolve() for other in twins]:
         places = " and ".join(str(other.relative_to(root)) for other in sorted(twins))
-        raise RequestError(one_line(f"the name '{path.stem}' stands twice: {places}; rename one of them"))
+        raise RequestError(one_line(f"the name '{path.stem}' is used twice: {places}; rename one of them"))
 
 
 def _check_matrix(document: Document, definition: Definition) -> None:
-    """Write layouts in canonical form; refuse values that stand twice, and too many cells."""
+    """Canonicalize layouts; refuse duplicate values and too many cells."""
     if "layout" not in definition.matrix:
         document.fail("'matrix' needs the axis 'layout', for example layout: [1x1, 1x2]", "matrix")
     for axis, values in definition.matrix.items():
@@ -101,14 +97,14 @@ def _check_matrix(document: Document, definition: Definition) -> None:
                 with _at(document, *place):
                     values[index] = str(Layout.parse(value))
             if identity(values[index]) in points:
-                document.fail(f"{axis} {values[index]} stands twice", *place)
+                document.fail(f"{axis} {values[index]} is listed twice", *place)
             points.add(identity(values[index]))
     if wrong := too_many(definition.matrix) or refused_layout(definition, definition.matrix["layout"]):
         document.fail(wrong, "matrix", "layout")
 
 
 def too_many(matrix: dict[str, list[Any]]) -> str | None:
-    """Return what is wrong with the number of cells, if anything; none is built for it."""
+    """Return the error for a matrix with too many cells, or None; no cell is built."""
     cells = math.prod(map(len, matrix.values()))
     if cells <= MOST_CELLS:
         return None
@@ -116,33 +112,32 @@ def too_many(matrix: dict[str, list[Any]]) -> str | None:
 
 
 def refused_layout(definition: Definition, layouts: Iterable[object]) -> str | None:
-    """Return why a program that starts its processes itself cannot have one of the layouts, if it cannot."""
+    """Return why a program that starts its own processes cannot run one of the layouts, or None."""
     several = [layout for layout in layouts if str(layout) != "1x1"]
     if definition.launcher == "torchrun" or not several:
         return None
-    return f"layout {several[0]}: with launcher python the program starts its processes itself; only 1x1 can be run"
+    return f"layout {several[0]}: with launcher python the program starts its own processes, so only 1x1 can be run"
 
 
 def _check_args(document: Document, definition: Definition) -> None:
-    """Refuse names that no arg can have, secrets, an arg that is an axis, and args of a program that is not there."""
+    """Refuse invalid names, secrets, args that are also axes, and args of unknown programs."""
     matrix = definition.matrix
     groups: dict[tuple[str, ...], dict[str, Any]] = {("args",): definition.args, ("matrix",): matrix}
     for name, args in definition.program_args.items():
         groups["program_args", name] = args
         if name not in (programs := matrix.get("program", [])):
-            document.fail(f"'{name}' is no program of the matrix{did_you_mean(name, programs)}", "program_args", name)
+            document.fail(f"the matrix has no program '{name}'{did_you_mean(name, programs)}", "program_args", name)
     for place, args in groups.items():
         for key, value in args.items():
             if wrong := wrong_name(key):
                 document.fail(wrong, *place, key)
             if key in matrix and args is not matrix:
-                document.fail(f"'{key}' stands here and in the matrix; keep one of them", *place, key)
+                document.fail(f"'{key}' is both an arg and an axis of the matrix; keep one", *place, key)
             with _at(document, *place, key):
                 refuse_args(value, key)
 
 
 def _find_programs(document: Document, definition: Definition, root: Path, settings: Settings) -> dict[str, Program]:
-    """Find the program of every cell, by its name."""
     places: dict[Any, tuple[str | int, ...]] = {definition.program: ("program",)}
     places |= {name: ("matrix", "program", index) for index, name in enumerate(definition.matrix.get("program", []))}
     found = {}
@@ -153,7 +148,7 @@ def _find_programs(document: Document, definition: Definition, root: Path, setti
 
 
 def _read_dialects(document: Document, definition: Definition, root: Path) -> dict[str, str]:
-    """Return the text of each dialect that is a file of the project, and "" for the kit's; compile each metric."""
+    """Return the text of each dialect file of the project, and "" for the kit's; check each metric."""
     for name, said in definition.metrics.items():
         with _at(document, "metrics", name):
             if not re.fullmatch(metrics.NAME, name):
@@ -174,22 +169,22 @@ def _read_dialects(document: Document, definition: Definition, root: Path) -> di
 
 
 def _measure(document: Document, experiment: Experiment) -> str:
-    """Return the time that is compared; refuse one that a program which is read by a dialect cannot have."""
+    """Return the time to compare; refuse one that a program read by a dialect cannot have."""
     measure = experiment.measure
     if not experiment.dialects or (measure in MEASURES[:2]):
         return measure
     if measure == MEASURES[2]:
         if "seconds" not in experiment.metrics:
-            document.fail(f"measure '{measure}': metrics has to name the line that states it: seconds", "measure")
+            document.fail(f"measure '{measure}' needs the metric 'seconds', which reads it", "measure")
         return measure
     if "measure" in document.values:
-        known = f"the time of a program that is read by a dialect is one of {', '.join(MEASURES)}"
+        known = f"a program read by a dialect has only {', '.join(MEASURES)}"
         document.fail(f"measure '{measure}': {known}", "measure")
     return MEASURES[0]
 
 
 def _check_cells(document: Document, experiment: Experiment) -> None:
-    """Refuse a row that names no cell, or, if it is published or the baseline, none that is run."""
+    """Refuse rows that match no cell, and a published row or a baseline that matches only skipped cells."""
     rows = experiment.published.rows if experiment.published else []
     compared: list[tuple[tuple[str | int, ...], dict[str, Any]]] = [
         (("published", "rows", index), row) for index, row in enumerate(rows)
@@ -204,13 +199,13 @@ def _check_cells(document: Document, experiment: Experiment) -> None:
         document.fail("every cell is skipped: nothing is left to run", "skip")
     for row_place, row in [(("baseline",), experiment.baseline), *compared]:
         if not any(agrees(row, point) for point in run):
-            document.fail("it matches no cell that is run: those are skipped", *row_place)
+            document.fail("it matches only cells that are skipped", *row_place)
 
 
 def _check_row(
     document: Document, experiment: Experiment, kind: type[Cells], row: dict[str, Any], *place: str | int
 ) -> None:
-    """Check a mapping that names cells: its own keys have types, and every other is an axis with one of its values."""
+    """Check a mapping that selects cells: its own keys, and an axis with one of its values for every other key."""
     own, matrix = kind.__struct_fields__, experiment.matrix
     decode(document, kind, {key: value for key, value in row.items() if key in own}, *place)
     for axis in row.keys() - {*own}:
@@ -225,9 +220,9 @@ def _check_row(
 
 
 def files(root: Path) -> list[Path]:
-    """List the definitions of a project: those of every family, and those that belong to none.
+    """List the files of a project's definitions, inside and outside of families.
 
-    A folder that cannot be read, or that is a link, is listed itself: `load` says what is wrong with it.
+    A folder that is unreadable or a link is listed itself, so that `load` reports it.
     """
     folder = settings_of(root).folder
     try:
@@ -247,7 +242,7 @@ def files(root: Path) -> list[Path]:
 
 
 def find(name: str, root: Path) -> Path:
-    """Find a definition by its name, `mnist`, or by the path of its file."""
+    """Return the path of a definition, given its name or its path. Raises RequestError for an unknown name."""
     as_path = Path(name)
     if as_path.suffix in (".yaml", ".yml") or os.path.isfile(as_path):  # noqa: PTH113 - a long name is no error
         return as_path

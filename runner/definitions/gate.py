@@ -1,4 +1,4 @@
-"""Plain values of a file -> the types of Structs, once; what does not fit is named with its line."""
+"""Convert plain values of a file to typed Structs, with errors that name the line."""
 
 import re
 import types
@@ -14,10 +14,10 @@ from runner.core.yaml_reader import Document
 
 
 def decode(document: Document, kind: Any, value: Any, *place: str | int) -> Any:
-    """Convert a value of a file to a type; RequestError at its line.
+    """Convert a value of a file to a type. Raises RequestError with the value's line.
 
-    msgspec says neither which key is unknown nor where in a mapping a value stands. So what is inside is converted
-    first, by itself.
+    msgspec names neither an unknown key nor the place of a value inside a mapping, so inner values are converted first,
+    one by one.
     """
     within = _types_within(kind, value)
     if within is not None:
@@ -32,7 +32,7 @@ def decode(document: Document, kind: Any, value: Any, *place: str | int) -> Any:
 
 
 def _types_within(kind: Any, value: Any) -> dict[Any, Any] | None:
-    """Return the type of each key or item of a mapping or a list, if its type knows."""
+    """Return the type of each key or item of a mapping or a list, or None for other types."""
     kind = _bare(kind)
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     for option in map(_bare, typing.get_args(kind) if is_union else (kind,)):
@@ -51,7 +51,7 @@ def _bare(kind: Any) -> Any:
 
 
 def _explain(said: str, kind: Any, value: Any, place: tuple[str | int, ...]) -> str:
-    """Return what a value has to be: what msgspec expects, the choices, or the title of its type."""
+    """Say what a value has to be: the choices, the title of its type, or msgspec's own words."""
     if missing := re.match(r"Object missing required field `(\w+)`", said):
         return f"'{missing[1]}' is missing"
     key = next((step for step in reversed(place) if isinstance(step, str)), "the file")

@@ -1,4 +1,4 @@
-"""Experiment -> Runs: the cells of the matrix, what is left out, and the repeats in the order of the runs."""
+"""Expand an experiment into its runs: the cells of the matrix, and their repeats in order."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from runner.records.schema import Side
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the matrix: a layout, the program, and every arg as it is passed."""
+    """One point of the matrix: a layout, a program, and every arg passed to it."""
 
     layout: Layout
     program: Program
@@ -24,17 +24,17 @@ class Cell:
     args: dict[str, Any]
 
     def command(self) -> str:
-        """Write the command of every node, in the form that a shell takes."""
+        """Return the command of every node, quoted for a shell."""
         return shlex.join(["torchrun", *self.program.words, *self.program.argv(self.args)])
 
     @property
     def threads_per_process(self) -> int:
-        """CPU threads of one process: one, unless the program is given another number."""
+        """The CPU threads of one process, from the arg `threads`; 1 by default."""
         return _positive(self.args.get(THREADS))
 
     @property
     def devices_per_process(self) -> int:
-        """Devices of one process: one, unless the program spreads over several."""
+        """The devices of one process, from the arg `devices`; 1 by default."""
         return _positive(self.args.get(DEVICES))
 
     def __str__(self) -> str:
@@ -43,9 +43,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
-    """One execution of one cell; `repeat` counts from 1, and `side` is that of a comparison that it belongs to.
+    """One execution of a cell; `repeat` counts from 1, and `side` is A or B in a comparison.
 
-    A script is `observed` from inside (trainkit/observer); the kit's own programs report themselves.
+    If `observed`, a script is measured from inside (trainkit/observer); the kit's own programs report themselves.
     """
 
     experiment: Experiment
@@ -58,13 +58,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Name the run for a person: its cell, and its side if it has one."""
+        """The run's name for messages: its cell, after its side in a comparison."""
         return f"{self.side.name}: {self.cell}" if self.side else str(self.cell)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be run, in order, and what is left out and why."""
+    """The runs in order, their cells, and the skipped cells with the reasons."""
 
     runs: tuple[Run, ...]
     cells: tuple[Cell, ...]
@@ -72,10 +72,10 @@ class Plan:
 
 
 def make_plan(experiment: Experiment, selection: Selection) -> Plan:
-    """Choose the cells, apply `--set arg=value`, and interleave the repeats.
+    """Select the cells, apply `--set arg=value`, and interleave the repeats. Raises RequestError if no cell is left.
 
-    The repeats go through the cells forwards and backwards in turn, so that a machine that slowly warms up or slows
-    down favours no cell.
+    Repeats go through the cells forwards and backwards in turn, so that a machine that slowly changes its speed favours
+    no cell.
     """
     device = selection.device
     layouts, chosen = read_layouts(experiment, selection.layouts), read_only(experiment, selection.only)
@@ -102,7 +102,7 @@ def make_plan(experiment: Experiment, selection: Selection) -> Plan:
 
 
 def cell_name(layout: str, axes: dict[str, Any]) -> str:
-    """Name a cell as the table does: its layout and its axes."""
+    """Return the name of a cell in the table: its layout and its axes."""
     return " ".join([layout, *(f"{axis}={value}" for axis, value in axes.items())])
 
 
@@ -111,7 +111,7 @@ def _positive(value: object) -> int:
 
 
 def _cell(experiment: Experiment, point: dict[str, Any], changed: dict[str, Any], device: str) -> Cell:
-    """Resolve a point of the matrix; a program that takes `scaling` or `device` is given what is declared."""
+    """Resolve a point of the matrix, passing `scaling` and `device` to a program that takes them."""
     axes = {axis: value for axis, value in point.items() if axis != "layout"}
     program = experiment.programs[axes.get("program", experiment.program)]
     varied = {axis: value for axis, value in axes.items() if axis != "program"}

@@ -1,4 +1,4 @@
-"""Programs: where they are, and how their command line is written."""
+"""Find training programs, and write their command lines."""
 
 import os
 import re
@@ -14,24 +14,24 @@ from runner.definitions.sources import read_imported
 from trainkit.sources import folders_of, read_sources
 
 PREPARE = "prepare"
-"""The module of a family that brings its data; it trains nothing."""
+"""The module of a family that fetches its data; it trains nothing."""
 _SCRIPT = ".py"
 ALONE = "trainkit.alone"
-"""The module that starts a program as if torchrun were not there."""
+"""The module that starts a program as without torchrun."""
 _DECLARES = {
     "scaling": re.compile(rb"[\"']--scaling[\"']|\badd_epochs\b"),
     "device": re.compile(rb"[\"']--device[\"']|\bprogram_parser\b"),
 }
-"""What a definition says that a module of a family is given if it declares it, by itself or by `trainkit.arguments`."""
+"""Arguments that a module of a family gets if its source, or `trainkit.arguments`, declares them."""
 
 
 @dataclass(frozen=True)
 class Program:
     """A training program: a module of a family, another module of the project, or a script.
 
-    `declares` are the arguments among `scaling` and `device` that a module of a family takes. `files` are the sources
-    of a program that belongs to no family, as paths from the project's folder, and `search` the folders in which its
-    modules are found, besides the project's. One that is `alone` starts its processes itself.
+    `declares` lists which of `scaling` and `device` a module of a family takes. `files` lists the sources of a program
+    outside of families, as paths from the project's folder, and `search` further folders of its modules. A program that
+    is `alone` starts its own processes.
     """
 
     name: str
@@ -43,35 +43,35 @@ class Program:
 
     @property
     def words(self) -> list[str]:
-        """Name it for torchrun."""
+        """The words that name the program to torchrun."""
         before = ["-m", ALONE] if self.alone else []
         if self.name.endswith(_SCRIPT):
             return [*before, as_path(self.name)]
         return [*before, "-m", self.name if self.files else f"{PACKAGE}.{self.name}"]
 
     def sources(self, root: Path) -> dict[str, bytes]:
-        """Read the Python files behind it by their paths from the project's folder: with those it is the same code."""
+        """Read the files that make up the program's code, by their paths from the project's folder."""
         if not self.files:
             return read_sources(root, self.name)
         return {name: (root / name).read_bytes() for name in self.files}
 
     @property
     def folders(self) -> list[str]:
-        """List the folders that an image has to hold as they are here, from the project's folder."""
+        """The folders, from the project's, that an image has to hold unchanged."""
         if not self.files:
             return folders_of(self.name)
         return sorted({"/".join(name.split("/")[:2]) for name in self.files if name.startswith(f"{PACKAGE}/")})
 
     @property
     def places(self) -> list[str]:
-        """List the folders and files that hold its sources, as far as no image has them: paths from the project."""
+        """The top-level folders and files, from the project's folder, with sources that no image has."""
         folders = {name.partition("/")[0] if "/" in name else name for name in self.files}
         return sorted(folders - {PACKAGE})
 
     def argv(self, args: dict[str, Any]) -> list[str]:
-        """Write args as words, in their order: None and False are left out, True is a flag, a list repeats its key.
+        """Return args as words, in order: None and False are left out, True is a flag, a list repeats its key.
 
-        Of a module of a family `_` becomes `-`; any other program has its keys as they are spelt.
+        For a module of a family `_` in a key becomes `-`; other programs get their keys as spelt.
         """
         return [word for key, value in args.items() for word in self._words(key, value)]
 
@@ -88,21 +88,20 @@ class Program:
         name = key if key.startswith("-") else f"--{key if self.files else key.replace('_', '-')}"
         if isinstance(value, bool):
             return [name] if value else []
-        # Parsers take a word that begins with a hyphen, as -1e-3, for an option of its own.
+        # Parsers take a separate word that begins with a hyphen, such as -1e-3, for an option.
         return [f"{name}={text}"] if text.startswith("-") else [name, text]
 
 
 def as_path(script: str) -> str:
-    """Write the path of a script so that no command line takes it for an option: `./-train.py`."""
+    """Return a script's path in a form that no program takes for an option: `./-train.py`."""
     return f"./{script}" if script.startswith("-") else script
 
 
 def find(root: Path, name: str, settings: Settings | None = None) -> Program:
-    """Find the program of a definition; RequestError if there is none.
+    """Find the program that a definition names. Raises RequestError if there is none.
 
-    `<family>.<program>` is a module below `experiments/`; if there is none, any module of the project. A name that ends
-    in `.py` is a script, by its path from the project's folder. The settings are those of the project's files, unless
-    others are given.
+    `<family>.<program>` is a module below `experiments/`, else any module of the project. A name that ends in `.py` is
+    the path of a script from the project's folder. `settings` replace those of the project's files.
     """
     settings = settings or settings_of(root)
     if name.endswith(_SCRIPT):
@@ -132,7 +131,7 @@ def _elsewhere(settings: Settings, name: str, path: Path) -> Program:
 
 
 def names(root: Path) -> list[str]:
-    """List every program below the project's folder: the modules that can be run."""
+    """List every module below `experiments/` that can be run and is not `prepare`."""
     folder = root / PACKAGE
     files = (path for path in sorted(folder.rglob("*.py")) if path.is_file() and not path.name.startswith("_"))
     runnable = (path for path in files if path.stem != PREPARE and b"__main__" in path.read_bytes())

@@ -1,14 +1,14 @@
-"""The figures that a document published, as a definition lists them under `published:`."""
+"""Read the figures that a document published from a definition's key `published`."""
 
 import re
 from typing import Any
 
 
 def figures(definition: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the published rows of a resolved definition, each with the speed-up that its own times give.
+    """Return the published rows of a resolved definition, each with the speed-up computed from its times.
 
-    `computed_speedup` is over the published one-process row of the same hardware and axes; a row on several kinds of
-    device, or without such a baseline, has none.
+    `computed_speedup` is relative to the published one-process row of the same hardware and axes. Rows without such a
+    baseline, or with several kinds of device, lack it.
     """
     rows = (definition.get("published") or {}).get("rows", [])
     axes = set(definition.get("matrix", {})) - {"layout"}
@@ -18,7 +18,7 @@ def figures(definition: dict[str, Any]) -> list[dict[str, Any]]:
 def _with_speedup(row: dict[str, Any], rows: list[dict[str, Any]], axes: set[str]) -> dict[str, Any]:
     count, model = _devices(row["hardware"])
     result = {**row, "devices": count}
-    result.pop("computed_speedup", None)  # a record may come from a stranger
+    result.pop("computed_speedup", None)  # an untrusted record may contain one
     for base in rows:
         same = _devices(base["hardware"]) == (1, model) and all(base.get(axis) == row.get(axis) for axis in axes)
         for measure in ("total_seconds", "train_seconds"):
@@ -28,6 +28,6 @@ def _with_speedup(row: dict[str, Any], rows: list[dict[str, Any]], axes: set[str
 
 
 def _devices(hardware: str) -> tuple[int, str]:
-    """Read `2x A100` as (2, "A100"); what names several kinds of device has no count."""
+    """Parse `2x A100` as (2, "A100"); the count is 0 if there are several kinds of device."""
     found = re.fullmatch(r"(\d+)\s*x\s*([^+]+)", hardware.strip())
     return (int(found[1]), found[2].strip()) if found else (0, hardware)

@@ -1,7 +1,7 @@
-"""Launch -> Run: the same run once more, from its record and the definition that the project has now.
+"""Rebuild a run from its record and the project's current definition.
 
-The record may come from a stranger: it names an experiment of this project, one of its programs, and values for the
-program's arguments; whatever is not the same now is refused by name.
+The record may be untrusted: it only chooses an experiment and a program of this project, and values of args. Anything
+that has changed since is refused by name.
 """
 
 import re
@@ -17,25 +17,25 @@ from runner.definitions.plan import Cell, Run
 from runner.records.schema import Launch
 
 _NAME = re.compile(r"\w[\w-]*")
-"""The name of an experiment, for example `mnist-ddp`; a path would be loaded from anywhere."""
+"""The form of an experiment's name, for example `mnist-ddp`; a path could load any file."""
 
 
 def run_of(launch: Launch, root: Path) -> Run:
-    """Make the run that a launch describes, of the project's own definition; RequestError names what has changed."""
+    """Return the run that a launch describes. Raises RequestError if the project's definition has changed since."""
     if not _NAME.fullmatch(launch.experiment):
-        raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is no name")
+        raise RequestError(f"the record's experiment {one_line(launch.experiment, 80)!r} is not a valid name")
     refuse_args(launch.args)
     experiment = definitions.load(definitions.find(launch.experiment, root), root)
     if hash_resolved(experiment.resolved()) != launch.definition_sha256:
         now, then = experiment.resolved(), launch.definition
         names = [name for name in {**now, **then} if now.get(name) != then.get(name)]
-        changed = one_line(", ".join(names) or "what it means", 200)
+        changed = one_line(", ".join(names) or "the form of a value", 200)
         raise RequestError(f"{one_line(experiment.path)}: has changed since the run was started: {changed}")
     programs = experiment.programs
     if launch.program not in programs:
         raise RequestError(f"{one_line(experiment.path)}: has no program '{one_line(launch.program, 80)}'")
     if launch.device not in DEVICES:
-        raise RequestError(f"the record's device {one_line(launch.device, 40)!r} is none")
+        raise RequestError(f"the record's device {one_line(launch.device, 40)!r} is unknown")
     program = programs[launch.program]
     try:
         layout = Layout.parse(launch.layout)

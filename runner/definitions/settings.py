@@ -1,4 +1,4 @@
-"""The project: where its root is, and what `[tool.runner]` of its pyproject.toml, or its runner.toml, says."""
+"""Find a project's root, and read its settings: runner.toml, or `[tool.runner]` in pyproject.toml."""
 
 import re
 import sys
@@ -20,15 +20,15 @@ else:
     import tomli as tomllib
 
 PACKAGE = "experiments"
-"""The folder of definitions, unless the settings name another one."""
+"""The default folder of definitions."""
 DOCKERFILE = "Dockerfile"
-"""The file that images are built from, unless the settings name another one."""
+"""The default file that images are built from."""
 OWN_FILE = "runner.toml"
 SHARED_FILE = "pyproject.toml"
 _DEEPEST = 5
-"""How many names a place in the settings has: `tool.runner.with.compose.memory`."""
+"""The most names in a key of the settings: `tool.runner.with.compose.memory`."""
 _INNER = Meta(
-    pattern=r"^(?!/|~|(.*/)?\.\.(/|$))[^\\]*\S[^\\]*$", title="a path from the project's folder that lies in it"
+    pattern=r"^(?!/|~|(.*/)?\.\.(/|$))[^\\]*\S[^\\]*$", title="a path inside the project, from the project's folder"
 )
 _IMAGE = Meta(
     pattern=r"^(?=.{1,200}$)([a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*$",
@@ -37,7 +37,7 @@ _IMAGE = Meta(
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True):
-    """The settings as their file has them."""
+    """The settings as written in their file."""
 
     definitions: Annotated[str, _INNER] = PACKAGE
     path: list[Annotated[str, _INNER]] = []
@@ -49,17 +49,17 @@ class Table(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Settings:
-    """A project and its settings; without a file that says otherwise, those of this repository.
+    """A project and its settings, which default to those of this repository.
 
     Args:
         root: the project's folder.
-        source: the file that marks the root; None for a folder that has none.
+        source: the file that marks the root, or None.
         definitions: the folder of the definitions, from the root.
-        path: folders that hold import packages, for example `src`: programs find modules there.
-        image: the image of containers without its tag, which is `cpu` or `gpu`; empty for the kit's own.
+        path: further folders of modules, for example `src`.
+        image: the container image without its tag, which is `cpu` or `gpu`; empty for the kit's own.
         dockerfile: the file that the image is built from.
-        code: patterns of files that are the same code as the programs, for example `configs/**/*.yaml`.
-        options: for each target, options that hold unless the command line says otherwise.
+        code: patterns of files that belong to the programs' code, for example `configs/**/*.yaml`.
+        options: the default options of each target.
     """
 
     root: Path
@@ -77,18 +77,18 @@ class Settings:
         return self.root / self.definitions
 
     def words_for(self, target: str, given: list[str]) -> list[str]:
-        """Return `name=value` words for a target: those that are given, then those of the settings."""
+        """Return a target's `name=value` options: the given ones, then the defaults of the settings."""
         named = {word.partition("=")[0].replace("-", "_") for word in given}
         chosen = self.options.get(target, {})
         return given + [f"{name}={value}" for name, value in chosen.items() if name not in named]
 
     def code_files(self) -> list[Path]:
-        """List the files that the patterns of `code` match; RequestError for a pattern that matches none."""
+        """List the files that the patterns of `code` match. Raises RequestError for a pattern without a match."""
         found: list[Path] = []
         for pattern in self.code:
             try:
                 matched = [path for path in self.root.glob(pattern) if path.is_file()]
-            except (ValueError, IndexError, NotImplementedError):  # each version of Python refuses others, in its way
+            except (ValueError, IndexError, NotImplementedError):  # versions of Python refuse different patterns
                 matched = []
             if not matched:
                 place = f"{one_line(str(self.source))}: code '{one_line(pattern)}'"
@@ -98,26 +98,26 @@ class Settings:
 
 
 def nearest(start: Path) -> Settings | None:
-    """Find the nearest folder, from `start` upwards, whose files say that it is a project of the runner.
+    """Return the settings of the nearest project, from the folder `start` upwards, or None.
 
-    It has a `runner.toml`, or a `pyproject.toml` with the table `[tool.runner]`.
+    A project has a `runner.toml`, or a `pyproject.toml` with the table `[tool.runner]`.
     """
     found = (_read(folder) for folder in (start, *start.parents))
     return next((settings for settings in found if settings is not None), None)
 
 
 def find_project(start: Path) -> Settings:
-    """Find the project that a folder is in; RequestError if it is in none."""
+    """Return the settings of the project that a folder is in. Raises RequestError if it is in none."""
     if (settings := nearest(start)) is not None:
         return settings
     raise RequestError(
-        f"{one_line(start)}: neither this folder nor one above it has {OWN_FILE}, or [tool.runner] in {SHARED_FILE}:"
-        " go to the project's folder, or make it one: runner init"
+        f"{one_line(start)}: not in a project: no {OWN_FILE}, and no [tool.runner] in {SHARED_FILE}, here or above: go"
+        " to the project's folder, or make this folder a project: runner init"
     )
 
 
 def settings_of(root: Path) -> Settings:
-    """Read the settings of a project; the defaults if it has none."""
+    """Return the settings of a project, or the defaults if it has none."""
     return _read(root) or Settings(root)
 
 
@@ -134,7 +134,7 @@ def _read(folder: Path) -> Settings | None:
 
 
 def read_text(path: Path) -> str:
-    """Read a text of the project, with its byte order mark; RequestError if it cannot be read."""
+    """Read a text file with its byte order mark. Raises RequestError if it is unreadable or not UTF-8."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -151,7 +151,7 @@ def _parse(path: Path) -> Document:
 
 
 def _lines(text: str) -> dict[tuple[str | int, ...], int]:
-    """Return the line on which each table and each key of a text in TOML begins."""
+    """Return the line of each table and key in a TOML text."""
     lines: dict[tuple[str | int, ...], int] = {}
     table: list[str] = []
     for number, row in enumerate(text.splitlines(), 1):
@@ -171,7 +171,7 @@ def _settings(root: Path, source: Path, document: Document, place: tuple[str, ..
     values = document.values
     for step in place:
         values = values[step]
-    if isinstance(values, dict):  # one path may stand for a list
+    if isinstance(values, dict):  # a single path may replace a list
         values |= {key: [values[key]] for key in ("path", "code") if isinstance(values.get(key), str)}
     table: Table = decode(document, Table, values, *place)
     return Settings(

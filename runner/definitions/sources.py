@@ -1,4 +1,4 @@
-"""The source files behind a program: parsed, never run, and followed by their imports."""
+"""Find the source files of a program by its imports, without running any code."""
 
 import ast
 import warnings
@@ -12,9 +12,9 @@ from trainkit.sources import LIBRARY
 
 
 def read_imported(root: Path, program: Path, search: tuple[Path, ...] = ()) -> dict[Path, bytes]:
-    """Read a program and the files of the project that it imports; those of the library are left out.
+    """Read a program and the project's files that it imports, directly or not, except the library's.
 
-    RequestError, with the line, for what cannot be read as Python.
+    Raises RequestError, with the line, if a file is not valid Python.
     """
     sources: dict[Path, bytes] = {}
     pending = deque([program])
@@ -34,9 +34,9 @@ def read_imported(root: Path, program: Path, search: tuple[Path, ...] = ()) -> d
 def _imported(
     root: Path, program: Path, source: Path, node: ast.Import | ast.ImportFrom, search: tuple[Path, ...]
 ) -> list[Path]:
-    """Return the files of the project that an import statement of a source names.
+    """Return the project's files that an import statement names.
 
-    As for `python -m` the project's folder is searched first, then that of the program, then further ones.
+    As with `python -m`, the project's folder is searched first, then the program's, then further ones.
     """
     places = [root, program.parent, *search]
     names = [alias.name for alias in node.names]
@@ -56,13 +56,10 @@ def _imported(
 
 @lru_cache(maxsize=256)
 def _imports(path: Path, text: bytes) -> list[ast.Import | ast.ImportFrom]:
-    """List the import statements of a source; kept, as a definition is read often and programs share what they import.
-
-    RequestError, with the line, if it is no Python.
-    """
+    """List the import statements of a source; cached, since definitions are read often and programs share them."""
     try:
         if b"coding" not in text[:200]:
-            text.decode()  # as Python, which ast.parse leaves out for comments
+            text.decode()  # Python decodes comments too, ast.parse does not
         tree = syntax_tree(text, str(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
@@ -72,7 +69,7 @@ def _imports(path: Path, text: bytes) -> list[ast.Import | ast.ImportFrom]:
 
 
 def syntax_tree(text: bytes, name: str = "<unknown>") -> ast.Module:
-    """Parse a source file in any encoding that it declares, without Python's warnings about a stranger's strings."""
+    """Parse a source file in the encoding that it declares, without Python's warnings about its strings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text, name)

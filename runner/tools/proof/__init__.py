@@ -1,1 +1,1 @@
-"""Can a run be believed and repeated: its levels of proof, what compares two runs, and one archive for a reviewer."""
+"""Verify runs, repeat them, and bundle them for a reviewer."""

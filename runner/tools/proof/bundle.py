@@ -1,7 +1,7 @@
-"""Results -> one archive for a reviewer: records, code, tables, what describes them, and a list of what is left out.
+"""Pack results into one archive for a reviewer: records, code, tables, and a README that lists omissions.
 
-The archive is a plain tar in the PAX format (POSIX.1-2001), sorted by name, of regular files only, each with the time,
-owner and mode that all of them have: the same files always give the same bytes. `runner.records.archive` opens it.
+The archive is a tar in the PAX format (POSIX.1-2001) of regular files, sorted by name, with fixed times, owners and
+modes: the same files always give the same bytes. `runner.records.unpacking` opens it.
 """
 
 import os
@@ -28,18 +28,18 @@ from trainkit import files
 
 README = "README.md"
 LARGEST_SOURCE = 50_000_000
-"""Bytes of a file of the project; a larger one is data, and is left out."""
+"""The most bytes of a project file; a larger one is data, and is left out."""
 LARGEST_MASKED = 200_000_000
-"""Bytes of a file that is masked in memory; a larger one is left out."""
+"""The most bytes of a file that is masked in memory; a larger one is left out."""
 _ARTIFACT = re.compile(r"(attempts/\d+/)?artifacts/")
-_TIME = 315_532_800  # 1980, the earliest that zip has too
+_TIME = 315_532_800  # 1980, the earliest time in zip files
 _BLOCK = 1 << 20
 
 
 class Bundle:
-    """The folder that becomes the archive, as it is filled: empty at first.
+    """The folder that becomes the archive.
 
-    The results are those of many runs or of one, the sources those of the folder in which the command was given.
+    `results` is a folder of runs or of one run; `sources` is the repository around the current folder.
     """
 
     def __init__(self, results: Path, sources: Sources, folder: Path, *, code: bool) -> None:
@@ -48,12 +48,12 @@ class Bundle:
         self.records: dict[str, Record] = {}
 
     def fill(self) -> None:
-        """Copy the runs and the code, make the tables, and describe it all; RunError for a record that was altered."""
+        """Copy runs and code, and write tables, README and manifest. Raises RunError for an altered record."""
         self._take_runs()
         if self.code:
             self._take_code()
         else:
-            self.left_out.append("the code: reproduce takes it from the clone in which it is called")
+            self.left_out.append("the code: runner reproduce takes it from the clone in which it is called")
         self._make_tables()
         readme = _readme(self.records, self.left_out)
         _put(self.folder / README, readme.encode("utf-8", "backslashreplace"))
@@ -61,18 +61,18 @@ class Bundle:
         _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
-        """Copy every run that has ended, with its secrets masked; its manifest follows, and says so."""
+        """Copy every ended run with its secrets masked, and note the masking in its manifest."""
         for path in runs_at(self.results, self.left_out):
             record, faults = check_whole_and_parsed(path)
             if record is not None and record.status == "running":
-                self.left_out.append(f"{path}: it has not ended, or is not collected")
+                self.left_out.append(f"{path}: it has not ended, or was not collected")
                 continue
             if record is None or faults:
-                msg = f"{path}: {faults[0]}: an altered record is not bundled; runner verify says more"
+                msg = f"{path}: {faults[0]}: altered records are not bundled; see runner verify"
                 raise RunError(msg)
             name = f"{RESULTS}/{record.launch.experiment}/{record.launch.id}"
             if name in self.records or Path(name).parts != (RESULTS, record.launch.experiment, record.launch.id):
-                self.left_out.append(f"{path}: its name is that of another run, or none")
+                self.left_out.append(f"{path}: its name is invalid, or that of another run")
                 continue
             masked, gone = self._copy(path, name, LARGEST_MASKED, without=_ARTIFACT)
             target, text = self.folder / name, (path / manifest.NAME).read_bytes()
@@ -87,7 +87,7 @@ class Bundle:
             raise RequestError(f"{self.results}: no run in it has ended")
 
     def _take_code(self) -> None:
-        """Take the project's files as each run had them: those of its commit, with the changes that it kept."""
+        """Copy the project's files as each run had them: its commit with its kept changes."""
         trees: dict[str | None, list[str]] = defaultdict(list)
         for name, record in self.records.items():
             trees[tree_name(record.launch.code)].append(name)
@@ -105,13 +105,15 @@ class Bundle:
             except RunError as error:
                 self.left_out.append(f"{of_runs}: {str(error).replace(f'{self.folder}/', '')}")
             else:
-                notes += [f"{file}: a secret in it is masked: change it, it is in the repository" for file in masked]
+                notes += [
+                    f"{file}: a secret in it is masked: revoke it, since it is in the repository" for file in masked
+                ]
                 self.left_out += [f"{tree}/{why}" for why in notes]
 
     def _copy(
         self, source: Path, name: str, most: int, without: re.Pattern[str] | None = None
     ) -> tuple[list[str], list[str]]:
-        """Copy the files of a folder with their secrets masked; which ones have some, and what is left out and why."""
+        """Copy a folder's files with secrets masked; return the masked files, and the omissions with reasons."""
         regular, other = manifest.listing(source)
         masked, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:
@@ -130,8 +132,8 @@ class Bundle:
         return masked, gone
 
     def _make_tables(self) -> None:
-        """Make the tables from the records as they are in the archive."""
-        from runner.report.formats import document  # it takes its time
+        """Make the tables from the masked records."""
+        from runner.report.formats import document  # a slow import
         from runner.report.summarize import summarize
 
         results, here = self.folder / RESULTS, f"{self.folder}/"
@@ -142,7 +144,7 @@ class Bundle:
 
 
 def pack(folder: Path, stream: Any) -> None:
-    """Write the files of a folder into a stream, as one archive; OSError if one cannot be read."""
+    """Write a folder's files to a stream as one archive. Raises OSError if one cannot be read."""
     regular, _ = manifest.listing(folder)
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, bufsize=_BLOCK) as tar:
         for name in sorted([*regular, *([manifest.NAME] if files.is_file(folder / manifest.NAME) else [])]):
@@ -154,9 +156,9 @@ def pack(folder: Path, stream: Any) -> None:
 
 
 def write_bundle(results: Path, root: Path, output: Path, say: Callable[[str], None], *, code: bool = True) -> None:
-    """Write the archive of some results whole or not at all; RequestError, RunError if it cannot be made.
+    """Write the archive of some results atomically. Raises RequestError or RunError if it cannot be made.
 
-    `say` is told what is left out and why.
+    `say` gets a line for each omission.
     """
     require_outputs([output])
     beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
@@ -189,8 +191,8 @@ def _readme(records: dict[str, Record], left_out: list[str]) -> str:
     lines = [
         "# Runs of distributed training, to be checked and repeated",
         "",
-        f"{len(records)} runs. `table.md` shows them, `{RESULTS}/` holds the records with all that their processes",
-        f"printed, and `{PROJECT}/`, if it is there, the code at each commit, with the changes that a run kept.",
+        f"{len(records)} runs. `table.md` shows them, `{RESULTS}/` holds the records with their whole output,",
+        f"and `{PROJECT}/`, if present, the code at each commit, with the uncommitted changes of its runs.",
         "",
         "    runner verify kit.tar       # is every byte as it was written?",
         "    runner summarize kit.tar    # the table again, from the records",

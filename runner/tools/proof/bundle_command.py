@@ -15,13 +15,14 @@ def bundle(
     ] = Path("results"),
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The archive.")] = Path("kit.tar"),
     code: Annotated[
-        bool, typer.Option(help="The project's files at each commit. An archive in their own repository needs none.")
+        bool,
+        typer.Option(help="Include the project's files at each commit; needless for an archive in their repository."),
     ] = True,
 ) -> None:
     """Make one archive of the records that others can check.
 
-    It holds the code, the tables, and what describes them. The same results always give the same bytes. What is private
-    is masked; what is left out is listed. Then: runner verify kit.tar, runner summarize kit.tar.
+    It also holds the code, the tables, and a README that lists what is left out. Secrets are masked. The same results
+    always give the same bytes. Then: runner verify kit.tar, runner summarize kit.tar.
     """
     import hashlib
 

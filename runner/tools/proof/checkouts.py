@@ -1,4 +1,4 @@
-"""The project's files as a run had them: out of its git repository, or out of an archive of `runner bundle`."""
+"""Get the project's files as a run had them, from git or from an archive of `runner bundle`."""
 
 import hashlib
 import os
@@ -15,22 +15,22 @@ from trainkit import files
 
 DIFF = "request/code.diff"
 PROJECT = "project"
-"""The folder of an archive with the project's files at each commit."""
+"""The folder in an archive with the project's files at each commit."""
 LARGEST_DIFF = 4_000_000
 _TREE = re.compile("(?:[0-9a-f]{40}|[0-9a-f]{64})(?:-[0-9a-f]{12})?")
 
 
 class Sources:
-    """The git repository of a project."""
+    """The git repository of a project, as the source of a run's code."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path, list[str]]:
-        """Put the files of a commit into an empty folder, and the kept changes on top; RunError if that fails.
+        """Check out a commit into an empty folder, and apply the kept changes. Raises RunError if that fails.
 
-        Returns the project's folder in it, and what the commit does not hold. The files are those of a checkout: `git
-        archive` leaves out and rewrites what `.gitattributes` says.
+        Return the project's folder in the checkout, and a note on each missing submodule. `git archive` is no
+        substitute, since it leaves out and rewrites files as `.gitattributes` says.
         """
         commit = str(code.get("commit"))
         try:
@@ -41,22 +41,24 @@ class Sources:
     def _check_out(self, commit: str, prefix: str, folder: Path, diff: bytes | None) -> tuple[Path, list[str]]:
         repository = git.find(self.root)
         if repository is None:
-            raise git.GitError("cannot be looked for: this is no git repository")
+            raise git.GitError("cannot be found: this is not a git repository")
         if prefix != repository.prefix:
-            raise git.GitError("is of another folder of the repository: call the command there")
+            raise git.GitError("belongs to another folder of the repository: run the command there")
         if not git.is_commit(commit) or git.commit_of(self.root, commit) is None:
             raise git.GitError("is not in this repository: git fetch it")
         repository.check_out(commit, folder)
         if diff is not None and (why := repository.apply(diff, folder)):
-            raise git.GitError(f"does not take the kept changes: {why}")
-        lines = os.fsdecode(repository.ask("ls-tree", "-r", "-z", commit)).split("\0")  # from the project's folder
+            raise git.GitError(f"does not accept the kept changes: {why}")
+        lines = os.fsdecode(repository.ask("ls-tree", "-r", "-z", commit)).split(
+            "\0"
+        )  # only below the project's folder
         submodules = [one_line(line.partition("\t")[2], 200) for line in lines if line.startswith("160000 ")]
         left_out = [f"{path}: a submodule: its files are in another repository" for path in submodules]
         return git.folder_in(folder, prefix), left_out
 
 
 class Kit:
-    """The code of an archive, in which no git is asked and no diff applied; or of a clone, if the archive has none."""
+    """The code of an archive, without running git or applying diffs; or of a clone, if the archive has none."""
 
     def __init__(self, archive: Archive, clone: Sources) -> None:
         self.archive, self._clone = archive, clone
@@ -69,26 +71,26 @@ class Kit:
         if files.is_folder(self.archive.folder / PROJECT):
             raise RunError(f"commit {commit} is not in the archive")
         if diff is not None:
-            why = "has uncommitted changes, which are not applied out of an archive: bundle it with its code"
+            why = "has uncommitted changes, which are not applied from an archive: bundle it with its code"
             raise RunError(f"commit {commit} {why}")
         return self._clone.check_out(code, folder, None)
 
 
 def tree_name(code: dict[str, Any]) -> str | None:
-    """Name the folder of the project's files as a run had them, by commit and changes; None without a commit."""
+    """Return the archive folder of a run's code, named by commit and changes; None without a commit."""
     changes = code.get("diff_sha256")
     name = f"{code.get('commit')}-{str(changes)[:12]}" if changes else str(code.get("commit"))
     return f"{PROJECT}/{name}" if _TREE.fullmatch(name) else None
 
 
 def kept_changes(run: Path, code: dict[str, Any]) -> bytes | None:
-    """Read the uncommitted changes of a run, None if there were none; RunError if they are lost or others."""
+    """Read the uncommitted changes of a run, or None. Raises RunError if they are lost or altered."""
     if not (sha256 := code.get("diff_sha256")):
         return None
     try:
         diff = files.read_file(run / DIFF, LARGEST_DIFF, below=run)
     except OSError as error:
-        raise RunError(f"{one_line(run)}: the tree was dirty, and {DIFF} is lost: {error.strerror}") from None
+        raise RunError(f"{one_line(run)}: its uncommitted changes, {DIFF}, are lost: {error.strerror}") from None
     if hashlib.sha256(diff).hexdigest() != sha256:
-        raise RunError(f"{one_line(run)}: {DIFF} was cut at 1 MB or altered: its hash is another")
+        raise RunError(f"{one_line(run)}: {DIFF} was cut at 1 MB or altered: its hash differs")
     return diff

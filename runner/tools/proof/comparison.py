@@ -1,4 +1,4 @@
-"""Level 2: a run and one that was made again from its record, compared."""
+"""Proof level 2: compare a run with its repetition."""
 
 from itertools import zip_longest
 from pathlib import Path
@@ -18,21 +18,21 @@ CAUSES = (
     *("sources_sha256", "program_sha256", "torch", "python", "cuda", "nccl", "threads"),
     *("device_name", "device", "backend", "world_size"),
 )
-"""Facts that each rank reports of itself, and that may explain that a run does not repeat."""
+"""Facts that each rank reports, and that may explain why a run does not repeat."""
 _INPUTS = ("data_sha256", "split_sha256")
 MOST_VALUES = 2_000_000
 _EXACT = ("_hex", "_sha256")
 _FIELDS = ("correct", "samples", "trained_samples", "steps", "outcome", "before", "after")
 _POINTS = ("parameters", "loss", "seed", "global_batch_size", "train_samples", "eval_samples", "eval_accuracy", "split")
 _PROVES = ("parameters", "loss", "loss_hex", "after")
-"""Values of which one has to be there: without a loss, a model or an outcome the others show nothing."""
+"""Without one of these values (a loss, a hash of the model, an outcome) the others prove nothing."""
 
 
 def compare(before: Path, old: Record, after: Path, new: Record) -> Check:
-    """Compare every value that two runs of the same cell report, by their folders and records."""
+    """Compare every value that two runs of a cell report, given their folders and records."""
     name = "bit for bit"
     if new.status != "completed":
-        return Check(name, False, f"the run that was made again is {new.status}: {one_line(new.reason or '', 300)}")
+        return Check(name, False, f"the new run is {new.status}: {one_line(new.reason or '', 300)}")
     try:
         was, now = read_values(before, old), read_values(after, new)
     except OSError as error:
@@ -43,24 +43,27 @@ def compare(before: Path, old: Record, after: Path, new: Record) -> Check:
     if differs is not None:
         return Check(name, False, f"the first difference is at {differs}; {explain(old, new)}")
     if old.launch.code.get("sources_sha256") != new.launch.code.get("sources_sha256"):
-        return Check(name, False, "the values are the same, of other programs")
+        return Check(name, False, "the values are the same, but the programs differ")
     count = sum(map(len, was.values()))
     parameters = one_line(old.facts.get("parameters_sha256") or "none", 12).removesuffix("...")
     return Check(name, True, f"{count:,} values of {len(was)} ranks are the same; parameters {parameters}")
 
 
 def explain(old: Record, new: Record) -> str:
-    """Name what differs between two runs that may explain that their values do, for example the number of threads."""
+    """Name the differences between two runs that may explain unequal values, such as the number of threads."""
     pairs = [(name, _facts(old, name), _facts(new, name)) for name in CAUSES]
     pairs += [(name, [shown(old.facts.get(name), 16)], [shown(new.facts.get(name), 16)]) for name in _INPUTS]
     causes = [f"{name} {listed(was)} before, {listed(now)} now" for name, was, now in pairs if was != now]
     if "repeat_with" in old.facts and not repeat_with(old):
-        causes.append("the run followed the clock, and has not reported the arguments that repeat it")
+        causes.append("the run followed the clock, and did not report the arguments that repeat it")
     args, ignored = (old.launch.args, new.launch.args), ("data_dir", *repeat_with(old))
     changed = [name for name in {**args[0], **args[1]} if args[0].get(name) != args[1].get(name)]
     changed = [name for name in changed if name not in ignored]
     causes += [f"args {listed(changed)}"] if changed else []
-    return "; ".join(causes) or "inputs, versions, threads and device are the same: the program itself does not repeat"
+    return (
+        "; ".join(causes)
+        or "inputs, versions, threads and device are the same: the program itself is not deterministic"
+    )
 
 
 def _facts(record: Record, name: str) -> list[str]:
@@ -68,14 +71,14 @@ def _facts(record: Record, name: str) -> list[str]:
 
 
 class Value(NamedTuple):
-    """A value, and where it stands: which epoch or batch, of which event and field."""
+    """A reported value and its place: epoch or batch, event, field."""
 
     place: str
     value: Any
 
 
 def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
-    """Read the values of every rank of a run, in the order in which it reported them; OSError if one is not there."""
+    """Read the values of each rank of a run, in order of reporting. Raises OSError if a raw file is missing."""
     by_rank: dict[int, list[Value]] = {}
     steps: dict[int, int] = {}
     count = 0
@@ -93,9 +96,9 @@ def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
 
 
 def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value]]) -> str | None:
-    """Name the first value that differs: the earliest of any rank, and of equally early ones the lowest rank's.
+    """Name the earliest value that differs on any rank, or None; among equally early ones, the lowest rank's.
 
-    A rank that reports less than another gets as far with fewer values, so the share of its own says how early.
+    Ranks report different numbers of values, so a value's share of its rank's values says how early it is.
     """
     differences: list[tuple[float, int, str]] = []
     for rank in sorted({*before, *after}):
@@ -116,7 +119,7 @@ def _values_of(event: Event, rank: int, steps: dict[int, int]) -> list[Value]:
     place = _place(event, rank, steps)
     exact = [name for name in sorted(fields) if name in _FIELDS or name.endswith(_EXACT)]
     values = [Value(f"{place} {name}", fields[name]) for name in exact]
-    # A loss is compared as its exact number where it has one.
+    # If a loss has an exact form, only that is compared.
     if event.key in _POINTS and "loss_hex" not in fields:
         values.append(Value(place if place.endswith(event.key) else f"{place} {event.key}", event.value))
     return values

@@ -1,4 +1,4 @@
-"""The levels of proof, and levels 0 and 1: a run's files are as they were, and give the same record again."""
+"""Proof levels 0 and 1: a run's files are unaltered, and give the same record again."""
 
 import os
 import shlex
@@ -23,14 +23,14 @@ BUNDLED = ("masked by runner bundle: ", "left out by runner bundle: ")
 _ABSENT = object()
 LEVELS = {
     0: "the record is whole",
-    1: "what its processes printed gives the same record",
+    1: "its output gives the same record again",
     2: "run again, every loss and the final parameters are bit for bit the same",
 }
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: `same` is None where it could not be checked, and `says` why."""
+    """The result of one check; if `same` is None, the check was impossible, and `says` gives the reason."""
 
     name: str
     same: bool | None
@@ -42,7 +42,7 @@ class Check:
 
 @dataclass
 class Verdict:
-    """What is said of a run: `stopped` names what kept it from the next level, nothing if no more was asked for."""
+    """The proof level of a run; `stopped` lists why it does not reach the next level that was asked for."""
 
     run: str
     level: int | None = None
@@ -52,9 +52,9 @@ class Verdict:
 
 
 def runs_at(path: Path, notes: list[str]) -> list[Path]:
-    """Return the folder itself if it is a run's, else the runs below it; RequestError if there are none.
+    """Return the folder itself if it is a run's, else the runs below it. Raises RequestError if there are none.
 
-    `notes` takes a line for each folder that was not looked into.
+    `notes` gets a line for each folder that was skipped.
     """
     if not is_folder(path):
         why = "it is a link, and links are not followed" if path.is_symlink() else "there is no such folder"
@@ -72,7 +72,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def verify(path: Path, level: int) -> Verdict:
-    """Say which level a run reaches, up to 1."""
+    """Return the proof level that a run reaches, at most 1, with the reasons."""
     record, faults = check_whole(path)
     verdict = Verdict(one_line(path), stopped=faults)
     if record is None or faults:
@@ -95,14 +95,14 @@ def verify(path: Path, level: int) -> Verdict:
 
 
 def repeat_with(record: Record) -> dict[str, str]:
-    """Return the arguments by which a run that followed the clock is repeated, as it reported them at its end."""
+    """Return the arguments that repeat a run that followed the clock, as the run reported them."""
     reported = record.facts.get("repeat_with")
     chosen = reported.items() if isinstance(reported, dict) else ()
     return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}
 
 
 def check_whole(path: Path) -> tuple[Record | None, list[str]]:
-    """Compare a run's folder with its manifest: its record, if it can be read, and one line for each fault."""
+    """Compare a run's folder with its manifest; return the record, or None if unreadable, and the faults."""
     folder = RunFolder(path)
     try:
         record = folder.read()
@@ -114,14 +114,14 @@ def check_whole(path: Path) -> tuple[Record | None, list[str]]:
         return record, manifest.altered(folder.kept_manifest(), path) or broken
     except FileNotFoundError:
         is_open = record is not None and record.status == "running"
-        why = "it has not ended, or is not collected" if is_open else "it was removed, or there was no room for it"
+        why = "it has not ended, or was not collected" if is_open else "it was removed, or there was no room for it"
         return record, broken or [f"no manifest: {why}: runner collect {shlex.quote(one_line(path))}"]
     except (OSError, ValueError) as error:
         return record, [one_line(f"{manifest.NAME}: {reason_of(error)}")]
 
 
 def check_whole_and_parsed(path: Path) -> tuple[Record | None, list[str]]:
-    """Check a run as `check_whole` does, and whether its raw files contradict its record."""
+    """Check a run as `check_whole` does, and add a fault if its raw files contradict its record."""
     record, faults = check_whole(path)
     if record and not faults and (parsed := read_again(path, record)).same is False:
         faults = [str(parsed)]
@@ -129,9 +129,9 @@ def check_whole_and_parsed(path: Path) -> tuple[Record | None, list[str]]:
 
 
 def read_again(path: Path, record: Record) -> Check:
-    """Parse the raw files of a run that has ended, and compare what comes out with its record.
+    """Parse the raw files of an ended run again, and compare the result with its record.
 
-    A record that this very reader has made, and in which nothing is masked, has to be the same.
+    They have to agree if this version of the runner made the record, and nothing is masked.
     """
     folder, name = RunFolder(path), "raw output"
     is_own = record.launch.runner.get(READER) == hash_reader()
@@ -141,21 +141,23 @@ def read_again(path: Path, record: Record) -> Check:
         return Check(name, False if is_own else None, f"it cannot be read again: {one_line(reason_of(error), 300)}")
     if not differing:
         return Check(name, True, "read again, it gives the same record")
-    texts = [f"{one_line(key, 100)} is {_value(kept)} in it, and {_value(now)} in raw/" for key, kept, now in differing]
+    texts = [
+        f"{one_line(key, 100)} is {_value(kept)} in {RECORD}, and {_value(now)} in raw/" for key, kept, now in differing
+    ]
     words = one_line(listed(texts, "; ", most=3), 600)
     if not is_own:
         version = one_line(record.launch.runner.get("version"), 40)
         return Check(name, None, f"another version ({version}) made the record: {words}")
     if record.launch.masked or any(line.startswith(BUNDLED) for line in folder.kept_manifest().said):
-        return Check(name, None, f"what is masked or left out of it: {words}")
+        return Check(name, None, f"parts are masked or left out: {words}")
     return Check(name, False, f"{RECORD} was altered: {words}; runner collect writes it again")
 
 
 def _compared(folder: RunFolder, record: Record) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what differs between a record and its raw files: the name, the value in the record, the value now."""
+    """Yield each difference between a record and its raw files: name, recorded value, value now."""
     parsed = collect(folder, folder.launch(), folder.outcome())
     now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
-    launch = read_launch(msgspec.json.encode(record.launch))  # without what few readers of JSON can carry
+    launch = read_launch(msgspec.json.encode(record.launch))  # drops values that few JSON readers can hold
     kept = msgspec.to_builtins(record) | {"launch": msgspec.to_builtins(launch)}
     return _differences("", kept, now)
 

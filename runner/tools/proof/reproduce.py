@@ -1,4 +1,4 @@
-"""A record -> the same run again: its code put together anew, started on a target, and compared with what it was."""
+"""Repeat a run from its record: check out its code, start it on a target, and compare the results."""
 
 import re
 import shlex
@@ -31,20 +31,20 @@ from runner.tools.proof.integrity import Verdict, check_whole_and_parsed, repeat
 from trainkit.files import is_folder
 
 _OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
-"""What a record says of its commit; the programs and the lock file are hashed where they run."""
+"""A record's facts about its commit; programs and the lock file are hashed again where they run."""
 _IMAGE = re.compile("sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command line chooses.
+    """The choices of the command line.
 
     Args:
-        target: where it is run; None is where it was.
-        words: options of the target, as `name=value`; without any, those of the record that may be used.
-        results: the folder of the new records.
-        here: the project of whoever runs it, whose folder of prepared data the programs find as their own.
-        with_files: what else they find of it.
+        target: where to run; None for the record's target.
+        words: options of the target, as `name=value`; if empty, those of the record that may be used.
+        results: the folder for the new records.
+        here: the user's project, whose prepared data the programs use.
+        with_files: further files of that project that the programs use.
     """
 
     target: str | None
@@ -55,7 +55,7 @@ class Wish:
 
 
 def require_whole(path: Path, *, anyway: bool) -> Record:
-    """Return the record of a run that may be run again; RunError if its hashes do not hold."""
+    """Return the record of a run that may be repeated. Raises RunError if its hashes do not match."""
     record, faults = check_whole_and_parsed(path)
     if record is None:
         raise RunError(f"{one_line(path)}: no level: {faults[0]}; nothing is run from it")
@@ -64,20 +64,20 @@ def require_whole(path: Path, *, anyway: bool) -> Record:
     except ValueError as error:
         raise RunError(f"{one_line(path)}: no level: {one_line(error)}") from None
     if faults and not anyway:
-        raise RunError(f"{one_line(path)}: {faults[0]}; nothing is run from it; --anyway runs it all the same")
+        raise RunError(f"{one_line(path)}: {faults[0]}; nothing is run from it; --anyway runs it nevertheless")
     return record
 
 
 def reproduce(
     path: Path, record: Record, sources: Sources | Kit, wish: Wish, observer: Observer, interrupts: Interrupts
 ) -> Verdict:
-    """Run a record again, with the code of a repository or of an archive, and say which level it reaches.
+    """Run a record again, with the code of a repository or an archive, and return its proof level.
 
-    Raises RequestError if it cannot be run there; RunError if the record does not hold what it takes.
+    Raises RequestError if it cannot be run there, RunError if the record is incomplete.
     """
     name, is_trusted = wish.target or record.launch.target, isinstance(sources, Sources)
     if name == "node":
-        msg = f"{one_line(path)}: it ran on target {name}: say where it is run now, for example --on local"
+        msg = f"{one_line(path)}: it ran on target {name}: choose where to run it now, for example --on local"
         raise RequestError(msg)
     if wish.with_files and name != "local":
         raise RequestError(f"--with-files {one_line(wish.with_files[0])}: is for --on local, not for {name}")
@@ -90,7 +90,7 @@ def reproduce(
         run = replace(run_of(launch, root), repeat=1, repeats=1)
         target = targets.load(name, words)
         (job,) = prepare(Plan((run,), (run.cell,), ()), target, wish.results, observer, interrupts)
-        # The checkout is no repository: what it was made from stands in the record.
+        # The checkout is not a repository; its commit is in the record.
         code = {key: value for key, value in job.surroundings["code"].items() if key not in _OF_COMMIT}
         code |= {key: value for key, value in record.launch.code.items() if key in _OF_COMMIT}
         job.surroundings["code"] = code
@@ -109,7 +109,7 @@ def reproduce(
 
 
 def not_run(path: Path, error: KitError) -> Verdict:
-    """Say of a run of an archive which level it reaches by itself, and why it was not run again."""
+    """Return the proof level of a run in an archive, with the error for which it was not repeated."""
     verdict = verify(path, 1)
     verdict.stopped.append(str(error).removeprefix(f"{one_line(path)}: "))
     return verdict
@@ -117,12 +117,12 @@ def not_run(path: Path, error: KitError) -> Verdict:
 
 @contextmanager
 def _tree(record: Record, sources: Sources | Kit, diff: bytes | None, wish: Wish) -> Iterator[tuple[Path, list[str]]]:
-    """Put the commit, the kept changes and the prepared data together in a temporary folder; notes come with it."""
+    """Yield a temporary folder with the commit, the kept changes and the prepared data, and notes on it."""
     with temporary_folder("reproduce") as scratch:
         root, notes = sources.check_out(record.launch.code, scratch, diff)
         place = root / DATA
         data = wish.here / DATA
-        if data.is_dir():  # in place of the commit's folder or link; a file of that name stays
+        if data.is_dir():  # replaces the commit's folder or link, but no file
             if is_folder(place):
                 shutil.rmtree(place)
             elif place.is_symlink():
@@ -132,19 +132,19 @@ def _tree(record: Record, sources: Sources | Kit, diff: bytes | None, wish: Wish
         bring(wish.here, root, wish.with_files)
         try:
             yield root, notes
-        except (RequestError, RunError) as error:  # the folder is gone when somebody reads it
+        except (RequestError, RunError) as error:  # the folder will be gone when the message is read
             raise type(error)(str(error).replace(f"{one_line(root)}/", "")) from None
 
 
 def options_again(path: Path, launch: Launch, target: str, *, is_trusted: bool) -> list[str]:
-    """Write the options of the record's own target again; of another one they mean nothing.
+    """Return the options of a record's target as `name=value` words; none for another target.
 
-    Raises RequestError for names, for example of hosts, that somebody else's record gives. An image of this machine's
-    engine is known by its id, which no one can give to another one.
+    Raises RequestError if an untrusted record names hosts, files or images. An image of this machine's engine may be
+    named by its id, which cannot be forged.
     """
     if launch.target != target:
         return []
-    # The options that are any text and no axis, with their defaults: they may name hosts, files and images.
+    # Free-text options that are not axes, with their defaults: they may name hosts, files and images.
     kind = targets.find(target).Options
     types = get_type_hints(kind)
     texts = [option for option in fields(kind) if types[option.name] is str]
@@ -156,6 +156,6 @@ def options_again(path: Path, launch: Launch, target: str, *, is_trusted: bool) 
     named = [name for name, value in launch.options.items() if name in names and value not in ("", names[name])]
     if named and not is_trusted:
         given = " ".join(f"--with {shlex.quote(word)}" for word in words)
-        msg = f"{one_line(path)}: it comes from somebody else, so its {listed(named)} is not used"
-        raise RequestError(one_line(f"{msg}: name it, or another one: --on {target} {given}", 900))
+        msg = f"{one_line(path)}: it comes from somebody else, so the value of its {listed(named)} is not used"
+        raise RequestError(one_line(f"{msg}: confirm or change it: --on {target} {given}", 900))
     return words

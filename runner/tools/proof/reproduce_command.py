@@ -23,23 +23,25 @@ Chosen = list[tuple[Path, Record]]
 def reproduce(
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN|KIT", help="The folder of a run; or an archive: one run of each of its cells."),
+        typer.Argument(metavar="RUN|KIT", help="The folder of a run; or an archive, for one run of each cell."),
     ],
-    on: Annotated[Optional[str], typer.Option(metavar="TARGET", help="Where; by default where it was run.")] = None,
+    on: Annotated[
+        Optional[str], typer.Option(metavar="TARGET", help="Where to run; by default on the record's target.")
+    ] = None,
     with_: With = None,
     only: Annotated[
-        Optional[str], typer.Option("--run", metavar="ID", help="Only this run of the archive; any part of its name.")
+        Optional[str], typer.Option("--run", metavar="ID", help="Only runs of the archive with this in their id.")
     ] = None,
-    results: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the new records.")] = REPRODUCED,
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder for the new records.")] = REPRODUCED,
     with_files: WithFiles = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Run the code of the archive without a question.")] = False,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Run it though its hashes do not hold.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Run the code of the archive without asking.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Run it even if its hashes do not match.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a record again and compare the results.
 
-    Results are compared bit for bit. The code is that of the commit, with the uncommitted changes that were kept. Exit
-    code 0: every loss and the final parameters are the same; 1: they are not, or a run failed.
+    The code is that of the record's commit, with its uncommitted changes. Exit code 0: every loss and the final
+    parameters are the same, bit for bit; 1: they differ, or a run failed.
     """
     from runner.cli.terminal import Screen
     from runner.execution import signals
@@ -58,7 +60,7 @@ def reproduce(
                 except (RequestError, RunError) as error:
                     if isinstance(sources, Sources):
                         raise
-                    verdict = not_run(path, error)  # the other cells of an archive are worth their verdict
+                    verdict = not_run(path, error)  # go on with the other cells of an archive
                 if isinstance(sources, Kit):
                     verdict.run = f"{run}: {'/'.join(verdict.run.split('/')[-2:])}"
                 verdicts.append(verdict)
@@ -67,7 +69,7 @@ def reproduce(
 
 @contextmanager
 def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterator[tuple[Chosen, Sources | Kit]]:
-    """Find what is run again: runs with their records, and where their code is."""
+    """Yield the runs to repeat with their records, and the source of their code."""
     from runner.tools.proof.integrity import runs_at
     from runner.tools.proof.reproduce import require_whole
     from trainkit.files import is_file
@@ -80,7 +82,7 @@ def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterato
         return
     with opened(path) as kit:
         if kit.faults and not anyway:
-            raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it all the same")
+            raise RunError(f"{path}: no level: {kit.faults[0]}; nothing is run from it; --anyway runs it nevertheless")
         runs = [(folder, require_whole(folder, anyway=anyway)) for folder in runs_at(kit.results, [])]
         chosen = _one_of_each_cell(runs) if only is None else [folder for folder in runs if only in folder[0].name]
         if not chosen:
@@ -91,9 +93,9 @@ def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterato
 
 
 def ask(path: Path, chosen: Chosen) -> None:
-    """Show what would be run of an archive, and ask; RequestError without a terminal, or for a no."""
+    """Show what would be run, and ask. Raises RequestError without a terminal, or if the answer is no."""
     if not sys.stdin.isatty():
-        raise RequestError(f"{path}: its code is run with your rights: read it first; then --yes runs it unasked")
+        raise RequestError(f"{path}: its code would run with your rights: read it first, then add --yes")
     for folder, record in chosen:
         say(f"{folder.name}: {shlex.join(record.launch.argv[0]) if record.launch.argv else record.launch.program}")
     if not typer.confirm(f"Run the code of {path} with your rights?", err=True):
@@ -101,7 +103,7 @@ def ask(path: Path, chosen: Chosen) -> None:
 
 
 def _one_of_each_cell(runs: Chosen) -> Chosen:
-    """Choose the first completed run of each cell."""
+    """Return the first completed run of each cell."""
     chosen: dict[str, tuple[Path, Record]] = {}
     for path, record in sorted(runs, key=lambda pair: pair[1].launch.started):
         launch = record.launch

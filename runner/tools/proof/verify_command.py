@@ -12,22 +12,20 @@ from runner.core.text import one_line
 from runner.tools.proof.integrity import LEVELS, Verdict, runs_at
 
 MOST_SHOWN = 20
-"""Faults of one run that are shown; `--json` has all."""
+"""The most faults shown for one run; `--json` has all."""
 
 
 def verify(
-    run: Annotated[Path, typer.Argument(metavar="RUN|RESULTS", help="The folder of a run, or of many.")] = Path(
-        "results"
-    ),
-    level: Annotated[
-        int, typer.Option(min=0, max=1, help="How far to look: 0 the files, 1 also what is read from them.")
-    ] = 1,
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN|RESULTS", help="The folder of a run or of many, or an archive.")
+    ] = Path("results"),
+    level: Annotated[int, typer.Option(min=0, max=1, help="0: check the files; 1: also parse them again.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Verify a record or an archive.
 
-    It names the highest level that the record reaches, and what stopped the next. Level 0: the record is whole. Level
-    1: what its processes printed gives the same record. `runner reproduce` goes further. Exit code 0: every run reaches
+    It shows the highest level that the record reaches, and what stopped the next. Level 0: the record is whole. Level
+    1: its output gives the same record again. `runner reproduce` checks level 2. Exit code 0: every run reaches
     the level asked for; 1: one does not.
     """
     from runner.records.unpacking import opened
@@ -50,7 +48,7 @@ def verify(
 
 
 def finish(verdicts: list[Verdict], level: int, document: dict[str, Any] | None) -> None:
-    """Show verdicts, in a JSON document if there is one; exit code 1 if a run does not reach the level."""
+    """Show verdicts, in the JSON document if given, and exit with code 1 if a run is below the level."""
     if document is None:
         _show(verdicts, level)
     else:
@@ -63,7 +61,7 @@ def finish(verdicts: list[Verdict], level: int, document: dict[str, Any] | None)
 
 
 def _show(verdicts: list[Verdict], level: int) -> None:
-    """Print a line for each run, and what stopped those that do not reach the level."""
+    """Print each run's level, and what kept it from the next."""
     alone = len(verdicts) == 1
     for verdict in verdicts:
         reached = "no level" if verdict.level is None else f"level {verdict.level}: {LEVELS[verdict.level]}"
