@@ -18,8 +18,6 @@ from runner.core.secrets import refuse
 
 
 class _Commands(TyperGroup):
-    """The commands by name and summary; a command is imported when it is called."""
-
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         table = MAIN | FURTHER

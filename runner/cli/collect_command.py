@@ -43,8 +43,8 @@ def collect(
     """Make the record of a run, of a job, or of any stdout.
 
     The raw files in a run's folder are parsed again, or for the first time if its runner was killed. For a manifest of
-    k8s/, the pods of its job are read from the cluster until they end; --with takes the options of target kubernetes.
-    The stdout of a program that does not use the kit is read by dialects.
+    k8s/, the pods of its job are read until they end; --with takes options of target kubernetes. The stdout of a
+    program that does not use the kit is read by dialects.
     """
     path = Path(source)
     if source != "-" and not os.path.lexists(path):
@@ -95,7 +95,6 @@ def _is_log(path: Path) -> bool:
 
 
 def _below(folder: Path) -> list[Path]:
-    """List the files below a folder, without links and hidden ones."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sorted(path for path in files if not any(name[0] == "." for name in path.relative_to(folder).parts))
 

@@ -15,7 +15,7 @@ from runner.report.run_summary import RunSummary
 from runner.report.two_sides import Verdict, exit_code, judge, to_markdown, to_notes, to_plain, to_rows
 
 REPEATS = 6
-"""Three times the order A, B, B, A."""
+"""Repeats of each side: three rounds of A, B, B, A."""
 _SIDE = "A folder of results; or a commit, branch or tag, `.` for the uncommitted project, a .yaml file, or an image."
 
 

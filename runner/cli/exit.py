@@ -17,7 +17,7 @@ from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitEr
 from runner.core.secrets import mask_text
 from runner.core.text import one_line
 
-# typer has its own copy of click or uses the real one, depending on its version: this is the base of both.
+# Depending on its version, typer uses click or its own copy: this is the base of both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
 """Errors in a path that the user names, not bugs of the runner."""
@@ -109,7 +109,6 @@ def leave(code: int) -> NoReturn:
 
 
 def _drop(stream: TextIO) -> None:
-    """Discard everything that is written to a stream from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -124,7 +123,6 @@ def _explain_usage(error: Any) -> str:
 
 
 def _keep(error: BaseException) -> str:
-    """Write the traceback to a log, and ask the user to send it."""
     import tempfile
     import traceback
 

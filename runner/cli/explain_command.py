@@ -16,7 +16,7 @@ def explain(
 ) -> None:
     """Show where a run's time went, what slows it and what helps.
 
-    For each rank and epoch, programs report the time spent waiting for data, computing, exchanging, and waiting for the
+    Programs report, by rank and epoch, the time spent waiting for data, computing, exchanging, and waiting for the
     slowest rank. A rank or a link is named only if there is no doubt.
     """
     from runner.records.folder import RunFolder

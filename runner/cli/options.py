@@ -18,12 +18,12 @@ from runner.logs.metrics import read_words
 
 
 def complete_experiment(begun: str) -> list[str]:
-    """Complete the name of an experiment in a shell."""
+    """Complete the name of an experiment."""
     return [path.stem for path in definition.files(project_root_or_here()) if path.stem.startswith(begun)]
 
 
 def complete_target(begun: str) -> list[str]:
-    """Complete the name of a target in a shell."""
+    """Complete the name of a target."""
     from runner.targets import TARGETS
 
     return [name for name in TARGETS if name.startswith(begun)]
@@ -78,7 +78,7 @@ Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the
 
 
 def select(experiment: str | None = None, **words: Any) -> Selection:
-    """Collect a command's options for an experiment, by their parameter names; other names are ignored."""
+    """Collect a command's options for an experiment, by parameter name."""
     if (scaling := words.get("scaling")) not in (None, *SCALINGS):
         raise RequestError(f"--scaling {scaling}: choose {' or '.join(SCALINGS)}")
     return Selection(

@@ -58,7 +58,6 @@ def plan(
 
 
 def _list() -> None:
-    """Show the experiments of the project, then the errors of broken definitions."""
     root = project_root()
     rows, broken = list[tuple[str, ...]](), list[RequestError]()
     for path in definition.files(root):

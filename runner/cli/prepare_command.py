@@ -41,7 +41,7 @@ def prepare(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a program that received the Ctrl-C too; terminate or kill it if it goes on."""
+    """Wait for a program that also got the Ctrl-C, then terminate or kill it."""
     for seconds, end in ((1, process.terminate), (10, process.kill)):
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)

@@ -15,9 +15,9 @@ def recover(
 ) -> None:
     """Finish the runs whose runner was killed.
 
-    Processes, containers and pods of such runs are ended, and their records are made from what they printed. Runs whose
-    runner is alive are left alone. Hosts, engines and clusters that a record names are used only if you started the run
-    on this machine. Exit code 1: a run is left unfinished, and its runner is not known to be alive.
+    Their processes, containers and pods are ended, and their records are made from the output. Runs whose runner is
+    alive are left alone. Hosts, engines and clusters that a record names are used only if you started the run on this
+    machine. Exit code 1: a run is left unfinished, and its runner is not known to be alive.
     """
     from runner.execution.recover import LEFT, RUNS
     from runner.execution.recover import recover as recovered

@@ -33,15 +33,14 @@ _TITLE = "  {:<7} {}"
 
 
 class _Console(Console):
-    """A console that falls silent when its reader goes away, as in `2>&1 | head`."""
+    """A console that falls silent when its reader goes away, as in `2>&1 | head`; rich would exit."""
 
     def on_broken_pipe(self) -> None:
-        """Fall silent; rich would exit in the middle of a run."""
         self.quiet = True
 
 
 class Screen:
-    """Live progress on a terminal, plain lines elsewhere; a closed pipe or a full disk ends no run."""
+    """Live progress on a terminal, plain lines elsewhere."""
 
     def __init__(self) -> None:
         self._console = _Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
@@ -81,7 +80,6 @@ class Screen:
             self._show(self._progress)
 
     def _show(self, progress: Progress) -> None:
-        """Print the progress every few seconds, unless rich draws it on a terminal."""
         if not self._console.is_terminal and clock.monotonic() - self._said >= _PLAIN_SECONDS:
             self._said = clock.monotonic()
             self.note(f"  {progress.line()}")
@@ -119,7 +117,7 @@ class Screen:
         return grid
 
     def _print(self, text: Text) -> None:
-        with suppress(OSError):  # nor does a log file on a full disk end a run
+        with suppress(OSError):  # a full disk under the log file ends no run
             self._console.print(text)
 
 
@@ -149,7 +147,6 @@ def _failure_card(record: Record) -> Iterator[str]:
 
 
 def _who(record: Record, failure: Failure) -> str:
-    """Name the rank or the node that failed first, with its pod and machine."""
     facts = next((rank.facts for rank in record.ranks if rank.rank == failure.rank), {})
     exits = record.outcome.exits if record.outcome else []
     place = next((end.place for end in exits if end.node == failure.node), {})
@@ -185,7 +182,7 @@ def print_table(table: Table) -> None:
 
 
 def _print_grid(console: Console, grid: Grid, style: str = "") -> None:
-    """Print a grid that fits, its footnotes, and the names of columns that do not fit."""
+    """Print a grid, its footnotes, and the names of columns that do not fit."""
     fitted = fit(grid, console.width, cell_len)
     drawn = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, fitted.gap - 2))
     for head in fitted.head:
@@ -229,7 +226,7 @@ def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
 
 
 def _result(record: Record) -> str:
-    """Return the figures of a run; for a script with uncounted samples, the wall time."""
+    """Return the main figures of a run."""
     figures, measure = record.metrics, record.launch.measure
     by_sample = measure == SAMPLE_SECONDS
     words = []

@@ -1,4 +1,4 @@
-"""Run git in the user's repository with hooks and file monitor off; nothing else in the runner calls git."""
+"""Run git in the user's repository, with hooks and file monitor off."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECKOUT_SECONDS = 600
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _ENGLISH = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 _OTHER_REPOSITORY = re.compile("GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|COMMON_DIR|PREFIX|NAMESPACE|DIFF_OPTS)")
-"""Variables that a hook or a shell may have set; only the folder chooses the repository."""
+"""Variables of a hook or a shell that would choose another repository than the folder's."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -134,7 +134,7 @@ def _run(
 
 
 def _refusal(done: subprocess.CompletedProcess[bytes]) -> GitError:
-    """Return git's reason as an error; for another user's repository, add git's command to trust it."""
+    """Return git's reason, with its command to trust a repository of another user."""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
     way_out = f": {lines[-1].strip()}" if "safe.directory" in lines[-1] else ""
     return GitError(one_line(f"git refuses: {lines[0].removeprefix('fatal: ')}{way_out}", 300))

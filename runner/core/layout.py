@@ -23,7 +23,7 @@ class Layout:
 
     @classmethod
     def parse(cls, text: object) -> Layout:
-        """Parse `2x4` or `2+3`. Raises ValueError for other forms, nodes without processes, and too large worlds."""
+        """Parse `2x4` or `2+3`. Raises ValueError for other forms, empty nodes, and too many processes."""
         if isinstance(text, str) and _LAYOUT.fullmatch(text):
             nodes, is_even, per_node = text.partition("x")
             processes = (int(per_node),) * int(nodes) if is_even else tuple(map(int, text.split("+")))

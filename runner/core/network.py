@@ -1,7 +1,7 @@
 """Find the network interface that reaches an address, and make Gloo and NCCL use it.
 
-Sources: NCCL's user guide, `NCCL_SOCKET_IFNAME` (prefixes; `=` for exact names, `^` for all others), and Gloo's
-`GLOO_SOCKET_IFNAME` (exact names, separated by commas).
+Sources: NCCL's user guide (`NCCL_SOCKET_IFNAME` takes prefixes, or exact names after `=`) and Gloo
+(`GLOO_SOCKET_IFNAME` takes exact names).
 """
 
 import ipaddress

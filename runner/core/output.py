@@ -1,6 +1,6 @@
-"""Write output files that the user names; a file that cannot be written is a one-line error.
+"""Write output files that the user names, or fail with a one-line error.
 
-An existing device, FIFO, socket, link or folder is left alone, and nothing is written through a link.
+Devices, FIFOs, sockets, links and folders are left alone, and nothing is written through a link.
 """
 
 import errno

@@ -21,8 +21,8 @@ def free_port(address: str = "") -> int:
 def held_port(address: str = "") -> socket.socket:
     """Return a socket bound to a free port, which no other call chooses until the socket is closed.
 
-    The rendezvous can still listen on the port, since its socket sets SO_REUSEADDR too (torch: c10d/socket.cpp). Two
-    runs that start together thus get different ports.
+    Runs that start together thus get different ports. The rendezvous can still listen on a held port, since its socket
+    sets SO_REUSEADDR too (torch: c10d/socket.cpp).
     """
     for _ in range(_TRIES):
         number = _CHOICE[secrets.randbelow(len(_CHOICE))]

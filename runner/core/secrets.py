@@ -1,4 +1,4 @@
-"""Recognize secrets by name, refuse them as arguments, and mask those of the environment in everything kept.
+"""Recognize secrets by name, refuse them as arguments, and mask those of the environment.
 
 A secret's name ends in token, secret, password, passphrase, or api, access, secret or private key, in any case and
 spelling: HF_TOKEN, --hf-token, hfToken, apiKey. Vocabulary tokens (`pad_token`), numbers, booleans and texts of fewer
@@ -85,7 +85,7 @@ def _refuse(name: str, why: str = "") -> None:
 
 
 def mask(data: bytes) -> bytes:
-    """Replace the values of secrets in the environment with `MASK`; names in the data do not matter."""
+    """Replace the values of secrets in the environment with `MASK`, whatever name precedes them."""
     known = _pattern(_of_environment())
     return known.sub(MASK.encode(), data) if known else data
 
@@ -96,7 +96,7 @@ def mask_text(text: str) -> str:
 
 
 def _of_environment() -> tuple[tuple[str, str], ...]:
-    """List the environment's secrets as (name, value), one for each line of a multi-line private key."""
+    """List the environment's secrets as (name, value); a multi-line key gives one for each line."""
     found = ((name, value) for name, value in os.environ.items() if is_secret(name, value))
     return tuple((name, line) for name, value in found for line in value.splitlines() if len(line) >= SHORTEST)
 

@@ -11,9 +11,9 @@ MOST_NAMED = 8
 def one_line(text: object, most: int = LONGEST) -> str:
     r"""Fold any text into one printable line of at most `most` characters.
 
-    Line breaks become spaces. Characters that could move a terminal's cursor, change its colours or hide text (control
-    characters, escape sequences, bidirectional marks, bytes that are not UTF-8) are shown as escapes such as `\x1b`.
-    Every text from a file, a network or another program passes through here before it is printed.
+    Line breaks become spaces. Characters that could move the cursor, change colours or hide text (control characters,
+    bidirectional marks, bytes that are not UTF-8) become escapes such as `\x1b`. Every text from a file, a network or
+    another program passes through here before it is printed.
     """
     words = str(text)
     if words.isprintable() and len(words) <= most and "  " not in words and words == words.strip():

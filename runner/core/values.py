@@ -6,28 +6,28 @@ from typing import Any
 LARGEST_WHOLE = 2**63 - 1
 """The largest whole number that JSON readers, SQLite and msgpack all carry."""
 LARGEST = 1e18
-"""No measured figure (seconds, bytes, samples per second) is larger."""
+"""The upper bound of measured figures: seconds, bytes, samples per second."""
 SMALLEST = 1e-12
-"""No measured figure above zero is smaller."""
+"""The lower bound of measured figures above zero."""
 _MAY_HOLD = (float, dict, list, tuple)
 """Types that may be or contain a float."""
 
 
 def number(value: object, least: float = -LARGEST, most: float = LARGEST) -> float | None:
-    """Return a finite number between two bounds, else None; an int stays an int."""
+    """Return a value if it is a finite number within bounds, else None; an int stays an int."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
         return None  # NaN compares false with everything
     return value
 
 
 def positive(value: object) -> float | None:
-    """Return a measured figure above zero as a float, else None."""
+    """Return a value as a float if it is a possible measurement above zero, else None."""
     found = number(value, SMALLEST)
     return None if found is None else float(found)
 
 
 def whole(value: object, least: int = 0, most: int = LARGEST_WHOLE) -> int | None:
-    """Return a whole number between two bounds, else None."""
+    """Return a value if it is an int within bounds, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None
 
 

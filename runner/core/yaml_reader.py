@@ -37,7 +37,7 @@ _Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """The values of a YAML file and their line numbers from 1: `lines[("matrix", "layout", 1)]`."""
+    """The values of a YAML file and their line numbers from 1, for example `lines["matrix", "layout", 1]`."""
 
     file: str
     values: Any
@@ -118,7 +118,7 @@ class _Builder:
         return values
 
     def _bounded(self, events: Iterator[Event]) -> Iterator[Event]:
-        """Refuse oversized, aliased or older YAML before any value is built."""
+        """Refuse oversized, aliased or older YAML before building values."""
         depth = values = 0
         for event in events:
             depth += isinstance(event, MappingStartEvent | SequenceStartEvent)
@@ -135,7 +135,6 @@ class _Builder:
             yield event
 
     def _value(self, event: Any, path: _Path) -> Any:
-        """Build the value that begins with an event, and record the line of every key and item."""
         self._lines.setdefault(path, event.start_mark.line + 1)
         kind = MappingNode if isinstance(event, MappingStartEvent) else SequenceNode
         if isinstance(event, ScalarEvent):

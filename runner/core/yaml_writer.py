@@ -21,7 +21,7 @@ def to_json(value: object) -> str:
 
 
 def to_yaml(value: object, header: str = "") -> str:
-    """Write plain values as YAML that readers of version 1.1 and 1.2 read alike; the header becomes comment lines.
+    """Write plain values as YAML with the same meaning in versions 1.1 and 1.2, below the header as comments.
 
     Text that a reader could take for a number, a boolean or a time (`no`, `1e3`, `20:30`) is quoted.
     """

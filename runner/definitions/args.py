@@ -1,4 +1,4 @@
-"""The names and values that a program's args may have."""
+"""Check the names and values of args, the command-line arguments of programs."""
 
 import re
 from typing import Annotated
@@ -16,7 +16,7 @@ RESERVED = {
     "device": "'device' cannot be an arg: choose it on the command line, by --device",
 }
 THREADS = "threads"
-"""The arg for the CPU threads of a process, which `trainkit.arguments` declares for every program."""
+"""The arg for the CPU threads of a process, declared by `trainkit.arguments` for every program."""
 DEVICES = "devices"
 """The arg for the number of devices of a process, for programs that use several."""
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE, title="a whole number of 63 bits, or a text")]

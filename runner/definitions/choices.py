@@ -1,4 +1,4 @@
-"""The command-line options that modify an experiment: `--layout`, `--only`, `--set` and others."""
+"""Parse options that modify an experiment: `--layout`, `--only`, `--set`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from runner.definitions.experiment import refused_layout, too_many
 
 @dataclass(frozen=True)
 class Selection:
-    """The command-line options for an experiment; options that are left out keep the definition's values.
+    """The command-line options for an experiment; by default the definition's values hold.
 
     `experiment` is a name or the path of a script. `arguments` are the script's own, after `--`. `observed` allows the
     kit to measure inside a script.

@@ -1,4 +1,4 @@
-"""Start programs outside of runs: a family's `prepare.py`, which fetches data, and any program for its `--help`.
+"""Start programs outside of runs: `prepare.py` of a family to fetch data, and any program for its `--help`.
 
 Only the program of a cell knows whether it needs the data, so preparing data before a run never fails the run.
 """

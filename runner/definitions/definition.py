@@ -1,4 +1,4 @@
-"""The keys of a definition with their types and meanings, which also make the JSON Schema for editors."""
+"""The keys of a definition, their types and meanings, and the JSON Schema made of them."""
 
 import hashlib
 import itertools
@@ -243,7 +243,7 @@ def hash_resolved(resolved: dict[str, Any]) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a definition, for editors; only `load` checks programs, dialects and cells."""
+    """Return the JSON Schema of a definition; `load` also checks programs, dialects and cells."""
     _, parts = msgspec.json.schema_components((Definition, Skip, Row), ref_template="#/$defs/{name}")
     whole = parts.pop("Definition")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole, "$defs": parts}

@@ -28,7 +28,7 @@ from runner.logs import dialect, metrics
 __all__ = ["Experiment", "files", "find", "load"]
 MOST_CELLS = 10_000
 MEASURES = ("sample_seconds", "wall_seconds", "stated_seconds")
-"""The times of a program read by a dialect: per sample, measured inside; by the runner's clock; as it prints them."""
+"""The times of a program read by a dialect: per sample, by the runner's clock, and as printed."""
 
 
 def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment:
@@ -69,7 +69,7 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
 
 @contextmanager
 def _at(document: Document, *place: str | int) -> Iterator[None]:
-    """Raise errors of the block at a place of the document."""
+    """Report errors of the block with the line of a place in the document."""
     try:
         yield
     except (RequestError, ValueError) as error:
@@ -84,7 +84,6 @@ def _refuse_twins(path: Path, root: Path) -> None:
 
 
 def _check_matrix(document: Document, definition: Definition) -> None:
-    """Canonicalize layouts; refuse duplicate values and too many cells."""
     if "layout" not in definition.matrix:
         document.fail("'matrix' needs the axis 'layout', for example layout: [1x1, 1x2]", "matrix")
     for axis, values in definition.matrix.items():
@@ -104,7 +103,7 @@ def _check_matrix(document: Document, definition: Definition) -> None:
 
 
 def too_many(matrix: dict[str, list[Any]]) -> str | None:
-    """Return the error for a matrix with too many cells, or None; no cell is built."""
+    """Return the error for a matrix with too many cells, or None."""
     cells = math.prod(map(len, matrix.values()))
     if cells <= MOST_CELLS:
         return None
@@ -120,7 +119,6 @@ def refused_layout(definition: Definition, layouts: Iterable[object]) -> str | N
 
 
 def _check_args(document: Document, definition: Definition) -> None:
-    """Refuse invalid names, secrets, args that are also axes, and args of unknown programs."""
     matrix = definition.matrix
     groups: dict[tuple[str, ...], dict[str, Any]] = {("args",): definition.args, ("matrix",): matrix}
     for name, args in definition.program_args.items():
@@ -148,7 +146,7 @@ def _find_programs(document: Document, definition: Definition, root: Path, setti
 
 
 def _read_dialects(document: Document, definition: Definition, root: Path) -> dict[str, str]:
-    """Return the text of each dialect file of the project, and "" for the kit's; check each metric."""
+    """Return the text of each dialect file, and "" for dialects of the kit."""
     for name, said in definition.metrics.items():
         with _at(document, "metrics", name):
             if not re.fullmatch(metrics.NAME, name):
@@ -169,7 +167,6 @@ def _read_dialects(document: Document, definition: Definition, root: Path) -> di
 
 
 def _measure(document: Document, experiment: Experiment) -> str:
-    """Return the time to compare; refuse one that a program read by a dialect cannot have."""
     measure = experiment.measure
     if not experiment.dialects or (measure in MEASURES[:2]):
         return measure
@@ -184,7 +181,7 @@ def _measure(document: Document, experiment: Experiment) -> str:
 
 
 def _check_cells(document: Document, experiment: Experiment) -> None:
-    """Refuse rows that match no cell, and a published row or a baseline that matches only skipped cells."""
+    """Refuse rows without a cell, and a published row or a baseline with only skipped cells."""
     rows = experiment.published.rows if experiment.published else []
     compared: list[tuple[tuple[str | int, ...], dict[str, Any]]] = [
         (("published", "rows", index), row) for index, row in enumerate(rows)
@@ -205,7 +202,7 @@ def _check_cells(document: Document, experiment: Experiment) -> None:
 def _check_row(
     document: Document, experiment: Experiment, kind: type[Cells], row: dict[str, Any], *place: str | int
 ) -> None:
-    """Check a mapping that selects cells: its own keys, and an axis with one of its values for every other key."""
+    """Check a mapping that selects cells: its own keys by type, the others as axes with their values."""
     own, matrix = kind.__struct_fields__, experiment.matrix
     decode(document, kind, {key: value for key, value in row.items() if key in own}, *place)
     for axis in row.keys() - {*own}:

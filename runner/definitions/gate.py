@@ -16,8 +16,7 @@ from runner.core.yaml_reader import Document
 def decode(document: Document, kind: Any, value: Any, *place: str | int) -> Any:
     """Convert a value of a file to a type. Raises RequestError with the value's line.
 
-    msgspec names neither an unknown key nor the place of a value inside a mapping, so inner values are converted first,
-    one by one.
+    msgspec names neither unknown keys nor the place of a value in a mapping, so inner values are converted first.
     """
     within = _types_within(kind, value)
     if within is not None:
@@ -32,7 +31,7 @@ def decode(document: Document, kind: Any, value: Any, *place: str | int) -> Any:
 
 
 def _types_within(kind: Any, value: Any) -> dict[Any, Any] | None:
-    """Return the type of each key or item of a mapping or a list, or None for other types."""
+    """Return the type of each key or item of a mapping or list, else None."""
     kind = _bare(kind)
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     for option in map(_bare, typing.get_args(kind) if is_union else (kind,)):
@@ -51,7 +50,7 @@ def _bare(kind: Any) -> Any:
 
 
 def _explain(said: str, kind: Any, value: Any, place: tuple[str | int, ...]) -> str:
-    """Say what a value has to be: the choices, the title of its type, or msgspec's own words."""
+    """Rephrase msgspec's error in the words of a definition."""
     if missing := re.match(r"Object missing required field `(\w+)`", said):
         return f"'{missing[1]}' is missing"
     key = next((step for step in reversed(place) if isinstance(step, str)), "the file")

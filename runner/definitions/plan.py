@@ -111,7 +111,6 @@ def _positive(value: object) -> int:
 
 
 def _cell(experiment: Experiment, point: dict[str, Any], changed: dict[str, Any], device: str) -> Cell:
-    """Resolve a point of the matrix, passing `scaling` and `device` to a program that takes them."""
     axes = {axis: value for axis, value in point.items() if axis != "layout"}
     program = experiment.programs[axes.get("program", experiment.program)]
     varied = {axis: value for axis, value in axes.items() if axis != "program"}

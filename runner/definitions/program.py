@@ -17,7 +17,7 @@ PREPARE = "prepare"
 """The module of a family that fetches its data; it trains nothing."""
 _SCRIPT = ".py"
 ALONE = "trainkit.alone"
-"""The module that starts a program as without torchrun."""
+"""The module that hides torchrun from a program that starts its own processes."""
 _DECLARES = {
     "scaling": re.compile(rb"[\"']--scaling[\"']|\badd_epochs\b"),
     "device": re.compile(rb"[\"']--device[\"']|\bprogram_parser\b"),
@@ -29,9 +29,9 @@ _DECLARES = {
 class Program:
     """A training program: a module of a family, another module of the project, or a script.
 
-    `declares` lists which of `scaling` and `device` a module of a family takes. `files` lists the sources of a program
-    outside of families, as paths from the project's folder, and `search` further folders of its modules. A program that
-    is `alone` starts its own processes.
+    `declares` lists which of `scaling` and `device` a module of a family takes. For other programs, `files` lists the
+    sources, from the project's folder, and `search` further folders of modules. An `alone` program starts its own
+    processes.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Program:
         return [*before, "-m", self.name if self.files else f"{PACKAGE}.{self.name}"]
 
     def sources(self, root: Path) -> dict[str, bytes]:
-        """Read the files that make up the program's code, by their paths from the project's folder."""
+        """Read the program's source files, by their paths from the project's folder."""
         if not self.files:
             return read_sources(root, self.name)
         return {name: (root / name).read_bytes() for name in self.files}
@@ -100,8 +100,8 @@ def as_path(script: str) -> str:
 def find(root: Path, name: str, settings: Settings | None = None) -> Program:
     """Find the program that a definition names. Raises RequestError if there is none.
 
-    `<family>.<program>` is a module below `experiments/`, else any module of the project. A name that ends in `.py` is
-    the path of a script from the project's folder. `settings` replace those of the project's files.
+    `<family>.<program>` is a module below `experiments/`, else any module of the project. A name in `.py` is a script's
+    path from the project's folder. `settings` replace those of the project's files.
     """
     settings = settings or settings_of(root)
     if name.endswith(_SCRIPT):

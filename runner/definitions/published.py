@@ -7,8 +7,8 @@ from typing import Any
 def figures(definition: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the published rows of a resolved definition, each with the speed-up computed from its times.
 
-    `computed_speedup` is relative to the published one-process row of the same hardware and axes. Rows without such a
-    baseline, or with several kinds of device, lack it.
+    `computed_speedup` is relative to the published one-process row of the same hardware and axes, and absent without
+    such a row or on mixed hardware.
     """
     rows = (definition.get("published") or {}).get("rows", [])
     axes = set(definition.get("matrix", {})) - {"layout"}

@@ -54,11 +54,11 @@ class Settings:
     Args:
         root: the project's folder.
         source: the file that marks the root, or None.
-        definitions: the folder of the definitions, from the root.
+        definitions: the folder of the definitions.
         path: further folders of modules, for example `src`.
-        image: the container image without its tag, which is `cpu` or `gpu`; empty for the kit's own.
+        image: the container image without its tag, `cpu` or `gpu`; empty for the kit's own.
         dockerfile: the file that the image is built from.
-        code: patterns of files that belong to the programs' code, for example `configs/**/*.yaml`.
+        code: patterns of further files of the code, for example `configs/**/*.yaml`.
         options: the default options of each target.
     """
 

@@ -56,7 +56,7 @@ def _imported(
 
 @lru_cache(maxsize=256)
 def _imports(path: Path, text: bytes) -> list[ast.Import | ast.ImportFrom]:
-    """List the import statements of a source; cached, since definitions are read often and programs share them."""
+    """List the import statements of a source, cached, since programs share sources."""
     try:
         if b"coding" not in text[:200]:
             text.decode()  # Python decodes comments too, ast.parse does not

@@ -1,7 +1,7 @@
 """Pack results into one archive for a reviewer: records, code, tables, and a README that lists omissions.
 
-The archive is a tar in the PAX format (POSIX.1-2001) of regular files, sorted by name, with fixed times, owners and
-modes: the same files always give the same bytes. `runner.records.unpacking` opens it.
+The archive is a PAX tar (POSIX.1-2001) of regular files, sorted by name, with fixed times, owners and modes: the same
+files always give the same bytes. `runner.records.unpacking` opens it.
 """
 
 import os
@@ -30,7 +30,7 @@ README = "README.md"
 LARGEST_SOURCE = 50_000_000
 """The most bytes of a project file; a larger one is data, and is left out."""
 LARGEST_MASKED = 200_000_000
-"""The most bytes of a file that is masked in memory; a larger one is left out."""
+"""The most bytes of a file to mask in memory; a larger one is left out."""
 _ARTIFACT = re.compile(r"(attempts/\d+/)?artifacts/")
 _TIME = 315_532_800  # 1980, the earliest time in zip files
 _BLOCK = 1 << 20
@@ -61,7 +61,7 @@ class Bundle:
         _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
-        """Copy every ended run with its secrets masked, and note the masking in its manifest."""
+        """Copy every ended run, masking secrets and noting that in its manifest."""
         for path in runs_at(self.results, self.left_out):
             record, faults = check_whole_and_parsed(path)
             if record is not None and record.status == "running":
@@ -87,7 +87,6 @@ class Bundle:
             raise RequestError(f"{self.results}: no run in it has ended")
 
     def _take_code(self) -> None:
-        """Copy the project's files as each run had them: its commit with its kept changes."""
         trees: dict[str | None, list[str]] = defaultdict(list)
         for name, record in self.records.items():
             trees[tree_name(record.launch.code)].append(name)
@@ -113,7 +112,7 @@ class Bundle:
     def _copy(
         self, source: Path, name: str, most: int, without: re.Pattern[str] | None = None
     ) -> tuple[list[str], list[str]]:
-        """Copy a folder's files with secrets masked; return the masked files, and the omissions with reasons."""
+        """Copy a folder's files; return the files with masked secrets, and the omissions."""
         regular, other = manifest.listing(source)
         masked, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:
@@ -132,7 +131,6 @@ class Bundle:
         return masked, gone
 
     def _make_tables(self) -> None:
-        """Make the tables from the masked records."""
         from runner.report.formats import document  # a slow import
         from runner.report.summarize import summarize
 

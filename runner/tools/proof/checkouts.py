@@ -29,8 +29,8 @@ class Sources:
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path, list[str]]:
         """Check out a commit into an empty folder, and apply the kept changes. Raises RunError if that fails.
 
-        Return the project's folder in the checkout, and a note on each missing submodule. `git archive` is no
-        substitute, since it leaves out and rewrites files as `.gitattributes` says.
+        Return the project's folder in the checkout, and a note on each missing submodule. `git archive` would leave out
+        and rewrite files as `.gitattributes` says.
         """
         commit = str(code.get("commit"))
         try:

@@ -42,7 +42,7 @@ class Check:
 
 @dataclass
 class Verdict:
-    """The proof level of a run; `stopped` lists why it does not reach the next level that was asked for."""
+    """The proof level of a run; `stopped` lists why it reaches no higher one that was asked for."""
 
     run: str
     level: int | None = None
@@ -154,7 +154,6 @@ def read_again(path: Path, record: Record) -> Check:
 
 
 def _compared(folder: RunFolder, record: Record) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each difference between a record and its raw files: name, recorded value, value now."""
     parsed = collect(folder, folder.launch(), folder.outcome())
     now = msgspec.to_builtins(read_record(msgspec.json.encode(parsed)))
     launch = read_launch(msgspec.json.encode(record.launch))  # drops values that few JSON readers can hold
@@ -163,7 +162,7 @@ def _compared(folder: RunFolder, record: Record) -> Iterator[tuple[str, Any, Any
 
 
 def _differences(name: str, kept: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each value that differs, with its name, for example `metrics.train_seconds`."""
+    """Yield name, old and new value of each difference, for example of `metrics.train_seconds`."""
     if isinstance(kept, dict) and isinstance(now, dict):
         for key in {**kept, **now}:
             yield from _differences(f"{name}.{key}" if name else key, kept.get(key, _ABSENT), now.get(key, _ABSENT))

@@ -41,10 +41,10 @@ class Wish:
 
     Args:
         target: where to run; None for the record's target.
-        words: options of the target, as `name=value`; if empty, those of the record that may be used.
+        words: `name=value` options of the target; if empty, the usable ones of the record.
         results: the folder for the new records.
-        here: the user's project, whose prepared data the programs use.
-        with_files: further files of that project that the programs use.
+        here: the user's project, with the prepared data.
+        with_files: further files that the programs use of that project.
     """
 
     target: str | None
@@ -117,7 +117,7 @@ def not_run(path: Path, error: KitError) -> Verdict:
 
 @contextmanager
 def _tree(record: Record, sources: Sources | Kit, diff: bytes | None, wish: Wish) -> Iterator[tuple[Path, list[str]]]:
-    """Yield a temporary folder with the commit, the kept changes and the prepared data, and notes on it."""
+    """Yield a temporary folder with the commit, its kept changes and the prepared data, and notes."""
     with temporary_folder("reproduce") as scratch:
         root, notes = sources.check_out(record.launch.code, scratch, diff)
         place = root / DATA
@@ -144,7 +144,7 @@ def options_again(path: Path, launch: Launch, target: str, *, is_trusted: bool) 
     """
     if launch.target != target:
         return []
-    # Free-text options that are not axes, with their defaults: they may name hosts, files and images.
+    # Free-text options other than axes may name hosts, files and images.
     kind = targets.find(target).Options
     types = get_type_hints(kind)
     texts = [option for option in fields(kind) if types[option.name] is str]

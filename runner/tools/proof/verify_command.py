@@ -61,7 +61,6 @@ def finish(verdicts: list[Verdict], level: int, document: dict[str, Any] | None)
 
 
 def _show(verdicts: list[Verdict], level: int) -> None:
-    """Print each run's level, and what kept it from the next."""
     alone = len(verdicts) == 1
     for verdict in verdicts:
         reached = "no level" if verdict.level is None else f"level {verdict.level}: {LEVELS[verdict.level]}"
