@@ -20,7 +20,7 @@ from runner.core.text import one_line
 # Depending on its version, typer uses click or its own copy: this is the base of both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
-"""Errors in a path that the user names, not bugs of the runner."""
+"""Errors in a path that the user names, not defects of the runner."""
 AT_ONCE_SECONDS = 1.0
 """A second signal ends the command at once after this time; some senders send two together."""
 
@@ -66,7 +66,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> int:
-    """Print an error on one line and return the exit code; a bug of the runner also leaves a log to send."""
+    """Print an error on one line and return the exit code; a defect of the runner also leaves a log to send."""
     if isinstance(error, BrokenPipeError):
         _drop(sys.stdout)
         return 0
@@ -87,7 +87,7 @@ def explain(error: BaseException) -> int:
         for line in str(error).splitlines():
             say(f"error: {line}")
         return error.exit_code
-    say(mask_text(f"error: a bug in the runner, {type(error).__name__}: {error}; {_keep(error)}"))
+    say(mask_text(f"error: a defect in the runner, {type(error).__name__}: {error}; {_keep(error)}"))
     return EXIT_DEFECT
 
 

@@ -5,7 +5,7 @@
     ├── RunError        1    a run failed, or a record or an archive is invalid
     └── Interrupted   130    Ctrl-C or another signal; everything started has ended and is recorded
 
-Any other exception is a bug in the runner: exit code 3 and a log to send.
+Any other exception is a defect in the runner: exit code 3 and a log to send.
 """
 
 import difflib

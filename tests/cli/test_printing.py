@@ -71,8 +71,8 @@ def test_no_terminal_gets_an_escape_sequence_from_outside(evil: Project, words: 
     ("measure", "metrics", "says"),
     [
         ("train_seconds", {"train_seconds": 8.0}, "train_seconds 8.00  100 samples/s"),
-        ("sample_seconds", {"sample_seconds": 0.01}, "100.00 samples/s  its own figure 100 samples/s"),
-        ("sample_seconds", {"wall_seconds": 8.0}, "wall_seconds 8.00  its own figure 100 samples/s"),
+        ("sample_seconds", {"sample_seconds": 0.01}, "100.00 samples/s  self-reported 100 samples/s"),
+        ("sample_seconds", {"wall_seconds": 8.0}, "wall_seconds 8.00  self-reported 100 samples/s"),
     ],
 )
 def test_a_run_that_ended_shows_what_is_compared_and_what_a_script_says_as_such(

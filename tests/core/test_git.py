@@ -48,13 +48,10 @@ def head(root: Path) -> str:
     return git(root, "rev-parse", "HEAD").strip()
 
 
-def state(root: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 def test_no_question_runs_a_hook_or_a_monitor_and_the_repository_stays_as_it_is(root: Path, tmp_path: Path) -> None:
     os.utime(root / "train.py", (1, 1))
-    before, commit = state(root), (root / ".git" / "refs" / "heads" / "main").read_text().strip()
+    commit = (root / ".git" / "refs" / "heads" / "main").read_text().strip()
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     assert describe_repository(root)[0]["dirty"] is False
     assert (check_out(root, tmp_path / "out") / "sub" / "big.z").read_text() == "sub/big.z\n"
     assert core_git.commit_of(root, core_git.short_name(root, commit)) == commit
@@ -63,7 +60,7 @@ def test_no_question_runs_a_hook_or_a_monitor_and_the_repository_stays_as_it_is(
         project = add(commit)
         assert (project / "train.py").read_text() == "train.py\n"
         assert describe_repository(project)[0] == {"commit": commit, "dirty": False, "diff_sha256": None}
-    assert state(root) == before
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     assert list((tmp_path / "marks").iterdir()) == []
     git(root, "status")
     assert list((tmp_path / "marks").iterdir()) != []
@@ -81,22 +78,17 @@ def test_a_clean_tree_with_other_ends_of_lines_is_clean(tmp_path: Path) -> None:
     assert (check_out(folder, tmp_path / "out") / "train.py").read_bytes() == b"one\r\ntwo\r\n"
 
 
-def test_an_untracked_file_is_a_difference_without_a_text(root: Path) -> None:
+def test_an_untracked_file_is_a_difference_and_the_environment_names_no_other_repository(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = head(root)
     (root / "new.py").touch()
-    code, diff = describe_repository(root)
-    assert (code["dirty"], code["diff_sha256"], diff) == (True, None, b"")
-
-
-def test_the_environment_names_no_other_repository(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"):
         monkeypatch.setenv(name, str(tmp_path / "other" / ".git"))
-    assert describe_repository(root)[0]["commit"] == (root / ".git" / "refs" / "heads" / "main").read_text().strip()
+    assert describe_repository(root) == ({"commit": commit, "dirty": True, "diff_sha256": None}, b"")
     assert describe_repository(tmp_path)[0] == {}
-
-
-def test_a_folder_of_a_repository_without_files_is_refused(root: Path) -> None:
-    code, _ = describe_repository(root / ".git")
-    assert list(code) == ["git"]
+    code, _ = describe_repository(root / ".git")  # a repository without files
+    assert [*code] == ["git"]
     assert "work tree" in code["git"]
 
 
@@ -119,9 +111,7 @@ def test_repositories_of_other_forms_are_read_as_git_reads_them(tmp_path: Path, 
     code, _ = describe_repository(folder)
     assert (code["dirty"], code["commit"]) == (False, head(folder))
     (folder / "near" / "b.py").write_text("changed")
-    code, diff = describe_repository(folder)
-    assert code["dirty"] is True
-    made = check_out(folder, tmp_path / "out", diff)
+    made = check_out(folder, tmp_path / "out", describe_repository(folder)[1])
     assert [(made / name).read_text() for name in ("far/a.py", "near/b.py")] == ["far/a.py", "changed"]
     with worktrees(folder, Interrupts()) as add:
         assert (add(head(folder)) / "far" / "a.py").read_text() == "far/a.py"

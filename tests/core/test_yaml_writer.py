@@ -22,21 +22,19 @@ VALUES = st.recursive(
 )
 
 
-def read_everywhere(text: str) -> list[Any]:
-    """As a reader of YAML 1.1 (PyYAML) and one of 1.2 (ruamel) see it."""
-    return [yaml.safe_load(text), YAML(typ="safe", pure=True).load(text)]
+def survives(value: Any) -> bool:
+    """Whether a reader of YAML 1.1 (PyYAML) and one of 1.2 (ruamel) read what was written."""
+    text = to_yaml(value)
+    return bool(yaml.safe_load(text) == YAML(typ="safe", pure=True).load(text) == value)
 
 
 def test_a_text_stays_a_text_for_every_reader() -> None:
-    for text in AMBIGUOUS:
-        value = {"a": text, text: "b", "list": [text]}
-        assert read_everywhere(to_yaml(value)) == [value, value]
+    assert [text for text in AMBIGUOUS if not survives({"a": text, text: "b", "list": [text]})] == []
 
 
 @given(VALUES)
 def test_whatever_is_written_is_read_back(value: object) -> None:
-    wrapped = {"value": value}
-    assert read_everywhere(to_yaml(wrapped)) == [wrapped, wrapped]
+    assert survives({"value": value})
 
 
 def test_keys_keep_their_order_and_nothing_is_shared() -> None:

