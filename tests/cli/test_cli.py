@@ -31,15 +31,12 @@ def test_a_command_s_outcome_is_its_snapshot(finished: Project, name: str, golde
 
 
 def test_without_a_command_the_help_is_shown(project: Project) -> None:
-    shown = project.runner()
-    assert (shown.code, shown.stderr) == (0, "")
-    helped = project.runner("--help").stdout
-    assert project.runner("-h").stdout == helped == shown.stdout.partition("Next: ")[0]
+    helped = project.runner("-h").stdout
+    assert project.runner().stdout.partition("Next: ")[0] == helped
     commands = helped.partition("\nCommands:\n")[2]
     assert "..." not in commands  # each summary is short enough to be shown in full
     for listed, table in zip(commands.split("\nFurther commands:\n"), (MAIN, FURTHER), strict=True):
-        assert [line.split()[0] for line in listed.splitlines()] == list(table)
-    assert len(MAIN) <= 10
+        assert [line.split()[0] for line in listed.splitlines()] == [*table]
 
 
 def test_without_a_command_the_next_sensible_one_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,55 +60,32 @@ def test_without_a_command_the_next_sensible_one_is_named(project: Project, monk
     assert following() == "runner summarize results/"
 
 
-def test_a_bad_definition_is_one_line_with_its_place_and_nothing_is_started_or_written(project: Project) -> None:
-    path = project.define(sumary="x")
+BAD_REQUESTS = {
+    "run bad": "<experiments>/bad.yaml:8: unknown key 'sumary'; did you mean 'summary'?",
+    "run tiny --device cuda": "the layout needs 1 GPUs",
+    "explain nowhere": "nowhere/run.json: No such file or directory",
+    "node tiny --device cpu --layout 1x2 --results experiments --node 1": "--node 1: layout 1x2",
+    "run tiny --on compose --with memry=1": "--with memry=1: target compose has no option 'memry'",
+    "run tiny --nothing": "; see runner run --help\n",
+    "run train.py --lr 1": "; the arguments of train.py itself come last",
+    "rum": "; see runner --help\n",
+}
+
+
+@pytest.mark.parametrize("words", BAD_REQUESTS)
+def test_a_bad_request_is_one_line_and_nothing_is_started_or_written(project: Project, words: str) -> None:
+    folder = project.define(name="bad", sumary="x").parent
     before = project.written()
-    said = f"error: {path}:8: unknown key 'sumary'; did you mean 'summary'?"
-    assert project.refused("run", "tiny").startswith(said)
+    assert BAD_REQUESTS[words] in project.refused(*words.split()).replace(str(folder), "<experiments>")
     assert project.written() == before
-
-
-NODE = ["node", "tiny", "--device", "cpu", "--layout", "1x2"]
-BAD_REQUESTS = [
-    (["run", "tiny", "--device", "cuda"], "the layout needs 1 GPUs, this machine"),
-    (["explain", "nowhere"], "nowhere/run.json: No such file or directory: name a run's folder"),
-    ([*NODE, "--results", "experiments", "--node", "1"], "--node 1: layout 1x2 has the nodes"),
-    (["run", "tiny", "--on", "compose", "--with", "memry=1"], "--with memry=1: target compose has no option 'memry'"),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), BAD_REQUESTS, ids=[" ".join(words)[:40] for words, _ in BAD_REQUESTS])
-def test_a_bad_request_is_one_line_and_nothing_is_started_or_written(
-    project: Project, words: list[str], said: str
-) -> None:
-    before = project.written()
-    assert project.refused(*words).startswith(f"error: {said}")
-    assert project.written() == before
-
-
-@pytest.mark.parametrize(
-    ("words", "said", "see"),
-    [
-        (["run", "tiny", "--nothing"], "No such option", "runner run --help"),
-        (["run", "train.py", "--lr", "1"], "No such option", "after two hyphens: -- --lr"),
-        (["rum"], "No such command 'rum'", "runner --help"),
-    ],
-)
-def test_a_wrong_word_is_answered_with_the_help_of_its_own_command(
-    project: Project, words: list[str], said: str, see: str
-) -> None:
-    refused = project.refused(*words)
-    assert refused.startswith(f"error: {said}")
-    assert refused.endswith(f"{see}\n")
 
 
 def test_without_a_name_plan_lists_what_is_good_and_names_what_is_not(project: Project) -> None:
     project.define(name="broken", repeat=0)
     project.define(name="other", published={"source": "paper, table 2", "rows": [{"hardware": "x", "speedup": 2}]})
     done = project.runner("plan")
-    assert done.code == 2
-    assert done.stdout == "other\tA tiny experiment\tpaper, table 2\ntiny\tA tiny experiment\n"
-    assert project.snapshot(done).endswith("broken.yaml:6: 'repeat' has to be a whole number >= 1, not 0\n")
+    assert (done.code, done.stdout) == (2, "other\tA tiny experiment\tpaper, table 2\ntiny\tA tiny experiment\n")
+    assert "broken.yaml:6: 'repeat' has" in done.stderr
 
 
 def test_a_pipe_that_is_closed_early_is_no_error(finished: Project) -> None:
@@ -126,17 +100,13 @@ def test_a_pipe_that_is_closed_early_is_no_error(finished: Project) -> None:
 
 
 def test_a_terminal_that_knows_ascii_only_is_written_to_all_the_same(finished: Project) -> None:
-    plain = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
-    done = finished.runner("summarize", env=plain)
-    assert done.code == 0, done.snapshot
+    assert finished.runner("summarize", env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}).code == 0
 
 
 def test_on_a_terminal_there_is_a_table_and_live_progress_with_nothing_eaten_as_markup(project: Project) -> None:
     project.define(summary="[bold]brackets[/bold] stay", matrix={"layout": ["1x1"]})
     for words, expected in ((["run", "tiny"], "✓ 1x1"), (["summarize"], "[bold]brackets[/bold] stay")):
-        code, shown = project.on_a_terminal(*words)
-        assert code == 0, shown
-        assert expected in shown
+        assert expected in project.on_a_terminal(*words)[1]
 
 
 @pytest.mark.real_processes
@@ -146,17 +116,17 @@ def test_a_defect_of_ours_is_one_line_with_a_log_to_send(project: Project, tmp_p
     )
     done = project.runner("plan", env={"PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)})
     assert (done.code, done.stdout) == (3, "")
-    assert done.stderr.startswith("error: a defect of ours, ZeroDivisionError: division by zero; please send ")
-    assert done.stderr.count("\n") == 1
-    log = Path(done.stderr.rsplit(" ", 1)[1].strip())
-    assert "ZeroDivisionError" in log.read_text()
+    (line,) = done.stderr.splitlines()
+    assert "ZeroDivisionError: division by zero; " in line
+    assert "ZeroDivisionError" in Path(line.split()[-1]).read_text()
 
 
 def test_the_folder_from_which_it_is_called_may_be_gone(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    done = complete(["/bin/sh", "-c", f"cd '{gone}' && rmdir '{gone}' && exec '{RUNNER}' plan"])
-    assert (done.code, done.stderr) == (2, "error: the current folder is gone: go to the project's folder\n")
+    done = complete(["/bin/sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && exec '{RUNNER}' plan"], tmp_path)
+    assert (done.code, done.stderr.partition(":")[2]) == (
+        2,
+        " the current folder is gone: go to the project's folder\n",
+    )
 
 
 def test_the_table_says_of_each_command_what_its_own_help_says() -> None:
@@ -167,13 +137,10 @@ def test_the_table_says_of_each_command_what_its_own_help_says() -> None:
 
 
 def test_the_targets_and_their_options_are_listed(project: Project) -> None:
-    listed = project.runner("targets")
-    assert (listed.code, listed.stderr) == (0, "")
-    names = [line.partition("\t")[0] for line in listed.stdout.splitlines()]
-    assert names == [*TARGETS]
-    rows = [line.split("\t") for line in project.runner("targets", "kubernetes").stdout.splitlines()]
-    assert rows[0] == ["name", "type", "default", "what it is"]
-    assert ["job", "pytorchjob|trainjob|indexed", "pytorchjob"] in [row[:3] for row in rows]
+    assert [line.split("\t")[0] for line in project.runner("targets").stdout.splitlines()] == [*TARGETS]
+    options = project.runner("targets", "kubernetes").stdout
+    assert options.startswith("name\ttype\tdefault\twhat it is\n")
+    assert "\njob\tpytorchjob|trainjob|indexed\tpytorchjob\t" in options
     assert project.runner("targets", "local").stdout == "target local has no options\n"
 
 
@@ -205,8 +172,4 @@ def test_all_words_and_the_exit_code_are_the_family_s_own(project: Project) -> N
     words = ["--from", "a b", "--help", "--", "-h", "7"]
     done = project.runner("prepare", "toys", *words)
     assert (done.code, done.stdout, done.stderr) == (7, f"{words} {project.root}\n", "on stderr\n")
-
-
-def test_without_words_it_lists_what_can_be_prepared(project: Project) -> None:
-    project.program("toys.prepare", ECHO)
     assert project.runner("prepare").stdout == "toys\trunner prepare toys --help\n"

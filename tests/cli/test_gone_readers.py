@@ -16,7 +16,6 @@ pytestmark = pytest.mark.real_processes
 
 @pytest.fixture(params=["its reader has gone", "its disk is full"])
 def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Something for stderr that takes not one byte."""
     if request.param == "its disk is full":
         end = os.open("/dev/full", os.O_WRONLY)
     else:
@@ -26,20 +25,13 @@ def unwritable(request: pytest.FixtureRequest) -> Iterator[int]:
     os.close(end)
 
 
-def code_of(project: Project, stderr: int, *words: str) -> int:
-    """The exit code of a command whose stderr is this one."""
-    command = [project.command, *words]
-    return subprocess.run(command, cwd=project.root, env=project.environment(), stderr=stderr, check=False).returncode
-
-
-def test_runs_go_on_and_are_recorded(project: Project, unwritable: int) -> None:
+def test_runs_go_on_and_are_recorded_and_a_refusal_keeps_its_exit_code(project: Project, unwritable: int) -> None:
     project.define(matrix={"layout": ["1x1"]}, repeat=2)
-    assert code_of(project, unwritable, "run", "tiny") == 0
+    for words, code in ((["run", "tiny"], 0), (["plan", "nothing"], 2)):
+        command = [project.command, *words]
+        done = subprocess.run(command, cwd=project.root, env=project.environment(), stderr=unwritable, check=False)
+        assert done.returncode == code
     assert [project.record(run)["status"] for run in project.runs()] == ["completed"] * 2
-
-
-def test_a_refusal_keeps_its_exit_code(project: Project, unwritable: int) -> None:
-    assert code_of(project, unwritable, "plan", "nothing") == 2
 
 
 @pytest.mark.slow

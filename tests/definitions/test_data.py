@@ -64,11 +64,8 @@ def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(
     written.rename(folder / "line.yaml")
     assert data.families(project.root) == ["line"]
     assert "line" in [path.stem for path in files(project.root)]
-
     (project.root.parent / "source").mkdir()
-    shown = project.runner("prepare", "line", "--help").stdout
-    assert shown.startswith("usage: runner prepare line")
-    assert all(option in shown for option in ("--from", "--data-dir", "--numbers"))
+    assert project.runner("prepare", "line", "--help").stdout.startswith("usage: runner prepare line")
     prepared = project.runner("prepare", "line", "--from", "../source", "--numbers", "3 4")
     assert (prepared.code, prepared.stderr) == (0, "two numbers\n")
     done = project.runner("run", "line", "--device", "cpu")

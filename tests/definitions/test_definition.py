@@ -49,13 +49,12 @@ def load(project: Project, text: str) -> definition.Experiment:
 
 
 def complaint(project: Project, text: str) -> str:
-    path = project.define(text)
     with pytest.raises(RequestError) as caught:
-        definition.load(path, project.root)
-    said = str(caught.value)
-    assert said.startswith(f"{path}:")
+        load(project, text)
+    place, _, said = str(caught.value).partition(".yaml:")
+    assert place == str(project.root / "experiments" / "tiny")
     assert said.isprintable()
-    return said.removeprefix(f"{path}:")
+    return said
 
 
 def test_a_whole_definition_is_read(project: Project) -> None:
@@ -63,8 +62,6 @@ def test_a_whole_definition_is_read(project: Project) -> None:
     assert tiny.args == {"epochs": 2, "seed": 1}
     assert tiny.matrix == {"layout": ["1x1", "2x2", "2+3"], "batch_size": [8, 16]}
     assert (tiny.scaling, tiny.measure, tiny.repeat, tiny.timeout_seconds) == ("weak", "total_seconds", 5, 12.5)
-    assert tiny.published is not None
-    assert [row["layout"] for row in tiny.published.rows] == ["1x1", "2x2"]
     left_out = {(point["layout"], why) for point, why in tiny.cells("cuda") if why}
     assert left_out == {("2+3", "too large for the GPUs")}
     assert not any(why for _, why in tiny.cells("cpu"))
@@ -83,43 +80,37 @@ SHAPES = [
     ("name: tiny\n", "", "2: 'name' is missing"),
     ("summary: A tiny experiment", "summary: [a]", "3: 'summary' has to be text, not ['a']"),
     ("scaling: weak", "scaling: week", "6: 'scaling' has to be strong or weak, not 'week'; did you mean 'weak'?"),
-    ("  layout: [1x1, 2+2, 2+3]\n", "", "7: 'matrix' needs the axis 'layout', for"),
+    ("  layout: [1x1, 2+2, 2+3]\n", "", "7: 'matrix' needs"),
     ("[1x1, 2+2, 2+3]", "1x1", "8: 'layout' has to be a list, not '1x1'"),
-    ("[1x1, 2+2, 2+3]", "[]", "8: 'layout' has to be a list of length >= 1, not []"),
-    (
-        "measure: total_seconds",
-        "measure: train_secnds",
-        "13: 'measure' has to be a time in seconds; did you mean 'train_seconds'",
-    ),
+    ("[1x1, 2+2, 2+3]", "[]", "8: 'layout' has to be a list of"),
+    ("total_seconds", "train_secnds", "13: 'measure' has to be a time in seconds; did you mean 'train_seconds'"),
     ("repeat: 5", "repeat: 0", "14: 'repeat' has to be a whole number >= 1, not 0"),
-    ("repeat: 5", "repeat: true", "14: 'repeat' has to be a whole number, not True"),
     ("repeat: 5", "metrics: {loss: {pattern: x, bets: max}}", "14: unknown key 'bets'; did you mean 'best'?"),
-    ("12.5", "0", "15: 'timeout_seconds' has to be a number > 0"),
-    ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' has to be a number <= 1"),
+    ("12.5", "0", "15: 'timeout_seconds' has"),
+    ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' has"),
     (FULL, "# nothing\n", "1: 'the file' has to be a mapping"),
 ]
 """What the JSON Schema refuses too."""
 MEANINGS = [
-    ("name: tiny", "name: tiny\nname: tiny", "3: duplicate key 'name', first in line"),
-    ("name: tiny", "name: other", "2: the name 'other' has to be"),
-    ("toys.ok\nargs", "toys.oh\nargs", "4: program 'toys.oh' does not exist"),
-    ("epochs: 2", "epochs: 99999999999999999999", "5: 'epochs' has to be a whole number of 63 bits"),
-    ("epochs: 2", "ep ochs: 2", "5: arg 'ep ochs' has to be"),
-    ("epochs: 2", "device: cpu", "5: the device is chosen on the"),
-    ("epochs: 2", "batch_size: 2", "5: 'batch_size' stands here and in the matrix"),
-    ("[1x1, 2+2, 2+3]", "[2x2, 2+2]", "8: layout 2x2 stands twice"),
-    ("batch_size: [8, 16]", "program: [toys.ok, 3]", "9: 'program' has to be text, not 3"),
+    ("name: tiny", "name: other", "2: the name 'other' has"),
+    ("toys.ok\nargs", "toys.oh\nargs", "4: program 'toys.oh'"),
+    ("epochs: 2", "epochs: 99999999999999999999", "5: 'epochs' has to be a whole number of 63"),
+    ("epochs: 2", "ep ochs: 2", "5: arg 'ep ochs'"),
+    ("epochs: 2", "device: cpu", "5: 'device'"),
+    ("epochs: 2", "batch_size: 2", "5: 'batch_size'"),
+    ("[1x1, 2+2, 2+3]", "[2x2, 2+2]", "8: layout 2x2"),
+    ("batch_size: [8, 16]", "program: [toys.ok, 3]", "9: 'program' has"),
     ("{layout: 2+3, batch_size: 16, when", "{batchsize: 16, when", "11: unknown key 'batchsize'; did you mean 'batch_"),
     ("{layout: 2+3, batch_size: 16, when: cuda, ", "{", "10: every cell is skipped"),
-    ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 1x1,", "12: it matches no cell that is run"),
-    ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 2+2,", "20: it matches no cell that is run"),
+    ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 1x1,", "12: it matches"),
+    ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 2+2,", "20: it matches"),
     ("baseline: {layout: 1x1}", "baseline: {layout: 1x4}", "12: layout '1x4' matches no cell; did you mean '1x1'?"),
-    ("12.5", ".nan", "15: 'timeout_seconds' has to be a number > 0"),
+    ("12.5", ".nan", "15: 'timeout_seconds' has"),
     ("repeat: 5", "data: lime", "14: no family prepares the data 'lime'"),
-    ("repeat: 5", "dialect: huggingfaec", "14: no dialect 'huggingfaec' in docs/dialects.md; did you mean"),
-    ("repeat: 5", "launcher: python", "8: layout 2x2: with launcher python"),
-    ("batch_size: [8, 16]", f"batch_size: {[*range(9000)]}", "8: the matrix has 27,000 cells"),
-    ("repeat: 5", "metrics: {Loss: x}", "14: metric 'Loss': a name has"),
+    ("repeat: 5", "dialect: huggingfaec", "14: no dialect 'huggingfaec'"),
+    ("repeat: 5", "launcher: python", "8: layout 2x2: "),
+    ("batch_size: [8, 16]", f"batch_size: {[*range(9000)]}", "8: the matrix has 27,000"),
+    ("repeat: 5", "metrics: {Loss: x}", "14: metric 'Loss': "),
     (FULL, "a:\n  - [", "2: not YAML"),
 ]
 
@@ -140,26 +131,20 @@ def test_nan_and_infinity_each_keep_an_identity_of_their_own(project: Project) -
     assert tiny.resolved()["matrix"]["lr"] == ["nan", "inf", "-inf", 1]
     made = make_plan(tiny, Selection(only=["lr=.nan,.inf,-.inf"]))
     assert [cell.command().partition("ok ")[2] for cell in made.cells] == ["--lr inf", "--lr=-inf"]
-    assert complaint(project, head.replace("-.inf", ".nan")) == "4: lr nan stands twice"
+    assert complaint(project, head.replace("-.inf", ".nan")).startswith("4: lr nan")
 
 
-def test_definitions_are_found_by_name_and_by_path(project: Project) -> None:
-    path = project.root / "experiments" / "tiny.yaml"
-    assert definition.find("tiny", project.root) == path
-    assert definition.find(str(path), project.root) == path
-    with pytest.raises(RequestError, match="no experiment 'tinny' in .*; did you mean 'tiny'"):
-        definition.find("tinny", project.root)
-    with pytest.raises(RequestError, match="no experiment"):
-        definition.find("x" * 5000, project.root)
-
-
-def test_a_name_that_stands_twice_is_refused_with_both_places(project: Project) -> None:
-    flat = project.define()
-    twin = project.root / "experiments" / "toys" / "tiny.yaml"
-    twin.write_bytes(flat.read_bytes())
-    for path in (flat, twin):
-        with pytest.raises(RequestError, match="twice: experiments/tiny.yaml and experiments/toys/tiny.yaml"):
-            definition.load(path, project.root)
+def test_definitions_are_found_by_name_and_by_path_and_a_name_that_two_have_is_refused(project: Project) -> None:
+    root, path = project.root, project.define()
+    assert definition.find("tiny", root) == definition.find(str(path), root) == path
+    for name, said in (("tinny", "'tinny' in .*; did you mean 'tiny'"), ("x" * 5000, "no experiment")):
+        with pytest.raises(RequestError, match=said):
+            definition.find(name, root)
+    twin = root / "experiments" / "toys" / "tiny.yaml"
+    twin.write_bytes(path.read_bytes())
+    for one in (path, twin):
+        with pytest.raises(RequestError, match="experiments/tiny.yaml and experiments/toys/tiny.yaml"):
+            definition.load(one, root)
 
 
 def test_the_committed_schema_is_as_rendered(golden: Callable[..., None]) -> None:

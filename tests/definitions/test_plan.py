@@ -31,59 +31,56 @@ def plan(project: Project, text: str = TEXT, **choices: Any) -> Plan:
     return make_plan(tiny, Selection(**choices))
 
 
-def test_the_cells_are_the_matrix_less_what_is_skipped_on_the_device(project: Project) -> None:
-    made = plan(project)
-    assert [str(cell) for cell in made.cells] == ["1x1 seed=1", "1x1 seed=2", "1x2 seed=1"]
-    assert [*made.skipped] == [
-        ("1x2 seed=2", "not of interest"),
-        ("2x2 seed=1", "needs GPUs"),
-        ("2x2 seed=2", "needs GPUs"),
-    ]
-    assert len(plan(project, device="cuda").cells) == 5
+ALL = ["1x1 seed=1", "1x1 seed=2", "1x2 seed=1"]
 
 
 @pytest.mark.parametrize(
     ("only", "cells"),
     [
-        (["layout=1x1"], ["1x1 seed=1", "1x1 seed=2"]),
-        (["seed=2", "layout=1x1,1x2"], ["1x1 seed=2"]),
-        (["layout=1x1", "layout=1x2"], ["1x1 seed=1", "1x1 seed=2", "1x2 seed=1"]),
+        ([], ALL),
+        (["layout=1x1"], ALL[:2]),
+        (["seed=2", "layout=1x1,1x2"], ALL[1:2]),
+        (["layout=1x1", "layout=1x2"], ALL),
     ],
 )
-def test_only_chooses_cells(project: Project, only: list[str], cells: list[str]) -> None:
-    assert [str(cell) for cell in plan(project, only=only).cells] == cells
+def test_the_cells_are_the_matrix_less_what_is_skipped_on_the_device_or_not_chosen(
+    project: Project, only: list[str], cells: list[str]
+) -> None:
+    made = plan(project, only=only)
+    assert [str(cell) for cell in made.cells] == cells
+    if not only:
+        gpus = "needs GPUs"
+        assert [*made.skipped] == [("1x2 seed=2", "not of interest"), ("2x2 seed=1", gpus), ("2x2 seed=2", gpus)]
+        assert len(plan(project, device="cuda").cells) == 5
 
 
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({"only": ["layout"]}, "--only layout: write axis=value, for example --only"),
-        ({"only": ["layouts=1x1"]}, "--only layouts=1x1: 'layouts' is no axis of tiny; did you mean 'layout'?"),
-        ({"only": ["layout=4x4"]}, "--only layout=4x4: tiny has no layout '4x4';"),
-        ({"changes": ["epochs"]}, "--set epochs: write arg=value, for example --set"),
-        ({"changes": ["a b=1"]}, "--set a b=1: arg 'a b' has"),
-        ({"changes": ["seed=3"]}, "--set seed=3: 'seed' is an axis of"),
-        ({"changes": ["device=cpu"]}, "--set device=cpu: the device is chosen on"),
-        ({"changes": ["epochs=\udcff"]}, "--set epochs=\\udcff: the value has letters that cannot be printed"),
-        ({"changes": ["epochs=9" + "9" * 19]}, "--set epochs=99999999999999999999: is unfit"),
-        ({"only": ["layout=2x2"]}, "<path>: no cell is left to run:"),
+        ({"only": ["layout"]}, "--only layout: .* --only layout="),
+        ({"only": ["layouts=1x1"]}, "--only layouts=1x1: .*; did you mean 'layout'"),
+        ({"only": ["layout=4x4"]}, "--only layout=4x4: .* has no layout '4x4'"),
+        ({"layouts": ["0x2"]}, "--layout: layout '0x2'"),
+        ({"changes": ["epochs"]}, "--set epochs: .* --set epochs="),
+        ({"changes": ["a b=1"]}, "--set a b=1: arg 'a b'"),
+        ({"changes": ["seed=3"]}, "--set seed=3: .* --only seed="),
+        ({"changes": ["device=cpu"]}, "--set device=cpu: "),
+        ({"changes": ["epochs=\udcff"]}, "--set epochs=.udcff: "),
+        ({"changes": ["epochs=" + "9" * 20]}, "--set epochs=9*: "),
+        ({"only": ["layout=2x2"]}, "/tiny.yaml: no cell is left to run: needs GPUs"),
     ],
 )
 def test_a_choice_that_makes_no_sense_is_refused(project: Project, choices: dict[str, Any], said: str) -> None:
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(RequestError, match=said) as caught:
         plan(project, **choices)
-    path = str(project.root / "experiments" / "tiny.yaml")
-    assert str(caught.value).replace(path, "<path>").startswith(said)
     assert "\n" not in str(caught.value)
 
 
 def test_set_gives_an_arg_another_value(project: Project) -> None:
     made = plan(project, changes=["epochs=1", "batch-size=1e-3", "verbose=true"])
     assert made.cells[0].args == {"epochs": 1, "batch_size": 0.001, "seed": 1, "verbose": True}
-    assert plan(project, changes=["epochs=a b: c"]).cells[0].args["epochs"] == "a b: c"
-    assert plan(project, changes=["epochs="]).cells[0].args["epochs"] == ""
-    assert plan(project, changes=["epochs=[1]"]).cells[0].args["epochs"] == "[1]"
-    assert plan(project, changes=["epochs=null"]).cells[0].args["epochs"] is None
+    for text, value in {"a b: c": "a b: c", "": "", "[1]": "[1]", "null": None}.items():
+        assert plan(project, changes=[f"epochs={text}"]).cells[0].args["epochs"] == value
 
 
 def test_args_and_axes_of_a_script_are_spelt_as_it_spells_them(project: Project) -> None:
@@ -104,8 +101,7 @@ def test_a_probe_shows_what_the_program_says_of_its_arguments_once(project: Proj
     assert "--batch-size BATCH_SIZE" in done.stdout
     project.program("toys.ok", "import argparse\nraise ValueError('no help')\n")
     done = project.runner("plan", "tiny", "--probe")
-    assert done.code == 2
-    assert done.stderr.endswith("error: toys.ok --help: exit code 1: ValueError: no help\n")
+    assert (done.code, done.stderr.splitlines()[-1]) == (2, "error: toys.ok --help: exit code 1: ValueError: no help")
 
 
 def test_programs_may_be_an_axis_and_one_that_wants_to_know_scaling_and_device_is_told(project: Project) -> None:
@@ -120,9 +116,8 @@ def test_programs_may_be_an_axis_and_one_that_wants_to_know_scaling_and_device_i
 
 def test_the_repeats_of_every_cell_go_forwards_and_backwards_in_turn(project: Project) -> None:
     path = project.define(matrix={"layout": ["1x1", "2+3"], "seed": [5, -1]}, repeat=3)
+    cells = ["1x1 seed=5", "1x1 seed=-1", "2+3 seed=5", "2+3 seed=-1"]
     for repeat in (None, 2):
         made = make_plan(definition.load(path, project.root), Selection(repeat=repeat))
-        cells = ["1x1 seed=5", "1x1 seed=-1", "2+3 seed=5", "2+3 seed=-1"]
-        turns = [(1, cells), (2, cells[::-1]), (3, cells)][:repeat]
-        expected = [(cell, number, repeat or 3) for number, turn in turns for cell in turn]
-        assert [(str(run.cell), run.repeat, run.repeats) for run in made.runs] == expected
+        assert [str(run.cell) for run in made.runs] == cells + cells[::-1] + ([] if repeat else cells)
+        assert (made.runs[4].repeat, made.runs[4].repeats) == (2, repeat or 3)

@@ -23,9 +23,8 @@ def test_imports_that_lead_nowhere_or_in_a_circle_are_passed_over(project: Proje
 def test_a_source_that_is_no_python_is_refused_at_its_line(project: Project, source: str, line: int) -> None:
     path = project.program("toys.one", "")
     path.write_bytes(source.encode("utf-8", "surrogateescape"))
-    with pytest.raises(RequestError) as caught:
+    with pytest.raises(RequestError, match=f"one.py:{line}: .* Python"):
         program.find(project.root, "toys.one")
-    assert str(caught.value).startswith(f"{path}:{line}: the program cannot be read as Python")
 
 
 ARGS = {

@@ -39,10 +39,8 @@ def test_every_setting_is_read_from_pyproject_and_from_a_file_of_its_own(tmp_pat
     text = WHOLE.replace("[tool.runner]\n", "").replace("[tool.runner.", "[")
     own = settings_of(marked(tmp_path / "own", text.replace('[project]\nname = "theirs"\n', "")))
     for read in (shared, own):
-        assert read.definitions == "runs"
-        assert read.path == ("src", "lib/python")
+        assert (read.definitions, read.path, read.code) == ("runs", ("src", "lib/python"), ("configs/*.yaml",))
         assert (read.image, read.dockerfile) == ("registry.lab:5000/team/train", "docker/train.Dockerfile")
-        assert read.code == ("configs/*.yaml",)
         assert read.options == {"compose": {"memory": "8gb"}, "kubernetes": {"namespace": "ml"}}
     assert settings_of(tmp_path) == Settings(tmp_path)
 
@@ -56,7 +54,7 @@ def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path
     assert find_project(inner / "src" / "deep").root == inner
     assert find_project(outer / "teams").root == outer
     (tmp_path / "experiments").mkdir()
-    with pytest.raises(RequestError, match="neither this folder nor one above it has runner.toml"):
+    with pytest.raises(RequestError, match="runner init"):
         find_project(tmp_path)
 
 
@@ -74,7 +72,7 @@ def test_the_nearest_project_wins_and_a_mere_folder_of_a_parent_is_none(tmp_path
 def test_a_wrong_setting_is_one_line_with_its_place(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(RequestError) as error:
         find_project(marked(tmp_path, text))
-    assert f"{tmp_path}/{why}" in str(error.value)
+    assert str(error.value).startswith(f"{tmp_path}/{why}")
     assert "\n" not in str(error.value)
 
 
@@ -105,5 +103,4 @@ def test_the_settings_options_hold_unless_the_command_line_says_otherwise(projec
     assert "mem_limit: 5gb" in shown.stdout.replace('"', ""), shown.snapshot
     assert "shm_size: 2gb" in shown.stdout.replace('"', "")
     marked(project.root, "[with.compose]\nmemroy = '3gb'\n")
-    said = "target compose has no option 'memroy'; did you mean 'memory'?"
-    assert said in project.refused("run", "tiny", "--on", "compose", "--dry-run")
+    assert "'memroy'; did you mean 'memory'" in project.refused("run", "tiny", "--on", "compose", "--dry-run")
