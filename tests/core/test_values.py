@@ -5,12 +5,9 @@ import math
 from runner.core.values import LARGEST, number, positive, spell_non_finite, whole
 
 
-def test_what_is_no_measured_figure_is_null() -> None:
+def test_what_is_no_measured_figure_or_beyond_a_bound_is_null() -> None:
     for value in (math.nan, math.inf, -math.inf, 1e308, 10**400, True, "1", None, [1]):
         assert number(value) is positive(value) is None
-
-
-def test_bounds_are_kept() -> None:
     assert (number(LARGEST), number(-1.0, 0.0), whole(2**63), whole(2**63 - 1)) == (LARGEST, None, None, 2**63 - 1)
     assert (positive(0), positive(-1.0), positive(1e-300), positive(2)) == (None, None, None, 2.0)
 

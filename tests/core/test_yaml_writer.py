@@ -37,17 +37,13 @@ def test_whatever_is_written_is_read_back(value: object) -> None:
     assert survives({"value": value})
 
 
-def test_keys_keep_their_order_and_nothing_is_shared() -> None:
+def test_keys_keep_their_order_nothing_is_shared_and_a_header_stands_above_as_comments() -> None:
     shared = {"z": "1", "a": ["x"]}
-    text = to_yaml({"second": shared, "first": shared})
-    assert text == 'second:\n  z: "1"\n  a: [x]\nfirst:\n  z: "1"\n  a: [x]\n'
+    text = to_yaml({"second": shared, "first": shared}, "One.\n\nTwo.")
+    assert text == '# One.\n#\n# Two.\nsecond:\n  z: "1"\n  a: [x]\nfirst:\n  z: "1"\n  a: [x]\n'
 
 
 def test_a_value_that_cannot_be_written_spoils_no_later_one() -> None:
     with pytest.raises(Exception, match="cannot represent"):
         to_yaml({"a": 1, "b": {"c": object()}})
     assert to_yaml({"a": 1}) == "a: 1\n"
-
-
-def test_a_header_stands_above_as_comments() -> None:
-    assert to_yaml({"a": 1}, "One.\n\nTwo.") == "# One.\n#\n# Two.\na: 1\n"

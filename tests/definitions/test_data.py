@@ -1,7 +1,5 @@
 """A family that brings its own data: one folder, and nothing else is touched."""
 
-import textwrap
-
 import pytest
 
 from runner.core.errors import RequestError
@@ -56,10 +54,9 @@ PROGRAM = '''
 
 def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(project: Project) -> None:
     before = {path: path.stat().st_mtime_ns for path in project.root.rglob("*") if path.is_file()}
-    folder = project.root / "experiments" / "line"
-    folder.mkdir()
-    for name, text in {"prepare.py": PREPARE, "fit.py": PROGRAM}.items():
-        (folder / name).write_text(textwrap.dedent(text).lstrip(), "utf-8")
+    folder = project.program("line.prepare", PREPARE).parent
+    project.program("line.fit", PROGRAM)
+    (folder / "__init__.py").unlink()
     written = project.define(name="line", program="line.fit", data="line", matrix={"layout": ["1x1"]})
     written.rename(folder / "line.yaml")
     assert data.families(project.root) == ["line"]
@@ -68,21 +65,16 @@ def test_an_experiment_with_its_own_data_is_one_folder_and_touches_nothing_else(
     assert project.runner("prepare", "line", "--help").stdout.startswith("usage: runner prepare line")
     prepared = project.runner("prepare", "line", "--from", "../source", "--numbers", "3 4")
     assert (prepared.code, prepared.stderr) == (0, "two numbers\n")
-    done = project.runner("run", "line", "--device", "cpu")
-    assert done.code == 0, done.snapshot
+    project.runner("run", "line")
     record = project.record(*project.runs("line"))
     assert (record["status"], record["metrics"]["final_loss"]) == ("completed", 7.0)
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-@pytest.mark.parametrize("family", ["lime", "toys", "../line", "toys.ok"])
-def test_data_that_no_family_prepares_is_one_line(project: Project, family: str) -> None:
+def test_data_is_part_of_the_resolved_definition_if_a_family_prepares_it(project: Project) -> None:
     project.program("line.prepare", "")
-    with pytest.raises(RequestError, match="no family prepares the data"):
-        data.prepare_command(project.root, family, [])
-
-
-def test_data_is_part_of_the_resolved_definition_if_it_is_said(project: Project) -> None:
-    project.program("line.prepare", "")
+    for family in ("lime", "toys", "../line", "toys.ok"):
+        with pytest.raises(RequestError, match="no family prepares the data"):
+            load(project.define(data=family), project.root)
     assert load(project.define(data="line"), project.root).resolved()["data"] == "line"
     assert "data" not in load(project.define(), project.root).resolved()

@@ -41,17 +41,11 @@ def test_arguments_are_words(files: tuple[str, ...], name: str) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["-train.py", "--x/train.py"])
-def test_a_script_whose_path_begins_with_a_hyphen_is_no_option_of_torchrun(project: Project, name: str) -> None:
-    path = project.root / name
-    path.parent.mkdir(exist_ok=True)
-    path.touch()
-    found = program.find(project.root, name)
-    assert found.words == [f"./{name}"]
-    assert replace(found, alone=True).words == ["-m", "trainkit.alone", f"./{name}"]
-
-
-def test_the_name_of_a_script_is_no_pattern(project: Project) -> None:
+def test_the_path_of_a_script_is_neither_an_option_of_torchrun_nor_a_pattern(project: Project) -> None:
+    (project.root / "-train.py").touch()
+    found = program.find(project.root, "-train.py")
+    assert found.words == ["./-train.py"]
+    assert replace(found, alone=True).words == ["-m", "trainkit.alone", "./-train.py"]
     (project.root / "experiments" / "toys" / "[x].py").touch()
     for name in ("**.py", "a/**.py", "?.py"):
         with pytest.raises(RequestError, match="does not exist"):

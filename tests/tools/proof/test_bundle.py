@@ -1,14 +1,11 @@
 """`runner bundle`: one archive, the same bytes each time, in which nothing can be changed unseen."""
 
 import errno
-import io
-import json
 import os
 import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +30,23 @@ def test_one_without_code_goes_with_the_clone_in_which_it_lies(bundled: Project,
     ran(bundled, "bundle", "results", "--no-code", "-o", kit)
     with tarfile.open(kit) as tar:
         assert not any("/project/" in name for name in tar.getnames())
-    assert [run["level"] for run in json.loads(ran(bundled, "verify", kit, "--json").stdout)["runs"]] == [1, 1, 1]
     words = ("reproduce", kit, "--yes", "--run", bundled.runs()[0].name, "--results", tmp_path / "again")
     ran(bundled, *words)
-    assert "this is no git repository" in ran(elsewhere, *words, code=1).stdout
+    assert "git repository" in ran(elsewhere, *words, code=1).stdout
 
 
 def test_it_holds_what_a_reviewer_needs_and_is_read_without_unpacking_it(bundled: Project, tmp_path: Path) -> None:
     with tarfile.open(bundled.root / "kit.tar") as tar:
-        names = set(tar.getnames())
-    assert {f"kit/{name}" for name in ("README.md", "SHA256SUMS", "table.md", "table.json")} <= names
-    for ending in ("/LICENSE", "/requirements.lock", "/experiments/tiny.yaml", "/experiments/toys/ok.py"):
-        assert any(name.startswith("kit/project/") and name.endswith(ending) for name in names), ending
-    for ending in ("run.json", "raw/node0-rank1.stdout", "request/launch.json", "request/request.json", "SHA256SUMS"):
-        assert any(name.startswith("kit/results/tiny/") and name.endswith(ending) for name in names), ending
-    assert not any(name.endswith("/link") for name in names)
+        names = {re.sub("[0-9a-f]{40}|[^/]*-local-[^/]*", "*", name) for name in tar.getnames()}
+    code = "LICENSE requirements.lock experiments/tiny.yaml experiments/toys/ok.py"
+    run = "run.json raw/node0-rank1.stdout request/launch.json request/request.json SHA256SUMS"
+    parts = {"": "README.md SHA256SUMS table.md table.json", "project/*/": code, "results/tiny/*/": run}
+    assert {f"kit/{part}{name}" for part, held in parts.items() for name in held.split()} <= names
+    assert "kit/project/*/link" not in names
     elsewhere = Project(tmp_path, bundled.env)
-    ended = ran(elsewhere, "verify", bundled.root / "kit.tar", "--json")
-    assert [run["level"] for run in json.loads(ended.stdout)["runs"]] == [1, 1, 1]
+    assert ran(elsewhere, "verify", bundled.root / "kit.tar").stdout.count(": level 1: ") == 3
     assert "| 1x2 |" in ran(elsewhere, "summarize", bundled.root / "kit.tar").stdout
-    assert list(tmp_path.iterdir()) == []
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_flipped_bit_in_any_file_of_it_names_the_file_and_one_that_is_cut_off_is_found(
@@ -74,44 +68,33 @@ def test_a_flipped_bit_in_any_file_of_it_names_the_file_and_one_that_is_cut_off_
 
 @pytest.mark.parametrize("command", ["summarize", "verify", "reproduce"])
 def test_a_file_that_is_no_archive_is_a_wrong_request(project: Project, command: str) -> None:
-    ended = project.runner(command, "experiments/tiny.yaml")
-    says = "error: experiments/tiny.yaml: neither a folder nor an archive of runner bundle\n"
-    assert (ended.code, ended.stderr) == (2, says)
-
-
-def member(name: str, data: bytes = b"x", **fields: Any) -> Callable[[tarfile.TarFile], None]:
-    def add(tar: tarfile.TarFile) -> None:
-        info = tarfile.TarInfo(name)
-        info.size = 0 if "type" in fields else len(data)
-        for key, value in fields.items():
-            setattr(info, key, value)
-        tar.addfile(info, io.BytesIO(data))
-
-    return add
+    assert "neither a folder nor an archive" in project.refused(command, "experiments/tiny.yaml")
 
 
 @pytest.mark.parametrize(
-    ("add", "says"),
+    ("name", "fields", "says"),
     [
-        (member("../evil"), "only what lies in kit/"),
-        (member("kit/link", type=tarfile.SYMTYPE, linkname="/etc"), "no regular file"),
-        (member("kit/pipe", type=tarfile.FIFOTYPE), "no regular file"),
-        (member("kit/project/.GIT/config"), "a repository"),
-        (member("kit/big", pax_headers={"size": str(10**15)}), "more bytes"),
-        (member("kit/bomb", pax_headers={"GNU.sparse.size": str(10**15), "GNU.sparse.map": "0,1"}), ""),
-        (member("kit/long", pax_headers={"comment": "x" * 10_000_000}), "a header of"),
+        ("../evil", {}, "kit/"),
+        ("kit/link", {"type": tarfile.SYMTYPE, "linkname": "/etc"}, "regular file"),
+        ("kit/pipe", {"type": tarfile.FIFOTYPE}, "regular file"),
+        ("kit/project/.GIT/config", {}, "a repository"),
+        ("kit/big", {"pax_headers": {"size": str(10**15)}}, "more bytes"),
+        ("kit/bomb", {"pax_headers": {"GNU.sparse.size": str(10**15), "GNU.sparse.map": "0,1"}}, ""),
+        ("kit/long", {"pax_headers": {"comment": "x" * 10_000_000}}, "header"),
     ],
 )
 def test_one_from_a_stranger_writes_nothing_outside_and_is_refused_in_one_line(
-    add: Callable[[tarfile.TarFile], None], says: str, project: Project, tmp_path: Path
+    name: str, fields: dict[str, Any], says: str, project: Project, tmp_path: Path
 ) -> None:
     with tarfile.open(tmp_path / "evil.tar", "w", format=tarfile.PAX_FORMAT) as tar:
-        member("kit/first")(tar)
-        add(tar)
+        tar.addfile(tarfile.TarInfo("kit/first"))
+        member = tarfile.TarInfo(name)
+        for field, value in fields.items():
+            setattr(member, field, value)
+        tar.addfile(member)
     before = project.written()
     for command in ("verify", "summarize", "report"):
-        ended = refused(project, says, command, tmp_path / "evil.tar")
-        assert "evil.tar: no level: " in ended.stderr
+        refused(project, f"evil.tar: no level: {says and '.*'}{says}", command, tmp_path / "evil.tar")
     assert project.written() == before
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != project.root.name) == ["evil.tar"]
 

@@ -17,14 +17,11 @@ def run(project: Project) -> Path:
 
 
 def test_a_run_reaches_level_1_until_a_byte_is_altered(project: Project, run: Path) -> None:
-    verdict = verdict_of(project, "verify", run)
-    assert (verdict["level"], [check["name"] for check in verdict["checks"]]) == (1, ["raw output"])
-    assert project.runner("collect", run).stderr == ""
+    assert verdict_of(project, "verify", run)["level"] == 1
+    assert ran(project, "collect", run).stderr == ""
     with (run / "raw" / "node0-rank0.stdout").open("ab") as file:
         file.write(b"\n")
-    verdict = verdict_of(project, "verify", run, code=1)
-    assert verdict["level"] is None
-    assert verdict["stopped"][0].startswith("raw/node0-rank0.stdout: altered")
+    assert verdict_of(project, "verify", run, code=1)["level"] is None
     assert "  level 0: raw/node0-rank0.stdout: altered" in ran(project, "verify", "results", code=1).stdout
 
 
@@ -33,7 +30,7 @@ def test_a_manifest_that_was_made_later_is_no_silent_proof(project: Project, run
     assert "no manifest: " in verdict_of(project, "verify", run, code=1)["stopped"][0]
     path = run / "raw" / "node0-rank0.stdout"
     path.write_bytes(path.read_bytes().replace(b'"train_seconds": 1.0', b'"train_seconds": 0.5'))
-    assert "does not show what was altered before" in ran(project, "collect", run).stderr
+    assert "SHA256SUMS is new" in ran(project, "collect", run).stderr
     for words in (["results"], ["results", "--level", "0"]):
         verdict = verdict_of(project, "verify", *words)
         assert (verdict["checks"][0]["name"], verdict["checks"][0]["same"]) == ("manifest", None)
@@ -43,6 +40,7 @@ def test_a_manifest_that_was_made_later_is_no_silent_proof(project: Project, run
 def test_what_is_no_run_is_refused_and_a_run_that_does_not_hold_is_counted(project: Project, make: Make) -> None:
     for word in ("nowhere", "experiments"):
         refused(project, word, "verify", word, code=2)
-    make.run(project.results)
-    (make.run(project.results).path / "SHA256SUMS").unlink()
+    for _ in range(2):
+        run = make.run(project.results).path
+    (run / "SHA256SUMS").unlink()
     assert "1 of 2 runs reach level 0" in ran(project, "verify", "results", "--level", "0", code=1).stdout
