@@ -6,10 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from runner.cli.printing import line
 from runner.cli.terminal import Screen
 from runner.records.schema import Record
 from tests.support.launches import BEGINNING
@@ -18,12 +15,6 @@ from tests.support.records import make_launch
 
 WORDS = "\x1b]0;title\x07\x1b[2J\x9b31m\u202eevil\u2066\r\n| 1x8 | yes |\x7f"
 RAW = re.compile(r"\x1b\]|\x1b\[2J|[\x00\x07\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-@given(st.text() | st.text("\x1b\x9b\u202e\n\r\t \u2028a|[]", max_size=60))
-def test_a_line_is_printable_and_one(text: str) -> None:
-    assert line(text).isprintable()
-    assert line(line(text)) == line(text)
 
 
 @pytest.fixture(scope="module")

@@ -72,12 +72,18 @@ def test_a_secret_of_the_environment_is_masked_however_it_is_written(value: str)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_TOKEN", value)
         for line in lines:
-            written_as = [json.dumps(line), json.dumps(line, ensure_ascii=False), json.dumps(json.dumps(line))]
-            for written in (line, *written_as, repr(line), repr(line.encode()), quote(line)):
-                shown = mask_text(f"before {written} after")
-                assert line not in shown
-                assert json.dumps(line)[1:-1] not in shown
-                assert mask_text(shown) == shown
+            written = json.dumps(line)
+            more = (
+                json.dumps(line, ensure_ascii=False),
+                json.dumps(written),
+                repr(line),
+                repr(line.encode()),
+                quote(line),
+            )
+            shown = mask_text(" after ".join([line, written, *more]))
+            assert line not in shown
+            assert written[1:-1] not in shown
+            assert shown.count(MASK) >= 7
 
 
 def test_parts_of_secrets_are_masked_and_a_secret_that_begins_with_another_one_whole(

@@ -1,6 +1,7 @@
 """YAML text -> plain values and their lines."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,10 @@ def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
     try:
         document = yamlfile.parse(text, "x.yaml")
     except RequestError as error:
-        assert str(error).startswith("x.yaml:")
-        assert int(str(error).split(":")[1]) >= 1
+        assert re.match("x.yaml:[1-9]", str(error))
         assert str(error).isprintable()
     else:
-        assert set(document.lines) >= ({()} if document.values is not None else set())
+        assert document.values is None or () in document.lines
         assert all(1 <= line <= len(text) + 3 for line in document.lines.values())
 
 
@@ -47,8 +47,8 @@ def test_words_mean_what_yaml_1_2_says() -> None:
 
 def test_every_key_and_item_has_its_line() -> None:
     lines = yamlfile.parse("# note\na: 1\nb:\n  c: [x,\n      y]\n  d: {e: 2}\n", "x.yaml").lines
-    expected = {(): 2, ("a",): 2, ("b",): 3, ("b", "c"): 4, ("b", "c", 0): 4, ("b", "c", 1): 5, ("b", "d"): 6}
-    assert lines == {**expected, ("b", "d", "e"): 6}
+    places = {"": 2, "a": 2, "b": 3, "b c": 4, "b c 0": 4, "b c 1": 5, "b d": 6, "b d e": 6}
+    assert {" ".join(map(str, place)): line for place, line in lines.items()} == places
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,11 @@ def complaint(project: Project, text: str) -> str:
 
 def test_a_whole_definition_is_read(project: Project) -> None:
     tiny = load(project, FULL)
-    assert tiny.args == {"epochs": 2, "seed": 1}
+    assert (tiny.args, tiny.scaling, tiny.repeat) == ({"epochs": 2, "seed": 1}, "weak", 5)
+    assert (tiny.measure, tiny.timeout_seconds) == ("total_seconds", 12.5)
     assert tiny.matrix == {"layout": ["1x1", "2x2", "2+3"], "batch_size": [8, 16]}
-    assert (tiny.scaling, tiny.measure, tiny.repeat, tiny.timeout_seconds) == ("weak", "total_seconds", 5, 12.5)
-    left_out = {(point["layout"], why) for point, why in tiny.cells("cuda") if why}
-    assert left_out == {("2+3", "too large for the GPUs")}
-    assert not any(why for _, why in tiny.cells("cpu"))
+    for device, left_out in (("cuda", [("2+3", "too large for the GPUs")]), ("cpu", [])):
+        assert [(point["layout"], why) for point, why in tiny.cells(device) if why] == left_out
 
 
 def test_the_resolved_definition_is_plain_json_and_its_hash_does_not_change(project: Project) -> None:
@@ -78,10 +77,9 @@ SHAPES = [
     ("summary:", "sumary:", "3: unknown key 'sumary'; did you mean 'summary'?"),
     ("name: tiny", "name: Tiny_1", "2: 'name' has to be lower-case"),
     ("name: tiny\n", "", "2: 'name' is missing"),
-    ("summary: A tiny experiment", "summary: [a]", "3: 'summary' has to be text, not ['a']"),
+    ("A tiny experiment", "[a]", "3: 'summary' has to be text, not ['a']"),
     ("scaling: weak", "scaling: week", "6: 'scaling' has to be strong or weak, not 'week'; did you mean 'weak'?"),
     ("  layout: [1x1, 2+2, 2+3]\n", "", "7: 'matrix' needs"),
-    ("[1x1, 2+2, 2+3]", "1x1", "8: 'layout' has to be a list, not '1x1'"),
     ("[1x1, 2+2, 2+3]", "[]", "8: 'layout' has to be a list of"),
     ("total_seconds", "train_secnds", "13: 'measure' has to be a time in seconds; did you mean 'train_seconds'"),
     ("repeat: 5", "repeat: 0", "14: 'repeat' has to be a whole number >= 1, not 0"),
@@ -111,7 +109,6 @@ MEANINGS = [
     ("repeat: 5", "launcher: python", "8: layout 2x2: "),
     ("batch_size: [8, 16]", f"batch_size: {[*range(9000)]}", "8: the matrix has 27,000"),
     ("repeat: 5", "metrics: {Loss: x}", "14: metric 'Loss': "),
-    (FULL, "a:\n  - [", "2: not YAML"),
 ]
 
 
