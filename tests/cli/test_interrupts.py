@@ -52,7 +52,7 @@ def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finis
         time.sleep(0.002 + number * 0.05)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate()
-        said = re.sub(r"^project .*\n", "", said)  # what `plan` says of a command that has done its work
+        said = re.sub("^project .*\n", "", said)  # from a `plan` that has done its work
         codes.add(process.returncode)
         # At its very end Python gives the signal back to the system, whose way to end a process a shell shows as 130.
         assert (process.returncode, said) in ((130, "interrupted\n"), (-signal.SIGINT, ""), (0, ""))

@@ -36,15 +36,15 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def check_out(root: Path, folder: Path, diff: bytes | None = None) -> Path:
-    folder.mkdir(exist_ok=True)
-    made, left_out = Sources(root).check_out({"commit": core_git.commit_of(root, "HEAD")}, folder, diff)
-    assert left_out == []
-    return made
-
-
 def head(root: Path) -> str:
     return git(root, "rev-parse", "HEAD").strip()
+
+
+def check_out(root: Path, folder: Path, diff: bytes | None = None) -> Path:
+    folder.mkdir()
+    made, left_out = Sources(root).check_out({"commit": head(root)}, folder, diff)
+    assert left_out == []
+    return made
 
 
 def test_no_question_runs_a_hook_or_a_monitor_and_the_repository_stays_as_it_is(root: Path, tmp_path: Path) -> None:
@@ -65,16 +65,13 @@ def test_no_question_runs_a_hook_or_a_monitor_and_the_repository_stays_as_it_is(
     assert [*(tmp_path / "marks").iterdir()] != []
 
 
-def test_a_clean_tree_with_other_ends_of_lines_is_clean(tmp_path: Path) -> None:
-    folder = tmp_path / "repo"
-    folder.mkdir()
-    (folder / "train.py").write_bytes(b"one\r\ntwo\r\n")
-    git(folder, "init", "--quiet")
-    git(folder, "config", "core.autocrlf", "true")
-    commit_all(folder)
-    os.utime(folder / "train.py", (1, 1))
-    assert describe_repository(folder)[0]["dirty"] is False
-    assert (check_out(folder, tmp_path / "out") / "train.py").read_bytes() == b"one\r\ntwo\r\n"
+def test_a_clean_tree_with_other_ends_of_lines_is_clean(root: Path, tmp_path: Path) -> None:
+    (root / "train.py").write_bytes(b"one\r\ntwo\r\n")
+    git(root, "config", "core.autocrlf", "true")
+    commit_all(root)
+    os.utime(root / "train.py", (1, 1))
+    assert describe_repository(root)[0]["dirty"] is False
+    assert (check_out(root, tmp_path / "out") / "train.py").read_bytes() == b"one\r\ntwo\r\n"
 
 
 def test_an_untracked_file_is_a_difference_and_the_environment_names_no_other_repository(
@@ -105,14 +102,20 @@ def test_repositories_of_other_forms_are_read_as_git_reads_them(tmp_path: Path, 
         folder = tmp_path / "linked"
     elif form == "sparse":
         git(folder, "sparse-checkout", "set", "near")
-        assert not (folder / "far").exists()
-    code, _ = describe_repository(folder)
-    assert (code["dirty"], code["commit"]) == (False, head(folder))
+    assert describe_repository(folder)[0] == {"commit": head(folder), "dirty": False, "diff_sha256": None}
     (folder / "near" / "b.py").write_text("changed")
     made = check_out(folder, tmp_path / "out", describe_repository(folder)[1])
     assert [(made / name).read_text() for name in ("far/a.py", "near/b.py")] == ["far/a.py", "changed"]
     with worktrees(folder, Interrupts()) as add:
         assert (add(head(folder)) / "far" / "a.py").read_text() == "far/a.py"
+
+
+def test_a_submodule_is_said_to_be_left_out(root: Path, tmp_path: Path) -> None:
+    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(root), "third")
+    commit_all(root)
+    (tmp_path / "out").mkdir()
+    _, (note,) = Sources(root).check_out({"commit": head(root)}, tmp_path / "out", None)
+    assert note.startswith("third: ")
 
 
 def test_a_commit_that_lacks_the_project_is_refused(root: Path, tmp_path: Path) -> None:

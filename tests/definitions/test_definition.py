@@ -57,20 +57,13 @@ def complaint(project: Project, text: str) -> str:
     return said
 
 
-def test_a_whole_definition_is_read(project: Project) -> None:
-    tiny = load(project, FULL)
-    assert (tiny.args, tiny.scaling, tiny.repeat) == ({"epochs": 2, "seed": 1}, "weak", 5)
-    assert (tiny.measure, tiny.timeout_seconds) == ("total_seconds", 12.5)
-    assert tiny.matrix == {"layout": ["1x1", "2x2", "2+3"], "batch_size": [8, 16]}
-    for device, left_out in (("cuda", [("2+3", "too large for the GPUs")]), ("cpu", [])):
-        assert [(point["layout"], why) for point, why in tiny.cells(device) if why] == left_out
-
-
-def test_the_resolved_definition_is_plain_json_and_its_hash_does_not_change(project: Project) -> None:
+def test_a_whole_definition_is_read_as_plain_json_whose_hash_does_not_change(project: Project) -> None:
     tiny, again = load(project, FULL), load(project, "# another comment\n\n" + FULL)
     assert json.loads(json.dumps(tiny.resolved())) == tiny.resolved()
     assert tiny.sha256() == again.sha256() == "40dedb8472ad36c670180a422f8c25415618039362b5739d341271410d350aeb"
-    assert load(project, FULL.replace("epochs: 2", "epochs: 3")).sha256() != tiny.sha256()
+    assert tiny.matrix == {"layout": ["1x1", "2x2", "2+3"], "batch_size": [8, 16]}
+    for device, left_out in (("cuda", [("2+3", "too large for the GPUs")]), ("cpu", [])):
+        assert [(point["layout"], why) for point, why in tiny.cells(device) if why] == left_out
 
 
 SHAPES = [
@@ -124,7 +117,6 @@ def test_a_mistake_is_named_with_its_line_and_what_was_meant(project: Project, o
 def test_nan_and_infinity_each_keep_an_identity_of_their_own(project: Project) -> None:
     head = "name: tiny\nsummary: s\nprogram: toys.ok\nmatrix: {layout: [1x1], lr: [.nan, .inf, -.inf, 1]}\n"
     tiny = load(project, head + "skip: [{lr: .nan, why: no number}]\n")
-    assert json.loads(json.dumps(tiny.resolved(), allow_nan=False)) == tiny.resolved()
     assert tiny.resolved()["matrix"]["lr"] == ["nan", "inf", "-inf", 1]
     made = make_plan(tiny, Selection(only=["lr=.nan,.inf,-.inf"]))
     assert [cell.command().partition("ok ")[2] for cell in made.cells] == ["--lr inf", "--lr=-inf"]

@@ -46,9 +46,9 @@ def refused(project: Project, says: str, *words: str | Path, code: int = 1) -> N
 
 def verdict_of(project: Project, *words: str | Path, code: int = 0) -> dict[str, Any]:
     """The verdict of a command about one run."""
+    verdict: dict[str, Any]
     (verdict,) = json.loads(ran(project, *words, "--json", code=code).stdout)["runs"]
-    found: dict[str, Any] = verdict
-    return found
+    return verdict
 
 
 def one_run(project: Project) -> Path:

@@ -26,14 +26,11 @@ def test_made_twice_it_has_the_same_bytes(bundled: Project, tmp_path: Path) -> N
 
 
 def test_one_without_code_goes_with_the_clone_in_which_it_lies(bundled: Project, tmp_path: Path) -> None:
-    kit, elsewhere = tmp_path / "kit.tar", Project(tmp_path / "elsewhere", bundled.env)
-    elsewhere.root.mkdir()
+    kit = tmp_path / "kit.tar"
     ran(bundled, "bundle", "results", "--no-code", "-o", kit)
-    with tarfile.open(kit) as tar:
-        assert not any("/project/" in name for name in tar.getnames())
     words = ("reproduce", kit, "--yes", "--run", bundled.runs()[0].name, "--results", tmp_path / "again")
     ran(bundled, *words)
-    assert "git repository" in ran(elsewhere, *words, code=1).stdout
+    assert "git repository" in ran(Project(tmp_path, bundled.env), *words, code=1).stdout
 
 
 def test_it_holds_what_a_reviewer_needs_and_is_read_without_unpacking_it(bundled: Project, tmp_path: Path) -> None:
@@ -97,7 +94,7 @@ def test_one_from_a_stranger_writes_nothing_outside_and_is_refused_in_one_line(
     for command in ("verify", "summarize", "report"):
         refused(project, f"evil.tar: no level: {says and '.*'}{says}", command, tmp_path / "evil.tar")
     assert project.written() == before
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name != project.root.name) == ["evil.tar"]
+    assert {path.name for path in tmp_path.iterdir()} == {"evil.tar", project.root.name}
 
 
 @pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
@@ -137,11 +134,11 @@ def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
 def test_an_altered_record_is_not_bundled_and_one_without_a_commit_goes_without_code(
     finished: Project, tmp_path: Path
 ) -> None:
-    results, kit = tmp_path / "results", tmp_path / "kit.tar"
-    ended = ran(finished, "bundle", finished.results, "-o", kit)
-    assert re.search("left out: the code of results/tiny/.*: the record names no commit", ended.stderr)
-    shutil.copytree(finished.results, results)
+    results = shutil.copytree(finished.results, tmp_path / "results")
+    words = ("bundle", results, "-o", tmp_path / "kit.tar")
+    assert "the record names no commit" in ran(finished, *words).stderr
+    (tmp_path / "kit.tar").unlink()
     raw = next(results.glob("tiny/*/raw/node0-rank0.stdout"))
     raw.write_bytes(raw.read_bytes() + b"\n")
-    refused(finished, "raw/node0-rank0.stdout: altered", "bundle", results, "-o", tmp_path / "other.tar")
-    assert not (tmp_path / "other.tar").exists()
+    refused(finished, "raw/node0-rank0.stdout: altered", *words)
+    assert [*tmp_path.iterdir()] == [results]
