@@ -15,13 +15,13 @@ from runner.report.run_summary import RunSummary
 from runner.report.two_sides import Verdict, exit_code, judge, to_markdown, to_notes, to_plain, to_rows
 
 REPEATS = 6
-"""Repeats of each side: three rounds of A, B, B, A."""
+"""The default repeats of each side: three rounds of A, B, B, A."""
 _SIDE = "A folder of results; or a commit, branch or tag, `.` for the uncommitted project, a .yaml file, or an image."
 
 
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
-    b: Annotated[str, typer.Argument(metavar="B", help="The version that may be a regression, given as A is.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The version that may be a regression; the same forms as A.")],
     experiment: Annotated[
         Optional[str],
         typer.Option(

@@ -16,7 +16,7 @@ def bundle(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The archive.")] = Path("kit.tar"),
     code: Annotated[
         bool,
-        typer.Option(help="Include the project's files at each commit; needless for an archive in their repository."),
+        typer.Option(help="Include the project's files at each commit; not needed by readers who have the repository."),
     ] = True,
 ) -> None:
     """Make one archive of the records that others can check.
