@@ -196,7 +196,7 @@ def _check_cells(document: Document, experiment: Experiment) -> None:
         document.fail("every cell is skipped: nothing is left to run", "skip")
     for row_place, row in [(("baseline",), experiment.baseline), *compared]:
         if not any(agrees(row, point) for point in run):
-            document.fail("it matches only cells that are skipped", *row_place)
+            document.fail(f"'{row_place[0]}' matches only cells that are skipped", *row_place)
 
 
 def _check_row(

@@ -1,4 +1,4 @@
-"""The command as a person types it: exit code, stdout and stderr together."""
+"""Commands as a user types them: exit code, stdout and stderr."""
 
 from collections.abc import Callable
 from pathlib import Path

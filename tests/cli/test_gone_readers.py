@@ -1,4 +1,4 @@
-"""Whoever reads stderr may go away, and the disk of a log may be full: a command ends as it would have."""
+"""A closed stderr, or a full disk under its log, changes no outcome of a command."""
 
 import os
 import shlex
@@ -40,7 +40,7 @@ def test_ctrl_c_that_ends_the_reader_first_ends_the_run_and_is_recorded(project:
     with project.start("run", "tiny") as process:
         until(words_are_printed(project, "waits"))
         assert process.stderr
-        process.stderr.close()  # as that of `2>&1 | tee log`, which is of the same process group
+        process.stderr.close()  # as by `2>&1 | tee log`, where Ctrl-C ends `tee` too
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait() == 130
     (run,) = project.runs()

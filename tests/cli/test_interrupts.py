@@ -48,13 +48,13 @@ def test_ctrl_c_in_the_first_half_second_is_one_line_and_never_a_traceback(finis
             start_new_session=True,
         )
         assert process.stderr
-        assert process.stderr.readline() == "started\n"  # until here it is Python's own start
+        assert process.stderr.readline() == "started\n"  # Python itself has started
         time.sleep(0.002 + number * 0.05)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate()
         said = re.sub("^project .*\n", "", said)  # from a `plan` that has done its work
         codes.add(process.returncode)
-        # At its very end Python gives the signal back to the system, whose way to end a process a shell shows as 130.
+        # At its very end Python restores the default action of SIGINT, which a shell shows as 130.
         assert (process.returncode, said) in ((130, "interrupted\n"), (-signal.SIGINT, ""), (0, ""))
     assert 130 in codes
 

@@ -1,4 +1,4 @@
-"""Text from outside is printed without a control character, an escape sequence, or a line of its own."""
+"""Text from outside prints no control character or escape sequence, and forges no line."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ RAW = re.compile(r"\x1b\]|\x1b\[2J|[\x00\x07\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 
 @pytest.fixture(scope="module")
 def evil(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project in a folder with an evil name, whose program fails with evil words."""
+    """Create a project in a folder with a hostile name, whose program fails with hostile output."""
     base = tmp_path_factory.mktemp("evil")
     project = make_project(base / WORDS.replace("/", ""), base / "cache")
     project.program("toys.ok", BEGINNING + f"print({WORDS + chr(0)!r}, file=sys.stderr)\nsys.exit(3)\n")

@@ -1,6 +1,6 @@
 """The names and kinds of values in `run.json` and in each command's JSON, which other programs read.
 
-`--update-golden` writes them again; what disappears from a diff breaks somebody's notebook.
+`--update-golden` rewrites the files; a name that disappears breaks somebody's notebook.
 """
 
 import json
@@ -13,7 +13,7 @@ from tests.support.projects import Project
 
 GOLDEN = Path(__file__).parent / "golden"
 OPEN = {"args", "axes", "definition", "devices", "facts", "files", "host", "machines", "packages", "settings"}
-"""Mappings of which the keys depend on the machine or on what is run."""
+"""Mappings whose keys depend on the machine or on the experiment."""
 MNIST = "Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.3\nTest set: Average loss: 0.05, Accuracy: 9830/10000 (98%)\n"
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string", type(None): "null"}
 
@@ -42,7 +42,7 @@ Hold = Callable[[Path, str], None]
 
 def test_the_json_of_a_command_has_the_names_that_it_had(finished: Project, golden: Hold, tmp_path: Path) -> None:
     again = shutil.copytree(finished.results, tmp_path / "again")
-    for path in again.rglob("run.json"):  # a run on both sides would count for neither
+    for path in again.rglob("run.json"):  # a run on both sides counts for neither
         record = json.loads(path.read_text("utf-8"))
         record["launch"]["id"] += "-again"
         path.write_text(json.dumps(record), "utf-8")

@@ -1,4 +1,4 @@
-"""The one caller of git: plain git, which starts no hook and no monitor, and changes nothing of what is there."""
+"""Reading a repository starts no hook or file monitor, and changes nothing in it."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository whose hooks and monitor leave marks."""
+    """Create a repository whose hooks and file monitor leave marks."""
     folder, marks = tmp_path / "a répo", tmp_path / "marks"
     for made in (folder, marks):
         made.mkdir()
@@ -83,7 +83,7 @@ def test_an_untracked_file_is_a_difference_and_the_environment_names_no_other_re
         monkeypatch.setenv(name, str(tmp_path / "other" / ".git"))
     assert describe_repository(root) == ({"commit": commit, "dirty": True, "diff_sha256": None}, b"")
     assert describe_repository(tmp_path)[0] == {}
-    code, _ = describe_repository(root / ".git")  # a repository without files
+    code, _ = describe_repository(root / ".git")  # like a bare repository
     assert [*code] == ["git"]
     assert "work tree" in code["git"]
 

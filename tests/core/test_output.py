@@ -1,4 +1,4 @@
-"""Where a command may write: regular files and free names, and nothing else is touched."""
+"""Commands write only regular files and new names."""
 
 import os
 from pathlib import Path

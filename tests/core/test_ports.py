@@ -1,4 +1,4 @@
-"""The port of a rendezvous is free, and no outgoing connection takes it meanwhile."""
+"""Ports for a rendezvous are free, and outgoing connections do not use them."""
 
 import socket
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A secret is known by its name: as an argument it is refused, and the environment's are masked."""
+"""Secrets are recognized by name, refused as arguments, and masked if in the environment."""
 
 import json
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""A folder for temporary files is gone after its block, wherever an exception comes."""
+"""A temporary folder is removed after its block, wherever a signal's exception comes."""
 
 import sys
 import tempfile
@@ -11,7 +11,7 @@ from runner.core.temporary import temporary_folder
 
 
 class _Signalled(BaseException):
-    """What the handler of a signal raises."""
+    """The exception of a signal handler."""
 
 
 def test_an_exception_at_the_start_of_any_call_leaves_no_folder(
@@ -27,7 +27,7 @@ def test_an_exception_at_the_start_of_any_call_leaves_no_folder(
 
 
 def _raises_at_call(number: int) -> bool:
-    """Make and remove a folder, with an exception at the call of that number; return whether it came."""
+    """Create and remove a folder, raising at the given function call; return whether it was reached."""
 
     def trace(_frame: FrameType, event: str, _argument: Any) -> None:
         nonlocal number

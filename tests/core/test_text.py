@@ -1,4 +1,4 @@
-"""Text from outside: one printable line, whatever is in it."""
+"""Any text from outside becomes one printable line."""
 
 from hypothesis import given
 from hypothesis import strategies as st

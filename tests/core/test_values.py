@@ -1,4 +1,4 @@
-"""Values from outside, checked once: what does not fit is null."""
+"""Invalid values from outside become None."""
 
 import math
 

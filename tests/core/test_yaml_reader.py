@@ -1,4 +1,4 @@
-"""YAML text -> plain values and their lines."""
+"""YAML is read into plain values with their lines, or refused."""
 
 import math
 import re

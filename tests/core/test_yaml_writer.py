@@ -1,4 +1,4 @@
-"""Every reader of YAML reads what was written, and the bytes are the same each time."""
+"""Every YAML reader reads back the written values."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ VALUES = st.recursive(
 
 
 def survives(value: Any) -> bool:
-    """Whether a reader of YAML 1.1 (PyYAML) and one of 1.2 (ruamel) read what was written."""
+    """Return whether readers of YAML 1.1 (PyYAML) and 1.2 (ruamel) read a written value back."""
     text = to_yaml(value)
     return bool(yaml.safe_load(text) == YAML(typ="safe", pure=True).load(text) == value)
 

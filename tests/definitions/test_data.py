@@ -1,4 +1,4 @@
-"""A family that brings its own data: one folder, and nothing else is touched."""
+"""A family of programs with its own data is one folder, and needs no other change."""
 
 import pytest
 

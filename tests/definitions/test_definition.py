@@ -1,4 +1,4 @@
-"""YAML -> Experiment; every complaint has file:line, what is wrong and what was meant."""
+"""Definitions are loaded, and every error names file, line, mistake and probable intention."""
 
 import json
 import re
@@ -81,7 +81,7 @@ SHAPES = [
     ("best_accuracy: 0.98", "best_accuracy: 98", "20: 'best_accuracy' has"),
     (FULL, "# nothing\n", "1: 'the file' has to be a mapping"),
 ]
-"""What the JSON Schema refuses too."""
+"""Mistakes that the JSON Schema finds too."""
 MEANINGS = [
     ("name: tiny", "name: other", "2: the name 'other' has"),
     ("toys.ok\nargs", "toys.oh\nargs", "4: program 'toys.oh'"),
@@ -93,8 +93,8 @@ MEANINGS = [
     ("batch_size: [8, 16]", "program: [toys.ok, 3]", "9: 'program' has"),
     ("{layout: 2+3, batch_size: 16, when", "{batchsize: 16, when", "11: unknown key 'batchsize'; did you mean 'batch_"),
     ("{layout: 2+3, batch_size: 16, when: cuda, ", "{", "10: every cell is skipped"),
-    ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 1x1,", "12: it matches"),
-    ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 2+2,", "20: it matches"),
+    ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 1x1,", "12: 'baseline' matches"),
+    ("{layout: 2+3, batch_size: 16, when: cuda,", "{layout: 2+2,", "20: 'published' matches"),
     ("baseline: {layout: 1x1}", "baseline: {layout: 1x4}", "12: layout '1x4' matches no cell; did you mean '1x1'?"),
     ("12.5", ".nan", "15: 'timeout_seconds' has"),
     ("repeat: 5", "data: lime", "14: no family prepares the data 'lime'"),

@@ -1,4 +1,4 @@
-"""Experiment -> Runs: cells, what is left out, and the order of the repeats."""
+"""An experiment becomes cells, skipped cells, and repeats in order."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Programs: where they are, which files are behind them, and how their command line is written."""
+"""Programs are found with their source files, and their command line is written."""
 
 from dataclasses import replace
 from pathlib import Path

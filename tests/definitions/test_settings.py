@@ -1,4 +1,4 @@
-"""The project's root and its settings: `runner.toml`, or `[tool.runner]` of `pyproject.toml`."""
+"""The root of a project is found, and its settings are read."""
 
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def test_programs_are_found_in_the_folders_of_import_packages(project: Project) 
     assert found.words == ["-m", "theirs.train"]
     assert found.files == ("configs/base.yaml", "src/theirs/model.py", "src/theirs/train.py")
     assert found.places == ["configs", "src"]
-    assert found.sources(root)["configs/base.yaml"] == b"lr: 1\n"  # another file is other code
+    assert found.sources(root)["configs/base.yaml"] == b"lr: 1\n"  # part of the code's identity
 
 
 def test_a_pattern_of_code_that_means_no_file_is_refused(tmp_path: Path) -> None:

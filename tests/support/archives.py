@@ -1,4 +1,4 @@
-"""Folders and archives with given files, as data sets come in them."""
+"""Create folders and archives with given files, like those of data sets."""
 
 import io
 import tarfile
@@ -27,7 +27,7 @@ def zipped(*members: tuple[str, bytes]) -> bytes:
 
 
 def folder(place: Path, files: Files) -> Path:
-    """A folder with the files, made in another one."""
+    """Create a folder with the files."""
     for name, content in files.items():
         path = place / "source" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,14 +36,14 @@ def folder(place: Path, files: Files) -> Path:
 
 
 def tarball(place: Path, files: Files) -> Path:
-    """A gzipped tar with the files in a folder of it."""
+    """Create a gzipped tar with the files in a folder."""
     path = place / "source.tgz"
     path.write_bytes(tar(*((f"package/data/{name}", content) for name, content in files.items())))
     return path
 
 
 def zip_file(place: Path, files: Files) -> Path:
-    """A zip with the files in a folder of it."""
+    """Create a zip with the files in a folder."""
     path = place / "source.zip"
     path.write_bytes(zipped(*((f"a/b/{name}", content) for name, content in files.items())))
     return path

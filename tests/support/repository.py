@@ -1,4 +1,4 @@
-"""Repositories of the tests: git without what the machine's own configuration says."""
+"""Create git repositories, without the machine's configuration of git."""
 
 import os
 import subprocess
@@ -9,13 +9,13 @@ ALONE = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run git in a folder; what it printed."""
+    """Run git in a folder and return its stdout."""
     done = subprocess.run(["git", *WHO, *words], cwd=folder, env=os.environ | ALONE, capture_output=True, check=True)
     return os.fsdecode(done.stdout)
 
 
 def commit_all(folder: Path) -> None:
-    """Make a folder a repository, and commit all that is not ignored."""
+    """Make a folder a repository, and commit all files that are not ignored."""
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--allow-empty", "-m", "All")

@@ -1,4 +1,4 @@
-"""Projects under git whose runs are verified, and records that are altered behind a manifest that fits."""
+"""Committed projects with runs, and helpers that run commands on them."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.support.repository import commit_all
 
 @pytest.fixture(scope="session")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A committed project whose one cell was run three times, and its archive, kit.tar; not to be changed."""
+    """Create a committed project with three runs of a cell, and their archive kit.tar; tests must not change it."""
     base = tmp_path_factory.mktemp("bundled")
     project = make_project(base / 'it\'s a "pàth"', base / "cache")
     project.define(matrix={"layout": ["1x2"]}, repeat=3)
@@ -28,7 +28,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def committed(project: Project, top: Path | None = None) -> None:
-    """Commit a project, or the folder that it lies in, but for what runs and bundles leave."""
+    """Commit a project, or a folder around it, without results and archives."""
     (top or project.root).joinpath(".gitignore").write_text("results/\nreproduced/\n__pycache__/\n*.tar\n")
     commit_all(top or project.root)
 
@@ -45,7 +45,7 @@ def refused(project: Project, says: str, *words: str | Path, code: int = 1) -> N
 
 
 def verdict_of(project: Project, *words: str | Path, code: int = 0) -> dict[str, Any]:
-    """The verdict of a command about one run."""
+    """Return the JSON verdict of a command about one run."""
     verdict: dict[str, Any]
     (verdict,) = json.loads(ran(project, *words, "--json", code=code).stdout)["runs"]
     return verdict
@@ -57,7 +57,7 @@ def one_run(project: Project) -> Path:
 
 
 def claim_diff(project: Project, run: Path, sha256: str) -> None:
-    """Write another hash of the changes into a record and its launch, with a manifest that fits."""
+    """Write another hash of the diff into a record, and seal it again."""
     for path in (run / "run.json", run / "request" / "launch.json"):
         path.write_text(re.sub('("diff_sha256": ?")[0-9a-f]+', rf"\g<1>{sha256}", path.read_text()))
     (run / "SHA256SUMS").unlink()

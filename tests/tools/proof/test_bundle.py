@@ -1,4 +1,4 @@
-"""`runner bundle`: one archive, the same bytes each time, in which nothing can be changed unseen."""
+"""`runner bundle` always writes the same bytes, and any change in them is found."""
 
 import errno
 import os
@@ -123,7 +123,7 @@ def test_files_with_any_name_go_through_it(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_before_the_archive_is_written_is_one_line(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/kit/run.json")  # nothing is written
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/kit/run.json")  # a name only
     make.run(tmp_path / "results")
     monkeypatch.setattr(Bundle, "fill", Mock(side_effect=full))
     with pytest.raises(RequestError, match=r"kit.tar: .*: No space left on device \(/tmp/"):

@@ -1,4 +1,4 @@
-"""A repository in an archive is not asked; data may be a link or a file of the project's repository."""
+"""A repository in an archive is never used; data may be a link or a file in the project's repository."""
 
 import hashlib
 import shutil
@@ -30,7 +30,7 @@ def test_a_repository_in_an_archive_is_not_asked_and_no_diff_is_applied(
     (tree / "a.txt").write_text("one\n")
     commit_all(tree)
     arm(tree, tmp_path / "marks")
-    shutil.copytree(tree / ".git", tree, dirs_exist_ok=True)  # a bare repository: its name says nothing
+    shutil.copytree(tree / ".git", tree, dirs_exist_ok=True)  # a bare repository, whatever its name
     shutil.rmtree(tree / ".git")
     (top / manifest.NAME).write_bytes(manifest.write(manifest.make(top)))
     with (project.root / "evil.tar").open("wb") as file:

@@ -1,4 +1,4 @@
-"""`runner reproduce`: a record is run again from what it says alone, and compared."""
+"""`runner reproduce` repeats a run from its record alone, and compares the results."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`runner verify` reads `raw/` again: an altered record is found behind a fitting manifest, and no other is accused."""
+"""`runner verify` finds an altered record behind a matching manifest, and accuses no other."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tests.support.records import Make
 
 
 def altered(folder: RunFolder, change: Callable[[dict[str, Any]], object]) -> Verdict:
-    """Alter a record and its manifest, and verify it."""
+    """Alter a record, seal it again, and verify it."""
     document = json.loads((folder.path / "run.json").read_bytes())
     change(document)
     (folder.path / "run.json").write_text(json.dumps(document))

@@ -1,4 +1,4 @@
-"""`runner verify`: the level that a record reaches, and what stopped the next."""
+"""`runner verify` names the level that a record reaches, and what stopped the next."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.tools.proof.conftest import committed, one_run, ran, refused, verdict
 
 @pytest.fixture
 def run(project: Project) -> Path:
-    """A run of a committed project."""
+    """Run a committed project."""
     committed(project)
     return one_run(project)
 
