@@ -13,7 +13,6 @@ from runner.targets import local
 from runner.targets.clean_environment import clean_environment
 from tests.support.projects import ROOT
 from tests.support.slow import slow_but
-from tests.support.slow import slow_but
 from tests.trainkit.observed.scripts import SCRIPTS
 
 MARK = ":::MLLOG "
