@@ -1,1 +1,1 @@
-"""What stands beside the pipeline: each folder a tool with its commands; no tool knows another."""
+"""Tools beside the run pipeline, one per folder; no tool imports another."""

@@ -1,1 +1,1 @@
-"""`runner check`: whether several processes train what one process trains."""
+"""`runner check`: check that N processes train the same as one."""

@@ -1,4 +1,4 @@
-"""`runner check`."""
+"""The command `runner check`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -40,52 +40,60 @@ from trainkit.sources import hash_sources
 _DIFFERS, _UNKNOWN = 1, 4
 _PROCESSES = "{n}"
 _SAID = {
-    "same": "the same training with {} processes as with one",
-    "differs": "{} processes do not train what one trains",
-    "unknown": "whether it is the same training cannot be said",
+    "same": "{} processes train the same as one",
+    "differs": "{} processes do not train the same as one",
+    "unknown": "could not determine whether {} processes train the same as one",
 }
 _UNITS = {"samples": "epoch", "weights": "step", "gradients": "step", "losses": "step"}
 _RESUMED = {
-    "same": "a training that is ended goes on as if it had not been ended",
-    "differs": "a training that is ended goes on as another one",
-    "unknown": "whether a training that is ended goes on cannot be said",
+    "same": "a killed training resumes as if it had not been killed",
+    "differs": "a killed training does not resume the same training",
+    "unknown": "could not determine whether a killed training resumes the same training",
 }
 
 
 def check(
-    experiment: Annotated[str, typer.Argument(metavar="SCRIPT|EXPERIMENT", autocompletion=complete_experiment)],
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCRIPT|EXPERIMENT",
+            autocompletion=complete_experiment,
+            help="The training to check: a script, or an experiment's name.",
+        ),
+    ],
     arguments: Annotated[
         Optional[list[str]],
         typer.Argument(
-            metavar="-- ARGS", help="The arguments of a script; {n} stands for the processes that it starts itself."
+            metavar="-- ARGS",
+            help="The script's arguments; {n} becomes the number of processes, if it starts them itself.",
         ),
     ] = None,
-    layout: Annotated[str, typer.Option(metavar="1xN", help="The processes that are checked against one.")] = "1x2",
+    layout: Annotated[str, typer.Option(metavar="1xN", help="The number of processes to compare with one.")] = "1x2",
     steps: Annotated[
-        int, typer.Option(min=0, help="End each run after so many optimizer steps; by default long epochs are cut.")
+        int, typer.Option(min=0, help="End each run after this many optimizer steps; by default, only cut long epochs.")
     ] = 0,
     resume: Annotated[
-        bool, typer.Option(help="Ends the training at a random step, and checks how it goes on from its checkpoint.")
+        bool, typer.Option(help="Kill the training at a random step, and check how it resumes from its checkpoint.")
     ] = False,
     resume_args: Annotated[
         str,
         typer.Option(
             metavar="ARGS",
-            help="Further arguments of the second start; {checkpoint}: last file saved; {folder}: its folder.",
+            help="Extra arguments to resume with; {checkpoint}: last file saved; {folder}: its folder.",
         ),
     ] = "",
     on: On = "local",
     with_: With = None,
     change: Change = None,
     device: Device = "cpu",
-    seconds: Annotated[float, typer.Option(min=1, help="The longest that each of the runs may take.")] = 300,
+    seconds: Annotated[float, typer.Option(min=1, help="Time limit of each run, in seconds.")] = 300,
     results: Results = Path("results"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check that N processes train the same as one.
 
-    The program runs a few short times, unedited: with one process, with N, and with one that is given the batches of
-    all. Exit codes: 0 the same training, 1 it differs, 4 something decisive could not be seen.
+    Runs the unedited program briefly with one process, with N, and with one that gets the batches of all N. Exit
+    codes: 0 the same training, 1 not the same, 4 unknown.
     """
     world, chosen = _world(layout), select(experiment, arguments=arguments, change=change, device=device)
     first, program = request(chosen, world)
@@ -121,7 +129,7 @@ def check(
         try:
             keep(results, first.experiment.name, world, kept)
         except OSError as error:
-            say(f"note: the verdict is not kept beside the records: {reason_of(error)}")
+            say(f"note: the verdict was not saved beside the records: {reason_of(error)}")
     if verdict.word != "same":
         raise typer.Exit(_DIFFERS if verdict.word == "differs" else _UNKNOWN)
 
@@ -132,12 +140,12 @@ def _world(layout: str) -> int:
     except ValueError as error:
         raise RequestError(f"--layout {layout}: {error}") from None
     if len(parsed.processes) > 1 or parsed.world_size < 2:
-        raise RequestError(f"--layout {layout}: a check takes one node with at least two processes, for example 1x2")
+        raise RequestError(f"--layout {layout}: a check needs one node with at least two processes, for example 1x2")
     return parsed.world_size
 
 
 def request(chosen: Selection, world: int) -> tuple[Run, Program]:
-    """Return the run of one process, and the program that is checked."""
+    """Return the run with one process, and the program to check."""
     runs: list[Run] = []
     line = chosen.arguments
     for processes in (1, world):
@@ -145,7 +153,7 @@ def request(chosen: Selection, world: int) -> tuple[Run, Program]:
             words = [word.replace(_PROCESSES, str(processes)) for word in line]
             runs.append(module(SCRIPT).run_of(here(), replace(chosen, arguments=words)))
         elif line:
-            raise RequestError(f"{line[0]}: {chosen.experiment} is no script; give arguments as --set name=value")
+            raise RequestError(f"{line[0]}: {chosen.experiment} is not a script; give arguments as --set name=value")
         else:
             one = replace(chosen, layouts=(f"1x{processes}",), repeat=1)
             runs.append(make_plan(experiment_of(chosen.experiment), one).runs[0])

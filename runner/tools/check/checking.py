@@ -1,4 +1,4 @@
-"""Runs a program with one process, with several, and with one that has the batches of all; then judges."""
+"""Run a program with one process, with several, and with one that gets all batches; then judge."""
 
 import json
 from collections import Counter
@@ -27,9 +27,9 @@ def check(
     say: Callable[[str], None],
     again: Sequence[str] | None = None,
 ) -> Verdict:
-    """Say whether `world` processes train what one trains; files go to `folder`, and each run may take `seconds`.
+    """Check that `world` processes train the same as one; `seconds` limits each run.
 
-    With further words for a second start: whether a training that is ended goes on as one that was not.
+    With `again`, the arguments of a restart, check instead that a killed training resumes correctly.
     """
     if again is not None:
         return check_resume(program, world, seconds, folder, say, again)
@@ -39,15 +39,15 @@ def check(
     alone = _trained(seen, failure, "one process", verdict)
     caps = json.dumps(_caps(alone) if alone else {})
     limit = {}
-    if alone and any(alone.of("cut")) and not alone.loaders:  # a training without loaders was ended
+    if alone and any(alone.of("cut")) and not alone.loaders:  # a training without loaders was cut
         limit = {"KIT_CHECK_STEPS": str(max(step for step, _ in alone.steps) + 1)}
     failure, ranks = runs.run("ranks", world, f"{world} processes", KIT_CHECK_CAPS=caps, **limit)
     first = _trained(ranks, failure, f"{world} processes", verdict)
     if alone is None or first is None:
         return verdict
     if alone.world > 1:
-        how = "give it their number as an argument of its own, for example -- --world-size {n}"
-        verdict.unknown.append(f"one process: the program starts {alone.world} by itself: {how}")
+        how = "pass their number as an argument, for example -- --world-size {n}"
+        verdict.unknown.append(f"one process: the program starts {alone.world} itself: {how}")
         return verdict
     if len(ranks) != world or any(rank.world != world for rank in ranks) or not any(first.of("group")):
         why = "each trains alone, without torch.distributed.init_process_group"
@@ -70,19 +70,19 @@ def check(
     judge_prints(ranks, verdict)
     verdict.not_checked += not_checked(alone, ranks)
     troubles = dict.fromkeys(event["text"] for rank in (alone, *ranks) for event in rank.of("trouble"))
-    verdict.unknown += [f"the observer: {text}" for text in troubles]
+    verdict.unknown += [f"the observer failed: {text}" for text in troubles]
     return verdict
 
 
 def not_checked(alone: Rank, ranks: list[Rank]) -> list[str]:
-    """Return what the ranks do of which only the beginning was compared, or nothing."""
+    """Return the parts of the training that were compared only at its beginning, or not at all."""
     first, parts = ranks[0], []
     if any(first.of("scheduler")) or len({tuple(event["rate"]) for event in first.of("step")}) > 1:
         ours, theirs = ([*rank.of("step")][-1] for rank in (first, alone))
         last = f"{ours['rate'][0]:.3g} at step {ours['step']}, with one process {theirs['rate'][0]:.3g}"
-        parts.append(f"learning rates behind step 4: the last was {last} at step {theirs['step']}")
+        parts.append(f"learning rates after step 4: the last was {last} at step {theirs['step']}")
     if any(first.of("clip")):
-        parts.append("clipping of gradients behind step 4")
+        parts.append("gradient clipping after step 4")
     written = Counter(Path(path).name for rank in ranks for path in {event["path"] for event in rank.of("wrote")})
     if written:
         names = (f"{name} by {number} of {len(ranks)} ranks" for name, number in written.most_common(_NAMED))
@@ -90,16 +90,16 @@ def not_checked(alone: Rank, ranks: list[Rank]) -> list[str]:
     if any(own.workers for own in first.trainings):
         parts.append("random numbers of loader workers")
     joins = [event for event in first.of("collective") if "broadcast" not in event["name"] and event["place"]]
-    gradients = [event["place"] for event in joins if event["gradient"]]  # known of the first steps
+    gradients = [event["place"] for event in joins if event["gradient"]]  # known only for the first steps
     figures = (event["place"][0] for event in joins if 0 < event["elements"] <= FEW_ELEMENTS)
     if figure := next((place for place in figures if place not in gradients), None):
-        parts.append(f"figures that are joined over ranks ({figure[0]}:{figure[1]})")
+        parts.append(f"figures combined across ranks ({figure[0]}:{figure[1]})")
     return parts
 
 
 @dataclass(frozen=True)
 class _Runs:
-    """The runs of one check, each with a folder of its name."""
+    """Starts the runs of one check, each in its own folder."""
 
     program: Program
     seconds: float
@@ -107,13 +107,13 @@ class _Runs:
     say: Callable[[str], None]
 
     def run(self, name: str, world: int, what: str, **settings: str) -> tuple[str, list[Rank]]:
-        """Run the program once; say why it failed, and read what was seen."""
+        """Run the program once; return why it failed, and its ranks."""
         self.say(what)
         (failure,) = run_side_by_side([self._job(name, world, settings)], self.seconds)
         return failure, read(self.folder / name)
 
     def look_for_clock(self, alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
-        """Tell the verdict whether the loop ends by the clock; how many samples it has is then no mistake."""
+        """Add to the verdict if the training ends by the clock: its number of samples is then no mistake."""
         passes = [own for rank in (alone, *ranks) for own in rank.trainings]
         steps, others = len(alone.steps), len(ranks[0].steps)
         is_open = any(own.key == "by hand" or own.is_broken for own in passes)
@@ -124,14 +124,14 @@ class _Runs:
         _, seen = self.run("clock", 1, "one process, with a faster clock", **settings)
         if seen and not any(seen[0].of("cut")) and len(seen[0].steps) != steps:
             how = f"one process takes {steps} steps, and {len(seen[0].steps)} with a faster clock"
-            verdict.unknown.append(f"samples: the training ends by the clock: {how}; end it after so many steps")
+            verdict.unknown.append(f"samples: the training ends by the clock: {how}; end it after a number of steps")
             for own in passes:
                 own.is_whole = False
 
     def replay(self, alone: Rank, ranks: list[Rank]) -> tuple[Rank | None, Rank | None, str]:
-        """Run one process with the batches of all ranks, in their order and in the other, and say why that failed.
+        """Run one process on the batches of all ranks, in order and reversed; return both, and why they failed.
 
-        A model with dropout is run again without it, for the gradients of a few steps.
+        Ranks with dropout first run again without it, to keep gradients of a few steps.
         """
         kept, quiet = "ranks", {}
         if any(True for rank in ranks for _ in rank.of("noise")):
@@ -143,10 +143,10 @@ class _Runs:
             next((event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0), 1)
             for rank in (alone, ranks[0])
         )
-        if several and one == several * len(ranks):  # one process takes the ranks' number of batches for each step
+        if several and one == several * len(ranks):  # one process accumulates as many batches
             settings["KIT_CHECK_SEQUENTIAL"] = "1"
         jobs = [self._job("replay", 1, settings), self._job("order", 1, {"KIT_CHECK_REVERSED": "1", **settings})]
-        # A program that chooses its port itself has the same one in both.
+        # A program that chooses its own port would use the same one in both.
         groups = [[job] for job in jobs] if self.program.alone else [jobs]
         failure, *_ = (failure for group in groups for failure in run_side_by_side(group, self.seconds))
         if failure and not self.program.alone:
@@ -160,21 +160,21 @@ class _Runs:
 
 
 def _trained(ranks: list[Rank], failure: str, who: str, verdict: Verdict) -> Rank | None:
-    """Return the first rank; None if the run failed or trained nothing, which is told to the verdict."""
+    """Return the first rank; None, with a reason in the verdict, if nothing was trained."""
     if failure:
         verdict.unknown.append(f"{who}: {failure}")
         return None
     if any(event["parts"] for rank in ranks for event in rank.of("model")):
-        verdict.unknown.append(f"{who}: the model is in parts on the ranks (DTensor): not checked")
+        verdict.unknown.append(f"{who}: the model is split across the ranks (DTensor): not checked")
         return None
     if not ranks or not any(rank.steps for rank in ranks):
-        verdict.unknown.append(f"{who}: no optimizer of torch made a step")
+        verdict.unknown.append(f"{who}: no torch optimizer made a step")
         return None
     return ranks[0]
 
 
 def _caps(alone: Rank) -> dict[str, int]:
-    """Return at how many batches passes were cut with one process, so that they are with several."""
+    """Return where one process's passes were cut, in batches, to cut the ranks' passes there too."""
     caps: dict[str, int] = {}
     for event in alone.of("pass_end"):
         if event["cut"] and event["batches"] > 1:

@@ -1,4 +1,4 @@
-"""Runs a check on another host or in a container: sends the project and the check, and brings the verdict back."""
+"""Run a check on another host or in a container: send the project and the check, and return the verdict."""
 
 import io
 import json
@@ -40,7 +40,7 @@ def check_elsewhere(
     say: Callable[[str], None],
     again: list[str] | None,
 ) -> Verdict:
-    """Check a run's program where a target runs it; RequestError if that cannot be done there."""
+    """Check a program where a target runs it; raise RequestError if the check cannot run there."""
     asked = {"program": asdict(program), "world": world, "seconds": seconds, "again": again}
     spec = target.spec(run)
     target.preflight(spec)
@@ -51,14 +51,14 @@ def check_elsewhere(
         head, mark, answer = printed.rpartition(MARK)
         if not mark:
             last = [line for line in head.splitlines() if line.strip()][-1:]
-            raise RequestError(one_line(f"target {target.name}: the check did not end: {''.join(last)}", 500))
+            raise RequestError(one_line(f"target {target.name}: the check did not finish: {''.join(last)}", 500))
         return msgspec.json.decode(answer.strip(), type=Verdict)
     except (OSError, msgspec.DecodeError) as error:
         raise RequestError(one_line(f"target {target.name}: {reason_of(error)}", 500)) from None
 
 
 def _archive(run: Run, asked: dict[str, Any]) -> bytes:
-    """Pack the project below `work`, what a check needs of this kit below `kit`, and what is asked."""
+    """Pack the project into `work`, the modules of a check into `kit`, and the request."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, data in (*_of_project(run), *_of_kit(), ("request.json", json.dumps(asked, default=str).encode())):

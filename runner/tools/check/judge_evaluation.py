@@ -1,4 +1,4 @@
-"""Compares evaluations: each figure is to stand for the whole set, with each sample counted once."""
+"""Judge evaluations: each figure must cover the whole set and count each sample once."""
 
 import re
 from collections import Counter
@@ -10,18 +10,18 @@ from runner.tools.check.observation import WHOLE_PASSES, Evaluation, Event, Rank
 from runner.tools.check.source_lines import figure_line
 
 _OF_A_PART = re.compile(r"\b(rank|shard|local|process|worker|gpu|proc)\b", re.IGNORECASE)
-"""Words by which a line says that its figure is that of one rank: `rank 1: accuracy 0.9`."""
+"""Words that mark a printed figure as one rank's: `rank 1: accuracy 0.9`."""
 _NO_FIGURE = re.compile(
     r"\b(?:epoch|step|iter\w{0,8}|batch\w{0,8}|seed|lr)\W{0,3}\d[\d./e-]{0,20}"
     r"|[^\s]{0,200}\.(?:pth?|ckpt|safetensors|npy|npz|json|csv|txt)\b"
     r"|\d[\d.,]{0,20}\s?(?:s|secs?|seconds|ms|min|minutes|h|it/s|samples/s)\b",
     re.IGNORECASE,
 )
-"""What a line says beside the figure of an evaluation: `epoch 3 took 2.1 s`, `saved model_3.pt`."""
+"""Numbers that are no figure of an evaluation: `epoch 3 took 2.1 s`, `saved model_3.pt`."""
 _WHOLE_NUMBER = re.compile(r"(?<![\d.])\d+(?![\d.])")
-"""A number without a point: `1` of `[1] accuracy 0.93`."""
+"""A number without a decimal point: `1` of `[1] accuracy 0.93`."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?")
-"""A figure with a point: `0.9312`, `1.2e-05`."""
+"""A number with a decimal point: `0.9312`, `1.2e-05`."""
 
 
 def judge_evaluation(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
@@ -32,7 +32,7 @@ def judge_evaluation(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdic
 
 
 def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evaluation]]]:
-    """Pair the evaluations of one process with those of the ranks: the first of the same loader, the second, ..."""
+    """Pair each evaluation of one process with the ranks' evaluations of the same loader."""
     pairs = []
     keys = [*dict.fromkeys(evaluation.key for evaluation in alone.evaluations)]
     joined = [_with_tails(rank.evaluations, keys) for rank in ranks]
@@ -46,9 +46,9 @@ def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evalua
 
 
 def _with_tails(evaluations: list[Evaluation], keys: list[str]) -> list[Evaluation]:
-    """Join what the ranks evaluate with a loader that one process has not, such as the rest of a division, to the rest.
+    """Merge evaluations whose loader one process lacks, such as one over a remainder, into those before.
 
-    What each rank counts after the ranks' counts were added up is counted once: by rank 0 here.
+    Samples that every rank counts after the counts were summed go to `once`.
     """
     joined: list[Evaluation] = []
     for each in evaluations:
@@ -86,14 +86,14 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int, root: Path) 
     counts = [part.rows for part in parts if part.rows is not None]
     if whole.rows is None or not counts:
         return None
-    # A rank that counts more than it evaluated has gathered the others' samples, and its figure is that of all.
+    # A rank that counts more than it evaluated has gathered the other ranks' samples.
     is_gathered = max(counts) > max(len(part.samples) for part in parts)
     gathers = [event for event in joined if "gather" in event["name"] and event["place"]]
     if not is_gathered and (gathers or len(counts) < len(parts)):
-        return None  # what was repeated may have been cut off behind the gathering
+        return None  # padding may have been dropped after the gather
     counted = max(counts) if is_gathered else sum(counts) + max(max(part.once.values(), default=0) for part in parts)
     values = {value for event in joined for value in event["after"] or ()}
-    # A program that leaves the repeated samples out later, by a mask, sums a count that is right.
+    # A program that masks padding later sums the right count.
     trimmed = whole.rows in values and counted not in values
     if counted <= whole.rows or sum(len(part.samples) for part in parts) <= size or trimmed:
         return None
@@ -104,7 +104,7 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int, root: Path) 
 
 
 def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) -> Finding | None:
-    """Look for a figure of one rank's samples that is printed as if it were that of all."""
+    """Return a finding if a rank prints the figure of its own samples as that of all."""
     if _are_numbered([part.prints for part in parts]):
         return None
     for rank, part in enumerate(parts):
@@ -114,7 +114,7 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) 
         said = next((event for event in figures if not _OF_A_PART.search(event["text"])), None)
         if said and len(part.samples) < size:
             text = said["text"].strip()[:80]
-            evidence = f"rank {rank} prints a figure of its own {len(part.samples)} of {size} samples: {text}"
+            evidence = f"rank {rank} prints a figure of its {len(part.samples)} of {size} samples: {text}"
             loader = part.of_loader if len(parts) == 1 else None
             place = (loader.sampler_place or loader.loader) if loader else figure_line(root, part.place, said["place"])
             return describe("partial-evaluation", evidence, place, rank=rank, epoch=number)
@@ -122,7 +122,7 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) 
 
 
 def _are_numbered(prints: list[list[Event]]) -> bool:
-    """Return whether every rank prints its number at the same place of a line: `[1] accuracy 0.93`."""
+    """Return whether all ranks print their numbers at the same position: `[1] accuracy 0.93`."""
     for said_by_all in zip(*prints, strict=False):
         same = zip(*(_WHOLE_NUMBER.findall(event["text"]) for event in said_by_all), strict=False)
         if len(prints) > 1 and any(list(map(int, each)) == list(range(len(prints))) for each in same):
@@ -131,7 +131,7 @@ def _are_numbered(prints: list[list[Event]]) -> bool:
 
 
 def _distinct(whole: Evaluation, parts: list[Evaluation]) -> int | None:
-    """Return how many different samples the ranks evaluated together; None if they cannot be told apart."""
+    """Return how many distinct samples the ranks evaluated together; None if unknown."""
     loaders = [part.of_loader for part in [whole, *parts]]
     sizes = {loader.size for loader in loaders if loader}
     samples = [sample for part in parts for sample in part.samples]
@@ -145,7 +145,7 @@ def _distinct(whole: Evaluation, parts: list[Evaluation]) -> int | None:
 
 
 def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
-    """Note a printed loss that is that of one rank's samples, where the ranks' losses differ."""
+    """Add a note if a rank prints its own loss although the ranks' losses differ."""
     if _are_numbered([list(rank.of("print")) for rank in ranks]):
         return
     losses = [_losses(rank) for rank in ranks]
@@ -161,13 +161,13 @@ def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
                 for text in _NUMBER.findall(event["text"]):
                     digits = len(text.partition(".")[2].partition("e")[0])
                     if digits >= 2 and abs(float(text) - value) <= 0.51 * 10**-digits < abs(value - mean) / 10:
-                        evidence = f"rank {rank.rank} prints {text}, its own loss; over the ranks it is {mean:.6g}"
+                        evidence = f"rank {rank.rank} prints {text}, its own loss; the mean over ranks is {mean:.6g}"
                         verdict.add("wrong-loss-print", evidence, event["place"], rank=rank.rank)
                         return
 
 
 def _losses(rank: Rank) -> list[tuple[float, float]]:
-    """Return each loss with the mean of those of its epoch so far."""
+    """Return each loss with the running mean of its epoch."""
     losses, values = list[tuple[float, float]](), list[float]()
     for event in rank.events:
         if event["kind"] == "pass":

@@ -1,4 +1,4 @@
-"""Compares samples: the ranks together are to train on those of one process, each once."""
+"""Judge samples: the ranks together must train on those of one process, each once."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -10,34 +10,34 @@ from runner.tools.check.observation import Pass, Place, Rank, Sample
 from runner.tools.check.source_lines import epoch_loop, iter_line, part_line, work_line
 
 _STREAM = "_InfiniteConstantSampler"
-"""The sampler of a loader over an IterableDataset, which takes no other."""
+"""The only sampler of a loader over an IterableDataset."""
 Name = Callable[[Sample], Hashable]
 
 
 def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
-    """Compare the samples of each epoch."""
+    """Compare the samples of each epoch, and add the findings to the verdict."""
     ours, theirs = [rank.trainings for rank in ranks], alone.trainings
     if not all(ours) or not theirs:
         verdict.unknown.append("samples: no rows of a training batch were seen")
         return
     if len(theirs[0].samples) < len(ranks):
-        why = f"there are {len(theirs[0].samples)} for {len(ranks)} processes, which must share them"
+        why = f"there are only {len(theirs[0].samples)} for {len(ranks)} processes, which must share them"
         verdict.unknown.append(f"samples: {why}")
         return
     if len({own[0].key == "by hand" for own in ours}) > 1:
-        why = "one rank reads them from a loader and hands them to the others"
-        verdict.unknown.append(f"samples: {why}, so what each trains on was not seen")
+        why = "one rank loads them and sends them to the others"
+        verdict.unknown.append(f"samples: {why}, so each rank's samples were not seen")
         return
     if any(each.is_cut_up for own in ours for each in own) and not any(each.is_cut_up for each in theirs):
-        why = "its rows are changed before they enter the model, or many are equal"
-        verdict.unknown.append(f"samples: which part of its batches each rank trains on cannot be told: {why}")
+        why = "rows change before they enter the model, or many are equal"
+        verdict.unknown.append(f"samples: cannot tell which part of its batches each rank trains on: {why}")
         return
     name = naming([theirs], ours)
     if name is None:
-        why = "each rank has a list of its own, and its samples are changed at random, so none can be named"
+        why = "each rank has its own list and changes samples at random, so none can be identified"
         verdict.unknown.append(f"samples: {why}")
     else:
-        # A split of each rank's own makes samples overlap and others missing: the first cause is named.
+        # Splits that differ between ranks make samples overlap and go missing: report one cause.
         cause = _leak(alone, ranks) or _overlap(theirs, ours, name, ranks, root) or _missing(theirs, ours, name, root)
         order = _same_order(theirs, ours, name, ranks, root)
         verdict.findings += [each for each in (cause, order, _repeated(theirs, name)) if each is not None]
@@ -45,25 +45,25 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         distinct = len({name(sample) for passes in ours for sample in passes[0].samples})
         verdict.facts.append(
             f"first epoch: one process trains on {len(theirs[0].samples)} samples, the ranks on {sizes}, "
-            f"{distinct} of them different"
+            f"{distinct} of them distinct"
         )
     verdict.compared["samples"] = min(map(len, [theirs, *ours]))
     one, all_ = theirs[0].batch_size, sum(passes[0].batch_size for passes in ours)
     if per_step(alone, theirs) * 1.01 < sum(map(per_step, ranks, ours)):
-        evidence = f"a step has {all_} samples on {len(ranks)} processes, {one} on one"
+        evidence = f"a step has {all_} samples with {len(ranks)} processes, {one} with one"
         verdict.add("global-batch", evidence, ours[0][0].loader)
 
 
 def per_step(rank: Rank, passes: list[Pass]) -> float:
-    """Return the samples of an optimizer's step: batches times backward passes in each."""
+    """Return the samples per optimizer step: batch size times backward passes."""
     backwards = [event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0]
     return passes[0].batch_size * max(1, backwards[0] if backwards else 1)
 
 
 def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
-    """Choose how a sample is named: by its index in the data set, or by its content; None if neither can be trusted.
+    """Return how to identify samples: by index in the data set, or by content; None if neither is reliable.
 
-    Contents may repeat, or be changed by noise and padding. Indices mislead where each rank holds a list of its own.
+    Contents may repeat, or change by noise and padding. Indices mislead where each rank has its own list.
     """
     indexed = all(sample[0] is not None for passes in ours for each in passes for sample in each.samples)
     is_noisy, per_rank = False, []
@@ -86,7 +86,7 @@ def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
 
 
 def _allowed(ours: list[list[Pass]]) -> int:
-    """Return how many samples may be repeated or left out at the end of an epoch: a batch of all ranks."""
+    """Return how many samples of an epoch may repeat or be missing: about one global batch."""
     total = sum(len(own[0].samples) for own in ours)
     batch = sum(own[0].batch_size for own in ours)
     return max(len(ours), min(batch, total // 8), total // 50)
@@ -97,18 +97,18 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list
     for epoch in range(min(map(len, ours))):
         counts = [Counter(name(sample) for sample in own[epoch].samples) for own in ours]
         total = sum(counts, Counter())
-        # A name that one process has twice, for example an equal row or one drawn with replacement, may be twice here.
+        # Samples that one process repeats, such as equal rows or draws with replacement, may repeat here.
         extra = sum(max(0, number - max(1, natural[key], *(c[key] for c in counts))) for key, number in total.items())
         own = sum(number - 1 for number in natural.values())
         identical = len({tuple(name(sample) for sample in own[epoch].samples) for own in ours}) == 1
         if (identical and len(ours) > 1) or (extra > _allowed(ours) and own < 0.02 * natural.total()):
             place = _where(ours[0][epoch], root)
             if ours[0][epoch].sampler == "DistributedSampler" and not identical:
-                place = differing_draw(ranks) or place  # it divides well, but not the same list on each rank
+                place = differing_draw(ranks) or place  # it divides lists that differ
             rows = sum(len(passes[epoch].samples) for passes in ours)
             evidence = (
-                f"in epoch {epoch + 1} {extra} of the {rows} samples of the ranks come again on another rank; "
-                f"{len(total)} are different, one process has {len(natural)}"
+                f"in epoch {epoch + 1} {extra} of the {rows} samples of the ranks occur on another rank too; "
+                f"{len(total)} are distinct, one process has {len(natural)}"
             )
             if identical:
                 evidence += "; every rank has the same samples in the same order"
@@ -117,16 +117,16 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list
 
 
 def _repeated(theirs: list[Pass], name: Name) -> Finding | None:
-    """Look for a stream that every worker of a loader reads as a whole."""
+    """Return a finding if every worker of a loader reads the whole stream."""
     training, (first, *others) = theirs[0], Counter(map(name, theirs[0].samples)).values()
     if training.sampler != _STREAM or first != training.workers or first < 2 or {first} != {first, *others}:
         return None
-    evidence = f"in an epoch of one process each sample comes {first} times, once from each of the loader's workers"
+    evidence = f"in an epoch of one process each sample occurs {first} times, once from each loader worker"
     return describe("repeated-samples", evidence, training.sampler_place or training.loader, epoch=1)
 
 
 def _where(training: Pass, root: Path) -> Place:
-    """Return where the samples are given out: the loop that cuts them out, the sampler, or the loader."""
+    """Return the place that hands out samples: a loop that slices them, the sampler, or the loader."""
     if training.is_skipped:
         return training.place
     of_loader = training.key != "by hand"
@@ -165,9 +165,9 @@ def _same_order(
     set_epoch = ranks[0].first("set_epoch")
     place = set_epoch["place"] if set_epoch else epoch_loop(root, training.place)
     is_same = _is_constant(theirs, name)
-    why = "so they have with one process, as the sampler shuffles only what set_epoch tells it"
+    why = "so it is with one process, since the sampler reshuffles only after set_epoch"
     why = why if is_same else "with one process the order changes"
-    evidence = f"each of {len(ours[0])} epochs has the samples in the same order; {why}"
+    evidence = f"each of {len(ours[0])} epochs has the same order of samples; {why}"
     finding = describe("same-order", evidence, place, epoch=2, step=training.first_step)
     return replace(finding, level=NOTE) if is_same else finding
 
@@ -179,24 +179,24 @@ def _is_constant(passes: list[Pass], name: Name) -> bool:
 
 
 def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
-    """Look for samples that one rank trains on and another evaluates, if one process keeps them apart."""
+    """Return a finding if ranks evaluate other ranks' training samples, which one process keeps apart."""
     before, after = _leaked([alone]), _leaked(ranks)
     if after is None or before is None or after[0] <= max(2, 0.02 * after[1]):
         return None
     if before[0] / before[1] > 0.5 * after[0] / after[1]:
-        return None  # it evaluates what it trains on with one process too
+        return None  # one process evaluates its training samples too
     own = max((_leaked([rank]) or (0, 1))[0] for rank in ranks)
     places = (evaluation.place for rank in ranks for evaluation in rank.evaluations)
     place = differing_draw(ranks) or next(places, [])
     evidence = (
-        f"{after[0]} of the {after[1]} samples that are evaluated are trained on by some rank, {own} by the same one; "
+        f"{after[0]} of the {after[1]} evaluated samples are training samples of some rank, {own} of the same rank; "
         f"with one process {before[0]}"
     )
     return describe("leak", evidence, place, epoch=1)
 
 
 def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
-    """Return how many of the evaluated samples are trained on, and how many are evaluated."""
+    """Return how many evaluated samples are also trained on, and of how many; None if unknown."""
     trained = [(own.base, sample) for rank in ranks for own in rank.trainings for sample in own.samples]
     evaluated = [(each.of_loader, each.samples) for rank in ranks for each in rank.evaluations]
     tested = [(loader.base if loader else -1, sample) for loader, samples in evaluated for sample in samples]
@@ -213,7 +213,7 @@ def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
 
 
 def differing_draw(ranks: list[Rank]) -> Place | None:
-    """Return the first line that draws something else at random on another rank, or in another run."""
+    """Return the first place whose random draw differs between ranks or runs; None if all agree."""
     draws = [[event for event in rank.of("draw") if event["name"] != "randperm"] for rank in ranks]
     for same in zip(*draws, strict=False):
         if len({event["number"] for event in same}) > 1 and len({str(event["place"][0]) for event in same}) == 1:

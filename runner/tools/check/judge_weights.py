@@ -1,4 +1,4 @@
-"""Compares weights and gradients: every rank is to have the same, those of one process with the batches of all."""
+"""Judge weights and gradients: they must equal those of one process with the batches of all ranks."""
 
 import math
 from operator import itemgetter
@@ -10,27 +10,27 @@ from runner.tools.check.observation import Event, Place, Rank
 from runner.tools.check.source_lines import calls_backward, divides, loss_line, rate_line
 
 _EXACT = 1e-4
-"""Relative difference of gradients in single precision on a CPU that another order of summation does not reach."""
+"""Relative tolerance for single-precision gradients, which reordering sums on a CPU does not exceed."""
 _HALF = 3e-2
 _SHARE = 5e-4
-"""Shares of two ranks that differ by less count as equal."""
+"""Tolerance for equal shares of two ranks."""
 _RATE_STEPS = 4
 FEW_ELEMENTS = 8
-"""What has no more may be a count or a loss."""
+"""Tensors of at most this size may be counts or losses."""
 _ORDERS = 30
-"""So many times the difference that another order of the ranks gives by itself is no finding."""
+"""Tolerance as a multiple of the difference that reordering the ranks causes."""
 
 
 def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
-    """Compare the weights of the ranks at each step; return whether they start equal and stay so."""
+    """Compare the ranks' weights at each step; return whether they start and stay equal."""
     trained = next((event for event in ranks[0].of("model") if event["trained"]), ranks[0].first("model"))
     optimizer = ranks[0].first("optimizer")
     place = _in_function(trained["place"], optimizer["place"] if optimizer else []) if trained else []
     if any(event["sharded"] for rank in ranks for event in rank.of("model")):
-        verdict.facts.append("weights: each rank holds a shard of them")
+        verdict.facts.append("weights: each rank holds a shard")
         return True
     if len({event["shapes"] for rank in ranks for event in [rank.first("step")] if event}) > 1:
-        verdict.unknown.append("weights: the ranks train different parameters, parts of a model perhaps")
+        verdict.unknown.append("weights: the ranks train different parameters, perhaps parts of a model")
         return False
     shared = [key for key in ranks[0].steps if all(key in rank.steps for rank in ranks)]
     if not shared:
@@ -43,19 +43,19 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
     gradients_apart = len({rank.steps[shared[0]]["gradients"] for rank in ranks}) > 1
     if apart is None and not end_apart:
         if gradients_apart:
-            why = "each rank takes a gradient of its own, and the weights are equal again before the next step"
-            verdict.unknown.append(f"weights: {why}, as if they were averaged themselves")
+            why = "each rank applies its own gradient, yet the weights are equal before the next step"
+            verdict.unknown.append(f"weights: {why}, as if weights were averaged")
             return False
         seen = verdict.compared["weights"] = sum(None not in values for values in weights.values())
-        verdict.facts.append(f"weights: equal on every rank, bit by bit, at {seen} of {len(shared)} steps")
+        verdict.facts.append(f"weights: equal on every rank, bit for bit, at {seen} of {len(shared)} steps")
         return True
     firsts = {optimizer: key for key in reversed(shared) for _, optimizer in [key]}
     start_apart = any(key in differing for key in firsts.values())
     behind = [key for key in shared[shared.index(apart) :] if key[1] == apart[1]] if apart else []
-    known = (weights[shared[0]], {None})  # a program may begin again with the weights of the start
+    known = (weights[shared[0]], {None})  # a program may restart from its initial weights
     meets_again = any(len(weights[key]) == 1 and weights[key] not in known for key in behind)
     if not start_apart and (meets_again or not end_apart):
-        verdict.unknown.append("weights: they differ between steps and are equal again later: are they averaged?")
+        verdict.unknown.append("weights: they differ between ranks and become equal again later: are they averaged?")
     elif start_apart and not (gradients_apart and end_apart):
         evidence = "before the first step the weights of the ranks differ"
         verdict.add("initial-weights", evidence, place, rank=1, step=0)
@@ -63,7 +63,7 @@ def judge_weights(ranks: list[Rank], verdict: Verdict) -> bool:
         step = shared[0][0] if gradients_apart else apart[0] if apart else shared[-1][0] + 1
         how, place = _averaging(ranks[0], place)
         evidence = (
-            f"at step {step} the optimizer takes another gradient on each rank, and the weights drift apart: {how}"
+            f"at step {step} the optimizer takes a different gradient on each rank, and weights drift apart: {how}"
         )
         verdict.add("not-averaged", evidence, place, rank=1, step=step)
     return False
@@ -74,31 +74,31 @@ def _title(event: Event) -> str:
 
 
 def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
-    """Return how a rank's gradients are averaged, if at all, and the line that has to be changed."""
+    """Return how a rank averages gradients, if at all, and the line to change."""
     if wrapper := rank.first("ddp"):
         bare = next((event for event in rank.of("forward") if event["bare"] and event["train"]), None)
         if bare:
-            return "the forward pass goes to the module inside of DistributedDataParallel", bare["place"]
+            return "the forward pass calls the module inside DistributedDataParallel", bare["place"]
         other = next((event for event in rank.of("model") if event["trained"] and not event["wrapped"]), None)
         if other:
-            return "DistributedDataParallel wraps not every model", _in_function(other["place"], wrapper["place"])
+            return "DistributedDataParallel does not wrap every model", _in_function(other["place"], wrapper["place"])
         hook = rank.first("comm_hook")
         cause = hook or rank.first("backward")
         by = f", by {hook['name']}" if hook else ""
         return f"despite the wrapper{by}", cause["place"] if cause else model
     before, behind = _around_first_step(rank)
     if before:
-        return "a collective reduces only some of them, or a copy", before[-1]["place"]
+        return "a collective reduces only some gradients, or copies", before[-1]["place"]
     if behind:
         step = rank.first("step")
-        return "they are reduced behind the step", _in_function(behind[0]["place"], step["place"] if step else [])
-    return "nothing reduces them", model
+        return "gradients are reduced after the step", _in_function(behind[0]["place"], step["place"] if step else [])
+    return "nothing reduces gradients", model
 
 
 def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
-    """Return the collectives on what may be gradients from the first backward to the first step, and those behind it.
+    """Return collectives that may reduce gradients: those between the first backward and step, and those after.
 
-    An optimizer that calls a closure, such as LBFGS, computes the gradients within its step.
+    Optimizers that call a closure, such as LBFGS, compute gradients within the step.
     """
     kinds = [event["kind"] for event in rank.events]
     step = kinds.index("step")
@@ -110,13 +110,13 @@ def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
 
 
 def _reductions(events: list[Event]) -> list[Event]:
-    """Return the collectives on what may be gradients, and no count or loss."""
+    """Return the collectives that may reduce gradients, not counts or losses."""
     joins = [event for event in events if event["kind"] == "collective" and "broadcast" not in event["name"]]
     return [event for event in joins if event["gradient"] or event["elements"] > FEW_ELEMENTS]
 
 
 def _in_function(place: Place, other: Place) -> Place:
-    """Return the innermost frame of a place in a function that leads to another place too; the place if none does."""
+    """Return the innermost frame of `place` whose function is also in `other`; else `place`."""
     functions = {frame[2] for frame in other}
     return next(([frame] for frame in place if frame[2] in functions), place)
 
@@ -124,7 +124,7 @@ def _in_function(place: Place, other: Place) -> Place:
 def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
     ranks: list[Rank], alone: Rank, replay: Rank | None, order: Rank | None, failure: str, root: Path, verdict: Verdict
 ) -> None:
-    """Compare the gradients that the ranks used with those of one process that has all their batches."""
+    """Compare the ranks' gradients with those of one process that gets all their batches."""
     if any(event["sharded"] for rank in ranks for event in rank.of("model")):
         _by_losses(ranks, replay, verdict)
         return
@@ -134,24 +134,24 @@ def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
     fault = next((event["fault"] for event in replay.of("replay")), "") if replay else ""
     if replay is None or not compared or fault:
         why = fault or failure or "its gradients are zero"
-        verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {why}")
+        verdict.unknown.append(f"gradients: one process could not train on the ranks' batches: {why}")
         return
     noise = next((e["relative"] for rank in (replay, order) if rank for e in rank.of("order")), 0.0) or 0.0
     if noise > _HALF and compared[0]["relative"] > _EXACT:
-        why = "another order of the ranks gives other gradients, as what the loss compares with is not in the batch"
-        verdict.unknown.append(f"gradients: the batches of the ranks could not be given to one process: {why}")
+        why = "gradients change with the order of the ranks, as the loss's targets are not in the batch"
+        verdict.unknown.append(f"gradients: one process could not train on the ranks' batches: {why}")
         return
     verdict.compared["gradients"] = len(compared)
     verdict.off, verdict.order = [event["relative"] for event in compared if event["relative"] < 1e6], noise
     limit = max(_rounding(ranks[0], compared[0]), _ORDERS * noise)
     verdict.facts.append(
-        f"first gradient against one process with the batches of all ranks: {compared[0]['relative']:.1e} off, scale "
-        f"{compared[0]['scale']:.4f}; another order of the ranks gives {noise:.1e} by itself"
+        f"first gradient against one process with all batches: {compared[0]['relative']:.1e} off, scale "
+        f"{compared[0]['scale']:.4f}; reordering the ranks alone gives {noise:.1e}"
     )
     for path in replay.of("path") if until is None else ():
-        off = f"off by {path['relative']:.1e} of the way they went"
+        off = f"off by {path['relative']:.1e} of the distance moved"
         verdict.facts.append(f"weights after {path['steps']} steps against one process with all batches: {off}")
-    # A difference grows from step to step by itself.
+    # Any difference grows from step to step.
     event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)
     is_hooked = _hooked(ranks[0], compared, event is not None, verdict)
     if event is None:
@@ -168,32 +168,32 @@ def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
     if is_scaled:
         _scaled(event, ranks, alone, replay, limit, root, verdict)
     elif drawn:
-        verdict.unknown.append("gradients: the model draws random numbers that cannot be taken away, so they differ")
+        verdict.unknown.append("gradients: the model draws random numbers that cannot be disabled, so gradients differ")
     elif batch_norm:
-        verdict.not_checked.append("gradients but for their scale, as BatchNorm takes each rank's batch")
+        verdict.not_checked.append("gradients except their scale, as BatchNorm uses each rank's batch")
     elif not is_hooked:
         _uneven(event, ranks, limit, _loss_place(ranks[0], root), verdict)
 
 
 def _hooked(rank: Rank, compared: list[Event], is_off: bool, verdict: Verdict) -> bool:
-    """Tell the verdict of a hook on the way of the gradients; return whether it changes them."""
+    """Add a DDP communication hook to the verdict; return whether it changes gradients."""
     hook = max(rank.of("comm_hook"), key=itemgetter("lossy"), default=None)
     if hook is None:
         return False
     if not hook["lossy"] and not is_off:
         verdict.not_checked.append(
-            f"what {hook['name']} ({_title(hook)}) does to gradients behind step {len(compared)}"
+            f"the effect of {hook['name']} ({_title(hook)}) on gradients after step {len(compared)}"
         )
     else:
         worst = 100 * max(event["relative"] for event in compared)
         when = f" from step {hook['begins']} on" if hook["begins"] else ""
-        how = f"they are up to {worst:.2g}% off in the {len(compared)} steps that were compared"
+        how = f"they are up to {worst:.2g}% off in the {len(compared)} steps compared"
         verdict.unknown.append(f"gradients: {hook['name']} ({_title(hook)}) changes them{when}: {how}")
     return bool(hook["lossy"]) or is_off
 
 
 def _loss_place(rank: Rank, root: Path) -> Place:
-    """Return where the loss is computed: before backward; if a library calls that, where the program calls a loss."""
+    """Return where the loss is computed; if a library calls backward, where the program calls a loss."""
     backward, loss = rank.first("backward"), rank.first("loss")
     place: Place = backward["place"] if backward else []
     if loss and loss["place"] and not (place and calls_backward(root, place)):
@@ -202,17 +202,17 @@ def _loss_place(rank: Rank, root: Path) -> Place:
 
 
 def _rounding(rank: Rank, event: Event) -> float:
-    """Return how far rounding may lead a gradient off."""
+    """Return the relative difference of gradients that rounding may cause."""
     compresses = any("compress" in hook["name"] and not hook["lossy"] for hook in rank.of("comm_hook"))
     if not compresses and not any(event["half"] for kind in ("forward", "collective") for event in rank.of(kind)):
         return _EXACT
-    # Rounding points anywhere; a difference that other weights of the ranks explain is theirs.
+    # A difference that other weights of the ranks explain is no rounding.
     is_explained = event.get("rest") is not None and event["relative"] > 2 * event["rest"]
     return _HALF / 3 if is_explained else _HALF
 
 
 def judge_rate(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
-    """Compare the learning rates of the first steps, if the gradients agree; more samples a step may have a higher."""
+    """Compare the first learning rates if gradients agree; more samples per step may justify a higher rate."""
     if not verdict.off or verdict.off[0] > _HALF:
         return
     pairs = (
@@ -246,22 +246,22 @@ def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict
     if hook:
         why = f"as {hook['name']} changes the gradients before they are averaged"
     elif not weights or rest is None or rest > 1e-3 + limit:
-        why = "and is no sum of theirs: the loss depends on which samples share a batch"
+        why = "and is no weighted sum of the ranks': the loss depends on which samples share a batch"
     elif all(math.isclose(share, other, abs_tol=_SHARE) for share, other in zip(*shares, strict=True)):
-        why = "although the ranks count as they would in one process: is it rounded before it is averaged?"
+        why = "although each rank has the right weight: are gradients rounded before averaging?"
     if why:
-        verdict.unknown.append(f"gradients: that of one process with the batches of all ranks is {off}, {why}")
+        verdict.unknown.append(f"gradients: the one of one process with all batches is {off}, {why}")
         return
     reduces = next(iter(_around_first_step(ranks[0])[0]), None)
     if reduces and len({rank.trainings[0].batch_size for rank in ranks}) > 1:
-        place = reduces["place"]  # batches of unequal size: the average has to weigh them, not the loss
+        place = reduces["place"]  # batch sizes differ: the average must weight them, not the loss
     wanted, given = (" and ".join(f"{share:.4f}" for share in each) for each in shares)
     kind, clip, seen = "uneven-weights", ranks[0].first("clip"), ranks[0].events
     if clip and reduces and seen.index(clip) < seen.index(reduces):
         kind, place = "clipped-apart", clip["place"]
     evidence = (
-        f"at step {event['step']} the gradients of the ranks weigh {given}; in one process with the same samples they "
-        f"weigh {wanted}: the gradient is {off}"
+        f"at step {event['step']} the ranks' gradients have weights {given}; in one process with the same samples "
+        f"{wanted}: the gradient is {off}"
     )
     verdict.add(kind, evidence, place, rank=0, step=event["step"])
 
@@ -272,7 +272,7 @@ def _scaled(
     place, scale, several, step = _loss_place(ranks[0], root), event["scale"], len(ranks), event["step"]
     ways = [path["relative"] for path in replay.of("path")] if not replay.restarts + ranks[0].restarts else []
     if ways and max(ways) <= limit and {made["name"] for made in ranks[0].of("optimizer")} == {"SGD"}:
-        how = "and the learning rate makes up for it: the weights go the same way"
+        how = "but the learning rate compensates: the weights move the same way"
         verdict.facts.append(f"the gradient is {scale:.4f} times that of one process, {how}")
         return
     same_batch = per_step(ranks[0], ranks[0].trainings) == per_step(alone, alone.trainings)
@@ -280,7 +280,7 @@ def _scaled(
         f"at step {step} the gradient is {scale:.4f} times that of one process with the batches of all {several} ranks"
     )
     if math.isclose(scale, 1 / several, rel_tol=0.02) and same_batch and divides(root, place):
-        why = "whether that is meant cannot be seen, as the loss is divided by a number of the program"
+        why = "this may be intended, as the program divides the loss by a number"
         verdict.unknown.append(f"gradients: {evidence}; {why}")
         return
     reduces = next(iter(_around_first_step(ranks[0])[0]), None)
@@ -293,24 +293,24 @@ def _scaled(
 
 
 def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None:
-    """Compare the losses of the first steps, where the gradients lie in shards."""
+    """Compare the losses of the first steps, since gradients are sharded."""
     if replay is None:
-        verdict.unknown.append("gradients: they lie in shards, and one process could not train on the ranks' batches")
+        verdict.unknown.append("gradients: they are sharded, and one process could not train on the ranks' batches")
         return
     ours = [_losses(rank) for rank in ranks]
     theirs = _losses(replay)
     steps = min(len(theirs), *map(len, ours))
     if steps < 2:
-        verdict.unknown.append("gradients: they lie in shards, and fewer than two losses were seen")
+        verdict.unknown.append("gradients: they are sharded, and fewer than two losses were seen")
         return
     verdict.compared["losses"] = steps
-    verdict.not_checked.append("gradients and weights, which lie in shards")
+    verdict.not_checked.append("gradients and weights, which are sharded")
     means = [sum(losses[at] for losses in ours) / len(ours) for at in range(steps)]
     worst = max(abs(mean - loss) / max(abs(loss), 1e-12) for mean, loss in zip(means, theirs, strict=False))
     verdict.facts.append(f"losses of {steps} steps against one process with all batches: {worst:.1e} off at most")
     if worst > 1e-3:
         why = f"the losses are {worst:.1%} off those of one process"
-        verdict.unknown.append(f"gradients: they lie in shards, and {why}")
+        verdict.unknown.append(f"gradients: they are sharded, and {why}")
 
 
 def _losses(rank: Rank) -> list[float]:
@@ -318,7 +318,7 @@ def _losses(rank: Rank) -> list[float]:
 
 
 def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
-    """Note noise that is equal on all ranks, buffers that differ, and runs that cannot be repeated."""
+    """Add notes on noise that all ranks share, buffers that differ, and runs that are not repeatable."""
     states = [{event["step"]: event["state"] for event in rank.of("noise")} for rank in ranks]
     shared = [step for step in states[0] if all(step in other for other in states)]
     seed = ranks[0].first("seed")
@@ -329,7 +329,7 @@ def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
     buffers = [{event["step"]: event["number"] for event in rank.of("buffers")} for rank in ranks]
     if model and model["batch_norm"] and any(other != buffers[0] for other in buffers):
         wrapper = ranks[0].first("ddp")
-        evidence = "BatchNorm takes its statistics from the samples of each rank; they differ from rank to rank"
+        evidence = "BatchNorm takes its statistics from each rank's own samples, so they differ between ranks"
         place = wrapper["place"] if wrapper else model["place"]
         verdict.add("unsynchronised-buffers", evidence, place)
     first, other = alone.first("step"), ranks[0].first("step")
@@ -338,5 +338,5 @@ def judge_randomness(alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
     if drawn is None and first and other and first["weights"] != other["weights"] and not seeded:
         drawn = model["place"] if model else []
     if drawn is not None:
-        evidence = "with another seed of the process something else is drawn: the program sets none before"
+        evidence = "random draws depend on the seed of the process: the program sets none before them"
         verdict.add("not-repeatable", evidence, drawn)

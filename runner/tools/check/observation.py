@@ -1,4 +1,4 @@
-"""What was seen of a run: the passes over loaders, evaluations, steps and collectives of each rank."""
+"""The events of a run: passes over loaders, evaluations, steps and collectives of each rank."""
 
 import json
 from collections import Counter
@@ -11,22 +11,22 @@ from typing import Any
 
 Event = dict[str, Any]
 Place = list[list[Any]]
-"""Lines of the program that lead to a call, the innermost first: [file, line, function]."""
+"""The program's stack at a call, innermost frame first: [file, line, function]."""
 _OF_PASS = ("key", "place", "loader", "sampler", "sampler_place", "size", "base", "shuffles", "workers", "number")
 WHOLE_PASSES = 3
-"""Passes over a loader that are looked at; the observer makes the further ones short."""
+"""Passes over a loader that are compared; the observer shortens later ones."""
 
 
 Sample = tuple[Hashable, Hashable]
-"""Its (index in the data set, number of its content); one of them may be unknown."""
+"""A sample's index in the data set and hash of its content; either may be None."""
 
 
 @dataclass
 class Batch:
-    """What a loader handed out at once.
+    """A batch of a loader.
 
-    `uses` counts the training forward passes before the next batch, `fed` their rows. `part` has the rows of it that
-    entered the model, where they were fewer; None if they cannot be told.
+    `uses` counts the training forward passes before the next batch, `fed` their rows. `part` holds the rows that
+    entered the model, if not all did; None if unknown.
     """
 
     samples: list[Sample]
@@ -37,11 +37,10 @@ class Batch:
 
 @dataclass
 class Pass:
-    """One iteration over a loader, or one epoch of a loop that takes its samples by hand.
+    """One iteration over a loader, or one epoch of a training loop without a loader.
 
-    `length` is how many batches its loader says it has; `rest` are the samples that were not fetched any more.
-    `is_whole` says whether `samples` are all that the pass would have had, `is_cut_up` that the rows of a batch which
-    entered the model cannot be told, and `is_skipped` that some entered none.
+    `length` is the loader's number of batches; `rest` are the samples not fetched. `is_whole`: `samples` is complete.
+    `is_cut_up`: which rows of a batch entered the model is unknown. `is_skipped`: some rows entered no model.
     """
 
     key: str
@@ -66,21 +65,21 @@ class Pass:
 
     @property
     def samples(self) -> list[Sample]:
-        """Its samples in order."""
+        """The samples of the pass, in order."""
         return [sample for batch in self.batches for sample in batch.samples] + self.rest
 
     @property
     def batch_size(self) -> int:
-        """How many samples its first batch has."""
+        """The number of samples in the first batch."""
         return len(self.batches[0].samples)
 
     @property
     def again(self) -> bool:
-        """Whether batches are fetched ahead: then several forward passes follow one after another."""
+        """Whether batches are fetched ahead, so that several forward passes follow one batch."""
         return any(batch.uses > 1 for batch in self.batches)
 
     def feed(self, event: Event) -> None:
-        """Take in a training forward pass behind the last batch."""
+        """Add a training forward pass on the last batch."""
         batch = self.batches[-1]
         batch.uses += 1
         batch.fed += event["rows"]
@@ -89,7 +88,7 @@ class Pass:
             batch.part = None if batch.part is None or taken is None else batch.part | set(taken)
 
     def leave_out_cut_off(self) -> None:
-        """Leave out the rows of each batch that entered no model: some programs cut the part of a rank out of each."""
+        """Drop rows that entered no model: some programs slice the rank's part out of each batch."""
         for batch in self.batches:
             self.is_cut_up |= batch.part is None and batch.fed < len(batch.samples)
             if batch.part and len(batch.part) < len(batch.samples):
@@ -97,7 +96,7 @@ class Pass:
                 self.is_skipped = True
 
     def end(self, event: Event) -> None:
-        """Take in its end; leave out batches that the program passed over, as some give every rank those of all."""
+        """End the pass; drop batches that the program skipped, as some give every rank those of all."""
         self.is_broken = False
         self.leave_out_cut_off()
         used = [batch for batch in self.batches if batch.uses]
@@ -112,10 +111,10 @@ class Pass:
 
 @dataclass
 class Evaluation:
-    """What one rank evaluated between two training steps, and what it did with it.
+    """One rank's evaluation between two training steps.
 
-    `counted` has the samples of its figure by how that was seen, `once` those that every rank counts for all.
-    `reads_back` says whether it read a file that a rank had written, before it printed: figures may be joined so.
+    `counted` holds the number of samples in its figure by how that was seen, `once` those that every rank counts.
+    `reads_back`: the rank read a file of another rank before printing, so figures may be combined.
     """
 
     key: str
@@ -131,7 +130,7 @@ class Evaluation:
     reads_back: bool = False
 
     def take(self, event: Event) -> None:
-        """Take in what follows upon a forward pass, as far as it belongs to an evaluation."""
+        """Add an event after a forward pass, if it belongs to an evaluation."""
         if event["kind"] == "counted":
             self.counted[event["how"]] += event["rows"]
         elif event["kind"] == "collective" and event["name"] not in ("barrier", "broadcast"):
@@ -143,11 +142,11 @@ class Evaluation:
 
     @property
     def rows(self) -> int | None:
-        """How many samples the figure counts; None if that was not seen."""
+        """The number of samples in the figure; None if unknown."""
         return max(self.counted.values(), default=None)
 
     def goes_on(self, earlier: "Evaluation") -> bool:
-        """Return whether it is of the same data set at the same step as an earlier one."""
+        """Return whether an earlier evaluation has the same data set and step."""
         ours, theirs = self.of_loader, earlier.of_loader
         return self.step == earlier.step and bool(ours and theirs and ours.base == theirs.base)
 
@@ -161,21 +160,21 @@ class Rank:
     events: list[Event]
 
     def of(self, kind: str) -> Iterator[Event]:
-        """Yield the events of a kind."""
+        """Return an iterator over the events of a kind."""
         return (event for event in self.events if event["kind"] == kind)
 
     def first(self, kind: str) -> Event | None:
-        """Return the first event of a kind."""
+        """Return the first event of a kind, None if there is none."""
         return next(self.of(kind), None)
 
     @cached_property
     def steps(self) -> dict[tuple[int, int], Event]:
-        """The optimizers' steps by (step, optimizer)."""
+        """The step events by (step, optimizer)."""
         return {(event["step"], event["optimizer"]): event for event in self.of("step")}
 
     @cached_property
     def restarts(self) -> list[int]:
-        """The steps before which the weights were those of the start again, as behind a rehearsal."""
+        """The steps that start from the initial weights again, as after a rehearsal."""
         weights = {step: event["weights"] for (step, optimizer), event in self.steps.items() if optimizer == 0}
         start = weights.get(0)
         again = [step for step, value in weights.items() if step > 1 and value == start != weights.get(step - 1)]
@@ -186,7 +185,7 @@ class Rank:
         """The passes over loaders."""
         passes: dict[int, Pass] = {}
         current: int | None = None
-        over = set[int]()  # passes behind whose end another one has begun: no forward pass is theirs
+        over = set[int]()  # passes that ended before another began, to which no forward pass belongs
         for event in self.events:
             kind = event["kind"]
             if kind == "pass":
@@ -212,7 +211,7 @@ class Rank:
 
     @cached_property
     def by_hand(self) -> list[Pass]:
-        """The epochs of a training that takes its samples without a loader."""
+        """The epochs of a training without a loader."""
         began = max(self.restarts, default=0)
         forwards = (event for event in self.of("forward") if event["train"] and event["run"] is None)
         seen = [event for event in forwards if event["hashes"] and event["step"] >= began]
@@ -231,7 +230,7 @@ class Rank:
 
     @cached_property
     def trainings(self) -> list[Pass]:
-        """The passes that train, of the loader that brings most samples, or by hand."""
+        """The training passes of the loader with the most samples, or those without a loader."""
         amounts: Counter[str] = Counter()
         for each in self.loaders:
             amounts[each.key] += len(each.samples) if each.trains else 0
@@ -241,7 +240,7 @@ class Rank:
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:
-        """What was evaluated, in order."""
+        """The evaluations, in order."""
         keys = {event["number"]: event["key"] for event in self.of("pass")}
         loaders = {each.number: each for each in self.loaders}
         trains = {each.number for each in self.loaders if each.trains}
@@ -256,7 +255,7 @@ class Rank:
                 waiting.setdefault(event["run"], []).extend(_samples(event))
             elif kind == "forward" and not event["train"] and run not in trains:
                 key = keys.get(event["run"], "by hand")
-                # A loader that takes a batch ahead has ended before its last batch is evaluated.
+                # A loader that fetches ahead ends before its last batch is evaluated.
                 is_last = run not in keys and current is not None and event["place"] == current.place
                 if current is None or event["step"] != current.step or (current.key != key and not is_last):
                     current = Evaluation(key, event["place"], event["step"])
@@ -275,26 +274,25 @@ class Rank:
 
 
 def _samples(event: Event) -> list[Sample]:
-    """Return the samples of a batch."""
     indices = event["indices"] or [None] * event["rows"]
     return [*zip(indices, event["hashes"] or [None] * len(indices), strict=False)]
 
 
 def _epoch_counter(events: list[Event]) -> str | None:
-    """Return the counter that goes up by one after so many batches each, with the fewest values."""
+    """Return the loop counter with the fewest values that rises by one after equally many batches."""
     best: tuple[int, str] | None = None
     names = set.intersection(*(set(event["loops"]) for event in events)) if events else set()
     for name in sorted(names):
         values = [event["loops"][name] for event in events]
         rises = {after - before for before, after in pairwise(values)}
-        *whole, last = Counter(values).values()  # in the order in which they came
+        *whole, last = Counter(values).values()  # in order of appearance
         if rises == {0, 1} and len(set(whole)) == 1 and last <= whole[0] and (best is None or len(whole) < best[0]):
             best = len(whole), name
     return best[1] if best else None
 
 
 def read(folder: Path) -> list[Rank]:
-    """Read what the processes of a run have written: one for each rank, those that trained."""
+    """Read the event files of a run; return the ranks that trained."""
     ranks: dict[int, Rank] = {}
     for path in sorted(folder.glob("*.jsonl")):
         events: list[Event] = []

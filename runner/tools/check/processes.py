@@ -1,4 +1,4 @@
-"""Runs a program on several processes of this machine, with the observer in each."""
+"""Run a program in several processes of this machine, with the observer in each."""
 
 import json
 import math
@@ -25,10 +25,10 @@ from runner.tools.check.observation import Rank, read
 
 HOOKS = Path(__file__).parent / "hooks"
 _GRACE_SECONDS = 8.0
-"""What a process gets to end after its last line: with Gloo, torch 2.3 may hang there."""
+"""Time to exit after the last line: with Gloo, torch 2.3 may hang there."""
 _POLL_SECONDS = 0.05
 _STILL_SECONDS = 20.0
-"""So long no rank does anything that is seen before it is asked whether they take unequal numbers of steps."""
+"""Time without events from any rank after which their numbers of steps are compared."""
 _OVER = ("waits", "destroy", "end")
 _LAST_LINES = 200
 _EXCEPTION = re.compile(r"(?:\[rank\d{1,6}\]:\s*)?[\w.]{1,120}(?:Error|Exception|Exit|Interrupt)\b")
@@ -39,9 +39,9 @@ _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300}?)", line (\d{1,9})
 
 @dataclass(frozen=True)
 class Program:
-    """What is checked: its words behind `python` for one process and for several, and where it is started.
+    """The program to check: its folder, and its arguments to `python` for one process and for several.
 
-    One that is `alone` starts its processes itself. `settings` are the observer's.
+    If `alone`, it starts its processes itself. `settings` are the observer's variables.
     """
 
     words: Sequence[list[str]]
@@ -54,7 +54,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Job:
-    """A run of a program by so many processes; what is seen and printed goes to files of `folder`."""
+    """A run of a program with `world` processes; events and output go to files in `folder`."""
 
     program: Program
     world: int
@@ -62,7 +62,7 @@ class Job:
     settings: dict[str, str] = field(default_factory=dict)
 
     def environment(self, rank: int, port: int) -> dict[str, str]:
-        """Return the environment of a process: that of torchrun, and the observer's."""
+        """Return a process's environment, with torchrun's and the observer's variables."""
         program = self.program
         path = [str(HOOKS), *(str(program.root / folder) for folder in program.search), os.environ.get("PYTHONPATH")]
         return {
@@ -81,7 +81,7 @@ class Job:
 
 
 def _world(rank: int, world: int, port: int) -> dict[str, str]:
-    """Return what torchrun gives to a process (torch/distributed/elastic/agent/server/local_elastic_agent.py)."""
+    """Return torchrun's variables for a process (torch/distributed/elastic/agent/server/local_elastic_agent.py)."""
     return {
         **dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(rank)),
         **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"), str(world)),
@@ -94,7 +94,7 @@ def _world(rank: int, world: int, port: int) -> dict[str, str]:
 
 
 def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[str]:
-    """Run jobs at the same time, and say why each failed; every process has ended when this returns or raises."""
+    """Run jobs at once and return why each failed, or ""; leave no process behind."""
     given_up = Event()
     with ThreadPoolExecutor(len(jobs)) as pool:
         try:
@@ -105,15 +105,12 @@ def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[str]:
 
 
 def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
-    """Run a job to its end, for so many seconds at most; return why it failed, or nothing.
-
-    It is ended early where `given_up` is set.
-    """
+    """Run a job for `seconds` at most, or until `given_up` is set; return why it failed, or ""."""
     job.folder.mkdir(parents=True, exist_ok=True)
     held, deadline = held_port(), clock.monotonic() + seconds
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for rank in range(1 if job.program.alone else job.world):  # those before are ended if a start fails
+        for rank in range(1 if job.program.alone else job.world):  # if one fails to start, those before are ended
             with (job.folder / f"output-{rank}.txt").open("wb") as output:
                 process = subprocess.Popen(
                     [sys.executable, *job.program.words[job.world > 1]],
@@ -123,7 +120,7 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl(2), and nothing of Python
+                    preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl(2)
                 )
             started.append(process)
         return _wait(job, started, deadline, given_up or Event())
@@ -138,14 +135,14 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
 
 
 def written(folder: Path) -> list[tuple[str, str | None]]:
-    """Return the files and folders that the program of a run wrote while it trained, each with a copy from before."""
+    """Return the paths that a run wrote while training, each with a copy from before, if any."""
     noted = folder / "saved.txt"
     return [json.loads(line) for line in noted.read_text("utf-8").splitlines()] if noted.exists() else []
 
 
 def put_back(folder: Path) -> None:
-    """Leave the files that a program wrote as they were before, or a next run would go on from its checkpoint."""
-    for name, copy in reversed(written(folder)):  # what the first rank saw counts, so it comes last
+    """Restore the files that a run wrote, or the next run would resume from its checkpoint."""
+    for name, copy in reversed(written(folder)):  # the first rank's copy counts, so it comes last
         path = Path(name)
         if copy:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,13 +155,13 @@ def put_back(folder: Path) -> None:
 
 
 def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, given_up: Event) -> str:
-    """Wait until all have ended, or the others had their time after the first; return why it failed."""
+    """Wait for all processes, with a grace time after the first; return why the job failed, or ""."""
     patience: float | None = None
     still = Stillness(job.folder)
     while not given_up.is_set():
         codes = [process.poll() for process in started]
         for rank, code in enumerate(codes):
-            # One that is killed by a signal behind its last line has done its work: torch's destructors do that.
+            # Torch's destructors may die of a signal after the last line.
             if code and (code > 0 or not _is_over(job, rank)):
                 return uneven(read(job.folder), stand_still=False) or _why(job, rank, code)
         if all(code is not None for code in codes):
@@ -176,15 +173,15 @@ def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, giv
         if all(done) and patience is not None and now > patience:
             return ""
         if now > deadline:
-            return f"it did not end in time: rank {done.index(False) if False in done else 0} was still running"
+            return f"the run did not end in time: rank {done.index(False) if False in done else 0} was still running"
         if why := still.uneven():
             return why
         clock.sleep(_POLL_SECONDS)
-    return "it was given up"
+    return "the run was given up"
 
 
 def _is_over(job: Job, rank: int) -> bool:
-    """Return whether the observer of a process has seen its end, or that it destroyed its process group and no more."""
+    """Return whether the last event of a process is its end, or the end of its process group."""
     try:
         with (job.folder / f"rank-{rank}.jsonl").open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -196,10 +193,10 @@ def _is_over(job: Job, rank: int) -> bool:
 
 
 def _why(job: Job, rank: int, code: int | None) -> str:
-    """Return how a rank failed: its exception, with the program's own line that led to it."""
+    """Return a rank's exit code and exception, with the program's line that caused it."""
     text = (job.folder / f"output-{rank}.txt").read_text("utf-8", "replace")
     printed = [line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]
-    last = next((line for line in reversed(printed) if _EXCEPTION.match(line)), (printed or ["it printed nothing"])[-1])
+    last = next((line for line in reversed(printed) if _EXCEPTION.match(line)), (printed or ["no output"])[-1])
     root, place = f"{job.program.root}/", ""
     for match in filter(None, map(_PLACE.match, printed)):
         if match[1].startswith(root) and "site-packages" not in match[1]:
@@ -208,7 +205,7 @@ def _why(job: Job, rank: int, code: int | None) -> str:
 
 
 def uneven(ranks: list[Rank], *, stand_still: bool) -> str:
-    """Say by what the ranks' numbers of steps differ, once a run failed or all stand still; nothing if they do not."""
+    """Return how the ranks' numbers of steps differ in a run that failed or stands still, or ""."""
     backwards = [sum(1 for _ in rank.of("backward")) for rank in ranks]
     if len(set(backwards)) < 2:
         return ""
@@ -229,13 +226,13 @@ def _unequal(numbers: Sequence[int | None], what: str) -> str:
 
 
 class Stillness:
-    """Watches what the ranks of a run write to a folder."""
+    """Detects that no rank of a run writes events any more."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._size, self._since = folder, -1, 0.0
 
     def uneven(self) -> str:
-        """Say by what their numbers of steps differ, if nothing was written for some time."""
+        """Return how the ranks' numbers of steps differ, if no event was written for some time, or ""."""
         size, now = sum(path.stat().st_size for path in self._folder.glob("*.jsonl")), clock.monotonic()
         if size != self._size:
             self._size, self._since = size, now

@@ -1,4 +1,4 @@
-"""Carries a check out at the end that is a host or a container: it needs Python, torch and what was sent."""
+"""Run a check on another host or in a container, with only Python, torch and the files that were sent."""
 
 import json
 import os
@@ -16,9 +16,9 @@ _REMOVALS = 40
 
 
 def main(folder: str) -> None:
-    """Check what was unpacked in a folder, and print the verdict behind a mark."""
+    """Check the program in an unpacked folder, and print the verdict after `MARK`."""
     if sys.version_info < (3, 10):  # noqa: UP036 - the Python of the host
-        sys.exit(f"a check takes Python 3.10 or newer, and {sys.executable} is {sys.version.split()[0]}")
+        sys.exit(f"a check needs Python 3.10 or newer, but {sys.executable} is {sys.version.split()[0]}")
     from runner.tools.check.checking import check
     from runner.tools.check.processes import Program
 
@@ -32,11 +32,11 @@ def main(folder: str) -> None:
 
 
 def _end_without_reader(folder: Path) -> None:
-    """End this process, and with it those that it started, once nobody reads what it prints: who asked has gone."""
+    """End this process and its children once nobody reads its output, since the requester has gone."""
     output = select.poll()
-    output.register(1, 0)  # errors and a hang-up are told without being asked for
+    output.register(1, 0)  # errors and hang-ups are always reported
     output.poll()
-    for _ in range(_REMOVALS):  # what still runs may write a file into it meanwhile
+    for _ in range(_REMOVALS):  # running processes may still write files into it
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             break

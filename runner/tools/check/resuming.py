@@ -1,4 +1,4 @@
-"""Ends a training at a random step, starts it again, and compares it with one that was not ended."""
+"""Kill a training at a random step, restart it, and compare it with an uninterrupted one."""
 
 import random
 from collections import Counter
@@ -13,7 +13,7 @@ from runner.tools.check.observation import Pass, Place, Rank, Sample, read
 from runner.tools.check.processes import Job, Program, put_back, run, written
 
 CHECKPOINT, FOLDER = "{checkpoint}", "{folder}"
-"""They stand for the last file that was saved and for its folder, among the arguments of the second start."""
+"""Placeholders in the arguments of the restart, for the last file saved and its folder."""
 _MOST_STEPS = 2000
 _SEED, _OTHER_SEED = "7", "11"
 
@@ -27,10 +27,10 @@ def check_resume(
     again: Sequence[str],
     choose: Callable[[int, int], int] = random.randint,
 ) -> Verdict:
-    """Say whether a training that is ended and started again goes on as one that was not ended.
+    """Check that a killed and restarted training continues like an uninterrupted one.
 
-    `again` are further words for the second start. Files go to `folder`, and each run may take `seconds`. `choose`
-    names the step before which it is ended, of a first and a last one.
+    `again` are extra arguments for the restart, `seconds` limits each run, and `choose(first, last)` picks the step
+    before which to kill the training.
     """
     verdict = Verdict()
     settings = {"KIT_CHECK_STEPS": str(_MOST_STEPS), **program.settings, "KIT_CHECK_STEPS_HARD": "1"}
@@ -45,42 +45,42 @@ def check_resume(
         way = "; --steps N ends each run earlier" if "in time" in failure else ""
         verdict.unknown.append(f"{_processes(world)}: {failure}{way}")
     elif not steps:
-        verdict.unknown.append(f"{_processes(world)}: no optimizer of torch made a step")
+        verdict.unknown.append(f"{_processes(world)}: no torch optimizer made a step")
     elif first is None:
-        when = "none is saved" if not saves else "it is saved when no step is left"
+        when = "none is saved" if not saves else "it is saved only after the last"
         verdict.unknown.append(f"no checkpoint: in {steps} steps {when}")
     if first is None or verdict.unknown:
         return verdict
     last = saves_again(whole[0], [step for step in saves if step < steps])
     killed = choose(first, last - 1 if first < last else steps - 1)
-    say(f"{_processes(world)}, ended before step {killed} of {steps}")
+    say(f"{_processes(world)}, killed before step {killed} of {steps}")
     try:
         run(Job(program, world, folder / "ended", {**settings, "KIT_CHECK_KILL": str(killed)}), seconds)
         before = read(folder / "ended")
         apart = _first_apart(whole, before, "weights", 0)
         if not before or apart is not None:
             step = apart.step if apart else 0
-            verdict.unknown.append(f"two runs of the same program differ from step {step} on by themselves")
+            verdict.unknown.append(f"two runs of the same program already differ from step {step} on")
             return verdict
         path = next((event["path"] for event in reversed(before[0].events) if event.get("path")), CHECKPOINT)
         words = [word.replace(CHECKPOINT, path).replace(FOLDER, str(Path(path).parent)) for word in again]
         resumed = replace(program, words=[[*first_words, *words] for first_words in program.words])
         for count in (world, 1):
-            say(f"{_processes(count)}, started again")
+            say(f"{_processes(count)}, restarted")
             job = Job(resumed, count, folder / f"again-{count}", {**settings, "KIT_CHECK_SEED": _OTHER_SEED})
             failure = run(job, seconds)
             files = {name for name, _ in written(folder / "ended")}
             _judge(whole, read(job.folder), before[0], files, failure, count, verdict)
         if first >= last:
-            how = "what changes then, such as the learning rate, was not compared; train longer"
-            verdict.unknown.append(f"after the step at which it goes on nothing is saved, or no epoch begins: {how}")
+            how = "later changes, such as of the learning rate, were not compared; train longer"
+            verdict.unknown.append(f"after the restart nothing is saved, or no epoch begins: {how}")
     finally:
         put_back(folder / "ended")
     return verdict
 
 
 def saves_again(rank: Rank, saves: list[int]) -> int:
-    """Return the step before which a training has to be ended so that it saves again and begins another epoch."""
+    """Return the last step before which to kill a training that shall save again and begin another epoch."""
     begun = [training.first_step for training in rank.loaders if training.trains]
     return min([saves[-1], *begun[1:][-1:]])
 
@@ -92,14 +92,14 @@ def _processes(count: int) -> str:
 def _judge(
     whole: list[Rank], again: list[Rank], before: Rank, files: set[str], failure: str, count: int, verdict: Verdict
 ) -> None:
-    """Compare a training that was started again with the one that was not ended, which has written some files."""
+    """Compare a restarted training with the uninterrupted one; `files` were written by the killed run."""
     loads = again[0].of("loaded") if again else iter(())
     saved, loaded = before.first("saved"), next((event for event in loads if event["path"] in files), None)
     place: Place = (loaded or saved or {"place": []})["place"]
-    who, is_same = f"started again with {_processes(count)}", count == len(whole)
+    who, is_same = f"restarted with {_processes(count)}", count == len(whole)
     if not again or not again[0].steps:
         kind = ("resumed-fails" if failure else "resumed-steps") if is_same else "resumed-elsewhere"
-        verdict.add(kind, f"{who}: {failure or 'it trains no step'}", place)
+        verdict.add(kind, f"{who}: {failure or 'no training step'}", place)
         return
     if not is_same and any(event["sharded"] for event in whole[0].of("model")):
         verdict.facts.append(f"{who}: it trains; weights in other shards are not compared")
@@ -107,13 +107,13 @@ def _judge(
     weights = again[0].steps[0, min(optimizer for _, optimizer in again[0].steps)]["weights"]
     start = next((step for (step, _), event in whole[0].steps.items() if event["weights"] == weights), None)
     if not start and loaded is None:
-        how = f'name the arguments of the second start: --resume-args "--resume {CHECKPOINT}"'
-        verdict.unknown.append(f"{who}: it was not seen to read what it saved, or to go on from it; {how}")
+        how = f'give the arguments of the restart: --resume-args "--resume {CHECKPOINT}"'
+        verdict.unknown.append(f"{who}: it was not seen to load its checkpoint; {how}")
     elif not start:
-        evidence = "the first step has weights that the other run never had" if start is None else "it begins again"
+        evidence = "the first step has weights that the whole run never had" if start is None else "it begins anew"
         verdict.add("resumed-weights", f"{who}: {evidence}", place, step=start)
     else:
-        verdict.facts.append(f"{who}: goes on from step {start} with the same weights bit for bit")
+        verdict.facts.append(f"{who}: continues from step {start} with the same weights, bit for bit")
         if is_same:
             for kind, apart in _differences(whole, again, start):
                 evidence, at = f"{who}: {apart.evidence}", apart.place or place
@@ -130,29 +130,29 @@ class _Apart(NamedTuple):
 
 
 def _differences(whole: list[Rank], again: list[Rank], start: int) -> Iterator[tuple[str, _Apart]]:
-    """Yield what differs from the training that was not ended, the causes first."""
+    """Yield the differences from the uninterrupted training, causes first."""
     if apart := _samples(whole, again, start):
         yield apart
     if rate := _first_apart(whole, again, "rate", start):
         yield "resumed-rate", rate._replace(evidence=f"at step {rate.step} the learning rate is {rate.evidence}")
     state = _first_apart(whole, again, "state", start)
     if state and state.step == start:
-        yield "resumed-optimizer", state._replace(evidence="the optimizer's state, such as its momentum, is another")
+        yield "resumed-optimizer", state._replace(evidence="the optimizer's state, such as its momentum, differs")
     for generator in ("of torch", "of numpy", "of random"):
         is_used = len({event[generator] for event in whole[0].steps.values()}) > 1
         noise = _first_apart(whole, again, generator, start)
         if noise and is_used:
-            what = f"from step {noise.step} on the random numbers {generator} are others"
+            what = f"from step {noise.step} on the random numbers {generator} differ"
             yield "resumed-noise", noise._replace(evidence=what)
             break
     steps = [max(step for step, _ in rank.steps) + 1 for rank in (whole[0], again[0])]
     if start + steps[1] != steps[0] and not any(any(rank.of("cut")) for rank in (whole[0], again[0])):
-        evidence = f"it trains up to step {start + steps[1]}, and the run that was not ended up to {steps[0]}"
+        evidence = f"it trains up to step {start + steps[1]}, the uninterrupted run up to {steps[0]}"
         yield "resumed-steps", _Apart(min(start + steps[1], steps[0]), 0, evidence, [])
 
 
 def _first_apart(whole: list[Rank], again: list[Rank], key: str, start: int) -> _Apart | None:
-    """Return the first step at which a value of a rank is not that of the training that was not ended."""
+    """Return the first step at which a rank's value differs, None if none does."""
     for (step, optimizer), event in sorted(again[0].steps.items()) if again else ():
         for ours, theirs in zip(whole, again, strict=False):
             value = theirs.steps.get((step, optimizer), event)[key]
@@ -163,7 +163,7 @@ def _first_apart(whole: list[Rank], again: list[Rank], key: str, start: int) -> 
 
 
 def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Apart] | None:
-    """Compare the samples of the epoch in which the training goes on: of each rank, and of all together."""
+    """Compare the samples of the epoch in which the training resumes, per rank and over all ranks."""
     done, wanted, had = Counter[Hashable](), Counter[Hashable](), Counter[Hashable]()
     first, total = None, 0
     for ours, theirs in zip(whole, again, strict=False):
@@ -175,7 +175,7 @@ def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Ap
         before, rest = _split(passes, epoch, start)
         given = [_name(sample) for sample in given_to.samples[_passed_over(given_to) :]]
         is_broken = passes[epoch].is_broken or given_to.is_broken
-        if is_broken:  # one of the two was ended within the epoch
+        if is_broken:  # one of the two ended within the epoch
             rest, given = rest[: len(given)], given[: len(rest)]
         done.update(before)
         wanted.update(rest)
@@ -183,18 +183,18 @@ def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Ap
         total += len(rest)
         if rest != given and first is None:
             said = f"in epoch {epoch + 1}, from step {start} on, "
-            first = _Apart(start, ours.rank, f"{said}the samples come in another order", given_to.place)
+            first = _Apart(start, ours.rank, f"{said}the samples have another order", given_to.place)
     if first is None:
         return None
     if wanted != had and (not is_broken or set(done) & set(had)):
         more, fewer = (had - wanted).total(), (wanted - had).total()
-        what = f"{more} samples are trained again and {fewer} of {total} are left out"
+        what = f"{more} samples are repeated and {fewer} of {total} are skipped"
         return "resumed-samples", first._replace(evidence=f"{said}{what}")
     return "resumed-order", first
 
 
 def _passed_over(training: Pass) -> int:
-    """Return how many samples a program took from its loader only to come behind them."""
+    """Return how many samples a program fetched from its loader only to skip them."""
     if training.again or training.is_skipped:
         return 0
     passed = [*takewhile(lambda batch: not batch.uses, training.batches)]
@@ -206,7 +206,7 @@ def _name(sample: Sample) -> Hashable:
 
 
 def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], list[Hashable]]:
-    """Return the samples of an epoch before a step, and those from it on."""
+    """Split the samples of an epoch at a step."""
     lengths = [after.first_step - before.first_step for before, after in pairwise(passes)]
     training = passes[epoch]
     steps = lengths[epoch] if epoch < len(lengths) else next(iter(lengths), len(training.batches))
@@ -219,7 +219,7 @@ def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], 
 
 
 def _samples_by_hand(whole: Rank, again: Rank, start: int) -> tuple[str, _Apart] | None:
-    """Compare the first batch, by its content, where no loader brings it."""
+    """Compare the first batch by its content, for trainings without a loader."""
     ours, theirs = _by_step(whole), _by_step(again)
     wanted, given = ours.get(start), theirs.get(0)
     if not wanted or not given or wanted == given:

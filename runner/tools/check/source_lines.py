@@ -1,4 +1,4 @@
-"""Finds the line of a program that a person has to change."""
+"""Find the line of a program that has to be changed."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _around(path: Path, line: int) -> list[ast.stmt]:
-    """Return the statements around a line, the outermost first, without those of an outer function."""
+    """Return the statements around a line in its innermost function, outermost first."""
     statements = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.stmt))
     around = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
     around.sort(key=lambda node: (node.lineno, -(node.end_lineno or 0)))
@@ -30,7 +30,7 @@ def _around(path: Path, line: int) -> list[ast.stmt]:
 
 
 def epoch_loop(root: Path, place: Place) -> Place:
-    """Return the loop over epochs around the iteration of a loader; its own place if there is none."""
+    """Return the epoch loop around the iteration of a loader; `place` if there is none."""
     for depth, (file, line, function) in enumerate(place):
         loops = [node for node in _around(root / file, line) if isinstance(node, _LOOPS)]
         outer = [loop for loop in loops if depth or loop.lineno != line]
@@ -41,7 +41,7 @@ def epoch_loop(root: Path, place: Place) -> Place:
 
 
 def loss_line(root: Path, place: Place) -> Place:
-    """Return where the loss was computed on which backward was called: the last assignment before it to its name."""
+    """Return the last assignment of the loss before the call of backward at `place`."""
     for file, line, function in place[:1]:
         around = _around(root / file, line)
         names = {name for last in around[-1:] for name in _names(last) if _is_loss(name, ast.unparse(last))}
@@ -57,12 +57,12 @@ def _is_loss(name: str, text: str) -> bool:
 
 
 def calls_backward(root: Path, place: Place) -> bool:
-    """Return whether the program itself calls backward in this line."""
+    """Return whether the program itself calls backward at a place."""
     return any(".backward(" in ast.unparse(statement) for statement in _around(root / place[0][0], place[0][1])[-1:])
 
 
 def divides(root: Path, place: Place) -> bool:
-    """Return whether the loss around this line is divided by something that is not the number of processes."""
+    """Return whether the loss around a place is divided by anything but the number of processes."""
     if not place:
         return False
     file, line, _ = place[0]
@@ -78,7 +78,7 @@ def divides(root: Path, place: Place) -> bool:
 
 
 def work_line(root: Path, place: Place) -> Place:
-    """Return where a loop by hand is told how much work it has: where the number of processes divides something."""
+    """Return where the number of processes divides the work of a loop without a loader."""
 
     def names(around: list[ast.stmt]) -> Iterator[str]:
         return (name for loop in around if isinstance(loop, ast.For) for name in _names(loop.iter))
@@ -87,9 +87,9 @@ def work_line(root: Path, place: Place) -> Place:
 
 
 def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
-    """Return where the samples of a rank are cut out: the nearest line behind a place that cuts by its rank.
+    """Return where a rank's samples are cut out: the nearest line that slices by rank.
 
-    The names of a loop by hand lead there, or the first argument of a loader.
+    The search starts from a loader's first argument, or from the names in a loop without a loader.
     """
 
     def names(around: list[ast.stmt]) -> Iterator[str]:
@@ -104,10 +104,7 @@ def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
 def _origin(
     root: Path, place: Place, names: Callable[[list[ast.stmt]], Iterator[str]], kinds: tuple[type[ast.AST], ...]
 ) -> Place:
-    """Return the nearest line behind the names of a place that has the rank and a node of some kinds.
-
-    It follows assignments, loops, and own functions.
-    """
+    """Trace names at a place back, through assignments and functions, to a line with the rank in a node of `kinds`."""
     for file, line, function in place:
         around, tree = _around(root / file, line), _tree(root / file)
         ranks = _holders(tree)
@@ -123,7 +120,7 @@ def _origin(
 
 
 def iter_line(root: Path, place: Place) -> Place:
-    """Return where an `__iter__` of the program, at whose head a place is, cuts the samples out, or hands them on."""
+    """Return where the `__iter__` that begins at a place slices samples by rank, or else hands them out."""
     file, line, name = place[0]
     around, ranks = _around(root / file, line), _holders(_tree(root / file))
     if name != "__iter__" or not around or around[0].lineno != line:
@@ -135,7 +132,7 @@ def iter_line(root: Path, place: Place) -> Place:
 
 
 def figure_line(root: Path, place: Place, printed: Place) -> Place:
-    """Return where a function that evaluates returns its figure to the one that prints it; else the print."""
+    """Return where an evaluating function returns its figure to the printing one; else `printed`."""
     for (file, line, function), caller in pairwise(place):
         parts = [part for scope in _around(root / file, line)[:1] for part in ast.walk(scope)]
         returns = [part.lineno for part in parts if isinstance(part, ast.Return)]
@@ -145,7 +142,7 @@ def figure_line(root: Path, place: Place, printed: Place) -> Place:
 
 
 def rate_line(root: Path, place: Place) -> Place:
-    """Return where a learning rate is multiplied by the number of processes: at an optimizer, or before it."""
+    """Return where a learning rate is multiplied by the number of processes."""
     text = ""
     for file, line, function in place:
         ranks, made = _holders(_tree(root / file)), _around(root / file, line)[-1:]
@@ -173,13 +170,12 @@ def _last_name(call: ast.Call) -> str:
 
 
 def _targets(node: ast.Assign | ast.AugAssign | ast.For) -> set[str]:
-    """Return the names that a statement gives a value."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return {name for target in targets for name in _names(target)}
 
 
 def _definitions(tree: ast.AST, scope: ast.AST, name: str) -> Iterator[tuple[ast.stmt, ast.expr, ast.AST]]:
-    """Yield the statements that give a name its value, with their scopes, or those of an own function of that name."""
+    """Yield the assignments of a name, or the results of a function of that name, with their scopes."""
     for place in (scope, tree):
         given = [node for node in _inside(place) if isinstance(node, _GIVES) and name in _targets(node)]
         yield from ((node, node.iter if isinstance(node, ast.For) else node.value, place) for node in given)
@@ -195,7 +191,7 @@ def _definitions(tree: ast.AST, scope: ast.AST, name: str) -> Iterator[tuple[ast
 
 
 def _inside(scope: ast.AST) -> Iterator[ast.AST]:
-    """Walk through a scope, and not into the functions and classes in it."""
+    """Walk through a scope without entering nested functions and classes."""
     for node in ast.iter_child_nodes(scope):
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -203,7 +199,7 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _holders(tree: ast.AST, word: str = "rank") -> set[str]:
-    """Return the names that hold the rank or the number of processes; only the number for the word world_size."""
+    """Return names that hold the rank or the number of processes (only the latter for `world_size`)."""
     names = {word, f"local_{word}", "world_size", "WORLD_SIZE", "world", "num_replicas", "nprocs", "n_procs"}
     for node in ast.walk(tree):
         text = ast.unparse(node.value).lower() if isinstance(node, ast.Assign) else ""
@@ -220,7 +216,7 @@ def _says_rank(value: ast.AST, ranks: set[str]) -> bool:
 
 
 def _pass_on(tree: ast.AST, name: str, ranks: set[str]) -> None:
-    """Add the parameters of an own function that a call gives the rank or the number of processes."""
+    """Add to `ranks` a function's parameters that receive the rank or the number of processes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             calls = [call for call in ast.walk(tree) if isinstance(call, ast.Call) and _last_name(call) == name]

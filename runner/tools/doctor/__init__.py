@@ -1,1 +1,1 @@
-"""Checks of a machine, its containers, its cluster and its peers, before a run is started. It changes nothing."""
+"""`runner doctor`: diagnose a machine, its containers, its cluster and its peers without changing anything."""

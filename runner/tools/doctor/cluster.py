@@ -1,6 +1,6 @@
-"""The cluster that the kubeconfig names: what a run would need of it. Nothing is created in it.
+"""Checks of the Kubernetes cluster that the kubeconfig names; nothing is created in it.
 
-Whether a node can pull the image is not tried, since that takes a pod; the nodes report which images they hold.
+Image pulls are not tried, since that takes a pod; nodes list their images.
 """
 
 from typing import Any
@@ -17,50 +17,51 @@ from runner.tools.doctor.machine import amount
 GPU = "nvidia.com/gpu"
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 _LOG_IN = {401: "log in again: the cluster does not know who you are", 403: "ask for a Role that allows it"}
+_EVENTS = "see kubectl get events"
 _MENDS = {"kubeconfig": "export KUBECONFIG=FILE", "api": "kubectl cluster-info"}
 
 
 def check_cluster(options: Options, device: str, name: str, where: str) -> list[Finding]:
-    """Ask the cluster everything, until it gives no answer; `name` is the project's image, without a tag."""
+    """Check the cluster up to the first failed request; `name` is the project's image name without a tag."""
     findings: list[Finding] = []
     stage, kinds = "kubeconfig", OBJECTS[options.job]
     try:
         cluster = Cluster(options.namespace, options.context)
         where, namespace = cluster.host, cluster.namespace
-        findings.append(ok(stage, where, f"it names {where}, namespace {namespace}"))
+        findings.append(ok(stage, where, f"the kubeconfig names {where}, namespace {namespace}"))
         stage = "api"
         findings.append(ok(stage, where, f"Kubernetes {cluster.get('/version').get('gitVersion')}"))
         stage = "namespace"
         preflight.check_namespace(cluster)
-        findings.append(ok(stage, where, f"namespace {namespace} is there"))
+        findings.append(ok(stage, where, f"namespace {namespace} exists"))
         try:
             preflight.check_kinds(cluster, kinds)
-            findings.append(ok("crd", where, f"it knows {' and '.join(kinds)}"))
+            findings.append(ok("crd", where, f"the cluster knows {' and '.join(kinds)}"))
         except RequestError as error:
             findings.append(of_error("crd", where, error, ""))
         stage = "rights"
         findings.append(_rights(preflight.lacking_rights(cluster, kinds), where, namespace))
         if options.job == "pytorchjob" and preflight.enforces_restricted(cluster):
-            seen = f"namespace {namespace} enforces the restricted Pod Security Standard, which Workers break"
+            seen = f"namespace {namespace} enforces the restricted Pod Security Standard, which Workers violate"
             findings.append(wrong("pod-security", where, seen, "--with job=indexed"))
         stage = "nodes"
         return findings + check_nodes(_nodes(cluster), where, options.image or image_of(name, device), device)
     except RequestError as error:
-        return [*findings, of_error(stage, where, error, _MENDS.get(stage, "kubectl get events says more"))]
+        return [*findings, of_error(stage, where, error, _MENDS.get(stage, _EVENTS))]
     except ClusterError as error:
-        mend = _LOG_IN.get(error.status, _MENDS.get(stage, "kubectl get events says more"))
+        mend = _LOG_IN.get(error.status, _MENDS.get(stage, _EVENTS))
         return [*findings, wrong(stage, where, str(error), mend)]
 
 
 def _rights(lacking: list[str], where: str, namespace: str) -> Finding:
     if not lacking:
-        return ok("rights", where, "the user may create, follow and delete what a run needs")
+        return ok("rights", where, "the user may create, watch and delete the objects of a run")
     mend = f"ask for a Role that allows it: kubectl auth can-i --list --namespace {namespace} shows what you may"
     return wrong("rights", where, f"no right in namespace {namespace} to {', '.join(lacking)}", mend)
 
 
 def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
-    """List the nodes; None if the user may not see them, which a run does not need."""
+    """Return the nodes; None if the user may not list them, which a run does not need."""
     try:
         return cluster.get("/api/v1/nodes", limit=500).get("items") or []
     except ClusterError as error:
@@ -70,14 +71,14 @@ def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
 
 
 def check_nodes(nodes: list[dict[str, Any]] | None, where: str, image: str, device: str) -> list[Finding]:
-    """Check which nodes take pods, what they offer, and whether they hold the image."""
+    """Check the nodes (None: unknown), their resources, and whether they hold the image."""
     if nodes is None:
         return [ok("nodes", where, "the user may not list the nodes, so they are not checked")]
     checked = [_check_node(node) for node in nodes]
     ready = [node for node, (_, takes_pods) in zip(nodes, checked, strict=True) if takes_pods]
     findings = [finding for finding, _ in checked]
     if not ready:
-        return [*findings, wrong("nodes", where, "no node takes pods", "kubectl get nodes")]
+        return [*findings, wrong("nodes", where, "no node accepts pods", "kubectl get nodes")]
     if device == "cuda" and not any(map(_gpus, ready)):
         mend = "install NVIDIA's device plugin, or use --device cpu; kubectl describe nodes shows what they offer"
         findings.append(wrong("gpus", where, f"no node offers {GPU}", mend))
@@ -85,13 +86,13 @@ def check_nodes(nodes: list[dict[str, Any]] | None, where: str, image: str, devi
 
 
 def _check_node(node: dict[str, Any]) -> tuple[Finding, bool]:
-    """Return what is to be said of a node, and whether it takes pods."""
+    """Return the finding about a node, and whether the node accepts pods."""
     name, status = node["metadata"]["name"], node.get("status") or {}
     conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or []}
     if conditions.get("Ready") != "True":
         return warning("nodes", name, "the node is not ready", f"kubectl describe node {name}"), False
     if (node.get("spec") or {}).get("unschedulable"):
-        return warning("nodes", name, "the node takes no pods", f"kubectl uncordon {name}"), False
+        return warning("nodes", name, "the node is cordoned", f"kubectl uncordon {name}"), False
     if pressures := [pressure for pressure in _PRESSURES if conditions.get(pressure) == "True"]:
         seen = f"the node reports {', '.join(pressures)}"
         return warning("nodes", name, seen, f"kubectl describe node {name}"), True
@@ -109,7 +110,7 @@ def _gpus(node: dict[str, Any]) -> int:
 
 
 def _check_image(ready: list[dict[str, Any]], where: str, image: str) -> Finding:
-    """Look for the image on the nodes, which know it by a whole name."""
+    """Check that every node holds the image; nodes list full names (`docker.io/library/...`)."""
     whole = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
     names = {whole, f"docker.io/library/{whole}", f"docker.io/{whole}"}
     without = [

@@ -1,4 +1,4 @@
-"""The Docker Engine, Compose, the image that a run would use, and what programs see inside a container of it."""
+"""Checks of the Docker Engine, Compose, the image of a run, and a container of that image."""
 
 import json
 import os
@@ -25,16 +25,16 @@ _FIRST_PYTHON = 'exec "$(command -v python3 || command -v python)" -c "$0"'
 
 
 class Container:
-    """One container of the image, set up as a node of a run; it is removed whatever happens."""
+    """A short-lived container of an image, set up like a node of a run."""
 
     def __init__(self) -> None:
         self._name = f"kit-doctor-{secrets.token_hex(4)}"
         self._client: subprocess.Popen[bytes] | None = None
 
     def gather(self, image: str, options: Options, *, gpus: bool) -> dict[str, Any]:
-        """Gather the facts inside; RequestError says why that cannot be done.
+        """Return the facts that `inside.py` prints in the container; raise RequestError if it prints none.
 
-        The script in it ends by itself, and the engine removes the container then, also if this process is killed.
+        Even if this process is killed, the script ends by itself, and --rm removes the container.
         """
         words = ["docker", "run", "--rm", "--init", "--pull=never", "--name", self._name, "--network", "bridge"]
         words += ["--log-driver", "none", "--hostname", "node0", "--entrypoint", "sh", "--shm-size", options.shm_size]
@@ -46,11 +46,11 @@ class Container:
             self._client = subprocess.Popen(words, stdin=nothing, stdout=pipe, stderr=pipe)
             printed, errors = self._client.communicate(timeout=CONTAINER_SECONDS)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise RequestError(f"a container of {image} gives no answer: {error.__class__.__name__}") from None
+            raise RequestError(f"a container of {image} does not answer: {error.__class__.__name__}") from None
         return _facts(printed, errors.decode("utf-8", "replace"), image)
 
     def remove(self) -> None:
-        """Remove the container if it is still there."""
+        """Remove the container if its script is still running."""
         if self._client and self._client.poll() is None:
             self._client.kill()
             words = ["docker", "rm", "--force", "--volumes", self._name]
@@ -59,7 +59,6 @@ class Container:
 
 
 def _facts(printed: bytes, errors: str, image: str) -> dict[str, Any]:
-    """Read the line of facts among whatever an image prints at its start."""
     for line in reversed(printed[-100_000:].decode("utf-8", "replace").splitlines()):
         if line.startswith(inside.MARK):
             with suppress(ValueError, RecursionError):
@@ -70,12 +69,12 @@ def _facts(printed: bytes, errors: str, image: str) -> dict[str, Any]:
         msg = "the engine has no driver for NVIDIA GPUs: install the NVIDIA Container Toolkit, or use --device cpu"
         raise RequestError(msg)
     lines = [line for line in errors.splitlines() if line.strip() and not line.startswith(("Run 'dock", "See 'dock"))]
-    last = lines[-1] if lines else "it printed nothing"
+    last = lines[-1] if lines else "no output"
     raise RequestError(one_line(f"Python does not start in a container of {image}: {last}", 400))
 
 
 def check_engine(options: Options, device: str, container: Container, name: str, where: str) -> list[Finding]:
-    """Check engine, Compose, image, and the inside of a container; `name` is the project's image, without a tag."""
+    """Check the engine, Compose, the image `name` (without a tag), and a container of it."""
     named = options.image or os.environ.get("KIT_IMAGE")
     image, stage = named or image_of(name, device), "engine"
     findings: list[Finding] = []
@@ -84,27 +83,30 @@ def check_engine(options: Options, device: str, container: Container, name: str,
         with engine.asked():
             info = client.info()
         findings.append(ok(stage, where, f"Docker Engine {info.get('ServerVersion')}"))
-        with suppress(OSError):  # an engine in a virtual machine, or a folder that only root sees
+        with suppress(OSError):  # an engine in a virtual machine, or a folder only for root
             root = str(info.get("DockerRootDir"))
             findings.append(check_image_disk(root, shutil.disk_usage(root).free, where))
         engine.check_here(client)
         stage = "compose"
         engine.check_compose()
-        findings.append(ok(stage, where, "Docker Compose is there"))
+        findings.append(ok(stage, where, "Docker Compose is installed"))
         stage = "image"
         with engine.asked():
             is_there = engine.find_image(client, image) is not None
         if not is_there and named:
-            return [*findings, wrong(stage, where, f"the image {image} is not there", f"docker pull {image}")]
+            return [*findings, wrong(stage, where, f"there is no image {image} here", f"docker pull {image}")]
         if not is_there:
-            mend = f"the first run builds it, on the base image that {BASES[device]} names"
-            return [*findings, warning(stage, where, f"{image} is not there yet, so its inside is not checked", mend)]
-        findings.append(ok(stage, where, f"{image} is there"))
+            mend = f"the first run builds it on the base image named in {BASES[device]}"
+            return [
+                *findings,
+                warning(stage, where, f"{image} is not built yet, so its inside is not checked", mend),
+            ]
+        findings.append(ok(stage, where, f"{image} exists"))
         stage = "container"
         engine.check_sizes(options.shm_size, options.memory, 1)
         facts = container.gather(image, options, gpus=device == "cuda")
     except RequestError as error:
-        return [*findings, of_error(stage, where, error, "docker info, docker ps say more")]
+        return [*findings, of_error(stage, where, error, "see docker info and docker ps")]
     place = f"container of {image}"
     findings += check_versions(facts, place, image=image)
     findings += check_difference(inside.versions(), facts, place)

@@ -1,4 +1,4 @@
-"""`runner doctor`."""
+"""The command `runner doctor`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,17 +16,17 @@ def doctor(
     on: On = "local",
     with_: With = None,
     peers: Annotated[
-        str, typer.Option(metavar="HOST,HOST", help="Other machines of a run; host:port for another port than --port.")
+        str, typer.Option(metavar="HOST,HOST", help="Other hosts of a run; write host:port if a port is not --port.")
     ] = "",
     device: Device = "auto",
     results: Results = Path("results"),
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where node 0 of a run listens.")] = MASTER_PORT,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port that node 0 listens on.")] = MASTER_PORT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Diagnose this machine, cluster or host before a run.
 
-    It looks at versions, the engine, GPUs, memory, disks, the network and the cluster. Each line is ok, a warning or
-    wrong, with what mends it. Exit code 1 if something is wrong. It changes nothing, and listens nowhere.
+    Checks versions, the container engine, GPUs, memory, disks, the network and the cluster. Each line is ok, a
+    warning or wrong, with its remedy. Exit code 1 if anything is wrong. Changes nothing, and opens no port.
     """
     from runner.core.yaml_writer import to_json
     from runner.definitions.settings import settings_of
@@ -54,7 +54,6 @@ def doctor(
 
 
 def _show(findings: list[Finding]) -> None:
-    """Print the findings: for each place on a terminal, as rows of words into a pipe."""
     import sys
 
     from runner.tools.doctor.examine import count_states

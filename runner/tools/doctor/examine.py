@@ -1,4 +1,4 @@
-"""Everything is looked at at the same time and for a bounded time; each look returns findings."""
+"""Runs all checks of `runner doctor` at once, with a time limit."""
 
 import socket
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from runner.tools.doctor.peers import check_peers, check_variables, together
 from runner.tools.doctor.slurm import check_slurm
 
 SECONDS = 12.0
-"""All looks together, hosts by SSH aside; what has not answered by then is a finding."""
+"""Time limit for all checks together, without SSH; a check that has not answered by then becomes a finding."""
 SSH_SECONDS = 60.0
 """Timeout for SSH checks: 18 s per host, 11 s more if a stale connection must be reopened."""
 _MENDS = {
-    "here": "df: a folder on a network disk that does not answer?",
+    "here": "df: does a network disk hang?",
     "peers": "getent hosts HOST",
     "compose": "docker info, docker ps",
     "kubernetes": "kubectl cluster-info",
@@ -33,10 +33,9 @@ _MENDS = {
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be examined.
+    """The target and peers to examine; `image` is the project's image name without a tag.
 
-    `device` is `cpu`, `cuda`, or `auto`: GPUs are looked at if there are any. `image` is that of the project's
-    settings, without a tag.
+    `device` is `cpu`, `cuda`, or `auto` (check GPUs if there are any).
     """
 
     target: str
@@ -49,7 +48,7 @@ class Request:
 
 
 def examine(request: Request) -> list[Finding]:
-    """Examine this machine, the target and the peers; nothing that was started is left behind."""
+    """Check this machine, the target and the peers; remove whatever was started."""
     where, options = one_line(socket.gethostname(), 60), request.options
     device = "cuda" if request.device == "cuda" else "cpu"
     container = Container()
@@ -76,7 +75,7 @@ def examine(request: Request) -> list[Finding]:
 
 
 def _check_here(request: Request, where: str) -> list[Finding]:
-    """Check this machine, as far as programs run on it: by target local, or as a node by hand."""
+    """Check this machine; fully if runs start here: with target local, or as a node started by hand."""
     facts = inside.gather(str(request.results))
     if request.target != "local" and not request.peers:
         return [ok("python", where, f"Python {facts['python']}"), check_folder(facts, where)]
@@ -88,18 +87,17 @@ def _check_here(request: Request, where: str) -> list[Finding]:
 
 
 def _check_port(port: int, where: str) -> Finding:
-    """Look whether node 0 could listen here; its own peers are not told of it."""
+    """Check that the port is free for node 0, without opening it."""
     import psutil  # imported on use
 
     sockets = psutil.net_connections("tcp")
     if any(one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port for one in sockets):
-        mend = f"`ss -ltnp 'sport = :{port}'` shows which; end it, or let another machine be node 0"
+        mend = f"`ss -ltnp 'sport = :{port}'` shows the process; end it, or make another machine node 0"
         return wrong("own-port", where, f"port {port} of this machine is in use: node 0 could not listen there", mend)
     return ok("own-port", where, f"port {port} of this machine is free for node 0")
 
 
 def _check_hosts(options: Any, device: str, where: str) -> list[Finding]:
-    """Look at all hosts of target ssh at the same time."""
     from runner.targets.ssh.target import Ssh  # imported on use
 
     try:
@@ -116,12 +114,12 @@ def _check_hosts(options: Any, device: str, where: str) -> list[Finding]:
 
 
 def count_states(findings: list[Finding]) -> dict[str, int]:
-    """Count the findings of each state."""
+    """Return the number of findings in each state."""
     return {state: sum(finding.state == state for finding in findings) for state in STATES}
 
 
 def report(request: Request, findings: list[Finding]) -> dict[str, Any]:
-    """Describe an examination as JSON has it."""
+    """Return the JSON report of an examination."""
     return {
         "target": request.target,
         "device": request.device,

@@ -1,4 +1,4 @@
-"""What a check says: its state, what was seen, and the command that mends it."""
+"""The findings of `runner doctor`: state, place, fact and remedy."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,9 @@ STATES = (OK, WARNING, WRONG)
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; parts of it often come from an engine, a cluster or another host.
+    """One line of the report; its texts may come from engines, clusters and hosts, so each is cut to one line.
 
-    `check` is a stable name, for example `shared-memory`. With a `warning` a run starts and may go wrong, with `wrong`
-    it will not work. `where` is the machine, container, peer or node.
+    `check` is a stable name such as `shared-memory`; `where` names the machine, container, peer or node.
     """
 
     check: str
@@ -28,21 +27,21 @@ class Finding:
 
 
 def ok(check: str, where: str, seen: str) -> Finding:
-    """Make a finding that nothing is to be done about."""
+    """Return a finding that needs no action."""
     return Finding(check, OK, where, seen)
 
 
 def warning(check: str, where: str, seen: str, mend: str) -> Finding:
-    """Make a finding with which a run starts, and may go wrong."""
+    """Return a finding with which a run starts but may go wrong."""
     return Finding(check, WARNING, where, seen, mend)
 
 
 def wrong(check: str, where: str, seen: str, mend: str) -> Finding:
-    """Make a finding with which a run will not work."""
+    """Return a finding with which a run will not work."""
     return Finding(check, WRONG, where, seen, mend)
 
 
 def of_error(check: str, where: str, error: object, mend: str) -> Finding:
-    """Make a finding of an error's line: what is wrong, a colon, and the way out; `mend` where it names none."""
+    """Return a `wrong` finding for an error `fact: remedy`; `mend` is the remedy if the error names none."""
     seen, _, way = str(error).partition(": ")
     return wrong(check, where, seen, way or mend)

@@ -1,8 +1,7 @@
-"""What a Python interpreter sees around it, on this machine or in a container: a script of the standard library alone.
+"""Print facts about this machine or container as one line of JSON.
 
-It runs as `python -c <this file>` in any image with Python 3.8 or newer, prints one line of JSON, and ends after
-`_SECONDS` whatever happens. Nothing is imported that could be missing or slow: the versions of torch are read from its
-files, and the GPU driver is asked by its own library.
+Runs as `python -c <this file>` in any image with Python 3.8 or newer, for `_SECONDS` at most. Imports nothing that
+could be missing or slow: torch's version is read from its files, the GPU driver's from its library.
 """
 
 from __future__ import annotations  # Python 3.8 does not know `list[str]`
@@ -26,8 +25,8 @@ MARK = "KIT-DOCTOR "
 
 
 def gather(folder: str = ".") -> dict[str, Any]:
-    """Return the facts, as JSON has them; what is not there is None or empty."""
-    shm_bytes, shm_free_bytes, _ = _disk("/dev/shm")  # noqa: S108 - its size is asked
+    """Return the facts, ready for JSON; missing ones are None or empty."""
+    shm_bytes, shm_free_bytes, _ = _disk("/dev/shm")  # noqa: S108 - only its size is read
     _, folder_bytes, folder_files = _disk(folder)
     return {
         **versions(),
@@ -45,7 +44,7 @@ def gather(folder: str = ".") -> dict[str, Any]:
 
 
 def network() -> dict[str, Any]:
-    """Return the names by which other hosts of a run may reach this one."""
+    """Return this host's name, addresses, interfaces and network variables."""
     return {
         "host": socket.gethostname(),
         "own_addresses": _own_addresses(),
@@ -62,7 +61,7 @@ def _own_addresses() -> list[str]:
 
 
 def versions() -> dict[str, Any]:
-    """Return the versions of Python and torch; torch is not imported."""
+    """Return the versions of Python, torch, CUDA and NCCL without importing torch."""
     facts: dict[str, Any] = {"python": platform.python_version(), "torchrun": shutil.which("torchrun")}
     facts.update({"torch": None, "cuda": None, "nccl": None})
     try:
@@ -81,7 +80,7 @@ def versions() -> dict[str, Any]:
 
 
 def _driver() -> dict[str, Any]:
-    """Ask NVIDIA's driver for its version, the newest CUDA that it runs, and the GPUs that it shows."""
+    """Return the NVIDIA driver's version, the newest CUDA that it supports, and its number of GPUs."""
     facts: dict[str, Any] = {"driver": None, "driver_cuda": None, "gpus": 0, "driver_error": None}
     try:
         match = re.search(r"\b(\d{3,4}(?:\.\d+)+)\b", _read("/proc/driver/nvidia/version"))
@@ -109,7 +108,7 @@ def _read(path: str) -> str:
 
 
 def _nearest(folder: str) -> str:
-    """Return the folder, or the nearest one above it that exists."""
+    """Return the folder, or its nearest existing parent."""
     path = os.path.abspath(folder)  # noqa: PTH100
     while not os.path.exists(path) and path != os.path.dirname(path):  # noqa: PTH110, PTH120
         path = os.path.dirname(path)  # noqa: PTH120
@@ -117,17 +116,17 @@ def _nearest(folder: str) -> str:
 
 
 def _disk(folder: str) -> tuple[int | None, int | None, int | None]:
-    """Return the size of a disk, and what is free on it for this user: in bytes, and in files."""
+    """Return a disk's bytes, and the bytes and inodes that are free for this user."""
     try:
         disk = os.statvfs(_nearest(folder))
     except OSError:
         return None, None, None
-    free_files = disk.f_favail if disk.f_files else None  # a file system without a table of files has no end of them
+    free_files = disk.f_favail if disk.f_files else None  # 0 means that the file system has no inode table
     return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize, free_files
 
 
 def _memory() -> int | None:
-    """Return the memory that may still be used, in bytes: of the machine, or of the cgroup if that is less."""
+    """Return the available bytes of memory: the machine's, or the cgroup's if less."""
     left: list[int] = []
     try:
         match = re.search(r"MemAvailable: +(\d+)", _read("/proc/meminfo"))

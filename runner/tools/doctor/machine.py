@@ -1,6 +1,6 @@
-"""Versions, GPUs, memory, `/dev/shm`, disks and limits of a machine or a container: facts of `inside.gather`.
+"""Checks of versions, GPUs, memory, `/dev/shm`, disks and limits, from the facts of `inside.gather`.
 
-`where` is the place that the facts are of.
+`where` is the machine or container described.
 """
 
 from typing import Any
@@ -9,11 +9,11 @@ from runner.tools.doctor.findings import Finding, ok, warning, wrong
 
 _MIB, _GIB = 2**20, 2**30
 SHM = (128 * _MIB, 512 * _MIB)
-"""With Docker's default of 64 MiB, NCCL (32 MiB a process) and data loaders end with a bus error."""
+"""Limits for `/dev/shm`: with Docker's 64 MiB, NCCL (32 MiB a process) and data loaders die of bus errors."""
 MEMORY, DISK, IMAGES = (256 * _MIB, _GIB), (16 * _MIB, _GIB), (256 * _MIB, 2 * _GIB)
-"""What is wrong below the first, and a warning below the second."""
+"""Free bytes: below the first number is wrong, below the second a warning."""
 FILES_LEAST, FILES_GOOD = 256, 1024
-"""Open files that Linux allows by default; a worker of a data loader takes some dozens."""
+"""Open files: Linux allows 1024 by default, and a data loader worker takes some dozens."""
 TORCH = "pip install 'distributed-experiment-kit[torch]'"
 COMPATIBLE = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 """The oldest driver for a major version of CUDA.
@@ -24,10 +24,10 @@ _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/la
 
 
 def check_machine(facts: dict[str, Any], where: str, *, shm_mend: str) -> list[Finding]:
-    """Check what programs need of a machine or container; `shm_mend` says how `/dev/shm` is made larger there."""
+    """Check `/dev/shm`, memory and open files; `shm_mend` says how to enlarge `/dev/shm` there."""
     findings = []
     if (free := facts["shm_free_bytes"]) is not None:
-        mend = shm_mend if facts["shm_bytes"] < SHM[1] else "ls -l /dev/shm; remove what ended runs left"
+        mend = shm_mend if facts["shm_bytes"] < SHM[1] else "ls -l /dev/shm; remove leftovers of ended runs"
         findings.append(_amount("shared-memory", where, "free in /dev/shm", free, SHM, mend))
     if (free := facts["memory_bytes"]) is not None:
         mend = "end other programs (ps aux --sort=-rss | head), or allow the container more: --with memory=8gb"
@@ -41,9 +41,9 @@ def check_machine(facts: dict[str, Any], where: str, *, shm_mend: str) -> list[F
 
 
 def check_folder(facts: dict[str, Any], where: str) -> Finding:
-    """Check the disk of the results."""
+    """Check that the results folder is writable and has space."""
     free, folder = facts["folder_bytes"], facts["folder"]
-    elsewhere = "remove what is not needed there, or choose another disk with --results FOLDER"
+    elsewhere = "free some space there, or choose another disk with --results FOLDER"
     if free is None:
         return wrong("disk", where, f"{folder} cannot be read", "choose another folder with --results FOLDER")
     if not facts["folder_writable"]:
@@ -54,7 +54,7 @@ def check_folder(facts: dict[str, Any], where: str) -> Finding:
 
 
 def check_image_disk(folder: str, free: int, where: str) -> Finding:
-    """Check the disk of the engine's images and containers."""
+    """Check the free space for the engine's images and containers."""
     return _amount("engine-disk", where, f"free for {folder}", free, IMAGES, "docker system prune")
 
 
@@ -66,7 +66,7 @@ def _amount(check: str, where: str, what: str, size: int, limits: tuple[int, int
 
 
 def amount(size: int) -> str:
-    """Write a size in bytes for a person."""
+    """Return a size in bytes as text, for example `1.5 GiB`."""
     for unit, factor in (("TiB", 2**40), ("GiB", _GIB), ("MiB", _MIB)):
         if size >= factor:
             return f"{size / factor:.1f} {unit}" if size < 10 * factor else f"{size / factor:,.0f} {unit}"
@@ -74,7 +74,7 @@ def amount(size: int) -> str:
 
 
 def check_versions(facts: dict[str, Any], where: str, *, image: str = "") -> list[Finding]:
-    """Look for Python, torch and torchrun where programs run; `image` is the container's, if it is one."""
+    """Check Python, torch and, in a container of `image`, torchrun."""
     mend = f"use an image with torch: --with image=..., or build {image} again" if image else TORCH
     findings = [ok("python", where, f"Python {facts['python']}")]
     if not facts["torch"]:
@@ -82,48 +82,45 @@ def check_versions(facts: dict[str, Any], where: str, *, image: str = "") -> lis
     parts = [f"{name} {facts[key]}" for name, key in (("CUDA", "cuda"), ("NCCL", "nccl")) if facts[key]]
     findings.append(ok("torch", where, ", ".join([f"torch {facts['torch']}", *parts])))
     if image and not facts["torchrun"]:
-        findings.append(wrong("torchrun", where, "there is no torchrun on the PATH", mend))
+        findings.append(wrong("torchrun", where, "torchrun is not on the PATH", mend))
     return findings
 
 
 def check_difference(here: dict[str, Any], there: dict[str, Any], where: str) -> list[Finding]:
-    """Compare the versions of this machine with those in a container."""
+    """Return a warning for each version that differs in a container."""
     mend = "install the same on both, or compare only runs of one image"
     return [
-        warning("versions", where, f"{name} {there[name]} there, {name} {here[name]} on this machine", mend)
+        warning("versions", where, f"{name} {there[name]} in the container, {name} {here[name]} on this machine", mend)
         for name in ("torch", "nccl", "python")
         if here[name] and there[name] and _version(name, here[name]) != _version(name, there[name])
     ]
 
 
 def _version(name: str, text: str) -> str:
-    """Return what has to be equal: of Python the minor version, of torch all but its build (`+cu121`, `+cpu`)."""
+    """Return the part that must match: Python's minor version, torch's version without its build (`+cu121`, `+cpu`)."""
     return ".".join(text.split(".")[:2]) if name == "python" else text.partition("+")[0]
 
 
 def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "") -> list[Finding]:
-    """Check driver and GPUs; a machine without any is no finding unless a run shall use them.
-
-    `device` is `cpu`, `cuda`, or `auto` for what is there; `image` is the container's, if it is one.
-    """
+    """Check the NVIDIA driver and GPUs (with device `auto` only if there are any); `image` is the container's."""
     driver, count = facts["driver"], facts["gpus"]
     if device == "cpu" or (device == "auto" and not driver and not count):
         return []
     if not driver and not facts["driver_cuda"]:
         mend = f"install the NVIDIA Container Toolkit: {_TOOLKIT}" if image else "install NVIDIA's driver"
-        return [wrong("driver", where, "no NVIDIA driver is seen", f"{mend}, or use --device cpu")]
+        return [wrong("driver", where, "no NVIDIA driver was found", f"{mend}, or use --device cpu")]
     findings = [_check_driver(facts, where)]
     if facts["driver_error"]:
         seen = f"CUDA does not start: cuInit returned {facts['driver_error']}"
-        return [*findings, wrong("gpus", where, seen, "nvidia-smi says more; after an update of the driver, restart")]
+        return [*findings, wrong("gpus", where, seen, "see nvidia-smi; restart after a driver update")]
     if not count:
-        mend = "nvidia-smi -L; look at CUDA_VISIBLE_DEVICES"
+        mend = "nvidia-smi -L; check CUDA_VISIBLE_DEVICES"
         return [*findings, wrong("gpus", where, "the driver shows no GPU", mend)]
     return [*findings, ok("gpus", where, f"{count} GPU{'s' * (count > 1)}")]
 
 
 def _check_driver(facts: dict[str, Any], where: str) -> Finding:
-    """Compare NVIDIA's driver with the CUDA that torch was built with."""
+    """Check that the NVIDIA driver supports the CUDA that torch was built with."""
     cuda, driver = facts["cuda"], facts["driver"]
     seen = f"NVIDIA driver {driver}" if driver else f"a driver for CUDA {facts['driver_cuda']}"
     if not facts["torch"]:

@@ -1,4 +1,4 @@
-"""Other hosts of a run, as they are seen from here: names, routes, ports, interfaces. Nothing is changed."""
+"""Checks of the other hosts of a run, as seen from here: names, routes, ports and interfaces."""
 
 import errno
 import re
@@ -17,11 +17,11 @@ from runner.tools.doctor import inside
 from runner.tools.doctor.findings import Finding, ok, warning, wrong
 
 SECONDS = 3.0
-"""How long an address may take to accept or refuse a connection."""
+"""Timeout of a connection attempt."""
 RESOLVE_SECONDS = 5.0
 OPEN, CLOSED, FILTERED, ABSENT, NO_ROUTE = "open", "closed", "filtered", "absent", "no route"
 ANY_PORT = 47_591
-"""Stands for the ports that Gloo and NCCL choose at random, in Linux' range for that."""
+"""Stands for the random ports of Gloo and NCCL: a port in Linux' ephemeral range."""
 _PEER = re.compile(
     r"\[([\w:.%]+)\](?::(\d{1,5}))?|([\w:.%]*:[\w:.%]*:[\w:.%]*)()|(\w[\w.-]{0,252})(?::(\d{1,5}))?", re.ASCII
 )
@@ -31,50 +31,50 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Peer:
-    """One host, as it is seen from here."""
+    """Another host of a run, as seen from here."""
 
     name: str
     port: int
     addresses: list[str] = field(default_factory=list)
     unresolved: str = ""
-    """Why the name has no address."""
+    """Why the name does not resolve."""
     route: Route | None = None
     state: str = ""
-    """Of the port: `open`, `closed` (the host refuses), `filtered` (no answer), `absent` (no such host), `no route`."""
+    """State of the port: `open`, `closed` (refused), `filtered` (no answer), `absent` (no such host) or `no route`."""
     other_ports: str = ""
-    """The same of a port that stands for any other."""
+    """State of `ANY_PORT`."""
     why: str = ""
 
     @property
     def is_here(self) -> bool:
-        """Whether all its addresses are loopback ones."""
+        """Whether all addresses of the host are loopback addresses."""
         return bool(self.addresses) and all(is_loopback(address) for address in self.addresses)
 
 
 def parse(words: str, port: int) -> list[tuple[str, int]]:
-    """Read `host1,host2:port,[address]:port`; RequestError for what is none."""
+    """Parse `host1,host2:port,[address]:port` into names and ports; raise RequestError for an invalid host."""
     hosts = []
     for word in words.split(","):
         match = _PEER.fullmatch(word.strip())
         place, own_port = [*filter(None, match.groups()), ""][:2] if match else ("", "")
         if not place or int(own_port or port) not in range(1, 65_536):
-            raise RequestError(f"--peers: {shown(word)} is no host: write for example host1,10.0.0.2,host3:29500")
+            raise RequestError(f"--peers: {shown(word)} is not a host: write for example host1,10.0.0.2,host3:29500")
         hosts.append((place, int(own_port or port)))
     return list(dict.fromkeys(hosts))
 
 
 def check_peers(names: list[tuple[str, int]], where: str) -> list[Finding]:
-    """Look at all hosts at the same time, for `RESOLVE_SECONDS` and then twice `SECONDS` at most."""
+    """Check all hosts at once; at most `RESOLVE_SECONDS` for names, then `2 * SECONDS + 1` for ports."""
     peers = [Peer(name, port) for name, port in names]
     for peer, done in zip(peers, together([partial(_resolve, peer) for peer in peers], RESOLVE_SECONDS), strict=True):
         if not done:
-            peer.unresolved = f"the resolver gives no answer within {RESOLVE_SECONDS:g} s"
+            peer.unresolved = f"the resolver did not answer within {RESOLVE_SECONDS:g} s"
     together([partial(_reach, peer) for peer in peers if not peer.unresolved], 2 * SECONDS + 1)
     findings = [finding for peer in peers for finding in _check_peer(peer)]
     here, used = inside.network(), sorted({peer.route.interface for peer in peers if peer.route and not peer.is_here})
     if len(used) > 1:
-        seen = f"the peers are reached by several interfaces: {', '.join(used)}"
-        mend = "name the peers by their addresses of one network: Gloo and NCCL use one interface for all"
+        seen = f"the peers are reached through several interfaces: {', '.join(used)}"
+        mend = "give the peers' addresses in one network: Gloo and NCCL use one interface for all"
         findings.append(warning("interface", where, seen, mend))
     if used and not here["variables"][GLOO]:
         findings.append(_check_own_name(here, where, used[0]))
@@ -93,13 +93,12 @@ def _resolve(peer: Peer) -> bool:
 
 
 def _reach(peer: Peer) -> None:
-    """Connect to the port, and to one that stands for those that Gloo and NCCL choose."""
     peer.state, peer.why = _connect(peer.addresses[0], peer.port)
     peer.other_ports, _ = _connect(peer.addresses[0], ANY_PORT)
 
 
 def _connect(address: str, port: int) -> tuple[str, str]:
-    """Connect, and tell the ways apart in which that fails; wait the full timeout while ARP resolves."""
+    """Return a port's state and its reason; wait the full timeout while ARP resolves."""
     try:
         socket.create_connection((address, port), SECONDS).close()
     except TimeoutError:
@@ -111,9 +110,9 @@ def _connect(address: str, port: int) -> tuple[str, str]:
 
 
 def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[Answer | None]:
-    """Return what each function returns, None for one that takes longer; what one raises is raised here.
+    """Call functions in parallel and return their results; None for one that takes longer than `seconds`.
 
-    A function that hangs, for example in the resolver, is left alone: its thread does not keep the process alive.
+    Exceptions are raised again here. A function that hangs, as in the resolver, is left in its daemon thread.
     """
     answers: list[Answer | None] = [None] * len(questions)
     errors: list[BaseException] = []
@@ -121,7 +120,7 @@ def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[
     def put(number: int, question: Callable[[], Answer]) -> None:
         try:
             answers[number] = question()
-        except BaseException as error:  # noqa: BLE001 - raised below, in the thread that asks
+        except BaseException as error:  # noqa: BLE001 - raised again below
             errors.append(error)
 
     threads = [threading.Thread(target=put, args=numbered, daemon=True) for numbered in enumerate(questions)]
@@ -137,25 +136,25 @@ def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[
 
 def _check_peer(peer: Peer) -> list[Finding]:
     if peer.unresolved:
-        mend = f"add a line with its address to /etc/hosts, or use the address; `getent hosts {peer.name}` repeats it"
+        mend = f"add its address to /etc/hosts, or use the address; check with `getent hosts {peer.name}`"
         return [wrong("name", peer.name, f"the name does not resolve: {peer.unresolved}", mend)]
     address = peer.addresses[0]
     if peer.is_here:
         if peer.name == "localhost" or is_loopback(peer.name):
             return [ok("route", peer.name, "this machine itself")]
-        seen = f"the name resolves to {address}, which is every machine's own: each node would wait for itself"
-        return [wrong("name", peer.name, seen, f"give {peer.name} its address of the network in /etc/hosts")]
+        seen = f"the name resolves to {address}, a loopback address: each node would connect to itself"
+        return [wrong("name", peer.name, seen, f"give {peer.name} its network address in /etc/hosts")]
     if peer.route is None or peer.state == NO_ROUTE:
-        mend = f"`ip route get {address}` shows the way; connect this machine to that network, or use another address"
-        return [wrong("route", peer.name, f"there is no way to {address}", mend)]
+        mend = f"`ip route get {address}` shows the route; connect this machine to that network, or use another address"
+        return [wrong("route", peer.name, f"there is no route to {address}", mend)]
     settings = " ".join(f"{name}={value}" for name, value in variables_for(peer.route.interface).items())
-    seen = f"{address} is reached by {peer.route.interface} from {peer.route.local}: {settings}"
+    seen = f"{address} is reached through {peer.route.interface} from {peer.route.local}: {settings}"
     return [ok("route", peer.name, seen), _check_port(peer)]
 
 
 def _check_port(peer: Peer) -> Finding:
     address, port = peer.addresses[0], peer.port
-    firewall = f"allow all TCP between the nodes, for example on {peer.name}: nft or ufw allow from this machine"
+    firewall = f"allow all TCP between the nodes, for example with nft or ufw on {peer.name}"
     if peer.state == ABSENT:
         mend = f"is {peer.name} up? `ip neigh` shows who answers; is {address} still its address?"
         return wrong("port", peer.name, f"no host answers at {address}: {peer.why}", mend)
@@ -164,31 +163,31 @@ def _check_port(peer: Peer) -> Finding:
         if peer.other_ports in (OPEN, CLOSED):
             seen = f"{what}, while other ports answer: a firewall drops it"
         else:
-            seen = f"{what}, nor at other ports: a firewall drops everything, or the host is down"
+            seen = f"{what}, nor on other ports: a firewall drops everything, or the host is down"
         return wrong("port", peer.name, seen, firewall)
     if peer.other_ports == FILTERED:
-        seen = f"port {port} answers, other ports are filtered: Gloo and NCCL connect at ports chosen at random"
+        seen = f"port {port} answers, other ports are filtered: Gloo and NCCL connect on random ports"
         return wrong("port", peer.name, seen, firewall)
     if peer.state == CLOSED:
-        return ok("port", peer.name, f"the host answers; nothing listens at port {port} yet, as before a run")
+        return ok("port", peer.name, f"the host answers; nothing listens on port {port} yet, as usual before a run")
     return ok("port", peer.name, f"port {port} is open")
 
 
 def _check_own_name(here: dict[str, Any], where: str, interface: str) -> Finding:
-    """Look where the own host name leads: Gloo, and a rendezvous on it, announce that address to the others."""
+    """Check the address of this machine's host name, which Gloo and the rendezvous announce to the other nodes."""
     addresses, name = here["own_addresses"], here["host"]
     if not addresses:
         mend = f"add the line '<address> {name}' to /etc/hosts, or export {GLOO}={interface}"
-        return wrong("own-name", where, f"the own host name {name} does not resolve", mend)
+        return wrong("own-name", where, f"this machine's host name {name} does not resolve", mend)
     if all(is_loopback(address) for address in addresses):
-        seen = f"the own host name {name} resolves to {addresses[0]}: others would be told to connect to themselves"
-        mend = f"give {name} its address of {interface} in /etc/hosts, or, as runner node does,"
+        seen = f"this machine's host name {name} resolves to {addresses[0]}: other nodes would connect to themselves"
+        mend = f"give {name} the address of {interface} in /etc/hosts, or, as runner node does,"
         return wrong("own-name", where, seen, f"{mend} export {GLOO}={interface}")
-    return ok("own-name", where, f"the own host name {name} resolves to {listed(addresses, most=3)}")
+    return ok("own-name", where, f"this machine's host name {name} resolves to {listed(addresses, most=3)}")
 
 
 def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[Finding]:
-    """Look whether the interfaces that the environment chooses are there, and are those `used` to reach the peers."""
+    """Check that the interfaces in Gloo's and NCCL's variables exist and are those `used` to reach the peers."""
     findings = []
     names = [*here["interfaces"], "lo"]
     for variable in (GLOO, NCCL):
@@ -196,11 +195,11 @@ def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[F
         if not value:
             continue
         chosen, right = chosen_by(variable, value, names), variables_for(used[0])[variable] if used else ""
-        mend = f"export {variable}={right}" if right else f"unset {variable}; there are: {listed(names)}"
+        mend = f"export {variable}={right}" if right else f"unset {variable}; interfaces here: {listed(names)}"
         if not chosen:
             findings.append(wrong("interface", where, f"{variable}={value} chooses no interface of this machine", mend))
         elif used and not set(chosen) & set(used):
-            seen = f"{variable}={value} chooses {', '.join(chosen)}, and the peers are reached by {', '.join(used)}"
+            seen = f"{variable}={value} chooses {', '.join(chosen)}, but peers are reached through {', '.join(used)}"
             findings.append(wrong("interface", where, seen, mend))
         else:
             findings.append(ok("interface", where, f"{variable}={value} chooses {listed(chosen)}"))
@@ -208,7 +207,7 @@ def check_variables(here: dict[str, Any], where: str, used: list[str]) -> list[F
 
 
 def chosen_by(variable: str, value: str, names: list[str]) -> list[str]:
-    """Return the interfaces that a value of `GLOO_SOCKET_IFNAME` or `NCCL_SOCKET_IFNAME` chooses, of those given."""
+    """Return those of `names` that a value of `GLOO_SOCKET_IFNAME` or `NCCL_SOCKET_IFNAME` chooses."""
     if variable == GLOO:
         return [name for name in value.split(",") if name in names]
     others, value = value.startswith("^"), value.removeprefix("^")

@@ -1,4 +1,4 @@
-"""The Slurm cluster that this machine submits to: whether its controller answers, and which nodes take jobs."""
+"""Checks of the Slurm cluster: its controller, and the nodes that accept jobs."""
 
 import re
 import shutil
@@ -9,14 +9,14 @@ from runner.tools.doctor.findings import Finding, ok, warning, wrong
 
 SECONDS = 10.0
 _OUT = ("down", "drain", "drng", "fail", "failg", "maint", "unk")
-"""Compact states of sinfo(1) in which a node takes no job; one that ends with `*` does not respond."""
+"""Compact states of sinfo(1) in which a node accepts no jobs; a final `*` means that the node does not respond."""
 
 
 def check_slurm(partition: str, where: str) -> list[Finding]:
-    """Ask for the nodes of each partition, or of one."""
+    """Check the nodes of a partition, or of all partitions if it is empty."""
     if missing := [name for name in ("sinfo", *commands.NEEDED) if shutil.which(name) is None]:
         seen = f"there is no {' and no '.join(missing)} here"
-        return [wrong("slurm", where, seen, "call it where jobs are submitted, on a login node")]
+        return [wrong("slurm", where, seen, "run doctor on a login node, where jobs are submitted")]
     words = ["sinfo", "--noheader", "--format=%R|%t|%D", *([f"--partition={partition}"] if partition else [])]
     try:
         printed = commands.call(words, seconds=SECONDS)

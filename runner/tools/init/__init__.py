@@ -1,8 +1,8 @@
-"""A repository of one's own becomes a project: its training script is found, tried once, and described.
+"""`runner init`: turn a repository into a project by finding its training script, trying it once and describing it.
 
-    a folder -> the script that trains (proposal), what its files show (source, modules)
-    -> a short run (first_run), how its output is read (trial), why it failed (way_out)
-    -> the texts of a definition and of settings (proposal) -> files
+    folder -> training script (proposal, source, modules)
+    -> first run (first_run), how to read its output (trial), why it failed (way_out)
+    -> texts of the definition and the settings (proposal) -> files
 
-Nothing of the repository is imported or edited, and only the short run starts anything of it.
+Nothing of the repository is imported or edited, and only the first run executes it.
 """

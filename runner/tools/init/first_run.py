@@ -1,4 +1,4 @@
-"""The first run of a script, started as `runner run` starts it, by which its output is read."""
+"""The first run of a script, from which `runner init` learns how to read the script's output."""
 
 import importlib.util
 import os
@@ -32,44 +32,44 @@ _TORCH = "pip install 'distributed-experiment-kit[torch]'"
 
 
 class _Screen(Screen):
-    """Shows the live line of one run on a terminal, and keeps how it ended for the caller to say."""
+    """Shows the live line of one run on a terminal, and keeps the run's record in `trial`."""
 
     trial: Trial
 
     def begin(self, number: int, total: int, run: Run, _folder: Path) -> None:
-        """Begin to show the run."""
+        """Start showing the run."""
         self._progress = Progress(number, total, run, [])
         self._said = clock.monotonic()
 
     def stopping(self, _why: str) -> None:
-        """Print nothing: that the time is up is what was announced."""
+        """Print nothing, since the time limit was announced."""
 
     def end(self, _run: Run, record: Record, folder: Path) -> None:
-        """Stop to show the run, and keep its record."""
+        """Stop showing the run, and keep its record."""
         self._progress = None
         self.trial = Trial(record, folder)
 
 
 def unread(proposal: Proposal) -> Reading:
-    """Return how the output is read if it was never seen."""
+    """Return how to read the output of a script that was not started."""
     if Sign.EVENTS in proposal.modules.signs:
         return Reading((), "train_seconds", ("event lines",))
     return Reading()
 
 
 def read_first_run(proposal: Proposal, device: str, seconds: float, command: str = INIT) -> Reading:
-    """Start the script once, for so many seconds at most, and find how its output is read.
+    """Run the script once, for `seconds` at most, and return how to read its output.
 
-    The command is the one that a person gave.
+    `command` is the command that the user typed, for messages.
     """
     if importlib.util.find_spec("torch") is None:
-        raise RequestError(f"torch is not installed for {one_line(sys.executable)}: {_TORCH}")
+        raise RequestError(f"torch is not installed in {one_line(sys.executable)}: {_TORCH}")
     folder, is_kept = Path(tempfile.mkdtemp(prefix="runner-init-")), False
     try:
         experiment = proposal.experiment(unread(proposal), folder)
         short = structs.replace(experiment, dialects={}, timeout_seconds=seconds, skip=[], baseline={})
         plan = make_plan(short, Selection(device=device, layouts=("1x1",), repeat=1))
-        say(f"starts: {plan.cells[0].command()}  (once, with one process on {device}, for {seconds:g} s at most)")
+        say(f"first run: {plan.cells[0].command()}  (one process on {device}, for {seconds:g} s at most)")
         screen, before = _Screen(), _files(proposal.root)
         with signals.taken() as interrupts, screen:
             execute(plan, Local(), folder / "results", screen, interrupts)
@@ -78,13 +78,13 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
             why, is_kept = describe(trial, proposal.root, proposal.modules.script, command)
             raise RequestError(why)
         took = trial.record.metrics.get("wall_seconds", seconds)
-        how = f"after {took:.1f} s, by itself"
+        how = f"ended after {took:.1f} s"
         if trial.ended_early:
-            limit = f"a run of its own is ended after {LIMIT_SECONDS} s, unless a definition gives it more"
-            how = f"by the runner after {took:.0f} s, before it was done: {limit}"
-        say(f"ended: {how}")
+            limit = f"a real run gets {LIMIT_SECONDS} s, or the definition's timeout_seconds"
+            how = f"stopped after {took:.0f} s, unfinished; {limit}"
+        say(f"first run: {how}")
         if left := sorted(_files(proposal.root) - before):
-            say(f"note: it left {listed(left, most=3)}: if the script goes on from there, remove it before a run")
+            say(f"note: the first run left {listed(left, most=3)}: remove what the script would resume from")
         return recognise(trial)
     finally:
         if not is_kept:
@@ -92,7 +92,7 @@ def read_first_run(proposal: Proposal, device: str, seconds: float, command: str
 
 
 def _files(root: Path) -> set[str]:
-    """List the files of a project, without those that are hidden; none if there are too many to look at."""
+    """Return the visible files of a project; the empty set if there are too many."""
     files: set[str] = set()
     for folder, folders, names in os.walk(root):
         own = () if "pyvenv.cfg" in names or len(files) > _MOST_FILES else folders
@@ -102,13 +102,13 @@ def _files(root: Path) -> set[str]:
 
 
 def say_output(reading: Reading, *, tried: bool, metrics: Sequence[str] = ()) -> None:
-    """Print how the output is read, and what else a person should know."""
-    more = f"--metric reads {', '.join(metrics)}" if metrics else "to name more: --metric loss='loss: ({number})'"
+    """Print how the output is read, and why samples are not counted."""
+    more = f"--metric reads {', '.join(metrics)}" if metrics else "to read more: --metric loss='loss: ({number})'"
     if reading.dialects == ("none",):
-        say(f"output: no loss and no accuracy is read; {more}" if tried else "output: not looked at")
+        say(f"output: no loss or accuracy recognised; {more}" if tried else "output: not examined")
     elif reading.dialects:
-        say(f"output: read by {reading.dialects[0]}: {', '.join(reading.fields)}; {more}")
+        say(f"output: dialect {reading.dialects[0]} reads {', '.join(reading.fields)}; {more}")
     else:
-        say("output: event lines of the kit")
+        say("output: the kit's event lines")
     if reading.unobserved:
-        say(f"note: samples are not counted, so a run is timed from its launch to its end: {reading.unobserved}")
+        say(f"note: samples are not counted, so runs are timed from launch to end: {reading.unobserved}")

@@ -1,4 +1,4 @@
-"""`runner init`."""
+"""The command `runner init`."""
 
 from typing import Annotated, Optional
 
@@ -16,25 +16,25 @@ from runner.tools.init.proposal import propose
 
 def init(
     script: Annotated[
-        Optional[str], typer.Argument(metavar="[SCRIPT]", help="The training script; without it, it is looked for.")
+        Optional[str],
+        typer.Argument(metavar="[SCRIPT]", help="The training script; found by its contents if not given."),
     ] = None,
     arguments: Annotated[
-        Optional[list[str]], typer.Argument(metavar="-- ARGS", help="Its arguments, as on its own command line.")
+        Optional[list[str]],
+        typer.Argument(metavar="-- ARGS", help="The script's arguments, as on its own command line."),
     ] = None,
-    name: Annotated[Optional[str], typer.Option(help="The name of the experiment.")] = None,
+    name: Annotated[Optional[str], typer.Option(help="Name of the experiment, instead of the script's.")] = None,
     change: Change = None,
     device: Device = "auto",
-    try_seconds: Annotated[float, typer.Option(min=1, max=3600, help="When the first run is ended.")] = 60,
+    try_seconds: Annotated[float, typer.Option(min=1, max=3600, help="Time limit of the first run, in seconds.")] = 60,
     no_try: Annotated[
-        bool, typer.Option("--no-try", help="Start nothing; nothing of the output is read then.")
+        bool, typer.Option("--no-try", help="Do not start the script; its output is not read then.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be written; write and start nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the files; write and start nothing.")] = False,
 ) -> None:
     """Turn your repository into a project with a first definition.
 
-    The script is not edited. It is started once, so that its output can be read. Nothing that is there is overwritten.
+    The script is started once, to learn how to read its output. It is not edited, and no file is overwritten.
     """
     proposal = propose(here(), script, name, change or [], arguments or [])
     source = proposal.settings.source
@@ -43,14 +43,14 @@ def init(
     start = not no_try and not dry_run
     reading = read_first_run(proposal, device_of(device), try_seconds) if start else unread(proposal)
     with temporary_folder("init") as folder:
-        proposal.experiment(reading, folder)  # the definition is loaded as it will be, before anything is written
+        proposal.experiment(reading, folder)  # fails before anything is written
     files = proposal.files(reading)
     if dry_run:
         for path, text in files.items():
             show_document(f"# {path.relative_to(proposal.root)}\n{text}")
         if reading.dialects == (NONE,):
-            chosen = "the dialect and the measure are chosen by a first run of the script, which comes then"
-            say(f"nothing is written; {chosen}")
+            chosen = "the first run, which --dry-run leaves out, chooses the dialect and the measure"
+            say(f"nothing was written; {chosen}")
         return
     say_output(reading, tried=start)
     write_outputs({path: text.encode() for path, text in files.items()}, below=proposal.root)

@@ -1,6 +1,6 @@
-"""What a script is made of: its files, where its imports are, how it is started, and how many processes it trains with.
+"""The files behind a script: where its imports are, how to start it, and how many processes it trains with.
 
-All paths are from the repository's folder, with slashes.
+Paths are relative to the repository, with slashes.
 """
 
 import importlib.util
@@ -17,15 +17,15 @@ from runner.tools.init import source
 from runner.tools.init.source import ACROSS, FRAMEWORKS, SHOWN, Sign, Source
 
 USUAL_PLACES = ("", "src", "lib", "python")
-"""Folders of a repository that hold its packages; the first is the repository itself."""
+"""Folders that usually hold a repository's packages; the first is the repository itself."""
 _LIGHTNING = {"lightning", "pytorch_lightning"}
 _TRAINERS = {"transformers", "trl", "sentence_transformers", "setfit"}
 
 
 class Modules:
-    """The files behind one script; RequestError if one of them cannot be read as Python.
+    """The files that a script consists of; raises RequestError if Python cannot parse one.
 
-    `places` has the first names of imports that are not beside the script, with the folder that each is in.
+    `places` maps each top-level import that is not beside the script to its folder.
     """
 
     def __init__(self, root: Path, script: str) -> None:
@@ -43,55 +43,55 @@ class Modules:
 
     @cached_property
     def signs(self) -> set[str]:
-        """The signs of all files."""
+        """The signs of a training in all files."""
         return {sign for file in self.files for sign in file.signs}
 
     @cached_property
     def frameworks(self) -> set[str]:
-        """The frameworks that any of the files imports."""
+        """The frameworks that the files import."""
         return {name for file in self.files for name in file.imports} & FRAMEWORKS
 
     @property
     def why(self) -> str:
-        """What it does that a training does, as a person is shown it."""
+        """Why the script looks like a training, as text for the user."""
         signs = [sign for sign in SHOWN if sign in self.signs]
         words = [f"imports {', '.join(sorted(self.frameworks))}"] if self.frameworks else []
         return "; ".join([*words, *([f"has {', '.join(signs)}"] if signs else [])]) or "as named"
 
     @property
     def spawns(self) -> bool:
-        """Whether it starts the processes of its own process group; one that calls torchrun may be one of them, too."""
+        """Whether the script starts its process group itself; one that calls torchrun may also be one of its workers."""
         return Sign.SPAWN in self.signs if Sign.GROUP in self.signs else Sign.LAUNCH in self.itself.signs
 
     @property
     def devices(self) -> str | None:
-        """What Lightning's Trainer is given as `devices`."""
+        """The argument `devices` of Lightning's Trainer, as written."""
         return next((file.devices for file in self.files if file.devices is not None), None)
 
     @cached_property
     def layout(self) -> tuple[bool, str]:
-        """Whether torchrun may start more than one process of it, and why, as a comment of the definition."""
+        """Whether torchrun may start several processes of the script, and why."""
         signs, devices = self.signs, self.devices
         if Sign.SPAWN in signs or self.spawns:
             how = "spawn" if Sign.SPAWN in signs else Sign.LAUNCH
             return False, f"the script starts its processes itself ({how})"
         if self.frameworks & _LIGHTNING and signs & {Sign.TRAINER, Sign.FIT}:
             if devices and (devices.isdigit() or devices.startswith("[")) and "WORLD_SIZE" not in devices:
-                return False, f"the Trainer is given devices={devices}: WORLD_SIZE there allows 1x2"
-            return True, "Lightning shares the work among them"
+                return False, f"the Trainer gets devices={devices}; take WORLD_SIZE instead to allow 1x2"
+            return True, "Lightning divides the work among processes"
         if sign := next((sign for sign in ACROSS if sign in signs), None):
-            return True, f"the script shares the work among them ({sign})"
+            return True, f"the script divides the work among processes ({sign})"
         if Sign.TRAINER in signs and self.frameworks & _TRAINERS:
-            return True, "the Trainer shares the work among them"
+            return True, "the Trainer divides the work among processes"
         return False, "add 1x2 once the script calls init_process_group() and trains with DDP"
 
     @property
     def cpu_alone(self) -> bool:
-        """Whether it only trains in one process on a CPU."""
+        """Whether the script trains in one process only if it runs on a CPU."""
         return "Lightning" in self.layout[1] and self.devices in (None, "'auto'", "-1", "'-1'")
 
     def _place(self, name: str) -> str | None:
-        """Return the folder in which the first name of an import is a module, unless it is beside the script."""
+        """Return the folder that holds a module; None if it is beside the script, installed or missing."""
         if self._is_module(self.folder, name) or _is_installed(name, self.root):
             return None
         above = [str(parent) for parent in Path(self.folder).parents] if self.folder else []
@@ -105,23 +105,22 @@ class Modules:
 
 @lru_cache(maxsize=4_096)
 def _is_installed(name: str, root: Path) -> bool:
-    """Return whether a module is part of Python, or installed outside of a folder; it is not imported."""
+    """Return whether a module comes from Python or from outside of a folder, without importing it."""
     if name in sys.stdlib_module_names:
         return True
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
         return False
-    if spec is None or spec.origin is None:  # none, or a folder without __init__.py
+    if spec is None or spec.origin is None:  # missing, or a folder without __init__.py
         return False
     return not Path(spec.origin).is_relative_to(root) or "site-packages" in spec.origin
 
 
 def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
-    """Choose how a script is started: as the file `scripts/train.py`, or as the module `mypkg.train`.
+    """Choose how to start a script: as the file `scripts/train.py`, or as the module `mypkg.train`.
 
-    Returns the name of the program, and the folders that its imports are found in. RequestError if it cannot be started
-    as it lies here.
+    Returns the program's name and the folders of its imports. Raises RequestError if neither form works.
     """
     script, top = modules.script, _top(modules)
     places = set(modules.places.values()) - {top}
@@ -129,30 +128,32 @@ def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
         name, path, form = script, sorted(place or "." for place in places), PROGRAM
     else:
         name = script.removesuffix(".py").removeprefix(top).strip("/").replace("/", ".")
-        # torchrun puts the project's folder itself on the path of a module.
+        # torchrun itself puts the project's folder on the path for a module.
         path, form = [place for place in (top, *sorted(places)) if place], rf"{WORD}(\.{WORD})+"
-    # Bytes that are not UTF-8 are not printable.
+    # A file name that is not UTF-8 is not printable.
     if len(name) > LONGEST_PROGRAM or not name.isprintable() or not re.fullmatch(form, name):
-        most = f"a program has {LONGEST_PROGRAM} characters at most, in UTF-8, no backslash and no line break"
-        package = "; a module's name is words with dots between" * (top is not None)
-        raise RequestError(f"{one_line(script)} has no name for a definition: rename it ({most}{package})")
+        most = f"at most {LONGEST_PROGRAM} characters of UTF-8, without backslashes and line breaks"
+        package = "; modules: words separated by dots" * (top is not None)
+        raise RequestError(f"{one_line(script)} has a name that no definition can hold: rename it ({most}{package})")
     return name, tuple(path)
 
 
 def _top(modules: Modules) -> str | None:
-    """Return the folder that holds the package which a script is part of, None if it can be started as a file."""
+    """Return the folder that holds the script's package; None if the script can be started as a file."""
     root, folder, level = modules.root, modules.folder, modules.itself.level
     parts = folder.split("/") if folder else []
     if level > len(parts):
         name = one_line(f"{root.name}/{modules.script}")
         above = one_line(root.parent)
-        raise RequestError(f"{name} imports from its package, which begins above: run `runner init {name}` in {above}")
+        raise RequestError(
+            f"{name} imports from a package that starts above this folder: run `runner init {name}` in {above}"
+        )
     if level:
         outside = len(parts)
         while outside and root.joinpath(*parts[:outside], "__init__.py").is_file():
             outside -= 1
-        return "/".join(parts[: min(outside, len(parts) - level)])  # a package may do without __init__.py
-    # It imports its own package by its full name, for example `from mypkg.data import ...` in src/mypkg/train.py.
+        return "/".join(parts[: min(outside, len(parts) - level)])  # __init__.py may be missing
+    # A script may import its package by name: `from mypkg.data import ...` in src/mypkg/train.py.
     for name, place in modules.places.items():
         if name in modules.itself.imports and f"{folder}/".startswith(f"{place}/{name}/".lstrip("/")):
             return place

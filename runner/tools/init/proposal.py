@@ -1,4 +1,4 @@
-"""All that can be known of a repository without starting anything: its root, its script, and what would be written."""
+"""The root, script and new files that `runner init` derives without starting anything."""
 
 import json
 import os
@@ -32,14 +32,14 @@ from runner.tools.init.trial import Reading
 INIT, RUN = "runner init", "runner run"
 LIMIT_SECONDS = 1800
 _FOLDERS = (PACKAGE, "runner-definitions")
-"""Where definitions may be; the first that is free, or that holds definitions already."""
+"""Folders for definitions; the first that is missing or holds only definitions is taken."""
 _GENERIC = {"main", "__main__", "run", "script", "app", "cli"}
-"""Names of scripts that say nothing of an experiment."""
+"""Names of scripts that do not name an experiment."""
 _LONGEST_NAME = 40
 _GIT_SECONDS = 20
 _TRAINING = {Sign.BACKWARD, Sign.FIT, Sign.TRAINER}
 _STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_](?:.*=[ \t]*)?[\w.]*\(", re.MULTILINE)
-"""What a file has that may do something when it is started; searching for it is much faster than parsing."""
+"""Matches files that may do something when started; much faster than parsing them."""
 _FOREIGN = {"tests", "test", "docs", "build", "dist", "results", "node_modules", "site-packages", "__pycache__"}
 _NO_PROGRAM = re.compile(r"setup\.py|conftest\.py|test_.*|.*_test\.py")
 _DEFINITION = re.compile(r"(?s)^program:.*^matrix:|^matrix:.*^program:", re.MULTILINE)
@@ -48,7 +48,7 @@ _ABOUT = "# A project of the runner; its settings are definitions, path, image, 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A script, and the project that it becomes a definition of."""
+    """A script, and the definition and project proposed for it."""
 
     settings: Settings
     modules: Modules
@@ -63,21 +63,20 @@ class Proposal:
 
     @property
     def path(self) -> Path:
-        """The file of the definition."""
+        """The path of the definition."""
         return self.settings.folder / f"{self.name}.yaml"
 
     def experiment(self, reading: Reading, folder: Path) -> Experiment:
-        """Load the definition as it would be written, from a file in a folder for temporary files."""
+        """Load the definition that would be written, from a draft in a temporary folder."""
         draft = folder / self.path.name
         draft.write_text(self.text(reading), "utf-8")
         return definition.load(draft, self.root, self.settings)
 
     def text(self, reading: Reading) -> str:
-        """Write the definition's text."""
+        """Return the definition's text."""
         return "".join(f"{line}\n" for line in self._lines(reading))
 
     def _lines(self, reading: Reading) -> Iterator[str]:
-        """Write what was seen of the script, with comments that help a person to extend it."""
         program, (is_parallel, why) = self.program, self.modules.layout
         torchrun = ["torchrun", "--standalone", f"--nproc-per-node={1 + is_parallel}"]
         launcher = ["python"] if self.modules.spawns else torchrun
@@ -89,29 +88,29 @@ class Proposal:
         yield _pair("summary", one_line(f"How long does {program.name} take {several}?", 300))
         yield _pair("program", program.name)
         if self.modules.spawns:
-            yield "launcher: python  # it starts the processes of its process group itself"
+            yield "launcher: python  # the script starts its processes itself"
         if reading.dialects == ("none",):
-            yield "dialect: none  # its output is not read; docs/dialects.md lists dialects, and says how to write one"
+            yield "dialect: none  # the output is not read; docs/dialects.md lists dialects and how to write one"
         elif reading.dialects:
-            yield f"dialect: {', '.join(reading.dialects)}  # reads its output: {', '.join(reading.fields)}"
+            yield f"dialect: {', '.join(reading.dialects)}  # reads {', '.join(reading.fields)}"
         if self.args:
             yield "args:"
             yield from (f"  {_pair(key, value)}" for key, value in self.args.items())
-        yield f"# runner plan {self.name} --probe shows what else it takes; a list below matrix makes an axis of one."
+        yield f"# runner plan {self.name} --probe shows further args; a list below matrix makes an axis of one."
         yield "matrix:"
         yield f"  layout: [{'1x1, 1x2' if is_parallel else '1x1'}]  # nodes x processes; {one_line(why, 300)}"
         if self.modules.cpu_alone:
             yield "skip:"
-            reason = "Lightning counts the processes by its argument devices, which is one on a CPU"
+            reason = "Lightning starts as many processes as its argument devices says, which is one on a CPU"
             yield f"  - {{layout: 1x2, when: cpu, why: '{reason}'}}"
         uncounted = one_line(reading.unobserved, 300)
-        how = f"else whole runs are timed; the first one: {uncounted}" if uncounted else "counted inside its processes"
+        how = f"or run time, if samples are not counted: {uncounted}" if uncounted else "counted in the processes"
         yield f"measure: {reading.measure}" + f"  # {how}" * (reading.measure == SAMPLE_SECONDS)
-        yield "repeat: 3  # runs of each cell; a claim needs 3"
-        yield f"timeout_seconds: {LIMIT_SECONDS}  # when a run is ended"
+        yield "repeat: 3  # runs per cell; a claim needs 3"
+        yield f"timeout_seconds: {LIMIT_SECONDS}  # time limit of a run"
 
     def files(self, reading: Reading) -> dict[Path, str]:
-        """Write the text of each file: of the definition, and of the settings if the folder has none."""
+        """Return the texts of the definition and, if the project has none, of the settings file."""
         texts = {self.path: self.text(reading)}
         if self.settings.source is None:
             values = {"definitions": self.settings.definitions, "path": list(self.settings.path)}
@@ -127,10 +126,10 @@ def _pair(key: str, value: Any) -> str:
 def propose(
     here: Path, script: str | None, name: str | None, words: list[str], line: list[str], *, unsaved: bool = False
 ) -> Proposal:
-    """Look at the repository that a person is in; RequestError if no definition can be written.
+    """Return the proposal for the repository around `here`; raise RequestError if no definition can be written.
 
-    Script and name are those that the person gives, if any; words are `arg=value` for the script, and a line has its
-    arguments as its own command line has them. Of one that stays `unsaved` nothing is to be written.
+    `script` and `name` are the user's, if given. `words` are `arg=value`, `line` the arguments as on the script's own
+    command line. An `unsaved` proposal is never written.
     """
     settings, repository = project(here)
     if unsaved and script is not None:
@@ -149,20 +148,20 @@ def propose(
         settings = replace(settings, path=path, definitions=_definitions(settings.root))
     elif missing := [place for place in path if place not in {*settings.path, "." in settings.path and ""}]:
         wanted = json.dumps([*settings.path, *missing], ensure_ascii=False)
-        msg = f"{settings.source}: the script imports from {', '.join(missing)}/: write path = {wanted} there first"
+        msg = f"{settings.source}: the script imports from {', '.join(missing)}/: set path = {wanted} there first"
         raise RequestError(one_line(msg))
     there = settings.folder / f"{chosen_name}.yaml"
     taken = [path for path in definition.files(settings.root) if path.stem == chosen_name] if settings.source else []
     if not unsaved and (taken or there.exists()):
         path_taken = one_line((taken or [there])[0].relative_to(settings.root))
-        raise RequestError(f"{path_taken} is there already: give another name, {INIT} --name {chosen_name}-2")
+        raise RequestError(f"{path_taken} exists already: give another name, {INIT} --name {chosen_name}-2")
     program = programs.find(settings.root, started, settings)
     args = {**dict(map(read_change, words)), **of_line(program, line)}
     return Proposal(settings, modules, chosen_name, program, args)
 
 
 def of_line(program: Program, line: list[str]) -> dict[str, Any]:
-    """Read words as named args, if those are written as just these words again; else keep them as they are."""
+    """Parse a command line into named args if they render to the same words; else return all words below REST."""
     args: dict[str, Any] = {}
     words = deque(line)
     while words:
@@ -173,7 +172,7 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
             text = words.popleft()
             number = scalar(text)
             is_number = isinstance(number, int | float) and not isinstance(number, bool) and unfit(number) is None
-            value = number if is_number and str(number) == text else text  # `007` and `1e-3` are texts
+            value = number if is_number and str(number) == text else text  # `007` and `1e-3` stay texts
         if name in args:
             value = [*(args[name] if isinstance(args[name], list) else [args[name]]), value]
         args[name] = value
@@ -182,7 +181,7 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
 
 
 def project(here: Path) -> tuple[Settings, git.Repository | None]:
-    """Return the project that a folder is in, or will be: one of another repository around this one does not count."""
+    """Return the project around a folder in the same git repository, or a new one, and that repository."""
     try:
         repository = git.find(here)
     except git.GitError as error:
@@ -194,19 +193,16 @@ def project(here: Path) -> tuple[Settings, git.Repository | None]:
 
 
 def choose(root: Path, here: Path, repository: git.Repository | None, command: str) -> Modules:
-    """Return the one script below `here` that trains and is nearest to the top, by its path from `root`.
-
-    RequestError unless there is exactly one.
-    """
+    """Return the training script below `here` that is nearest to the top; RequestError unless there is exactly one."""
     scripts: dict[str, Modules] = {}
     for name in filter(_may_train, _files(here, repository)):
         path = here / name
-        with suppress(RequestError):  # it is no Python of this version, or imports what is none
+        with suppress(RequestError):  # this Python cannot parse it or an import
             if path.is_file() and _STARTS.search(path.read_bytes()) and source.read(path).is_program:
                 modules = Modules(root, path.relative_to(root).as_posix())
                 if modules.signs & _TRAINING and modules.frameworks:
                     scripts[name] = modules
-    # Else one that imports what trains.
+    # Prefer scripts that train themselves to those that import the training.
     scripts = {name: each for name, each in scripts.items() if each.itself.signs & _TRAINING} or scripts
     depths = {name: sum(folder != "src" for folder in name.split("/")) for name in scripts}
     nearest_ones = sorted(name for name in scripts if depths[name] == min(depths.values()))
@@ -216,11 +212,11 @@ def choose(root: Path, here: Path, repository: git.Repository | None, command: s
         first = one_line(shlex.quote(as_path(os.path.relpath(here / nearest_ones[0]))))
         names = listed(one_line(name, 100) for name in nearest_ones)
         raise RequestError(f"{len(nearest_ones)} scripts may be the training: {names}; name one: {command} {first}")
-    raise RequestError(f"no Python file here trains and can be run; name a script: {command} path/to/train.py")
+    raise RequestError(f"no training script found here; name one: {command} path/to/train.py")
 
 
 def _files(here: Path, repository: git.Repository | None) -> Iterator[str]:
-    """Yield the files below a folder: what git tracks or would track, else all but what is hidden or installed."""
+    """Yield the files below a folder: those that git does not ignore, else all but hidden and installed ones."""
     if repository:
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
         yield from os.fsdecode(repository.ask(*words, seconds=_GIT_SECONDS)).split("\0")
@@ -238,7 +234,7 @@ def _may_train(name: str) -> bool:
 
 
 def _named(word: str, here: Path, root: Path) -> Modules:
-    """Return the script of a path that a person names; RequestError if it cannot be started."""
+    """Return the script at a path that the user named; raise RequestError if there is none."""
     path = Path(os.path.normpath(here / word))
     name = one_line(word, 200)
     if path.is_dir():
@@ -251,7 +247,7 @@ def _named(word: str, here: Path, root: Path) -> Modules:
 
 
 def _name_of(script: str, root: Path, given: str | None) -> str:
-    """Return the name of the experiment: as given, or after the script, or its folder if every script is called so."""
+    """Return the experiment's name: as given, or the script's, or its folder's if that is generic."""
     if given is not None:
         if not re.fullmatch(NAME, given):
             raise RequestError(f"--name {one_line(given, 100)} has to be {NAME_FORM}, such as {_valid(given)}")
@@ -265,17 +261,17 @@ def _name_of(script: str, root: Path, given: str | None) -> str:
 
 
 def _valid(word: str) -> str:
-    """Make a valid name of any word: lower-case letters, digits and hyphens."""
+    """Turn any word into a valid name: lower-case letters, digits and hyphens."""
     name = re.sub(r"[^a-z0-9]+", "-", word.lower().encode("ascii", "ignore").decode()).strip("-")
     return name[:_LONGEST_NAME].strip("-") or "train"
 
 
 def _definitions(root: Path) -> str:
-    """Choose the folder of the definitions: one that holds nothing else."""
+    """Choose a folder for definitions that holds nothing else."""
     for name in _FOLDERS:
         paths = (root / name).glob("*") if (root / name).exists() else ()
         if all(path.suffix == ".yaml" and _DEFINITION.search(read_text(path)) for path in paths):
             return name
     raise RequestError(
-        f'{", ".join(_FOLDERS)} hold other things: say definitions = "FOLDER" in {one_line(root / OWN_FILE)}'
+        f'{", ".join(_FOLDERS)} hold other files: set definitions = "FOLDER" in {one_line(root / OWN_FILE)}'
     )

@@ -1,4 +1,4 @@
-"""What a Python file says of itself, read without running it: its imports, and the signs of a training."""
+"""Static analysis of a Python file: its imports, and the signs that it trains."""
 
 import ast
 import platform
@@ -18,7 +18,7 @@ FRAMEWORKS = {
 
 
 class Sign:
-    """The signs of a training, as a person is shown them."""
+    """The signs of a training, as shown to the user."""
 
     BACKWARD = "loss.backward()"
     STEP = "optimizer.step()"
@@ -35,7 +35,7 @@ class Sign:
 
 
 ACROSS = (Sign.GROUP, Sign.DEEPSPEED, Sign.ACCELERATOR, Sign.FABRIC, Sign.PARALLEL)
-"""Signs of a training with several processes, the most telling first."""
+"""Signs of a training with several processes, the strongest first."""
 SHOWN = (Sign.BACKWARD, Sign.STEP, Sign.FIT, Sign.TRAINER, *ACROSS)
 _CALLS = {
     "init_process_group": Sign.GROUP,
@@ -52,9 +52,9 @@ _SPAWNS = ("spawn", "start_processes")
 
 @dataclass(frozen=True)
 class Source:
-    """A Python file: the first names of its imports, its signs, and whether starting it does anything.
+    """A Python file: its top-level imports, its signs of a training, and whether starting it does anything.
 
-    `level` is the most dots of a relative import, `devices` what Lightning's Trainer is given, as it is written.
+    `level` is the largest number of dots in a relative import, `devices` the source text of Lightning's argument.
     """
 
     imports: frozenset[str]
@@ -66,12 +66,12 @@ class Source:
 
 @lru_cache(maxsize=8_192)
 def read(path: Path) -> Source:
-    """Read a file; RequestError for one that cannot be read, or is no Python of this version."""
+    """Analyse a file; raise RequestError if it cannot be read, or parsed by this version of Python."""
     try:
         tree = syntax_tree(path.read_bytes())
     except SyntaxError as error:
         version = ".".join(platform.python_version_tuple()[:2])
-        raise RequestError(f"{one_line(path.name)}:{error.lineno or 1} is no Python {version}: {error.msg}") from None
+        raise RequestError(f"{one_line(path.name)}:{error.lineno or 1} is not Python {version}: {error.msg}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise RequestError(f"{one_line(path.name)} cannot be read: {one_line(error) or 'nested too deep'}") from None
     imports, signs, level, devices = set[str](), set[str](), 0, None
@@ -91,7 +91,7 @@ def read(path: Path) -> Source:
 
 
 def _dotted(node: ast.AST) -> str:
-    """Write a name or attributes of one, `a.b.c`; of anything else only its attributes, `.b.c`."""
+    """Return a dotted name, `a.b.c`; `.b.c` for attributes of other expressions."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -128,7 +128,7 @@ def _devices(call: ast.Call) -> str | None:
 
 
 def _is_work(node: ast.stmt) -> bool:
-    """Return whether a statement at the top level is the guard of a program, loops, or calls what a training calls."""
+    """Return whether a top-level statement is a `__main__` guard, a loop, or a call that is more than set-up."""
     if isinstance(node, ast.If):
         return "__name__" in ast.unparse(node.test) and "__main__" in ast.unparse(node.test)
     if isinstance(node, ast.For | ast.While | ast.With):
@@ -140,9 +140,9 @@ def _is_work(node: ast.stmt) -> bool:
 
 
 def _ends_with_own_call(body: list[ast.stmt]) -> bool:
-    """Return whether a call of a function of the file is assigned behind all definitions, as in `best = run()`.
+    """Return whether the file assigns a call of its own function after all definitions, as in `best = run()`.
 
-    One between them is a constant of a module that others import: `DEVICE = find_device()`.
+    Such a call between definitions is a module's constant: `DEVICE = find_device()`.
     """
     functions, found = set[str](), False
     for node in body:

@@ -1,4 +1,4 @@
-"""What the first run printed -> the dialects that read it, and whether its samples could be counted."""
+"""Choose the dialect that reads what the first run printed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,28 +18,28 @@ FIELDS = {
     "epochs_seen": "epochs",
     "epochs_declared": "number of epochs",
 }
-"""The fields of a log for which a dialect is worth naming, as a person is shown them."""
+"""The fields of a log that make a dialect worth naming, with their names for the user."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How the first run ended; `folder` is that of the run, with what was printed."""
+    """The record of the first run, and the run's folder with its output."""
 
     record: Record
     folder: Path
 
     @property
     def ended_early(self) -> bool:
-        """Return whether it was ended, because its time was up."""
+        """Whether the first run was stopped at its time limit."""
         outcome = self.record.outcome
         return outcome is None or bool(outcome.stopped_because) or any(node.stopped for node in outcome.exits)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a program's output is read: `dialects` is empty for one that prints the kit's event lines.
+    """How to read a program's output; `dialects` is empty if it prints the kit's event lines.
 
-    `fields` are what the dialects read, and `unobserved` says why its samples could not be counted.
+    `fields` names what the dialects read; `unobserved` says why samples could not be counted.
     """
 
     dialects: tuple[str, ...] = (NONE,)
@@ -49,7 +49,7 @@ class Reading:
 
 
 def recognise(trial: Trial) -> Reading:
-    """Find the dialect that reads the most of what was printed."""
+    """Return the reading whose dialect finds the most fields in the output."""
     record = trial.record
     if record.events.get("seen") and (record.status == "completed" or trial.ended_early):
         times = [name for name in ("train_seconds", "total_seconds") if name in record.metrics]
@@ -63,7 +63,7 @@ def recognise(trial: Trial) -> Reading:
         if count and name != LAUNCHERS:
             alone = _read(trial, (name,))
             fields = [field for field in FIELDS if alone.printed.get(field)]
-            # One that takes the end of this run for a failure would do so each time.
+            # A dialect that calls this run failed would do so every time.
             if fields and (trial.ended_early or alone.status == "completed"):
                 usable[name] = fields
     if not usable:

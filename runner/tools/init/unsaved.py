@@ -1,4 +1,4 @@
-"""A script that is run without a definition: what `runner init` would write is used in memory."""
+"""Run a script without a definition, with the one that `runner init` would write."""
 
 import os
 import shlex
@@ -19,14 +19,13 @@ from runner.tools.init.first_run import read_first_run, say_output, unread
 from runner.tools.init.proposal import RUN, Proposal, choose, project, propose
 
 FIRST_SECONDS = 60
-"""When the first run is ended."""
+"""Time limit of the first run."""
 
 
 def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experiment:
-    """Make the experiment of a script, and say in three lines what was found; RequestError if it cannot be run so.
+    """Return the experiment of a script and print its properties; raise RequestError if it cannot run.
 
-    Without layouts it runs at those that are proposed. It is started once, so that its output is read, if that is
-    allowed.
+    With `start` the script runs once first, to learn how to read its output.
     """
     line, changes = list(selection.arguments), list(selection.changes)
     proposal = propose(here, selection.experiment, None, changes, line, unsaved=True)
@@ -43,25 +42,25 @@ def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experimen
     keep = shlex.join(["runner", "init", script, *words])
     keep = keep if here.is_relative_to(root) else f"cd {shlex.quote(str(root))} && {keep}"
     by = "samples per second" if reading.measure == SAMPLE_SECONDS else reading.measure
-    by = "the time of the whole run" if reading.unobserved else by
-    say(f"definition: compared by {by}; to keep it: {keep}")
+    by = "run time" if reading.unobserved else by
+    say(f"definition: compares {by}; to keep it: {keep}")
     return structs.replace(experiment, path=root / named)
 
 
 def command_of(here: Path) -> str:
-    """Return the command that runs the training script of a folder, or why it is not to be found, and what it does."""
+    """Return the command that runs a folder's training script, and what it does; or why no script was found."""
     try:
         settings, repository = project(here)
         modules = choose(settings.root, here, repository, RUN)
     except RequestError as error:
         return str(error)
     layouts = "--layout 1x1 --layout 1x2" if modules.layout[0] else "--layout 1x1"
-    what = "runs your script and keeps records of it; runner init writes its definition"
+    what = "runs your script and records it; runner init writes its definition"
     return f"{RUN} {shlex.quote(os.path.relpath(settings.root / modules.script))} {layouts}    {what}"
 
 
 def run_of(folder: Path, selection: Selection) -> Run:
-    """Return the run of a script as one process with its arguments; nothing is started."""
+    """Return the run of a script with one process, without starting it."""
     changes, line = list(selection.changes), list(selection.arguments)
     proposal = propose(folder, selection.experiment, None, changes, line, unsaved=True)
     with temporary_folder("init") as draft:

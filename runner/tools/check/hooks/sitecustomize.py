@@ -1,6 +1,6 @@
-"""Puts the observer of `runner check` into a Python process that has this folder on its path.
+"""Start the observer of `runner check` in every Python process that has this folder on its path.
 
-A `sitecustomize` that stands further on the path runs as it would without this one.
+Another `sitecustomize` later on the path still runs.
 """
 
 import os

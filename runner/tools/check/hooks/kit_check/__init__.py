@@ -1,7 +1,7 @@
-"""The observer of `runner check`: it sees what a training process does, and changes none of its numbers.
+"""The observer of `runner check`: records the events of a training process without changing its numbers.
 
-It needs nothing but Python 3.8 and PyTorch 2.0, and puts its hooks on a module when the program has imported it. What
-is seen is written as JSON lines, one file for each process. A hook that fails is noted, and ends nothing.
+Needs only Python 3.8 and PyTorch 2.0, and hooks a module once the program has imported it. Each process writes a file
+of JSON lines. A failing hook is recorded, and stops nothing.
 """
 
 import importlib.abc
@@ -36,7 +36,7 @@ _HOOKS = {
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of the table as Python would, and puts the hooks on them once they are imported."""
+    """Finds modules as Python would, and hooks those in `_HOOKS` after their import."""
 
     def __init__(self):
         self.done = set()
@@ -45,7 +45,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if name not in _HOOKS or name in self.done:
             return None
         self.done.add(name)
-        spec = importlib.util.find_spec(name)  # by the finders behind this one, which may have hooks of their own
+        spec = importlib.util.find_spec(name)  # by later finders, which may have their own hooks
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
@@ -60,7 +60,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install():
-    """Begin to observe this process."""
+    """Start observing this process."""
     with recorder.guarded():
         recorder.begin()
         sys.meta_path.insert(0, _Finder())

@@ -1,4 +1,4 @@
-"""Sees process groups, collectives, and hooks on the way of the gradients."""
+"""Hooks for process groups, collectives and DDP communication hooks."""
 
 import functools
 
@@ -8,7 +8,7 @@ from kit_check.state import state
 
 _TORCHS = "torch.distributed.algorithms.ddp_comm_hooks"
 _HARMLESS = f"{_TORCHS}.default_hooks"
-"""Its hooks average, some in half precision."""
+"""The module whose hooks only average, some in half precision."""
 _MOST_KEPT = 100
 
 _NAMES = (
@@ -20,7 +20,7 @@ _inside = []
 
 
 def of_torch(torch):
-    """Put the hooks on torch.distributed."""
+    """Install hooks on torch.distributed."""
     import torch.distributed as module
 
     if not module.is_available():
@@ -57,7 +57,7 @@ def of_torch(torch):
             if hook.__module__ != _HARMLESS or "wrapper" in name:  # it may wrap any hook
                 lossy = any(of.__module__.startswith(_TORCHS) for of in (hook, type(kept)))
                 recorder.emit("comm_hook", name=name, lossy=lossy, begins=begins, place=recorder.place())
-        # What the gradients of the ranks are compared with goes through no hook.
+        # Reference gradients bypass the hook.
         return None if recorder.mode == "replay" else register(self, kept, hook)
 
     DistributedDataParallel.register_comm_hook = register_comm_hook

@@ -1,4 +1,4 @@
-"""Sees what the program draws at random, and gives a program that sets no seed one that is known."""
+"""Hooks for random draws, and a known seed for programs that set none."""
 
 import functools
 import linecache
@@ -15,14 +15,14 @@ _seeded = set()
 
 
 def _watch(owners, name, value_of):
-    """Write what a function draws, as a value of what it returns and is given."""
+    """Record a function's draws, computed from its result and arguments."""
     recorder.hook(owners, name, after=lambda result, *args, **kwargs: _drawn(name, value_of(result, *args)))
 
 
 def _drawn(name, value):
     place = recorder.place()
     line = linecache.getline(os.path.join(recorder.root, place[0][0]), place[0][1]) if place else "import "
-    if not line.lstrip().startswith(("import ", "from ")):  # what a library draws while it is imported is its own
+    if not line.lstrip().startswith(("import ", "from ")):  # not a library's draw during its import
         recorder.emit("draw", name=name, number=zlib.crc32(repr(value)[:4000].encode()), place=place)
 
 
@@ -52,7 +52,7 @@ def _faster(real, began, speed):
 
 
 def of_python():
-    """Put the hooks on the module random, and let the program's clock run faster if that is asked for."""
+    """Install hooks on random; make the program's clock faster if requested."""
     if speed := float(os.environ.get("KIT_CHECK_CLOCK", "0")):
         for name in ("time", "monotonic", "perf_counter"):
             real = getattr(time, name)
@@ -64,7 +64,7 @@ def of_python():
 
 
 def of_numpy(numpy):
-    """Put the hooks on numpy.random."""
+    """Install hooks on numpy.random."""
     module = numpy.random
     module.seed(_base + (recorder.rank or 0))
     _watch([module], "shuffle", _argument)
@@ -75,7 +75,7 @@ def of_numpy(numpy):
 
 
 def of_sklearn(module):
-    """Put the hooks on the splits of scikit-learn."""
+    """Install hooks on scikit-learn's splits."""
     inner = sys.modules["sklearn.model_selection._split"]
     _watch([module, inner], "train_test_split", _result)
     for kind in (inner.BaseCrossValidator, inner.BaseShuffleSplit):
@@ -83,7 +83,7 @@ def of_sklearn(module):
 
 
 def _folds(function):
-    """Write what a splitter draws for each fold, at the line that asks for it."""
+    """Record each fold of a splitter at the line that asks for it."""
 
     @functools.wraps(function)
     def split(*args, **kwargs):
@@ -96,12 +96,12 @@ def _folds(function):
 
 
 def of_datasets(module):
-    """Put the hooks on the split of Hugging Face datasets."""
+    """Install hooks on the split of Hugging Face datasets."""
     _watch([module.Dataset], "train_test_split", lambda result, *_: result["train"][:20])
 
 
 def of_torch(torch):
-    """Put the hooks on torch's generators and its split."""
+    """Install hooks on torch's generators and its split."""
     import torch.utils.data as data
 
     torch.manual_seed(_base + (recorder.rank or 0))
@@ -111,7 +111,7 @@ def of_torch(torch):
 
 
 def fingerprints():
-    """Return a number for the state of each generator: of torch, numpy and random."""
+    """Return a hash of each generator's state: of torch, numpy and random."""
     numpy = sys.modules.get("numpy")
     states = {
         "torch": sys.modules["torch"].get_rng_state().tolist(),
@@ -122,7 +122,7 @@ def fingerprints():
 
 
 def seed_rank(torch, rank):
-    """Give a process that learns its rank late a seed of its own, if the program has set none."""
+    """Seed a process that learns its rank late, unless the program has set a seed."""
     if "RANK" in os.environ and os.environ["RANK"] == str(rank):
         return
     if "torch" not in _seeded:

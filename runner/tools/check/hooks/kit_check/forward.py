@@ -1,4 +1,4 @@
-"""Sees what goes into models and losses."""
+"""Hooks for the inputs of models and losses."""
 
 import functools
 import sys
@@ -19,7 +19,7 @@ _known = {}
 
 
 def of_torch(torch):
-    """Put the hooks on modules and losses."""
+    """Install hooks on modules and losses."""
     from torch.nn.parallel import DistributedDataParallel
 
     call = torch.nn.Module.__call__
@@ -61,7 +61,7 @@ def _wrap(_, wrapper, *args, **kwargs):
 
 
 def _before(torch, module, args, kwargs):
-    """Write what enters a model with parameters; replace it in a replay. Return it, and the state of the noise."""
+    """Record a model's inputs, replacing them in a replay; return them, and the state of the generators."""
     trains = module.training and torch.is_grad_enabled()
     if id(module) not in _known:
         _known[id(module)] = weakref.ref(module)
@@ -107,7 +107,7 @@ def _noise(torch):
 
 
 def _loops():
-    """Return the whole numbers among the local names of the program's frames: counters of its loops are among them."""
+    """Return the integer variables in the program's frames, which include its loop counters."""
     counters, frame = {}, sys._getframe(2)
     while frame is not None:
         if recorder.is_own(frame.f_code.co_filename):
@@ -142,12 +142,12 @@ def _describe(module, trains):
 
 
 def _cuts(parameter):
-    """Return along how many dimensions of the ranks a DTensor is cut; FSDP does that along one."""
+    """Return along how many mesh dimensions a DTensor is sharded; FSDP uses one."""
     return sum(not placement.is_replicate() for placement in getattr(parameter, "placements", ()))
 
 
 def buffers():
-    """Write a number for the buffers of the models, such as the running statistics of BatchNorm."""
+    """Record a hash of the models' buffers, such as BatchNorm's running statistics."""
     models = [model for reference in _known.values() if (model := reference()) is not None]
     tensors = [buffer for model in models for buffer in model.buffers() if buffer.is_floating_point()]
     if tensors:

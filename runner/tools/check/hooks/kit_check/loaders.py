@@ -1,4 +1,4 @@
-"""Sees which samples loaders hand out, and cuts long passes."""
+"""Hooks for the samples of loaders; cuts long passes."""
 
 import json
 import os
@@ -25,7 +25,7 @@ _datasets = []
 
 
 def of_torch(torch):
-    """Put the hooks on loaders and samplers."""
+    """Install hooks on loaders and samplers."""
     from torch.utils.data import DataLoader, DistributedSampler
     from torch.utils.data import dataloader as module
 
@@ -136,7 +136,7 @@ class Pass:
         return batch
 
     def rows_of(self, tensors):
-        """Return which rows of the last batch the tensors are that enter a model; None if they are all, or unknown."""
+        """Return the rows of the last batch that a model's input tensors hold; None if all, or unknown."""
         for given in tensors:
             if given.dim() and 0 < len(given) < self.rows:
                 own = sample_rows.hashes([given], len(given))
@@ -148,7 +148,7 @@ class Pass:
 
     @property
     def trains(self):
-        """Whether an optimizer made a step since it began."""
+        """Whether an optimizer made a step during the pass."""
         return state.steps > self._steps
 
     def _is_enough(self):
@@ -157,7 +157,7 @@ class Pass:
                 recorder.leave()
             return False
         if self._delivered % recorder.world:
-            return False  # ranks that take turns at the batches of one loader have had as many each
+            return False  # ranks that take turns at one loader must get equally many batches
         if self.earlier >= _WHOLE_PASSES:
             return True
         cap = _caps.get("train" if self.trains else "other")
@@ -179,7 +179,7 @@ class Pass:
         state.current = None
 
     def _rest(self):
-        """Take the indices that would have come, without their samples; None if they are too many or have none."""
+        """Return the indices not yet fetched; None if they are too many or missing."""
         indices = []
         for index in [*_indices.get(self._inner, ()), *self._inner._sampler_iter]:
             if index is None or (isinstance(index, list) and None in index):
@@ -211,7 +211,7 @@ def _length(loader):
 
 
 def _place_of(sampler):
-    """Return where a sampler gives out its samples, if the program has written that, or where it was made."""
+    """Return the line of a sampler's `__iter__` in the program, or of the sampler's creation."""
     code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
     if code is not None and recorder.is_own(code.co_filename):
         return [recorder.line(code.co_filename, code.co_firstlineno, code.co_name)]
@@ -222,13 +222,13 @@ def _place_of(sampler):
 
 
 def _take_up(key):
-    """Count a pass, once; one of which a program only looks at the first batch is none."""
+    """Count a pass once; a glance at the first batch does not count."""
     if _begun.pop(key, None) is not None:
         _taken_up[key] = _taken_up.get(key, 0) + 1
 
 
 def _among_loaders_of_a_place(key, loader):
-    """Count the loaders that one line makes and that live at the same time, as accelerator.prepare(a, b) does."""
+    """Return a loader's number among the live loaders of one line, as of accelerator.prepare(a, b)."""
     slots = _alive.setdefault(key, [])
     own = next((at for at, slot in enumerate(slots) if slot() is loader), None)
     if own is None:
@@ -238,7 +238,7 @@ def _among_loaders_of_a_place(key, loader):
 
 
 def _base(dataset, index):
-    """Follow subsets to the data set below them."""
+    """Follow subsets down to the underlying data set."""
     while hasattr(dataset, "indices") and hasattr(dataset, "dataset") and not callable(dataset.indices):
         index = dataset.indices[index] if len(dataset.indices) else index
         dataset = dataset.dataset

@@ -1,4 +1,4 @@
-"""Sees the figures that the program prints."""
+"""Hooks for the figures that the program prints."""
 
 import builtins
 import logging
@@ -8,7 +8,7 @@ from kit_check.recorder import recorder
 
 
 def of_python():
-    """Put the hooks on print and on logging."""
+    """Install hooks on print and logging."""
     recorder.hook([builtins], "print", _print)
     recorder.hook([logging.Logger], "handle", _handle)
 

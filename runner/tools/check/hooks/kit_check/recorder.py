@@ -1,4 +1,4 @@
-"""Writes what is seen as JSON lines, and knows which lines of the program it comes from."""
+"""Write events as JSON lines, with the program's lines that caused them."""
 
 import atexit
 import functools
@@ -14,9 +14,9 @@ _MOST_FRAMES = 12
 
 
 class Recorder:
-    """The file of one process; a process that was forked from it writes nothing."""
+    """The event file of one process; its forks write nothing."""
 
-    clock = staticmethod(time.monotonic)  # that of the program may be made faster
+    clock = staticmethod(time.monotonic)  # the program's own clock may be sped up
 
     def __init__(self):
         self.rank = None
@@ -32,13 +32,13 @@ class Recorder:
         self._is_own = {}
 
     def begin(self):
-        """Open the file; whatever way the process ends, it is written."""
+        """Open the file, and complete it however the process ends."""
         self._pid = os.getpid()
-        started = os.environ.pop("KIT_CHECK_RANK", None)  # what it starts itself is named by its number
+        started = os.environ.pop("KIT_CHECK_RANK", None)  # its own children are named by pid
         name = f"{self._pid}.jsonl" if started is None else f"rank-{started}.jsonl"
         path = os.path.join(self.folder, name)
-        # Each line is written at once: that no more come shows that a process waits.
-        self._file = open(path, "w", 1, encoding="utf-8")  # noqa: SIM115 - it is open to the end
+        # Line-buffered: a file that stops growing shows that the process waits.
+        self._file = open(path, "w", 1, encoding="utf-8")  # noqa: SIM115 - open to the end
         rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
         self.be(int(rank) if rank.isdigit() else 0, int(world) if world.isdigit() else 1)
         atexit.register(self.end)
@@ -52,14 +52,14 @@ class Recorder:
         os.register_at_fork(after_in_child=lambda: setattr(os, "_exit", leave))
 
     def be(self, rank, world):
-        """Receive which process this is of how many."""
+        """Set the rank and the world size."""
         if (rank, world) != (self.rank, self.world):
             self.rank, self.world = rank, world
             self.emit("rank", rank=rank, world=world)
 
     @property
     def is_here(self):
-        """Whether this is the process that is observed, and no worker of a loader."""
+        """Whether this is the observed process, not a fork such as a loader worker."""
         return self._file is not None and os.getpid() == self._pid
 
     def emit(self, kind, **fields):
@@ -75,31 +75,31 @@ class Recorder:
             self._file = None
 
     def sum_up(self, kind):
-        """Write what is known at the end, and that it comes."""
+        """Call the functions in `at_exit`, and write a final event."""
         for function in self.at_exit:
             with self.guarded():
                 function()
         self.emit(kind)
 
     def leave(self):
-        """End the program, as all that is to be seen was seen."""
+        """End the program early, since enough was seen."""
         self.emit("cut")
         sys.stdout.flush()
         os._exit(0)
 
     @contextmanager
     def guarded(self):
-        """Note the first failure of a kind, and go on."""
+        """Record the first failure of each kind, and continue."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on
+        except Exception as error:  # noqa: BLE001 - the program must continue
             text = f"{type(error).__name__}: {error}"
             if text not in self._troubles and len(self._troubles) < 20:
                 self._troubles.add(text)
                 self.emit("trouble", text=text[:300])
 
     def hook(self, owners, name, before=None, after=None):
-        """Call `before` with the arguments of a function, and `after` with its result and them, in this process."""
+        """Call `before(*args)` before a function, and `after(result, *args)` after it, in this process."""
         function = getattr(owners[0], name)
 
         @functools.wraps(function)
@@ -117,7 +117,7 @@ class Recorder:
             setattr(owner, name, hooked)
 
     def is_own(self, file):
-        """Whether a file belongs to the program, and not to a library."""
+        """Return whether a file belongs to the program, not to a library."""
         if file not in self._is_own:
             path = os.path.abspath(file)
             own = path.startswith(self.root) and not path.startswith(_HERE)
@@ -125,13 +125,13 @@ class Recorder:
         return self._is_own[file]
 
     def line(self, file, number, function):
-        """Return a line of the program, its file below the root."""
+        """Return one frame: [file below the root, line, function]."""
         return [os.path.relpath(os.path.abspath(file), self.root), number, function]
 
     def place(self, made=None):
-        """Return the program's lines that lead here, the innermost first: [file, line, function].
+        """Return the program's stack, innermost frame first: [file, line, function].
 
-        Of what is being made, the constructors of its own class are left out.
+        Constructors of `made`, an object under construction, are left out.
         """
         found, frame = [], sys._getframe(1)
         while frame is not None and len(found) < _MOST_FRAMES:

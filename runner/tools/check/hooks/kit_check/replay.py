@@ -1,8 +1,7 @@
-"""Keeps the first batches, weights and gradients of each rank, and lets one process train on those of all ranks.
+"""Keep each rank's first batches, weights and gradients, and let one process train on the batches of all ranks.
 
-With `KIT_CHECK_MODE=replay` a pass over a loader hands out the batches that all ranks had, one behind the other in one
-batch. A right training then has the gradient that the ranks used. It needs no assumption about the loss, except that
-it depends on how many samples there are as one process with a batch of that size has it.
+With `KIT_CHECK_MODE=replay` a loader yields the batches of all ranks joined into one, so that a correct training has
+the ranks' gradient. The loss must depend on the number of samples as in one process with a batch of that size.
 """
 
 import functools
@@ -14,7 +13,7 @@ from kit_check.state import state
 
 _MOST_BYTES = 300_000_000
 _ALIKE = 3e-2
-"""Relative difference of gradients that rounding to half precision may reach."""
+"""Relative difference of gradients that half precision may cause."""
 _bytes = 0
 _kept = {"weights": [], "steps": [], "arguments": [], "targets": [], "drawn": []}
 _passes = {}
@@ -28,7 +27,7 @@ _reversed = os.environ.get("KIT_CHECK_REVERSED") == "1"
 
 
 def of_torch(torch):
-    """Load what the ranks kept, if this is a replay; take the noise away, if it is asked for."""
+    """Load the ranks' files in a replay; remove noise if requested."""
     if recorder.mode == "replay":
         folder = os.environ["KIT_CHECK_KEPT"]
         while os.path.exists(path := os.path.join(folder, f"kept-{len(_ranks)}.pt")):
@@ -41,7 +40,7 @@ def of_torch(torch):
 
 
 def _shared(function):
-    """Let one process have what the ranks drew outside of a model for their batches: latent codes, time steps."""
+    """In a replay, return the ranks' draws outside of models: latent codes, time steps."""
 
     @functools.wraps(function)
     def drawn(*args, **kwargs):
@@ -90,7 +89,7 @@ def _while_training(function, value):
 
 
 def _mapped(value, change):
-    """Return a batch with other tensors, and other lists without tensors."""
+    """Apply `change` to the tensors of a batch, and to its lists without tensors."""
     if hasattr(value, "detach"):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -105,7 +104,6 @@ def _mapped(value, change):
 
 
 def _copied(value):
-    """Copy the tensors of a batch to the CPU."""
 
     def copy(part):
         global _bytes
@@ -129,7 +127,7 @@ def keep_weights():
 
 
 def keep_step(kept):
-    """Keep the gradients of a step."""
+    """Keep the gradients of a step; in a replay, compare them."""
     if recorder.mode == "replay":
         _compare(kept)
     elif _keeps():
@@ -137,44 +135,44 @@ def keep_step(kept):
 
 
 def rates(step):
-    """Return the learning rates of the ranks at a step, if their first gradient was that of this process."""
+    """Return the ranks' learning rates at a step; None if their first gradient was another."""
     alike = _given.get("alike") and all(step < len(rank["steps"]) for rank in _ranks)
     return _ranks[0]["steps"][step]["rates"] if alike else None
 
 
 def begin(key):
-    """Begin to keep the batches of another pass of a loader."""
+    """Start keeping the batches of another pass over a loader."""
     _passes.setdefault(key, []).append([])
 
 
 def keep_batch(key, batch, index):
-    """Keep a batch of the latest pass of a loader."""
+    """Keep a batch of the latest pass over a loader."""
     if _keeps():
         _passes[key][-1].append(_Batch(_copied(batch), index))
 
 
 class _Batch:
-    """A batch, the indices of its samples, how many forward passes followed on it, and which of its rows they took."""
+    """A batch with its indices, its number of forward passes, and the rows that they used."""
 
     def __init__(self, batch, index):
         self.given, self.uses, self.rows = (batch, index), 0, set()
 
 
 def use_rows(key, places):
-    """Note which rows of the last batch of a pass were used: some programs cut the part of a rank out of each batch."""
+    """Record the rows used of a pass's last batch: some programs slice a rank's part out of each."""
     for batch in _passes[key][-1][-1:]:
         batch.rows.update(places)
 
 
 def use_batches():
-    """Note that the last batch of each pass was used: some programs give every rank all, of which it takes its own."""
+    """Record the use of each pass's last batch: in some programs, ranks skip each other's batches."""
     for passes in _passes.values():
         for batch in passes[-1][-1:]:
             batch.uses += 1
 
 
 def _taken(batches):
-    """Return the batches of a pass that were used: all, if some were fetched ahead and used one after another."""
+    """Return the used batches of a pass; all, if some were fetched ahead."""
     used = [batch for batch in batches if batch.uses]
     skips = 1 < len(used) < len(batches) - 1 and all(batch.uses < 2 for batch in used)
     return [
@@ -183,7 +181,6 @@ def _taken(batches):
 
 
 def _cut(batch, index, places):
-    """Return rows of a batch, with their indices."""
     number = sample_rows.rows_of(sample_rows.tensors_in(batch))
 
     def cut(part):
@@ -195,19 +192,19 @@ def _cut(batch, index, places):
 
 
 def keep_arguments(args, kwargs):
-    """Keep what enters a model when no loader brought it."""
+    """Keep inputs of a model that came from no loader."""
     if _keeps():
         _kept["arguments"].append(_copied((args, kwargs)))
 
 
 def keep_target(target):
-    """Keep what a loss compares with when no loader brought it."""
+    """Keep a loss's target that came from no loader."""
     if _keeps():
         _kept["targets"].append(_copied(target))
 
 
 def save():
-    """Write what was kept, once."""
+    """Write everything kept to a file, once."""
     global _saved
     if _saved or not _kept["steps"]:
         return
@@ -225,7 +222,7 @@ def save():
 
 
 def path():
-    """Compare the weights after the kept steps with those of rank 0: relative to the way they went."""
+    """Compare the weights after the kept steps with rank 0's, relative to the distance moved."""
     import torch
 
     if recorder.mode != "replay" or not _loaded or not _ranks or not _ranks[0]["after"]:
@@ -240,7 +237,7 @@ def path():
 
 
 def is_gradient(tensor):
-    """Return whether a tensor is, or lies in, the gradient of a parameter; None if that is no longer looked at."""
+    """Return whether a tensor overlaps a parameter's gradient; None if unknown, or after the kept steps."""
     if tensor is None or state.steps >= state.kept:
         return None
     try:
@@ -251,7 +248,7 @@ def is_gradient(tensor):
 
 
 def load_weights(torch):
-    """Begin with the weights that rank 0 had before its first step."""
+    """Load rank 0's weights from before its first step, once."""
     global _loaded
     if _loaded or not _ranks:
         return
@@ -266,7 +263,7 @@ def load_weights(torch):
 
 
 def batches(key):
-    """Return the batches of the next pass of a loader as lists of one for each rank; None if nothing was kept of it."""
+    """Return the next pass over a loader, as lists of one batch per rank; None if none was kept."""
     if not _ranks or any(key not in rank["batches"] for rank in _ranks):
         return None
     number = _given.get(key, 0)
@@ -280,7 +277,7 @@ def batches(key):
 
 
 def joined(parts, loader):
-    """Return one batch with the samples of several."""
+    """Join several batches into one."""
     if len(parts) == 1:
         return parts[0][0]
     try:
@@ -311,7 +308,7 @@ def _joined(values):
 
 
 def _parts(kind):
-    """Return what the ranks gave of a kind the next time; None if a loader brings it, or they gave none."""
+    """Return the ranks' next inputs of a kind; None if a loader delivers them, or there are none."""
     if state.current is not None or not _ranks or not _ranks[0][kind]:
         return None
     number = _given.get(kind, 0)
@@ -325,16 +322,16 @@ def _parts(kind):
 
 
 def arguments(args, kwargs):
-    """Return the arguments that all ranks gave to the model, if no loader brings them."""
+    """Return the joined model inputs of all ranks, if no loader delivers them."""
     parts = _parts("arguments")
     joined = (args, kwargs) if parts is None else _joined(parts)
-    # The same rows in another order stay with what the program has beside them, such as the targets of its own loss.
+    # Equal rows keep the program's order, to match the targets of its own loss.
     _given["own"] = parts is None or _rows(joined) == _rows((args, kwargs))
     return (args, kwargs) if _given["own"] else joined
 
 
 def target(input, target):
-    """Return the targets of all ranks, if no loader brings them."""
+    """Return the joined targets of all ranks, if no loader delivers them."""
     parts = _parts("targets")
     return target if parts is None or _given.get("own") else _joined(parts)
 
@@ -351,7 +348,7 @@ def _flat(parts, keys):
 
 
 def _compare(kept):
-    """Compare the gradients of a step with those that the ranks used in it."""
+    """Compare the gradients of a step with those of the ranks."""
     import torch
 
     number = state.steps
@@ -386,7 +383,7 @@ def _compare(kept):
 
 
 def _weights_of(torch, parts, whole):
-    """Return the weights with which the rows of `parts` add up to `whole`, and what is left over, relative to it."""
+    """Return weights by which the rows of `parts` sum to `whole`, and the relative remainder."""
     found = torch.linalg.lstsq(parts.T, whole.unsqueeze(1), driver="gelsd").solution.squeeze(1)
     size = float(whole.norm())
     return found.tolist(), float((found @ parts - whole).norm()) / size if size else None

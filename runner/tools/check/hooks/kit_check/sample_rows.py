@@ -1,4 +1,4 @@
-"""Names samples by their content: a 64-bit number for each row of a batch."""
+"""Identify samples by content: a 64-bit hash for each row of a batch."""
 
 import torch
 
@@ -21,7 +21,7 @@ def tensors_in(value, depth=0):
 
 
 def rows_of(tensors):
-    """Return how many rows the tensors have: the size of the first dimension of the first that has one."""
+    """Return the number of rows: the first dimension of the first tensor that has one."""
     return next((len(tensor) for tensor in tensors if tensor.dim()), 0)
 
 
@@ -33,7 +33,7 @@ def _bits(tensor):
 
 
 def hashes(tensors, rows):
-    """Return a number for each row, over all tensors that have so many rows; equal rows have equal numbers."""
+    """Return a hash of each row, over all tensors with that number of rows."""
     total = None
     with torch.no_grad():
         for given in tensors:
@@ -53,7 +53,7 @@ def hashes(tensors, rows):
 
 
 def found_in(whole, part):
-    """Return where the numbers of a part are in the whole, as a slice, with a stride, or one by one; None if unsure."""
+    """Return the positions of a part's hashes in the whole: a slice, a stride, or single rows; None if ambiguous."""
     size, stride = len(part), len(whole) // len(part)
     slices = [slice(start, start + size) for start in range(len(whole) - size + 1)]
     slices += [slice(start, None, stride) for start in range(stride)]
@@ -66,7 +66,7 @@ def found_in(whole, part):
 
 
 def fingerprint(tensors):
-    """Return one number for tensors of any shapes."""
+    """Return one hash for tensors of any shapes."""
     total = 0
     with torch.no_grad():
         for given in tensors:
@@ -78,7 +78,7 @@ def fingerprint(tensors):
 
 
 def sampled(tensor):
-    """Return some elements of a tensor, always the same ones: all of a small one."""
+    """Return at most 4096 elements of a tensor, always at the same positions."""
     flat = (tensor.to_dense() if tensor.is_sparse else tensor).detach().reshape(-1)
     step = max(1, flat.numel() // 4096)
     return flat[::step][:4096].to("cpu", torch.float64, copy=True)

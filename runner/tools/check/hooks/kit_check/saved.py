@@ -1,6 +1,6 @@
-"""Notes what the program writes while it trains, so that no later run goes on from it; what was there is copied first.
+"""Record and back up the files that a program writes while training, so that no later run resumes from them.
 
-What a program writes before it has an optimizer, such as data that it fetched, stays.
+Files written before an optimizer exists, such as downloaded data, stay.
 """
 
 import json
@@ -20,7 +20,7 @@ _read = {"size": 0, "paths": set()}
 
 
 def of_torch(torch):
-    """Put hooks on torch.save, on files that Python opens for writing, and on folders that it makes."""
+    """Install hooks on torch.save, torch.load, and Python's changes of files and folders."""
     owners = [torch, torch.serialization]
     recorder.hook(owners, "save", lambda obj, f, *args, **kwargs: _checkpoint(_path(f)))
     recorder.hook(owners, "load", _load)
@@ -28,7 +28,7 @@ def of_torch(torch):
 
 
 def of_safetensors(module):
-    """Put the hook on safetensors' files, which no code of Python opens."""
+    """Install hooks on safetensors, which opens files outside Python."""
     recorder.hook([module], "save_file", lambda tensors, filename, *args, **kwargs: _checkpoint(_path(filename)))
 
 
@@ -53,7 +53,7 @@ def _own():
 
 
 def _audit(event, args):
-    """Receive what Python is about to do with a file (the table of audit events in Python's documentation)."""
+    """Handle an audit event about a file (see Python's audit events table)."""
     if _inside or not state.optimizers or event not in ("open", "os.mkdir", "os.rename", "os.remove"):
         return
     _inside.append(event)
@@ -67,14 +67,14 @@ def _audit(event, args):
                 if path not in _noted and path in _written():
                     recorder.emit("read_back")
             else:
-                folder = args[-1] if event != "open" else -1  # the descriptor of one, as shutil.rmtree has it
+                folder = args[-1] if event != "open" else -1  # a descriptor, as of shutil.rmtree
                 _note(os.path.realpath(path if folder == -1 else os.path.join(f"/proc/self/fd/{folder}", path)))
     finally:
         _inside.pop()
 
 
 def _written():
-    """Return the files that the ranks have written; the list is read again only if it has grown."""
+    """Return the files that the ranks have written; the list is reread only if it has grown."""
     noted = os.path.join(recorder.folder, "saved.txt")
     size = os.path.getsize(noted) if os.path.exists(noted) else 0
     if size != _read["size"]:
@@ -94,7 +94,7 @@ def _note(path):
     copy = None
     if os.path.isdir(path):
         return
-    if os.path.isfile(path) and os.path.getmtime(path) < _began:  # and not of another rank of this run
+    if os.path.isfile(path) and os.path.getmtime(path) < _began:  # not from another rank
         copy = os.path.join(recorder.folder, f"before-{os.getpid()}-{len(_noted)}")
         shutil.copy2(path, copy)
     recorder.emit("wrote", path=path)

@@ -1,18 +1,18 @@
-"""What the hooks know of the training in this process."""
+"""The state of this process's training, which the hooks share."""
 
 import weakref
 
 
 def parameters_of(optimizer):
-    """Return the parameters of an optimizer, in the order of its groups."""
+    """Return an optimizer's parameters in the order of its groups."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 class State:
-    """The training of this process as far as it was seen."""
+    """The state of a training."""
 
     def __init__(self):
-        self.kept = 4  # optimizer steps of which gradients and batches are kept
+        self.kept = 4  # steps whose gradients and batches are kept
         self.steps = 0
         self.depth = 0
         self.forward_rows = 0
@@ -22,7 +22,7 @@ class State:
         self.is_sharded = False
 
     def parameters(self):
-        """Return the parameters of all optimizers, each once, in the order of the optimizers."""
+        """Return the parameters of all optimizers, each once, in order."""
         return list({id(p): p for optimizer in self.optimizers for p in parameters_of(optimizer)}.values())
 
 

@@ -1,4 +1,4 @@
-"""Sees optimizers' steps, and the gradients before and after they are averaged."""
+"""Hooks for optimizer steps, and for gradients before and after averaging."""
 
 import functools
 import os
@@ -21,7 +21,7 @@ _clock = {"began": 0.0, "hashing": 0.0, "backwards": 0, "value": None}
 
 
 def of_torch(torch):
-    """Put the hooks on optimizers and on backward."""
+    """Install hooks on optimizers and backward."""
     from torch.optim import optimizer as module
 
     recorder.hook([module.Optimizer], "__init__", after=_made)
@@ -58,7 +58,7 @@ def _forget(parameters):
 
 
 def watch_gradients():
-    """Watch the gradient of every parameter as this process computes it, before it is averaged."""
+    """Watch the gradient of every parameter before it is averaged."""
     if state.steps >= state.kept or state.is_sharded:
         return
     for parameter in state.parameters():
@@ -73,7 +73,7 @@ def _add(key, gradient):
 
 
 def _is_inner(optimizer):
-    """Whether another optimizer makes its step by this one, such as ZeroRedundancyOptimizer by that of its shard."""
+    """Return whether another optimizer steps through this one, as ZeroRedundancyOptimizer does."""
     return bool(_stepping) and _stepping[0] is not optimizer
 
 
@@ -137,7 +137,7 @@ def _after_step(optimizer, args, kwargs):
 
 
 def _has_closure(optimizer, args, kwargs):
-    """Return whether the gradients are computed within the step."""
+    """Return whether the step itself computes gradients."""
     return callable(kwargs.get("closure") or next((value for value in args if value is not optimizer), None))
 
 
@@ -146,7 +146,7 @@ def _rates_of(optimizer):
 
 
 def _set_rates(optimizer, rates):
-    """Set learning rates: a replay goes the way of the ranks, whose rates may depend on their number."""
+    """Set learning rates: a replay uses the ranks', which may depend on their number."""
     for group, rate in zip(optimizer.param_groups, rates):
         group.update(rate)
 
@@ -168,14 +168,14 @@ def _keep(optimizer):
 
 
 def _kept_by(optimizer, parameters):
-    """Return numbers for what a training needs beside its weights to go on."""
+    """Return hashes of the state that a training needs to resume, besides its weights."""
     states = [optimizer.state.get(parameter, {}) for parameter in parameters]
     tensors = [kept[key] for kept in states for key in sorted(kept) if hasattr(kept[key], "numel")]
     return {"state": _fingerprint(tensors), **draws.fingerprints()}
 
 
 def _fingerprint(tensors):
-    """Return a number for tensors; None if it has become too slow to do that at every step."""
+    """Return a hash of tensors; None once hashing has become too slow for every step."""
     began = recorder.clock()
     if state.steps >= _HASHED and not recorder.is_whole and _clock["hashing"] > 0.1 * (began - _clock["began"]):
         return None
