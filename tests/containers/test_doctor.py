@@ -77,7 +77,7 @@ def test_a_small_shm_or_a_missing_image_is_wrong(project: Project, options: list
 def test_an_image_in_which_nothing_answers_is_reported_in_time(project: Project, slow_image: str) -> None:
     done, (found,) = examined(project, "--with", f"image={slow_image}")
     assert (done.code, found["check"]) == (1, "container")
-    assert "no answer" in found["seen"]
+    assert "does not answer" in found["seen"]
 
 
 def test_an_interrupt_leaves_no_container(project: Project, slow_image: str) -> None:

@@ -60,7 +60,7 @@ class Modules:
 
     @property
     def spawns(self) -> bool:
-        """Whether the script starts its process group itself; one that calls torchrun may also be one of its workers."""
+        """Whether the script starts its process group itself; one that calls torchrun may also be a worker."""
         return Sign.SPAWN in self.signs if Sign.GROUP in self.signs else Sign.LAUNCH in self.itself.signs
 
     @property

@@ -1,9 +1,6 @@
 """The checks, over facts: drivers, GPUs, versions, sizes; and what the variables of Gloo and NCCL choose."""
 
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +9,7 @@ from runner.core.network import GLOO, NCCL
 from runner.targets.kubernetes import preflight
 from runner.targets.kubernetes.target import Options
 from runner.targets.slurm import commands
-from runner.tools.doctor import cluster, inside, slurm
+from runner.tools.doctor import cluster, slurm
 from runner.tools.doctor.findings import Finding
 from runner.tools.doctor.machine import (
     check_difference,
@@ -22,7 +19,7 @@ from runner.tools.doctor.machine import (
     check_machine,
     check_versions,
 )
-from runner.tools.doctor.peers import chosen_by
+from runner.tools.doctor.peers import check_variables, chosen_by
 from tests.support.trainer import Answers
 
 GIB = 2**30
@@ -45,6 +42,7 @@ HEALTHY = {
     "folder_bytes": 50 * GIB,
     "folder_writable": True,
     "folder_files": None,
+    "images": 50 * GIB,
 }
 
 
@@ -56,24 +54,9 @@ def on_gpus(**changes: Any) -> list[Finding]:
     return check_gpus({**HEALTHY, **changes}, "node0", device="cuda")
 
 
-def test_a_healthy_machine_with_gpus_has_no_finding() -> None:
-    found = [
-        *check_versions(HEALTHY, "node0"),
-        *on_gpus(),
-        *check_machine(HEALTHY, "node0", shm_mend="-"),
-        check_folder(HEALTHY, "node0"),
-        *check_difference(HEALTHY, HEALTHY, "node1"),
-    ]
-    assert states(found) == {}
-    assert {"python", "torch", "driver", "gpus", "shared-memory", "memory", "open-files", "disk"} <= {
-        finding.check for finding in found
-    }
-
-
 def test_a_machine_without_gpus_has_no_finding_unless_a_run_shall_use_them() -> None:
     without = {**HEALTHY, "driver": None, "driver_cuda": None, "gpus": 0}
-    assert check_gpus(without, "node0", device="auto") == []
-    assert check_gpus(without, "node0", device="cpu") == []
+    assert [check_gpus(without, "node0", device=device) for device in ("auto", "cpu")] == [[], []]
     (inside,) = check_gpus(without, "container", device="cuda", image="an image")
     assert (inside.check, inside.state) == ("driver", "wrong")
     assert "NVIDIA Container Toolkit" in inside.mend
@@ -85,15 +68,14 @@ def test_a_machine_without_gpus_has_no_finding_unless_a_run_shall_use_them() -> 
         ("525.60.13", "12.1", "ok"),  # by minor version compatibility
         ("525.60.12", "12.1", "wrong"),
         ("470.256.02", "11.8", "ok"),
-        ("535.183.01", "99.0", "ok"),  # of a CUDA that is not known nothing is claimed
+        ("535.183.01", "99.0", "ok"),  # nothing is claimed about an unknown CUDA
     ],
 )
 def test_a_driver_is_compared_with_the_cuda_that_torch_was_built_with(driver: str, cuda: str, state: str) -> None:
     found, gpus = on_gpus(driver=driver, cuda=cuda)
     assert (found.check, found.state, gpus.state) == ("driver", state, "ok")
     assert cuda in found.seen
-    if (state, cuda) == ("wrong", "12.1"):
-        assert "install driver 525.60.13 or newer" in found.mend
+    assert ("525.60.13" in found.mend) == (state == "wrong")
 
 
 @pytest.mark.parametrize(
@@ -105,18 +87,15 @@ def test_a_driver_is_compared_with_the_cuda_that_torch_was_built_with(driver: st
         ({"open_files": -1}, {}),
         ({"folder_bytes": 500 * 2**20}, {"disk": "warning"}),
         ({"folder_files": 0}, {"disk": "wrong"}),
+        ({"images": 10}, {"engine-disk": "wrong"}),
     ],
 )
-def test_what_is_too_small_is_found(change: dict[str, Any], expected: dict[str, str]) -> None:
+def test_too_little_of_a_resource_is_found(change: dict[str, Any], expected: dict[str, str]) -> None:
     facts = {**HEALTHY, **change}
     found = [*check_machine(facts, "node0", shm_mend="-"), check_folder(facts, "node0")]
+    found.append(check_image_disk("/var/lib/docker", facts["images"], "node0"))
     assert states(found) == expected
     assert all(finding.mend for finding in found if finding.state != "ok")
-
-
-def test_the_disk_of_the_engine_is_checked_where_it_can_be_seen() -> None:
-    assert states([check_image_disk("/var/lib/docker", 10, "vm")]) == {"engine-disk": "wrong"}
-    assert states([check_image_disk("/var/lib/docker", GIB, "vm")]) == {"engine-disk": "warning"}
 
 
 @pytest.mark.parametrize(
@@ -138,22 +117,26 @@ def test_an_image_without_torch_or_torchrun_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "chosen"),
+    ("variable", "value", "chosen", "state"),
     [
-        (GLOO, "ib0,eth0", ["ib0", "eth0"]),
-        (NCCL, "eth", ["eth0", "eth01"]),
-        (NCCL, "=eth0", ["eth0"]),
-        (NCCL, "^docker,lo", ["eth0", "eth01", "ib0"]),
+        (GLOO, "ib0,eth0", ["ib0", "eth0"], "ok"),
+        (GLOO, "lo", ["lo"], "wrong"),
+        (GLOO, "ib7", [], "wrong"),
+        (NCCL, "eth", ["eth0", "eth01"], "ok"),
+        (NCCL, "=eth0", ["eth0"], "ok"),
+        (NCCL, "^docker,lo", ["eth0", "eth01", "ib0"], "ok"),
+        (NCCL, "^eth", ["ib0", "docker0", "lo"], "wrong"),
     ],
 )
-def test_variables_choose_interfaces_as_gloo_and_nccl_read_them(variable: str, value: str, chosen: list[str]) -> None:
-    assert chosen_by(variable, value, ["eth0", "eth01", "ib0", "docker0", "lo"]) == chosen
-
-
-def test_the_script_that_looks_around_in_a_container_has_nothing_that_python_3_8_lacks() -> None:
-    words = ["check", "--isolated", "--target-version", "py38", "--select", "FA102", inside.__file__]
-    done = subprocess.run([Path(sys.executable).with_name("ruff"), *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+def test_interfaces_of_gloo_and_nccl_have_to_reach_the_peers(
+    variable: str, value: str, chosen: list[str], state: str
+) -> None:
+    names = ["eth0", "eth01", "ib0", "docker0"]
+    assert chosen_by(variable, value, [*names, "lo"]) == chosen
+    here = {"interfaces": names, "variables": {GLOO: "", NCCL: "", variable: value}}
+    (found,) = check_variables(here, "node0", ["eth0"])
+    assert (found.check, found.state) == ("interface", state)
+    assert state == "ok" or f"export {variable}=" in found.mend
 
 
 def test_what_a_cluster_knows_and_allows_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,11 +144,10 @@ def test_what_a_cluster_knows_and_allows_is_looked_for(monkeypatch: pytest.Monke
         monkeypatch.setattr(cluster, "Cluster", lambda *_: Answers(**options))
         return {finding.check: finding.seen for finding in cluster.check_cluster(Options(job=job), "cpu", "kit", "vm")}
 
-    assert found()["crd"] == "it knows TrainingRuntime and TrainJob"
-    assert found()["rights"].startswith("the user may create")
-    assert found()["nodes"] == "no node takes pods"
+    assert {"crd", "rights", "nodes"} <= found().keys()
+    assert "TrainJob" in found()["crd"]
     assert "JobSet" in found(lacks="JobSet")["crd"]
-    assert found(forbids="delete trainingruntimes")["rights"] == "no right in namespace lab to delete trainingruntimes"
+    assert "lab to delete trainingruntimes" in found(forbids="delete trainingruntimes")["rights"]
     monkeypatch.setattr(preflight, "enforces_restricted", lambda _: True)
     assert ["pod-security" in found(job) for job in ("pytorchjob", "indexed")] == [True, False]
 
