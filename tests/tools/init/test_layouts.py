@@ -30,11 +30,11 @@ def test_three_commands_lead_to_the_first_table(copy: Copy, layout: Layout) -> N
     project = copy(layout.repository)
     made = project.runner("init")
     assert made.code == 0, made.snapshot
-    assert made.stdout.splitlines()[-2:] == [f"next: runner run {layout.name}", "then: runner summarize results/"]
+    assert f"next: runner run {layout.name}\n" in made.stdout
     assert f"program: {layout.program}\n" in (project.root / f"experiments/{layout.name}.yaml").read_text()
 
     repeats = 3 if layout == LAYOUTS[0] else 1  # what all definitions say is tried once
-    ran = project.runner("run", layout.name, *([] if repeats == 3 else ["--repeat", "1"]))
+    ran = project.runner("run", layout.name, "--repeat", str(repeats))
     assert ran.code == 0, ran.snapshot
     records = [project.record(path) for path in project.runs(layout.name)]
     assert len(records) == repeats * len(layout.layouts)

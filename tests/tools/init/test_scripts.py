@@ -37,12 +37,6 @@ def look(folder: Project, files: dict[str, str], script: str | None = None) -> P
     return propose(folder.root, script, None, [], [])
 
 
-def text(proposal: Proposal, tmp_path: Path) -> str:
-    """The definition, which loads."""
-    proposal.experiment(Reading(), tmp_path)
-    return proposal.text(Reading())
-
-
 @pytest.mark.parametrize(
     ("files", "taken"),
     [
@@ -55,12 +49,11 @@ def text(proposal: Proposal, tmp_path: Path) -> str:
         ({"go.py": LIBRARY + "best: float = main()\n", "net.py": "DEVICE = main()\n" + LIBRARY}, "go.py"),
         ({"fit.py": "import lightning\nt = lightning.Trainer()\nt.fit(1)\n", "forest.py": "m.fit(x)\n"}, "fit.py"),
     ],
-    ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str], taken: str) -> None:
     assert look(folder, files).modules.script == taken
     commit_all(folder.root)
-    assert propose(folder.root, None, None, [], []).modules.script == taken
+    assert look(folder, {}).modules.script == taken
 
 
 @pytest.mark.parametrize(
@@ -75,14 +68,12 @@ def test_the_script_that_trains_is_found(folder: Project, files: dict[str, str],
         ({"pkg/__init__.py": "", "pkg/__main__.py": "from . import net\n" + TRAINS}, "pkg", "pkg.__main__", ()),
         ({'it\'s "tr\u00e4in" #1.py': TRAINS}, None, 'it\'s "tr\u00e4in" #1.py', ()),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_a_script_is_started_as_its_imports_ask_for(
     folder: Project, tmp_path: Path, files: dict[str, str], script: str | None, program: str, path: tuple[str, ...]
 ) -> None:
     proposal = look(folder, files, script)
-    assert (proposal.program.name, proposal.settings.path) == (program, path)
-    text(proposal, tmp_path)
+    assert (proposal.experiment(Reading(), tmp_path).program, proposal.settings.path) == (program, path)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +87,9 @@ def test_a_script_is_started_as_its_imports_ask_for(
     ],
 )
 def test_the_definition_says_what_the_script_does(folder: Project, tmp_path: Path, more: str, layout: str) -> None:
-    written = text(look(folder, {"train.py": "import torch\n" + more + TRAINS}), tmp_path)
+    proposal = look(folder, {"train.py": more + TRAINS})
+    assert proposal.experiment(Reading(), tmp_path).name == "train"
+    written = proposal.text(Reading())
     assert f"  layout: {layout}  # " in written
     assert ("launcher: python" in written) == ("mp.spawn" in more)
     assert "scaling" not in written  # nothing is guessed
@@ -105,8 +98,8 @@ def test_the_definition_says_what_the_script_does(folder: Project, tmp_path: Pat
 def test_lightning_trains_with_one_process_on_a_cpu(folder: Project, tmp_path: Path) -> None:
     proposal = look(folder, {"train.py": "import lightning as L\nL.Trainer(devices='auto').fit(m)\n"})
     experiment = proposal.experiment(Reading(), tmp_path)
-    assert [skip is None for _, skip in experiment.cells("cpu")] == [True, False]
-    assert [skip is None for _, skip in experiment.cells("cuda")] == [True, True]
+    for device, expected in (("cpu", [True, False]), ("cuda", [True, True])):
+        assert [skip is None for _, skip in experiment.cells(device)] == expected
 
 
 @pytest.mark.parametrize(
