@@ -90,7 +90,7 @@ def not_checked(alone: Rank, ranks: list[Rank]) -> list[str]:
     if any(own.workers for own in first.trainings):
         parts.append("random numbers of loader workers")
     joins = [event for event in first.of("collective") if "broadcast" not in event["name"] and event["place"]]
-    gradients = [event["place"] for event in joins if event["gradient"]]  # known only for the first steps
+    gradients = [event["place"][0] for event in joins if event["gradient"]]  # known only for the first steps
     figures = (event["place"][0] for event in joins if 0 < event["elements"] <= FEW_ELEMENTS)
     if figure := next((place for place in figures if place not in gradients), None):
         parts.append(f"figures combined across ranks ({figure[0]}:{figure[1]})")

@@ -60,7 +60,7 @@ def resumed(folder: Path, *changes: tuple[str, str], words: tuple[str, ...] = ()
     """Check a variant of the program; it leaves nothing behind."""
     text = TRAINS
     for old, new in changes:
-        assert text.count(old) >= 1
+        assert old in text
         text = text.replace(old, new)
     (folder / "train.py").write_text(text)
     seen, program = Path(mkdtemp(dir=folder.parent)), Program([["train.py"]] * 2, folder)
@@ -72,7 +72,7 @@ def resumed(folder: Path, *changes: tuple[str, str], words: tuple[str, ...] = ()
 def test_a_training_that_saves_all_goes_on_as_if_it_had_not_been_ended_with_one_process_too(tmp_path: Path) -> None:
     verdict = resumed(tmp_path, NO_NOISE)
     assert (verdict.word, verdict.findings) == ("same", [])
-    assert sum("with the same weights bit for bit" in fact for fact in verdict.facts) == 2
+    assert sum("same weights" in fact for fact in verdict.facts) == 2
 
 
 @pytest.mark.parametrize(
@@ -106,23 +106,16 @@ def test_random_numbers_that_are_drawn_otherwise_and_another_order_are_notes(tmp
 
 
 def test_no_checkpoint_is_said_and_one_that_is_not_read_is_asked_for(tmp_path: Path) -> None:
-    none = resumed(tmp_path, ('torch.save(kept, "new.pt")', "pass"), ('os.replace("new.pt", "last.pt")', "pass"))
-    assert none.unknown == ["no checkpoint: in 16 steps none is saved"]
-    asked = resumed(tmp_path, NO_NOISE, ('else "last.pt"', 'else "none.pt"'))
+    unread, unmoved = ('else "last.pt"', 'else "none.pt"'), ('os.replace("new.pt", "last.pt")', "pass")
+    (none,) = resumed(tmp_path, ('torch.save(kept, "new.pt")', "pass"), unmoved).unknown
+    assert "no checkpoint" in none
+    asked = resumed(tmp_path, NO_NOISE, unread)
     assert any('--resume-args "--resume {checkpoint}"' in why for why in asked.unknown)
     data = resumed(
         tmp_path,
-        NO_NOISE,
-        ('else "last.pt"', 'else "none.pt"'),
+        *(NO_NOISE, unread),
         ("first, batches = 0, 0", 'torch.load(__import__("io").BytesIO(DATA)); first, batches = 0, 0'),
         ("sampler =", 'made = __import__("io").BytesIO(); torch.save(1, made); DATA = made.getvalue()\nsampler ='),
     )
     assert data.word == "unknown"
-    told = resumed(
-        tmp_path,
-        NO_NOISE,
-        ('else "last.pt"', 'else "none.pt"'),
-        ('os.replace("new.pt", "last.pt")', "pass"),
-        words=("{checkpoint}",),
-    )
-    assert told.word == "same"
+    assert resumed(tmp_path, NO_NOISE, unread, unmoved, words=("{checkpoint}",)).word == "same"
