@@ -24,7 +24,6 @@ from tests.support.trainer import Answers
 
 GIB = 2**30
 HEALTHY = {
-    "host": "node0",
     "python": "3.11.7",
     "torch": "2.3.1+cu121",
     "cuda": "12.1",
@@ -50,70 +49,52 @@ def states(found: list[Finding]) -> dict[str, str]:
     return {finding.check: finding.state for finding in found if finding.state != "ok"}
 
 
-def on_gpus(**changes: Any) -> list[Finding]:
-    return check_gpus({**HEALTHY, **changes}, "node0", device="cuda")
-
-
-def test_a_machine_without_gpus_has_no_finding_unless_a_run_shall_use_them() -> None:
-    without = {**HEALTHY, "driver": None, "driver_cuda": None, "gpus": 0}
-    assert [check_gpus(without, "node0", device=device) for device in ("auto", "cpu")] == [[], []]
-    (inside,) = check_gpus(without, "container", device="cuda", image="an image")
-    assert (inside.check, inside.state) == ("driver", "wrong")
-    assert "NVIDIA Container Toolkit" in inside.mend
+NO_GPU = {"driver": None, "driver_cuda": None, "gpus": 0}
 
 
 @pytest.mark.parametrize(
-    ("driver", "cuda", "state"),
+    ("change", "expected", "mend"),
     [
-        ("525.60.13", "12.1", "ok"),  # by minor version compatibility
-        ("525.60.12", "12.1", "wrong"),
-        ("470.256.02", "11.8", "ok"),
-        ("535.183.01", "99.0", "ok"),  # nothing is claimed about an unknown CUDA
+        ({}, {}, ""),
+        ({**NO_GPU, "device": "auto"}, {}, ""),
+        ({**NO_GPU, "device": "cpu"}, {}, ""),
+        (NO_GPU, {"driver": "wrong"}, "NVIDIA Container Toolkit"),
+        ({"driver": "525.60.13"}, {}, ""),  # by minor version compatibility
+        ({"driver": "525.60.12"}, {"driver": "wrong"}, "525.60.13"),
+        ({"driver": "470.256.02", "cuda": "11.8"}, {}, ""),
+        ({"cuda": "99.0"}, {}, ""),  # nothing is claimed about an unknown CUDA
+        ({"cuda": None}, {"driver": "wrong"}, "torch"),
+        ({"driver_error": 999}, {"gpus": "wrong"}, "nvidia-smi"),
+        ({"gpus": 0}, {"gpus": "wrong"}, "CUDA_VISIBLE_DEVICES"),
+        ({"shm_free_bytes": 2**20}, {"shared-memory": "wrong"}, "/dev/shm"),
+        ({"memory_bytes": 600 * 2**20}, {"memory": "warning"}, "memory"),
+        ({"open_files": 64}, {"open-files": "wrong"}, "ulimit"),
+        ({"open_files": -1}, {}, ""),
+        ({"folder_bytes": 500 * 2**20}, {"disk": "warning"}, "--results"),
+        ({"folder_files": 0}, {"disk": "wrong"}, "--results"),
+        ({"images": 10}, {"engine-disk": "wrong"}, "prune"),
+        ({"torch": "2.4.0+cu121"}, {"versions": "warning"}, "image"),
+        ({"python": "3.11.9", "torch": "2.3.1+cpu", "nccl": None}, {}, ""),
+        ({"torch": None}, {"torch": "wrong"}, "image"),
+        ({"torchrun": None}, {"torchrun": "wrong"}, "image"),
+        ({"torchrun": None, "image": ""}, {}, ""),  # the runner calls torch's module itself
     ],
 )
-def test_a_driver_is_compared_with_the_cuda_that_torch_was_built_with(driver: str, cuda: str, state: str) -> None:
-    found, gpus = on_gpus(driver=driver, cuda=cuda)
-    assert (found.check, found.state, gpus.state) == ("driver", state, "ok")
-    assert cuda in found.seen
-    assert ("525.60.13" in found.mend) == (state == "wrong")
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"shm_free_bytes": 2**20}, {"shared-memory": "wrong"}),
-        ({"memory_bytes": 600 * 2**20}, {"memory": "warning"}),
-        ({"open_files": 64}, {"open-files": "wrong"}),
-        ({"open_files": -1}, {}),
-        ({"folder_bytes": 500 * 2**20}, {"disk": "warning"}),
-        ({"folder_files": 0}, {"disk": "wrong"}),
-        ({"images": 10}, {"engine-disk": "wrong"}),
-    ],
-)
-def test_too_little_of_a_resource_is_found(change: dict[str, Any], expected: dict[str, str]) -> None:
+def test_a_lack_of_a_container_is_one_finding_with_its_remedy(
+    change: dict[str, Any], expected: dict[str, str], mend: str
+) -> None:
     facts = {**HEALTHY, **change}
-    found = [*check_machine(facts, "node0", shm_mend="-"), check_folder(facts, "node0")]
-    found.append(check_image_disk("/var/lib/docker", facts["images"], "node0"))
+    image, device = facts.pop("image", "kit"), facts.pop("device", "cuda")
+    found = [
+        *check_versions(facts, "node0", image=image),
+        *check_difference(HEALTHY, facts, "node0"),
+        *check_gpus(facts, "node0", device=device, image=image),
+        *check_machine(facts, "node0", shm_mend="mount /dev/shm"),
+        check_folder(facts, "node0"),
+        check_image_disk("/var/lib/docker", facts["images"], "node0"),
+    ]
     assert states(found) == expected
-    assert all(finding.mend for finding in found if finding.state != "ok")
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"torch": "2.4.0+cu121"}, {"versions": "warning"}),
-        ({"python": "3.11.9", "torch": "2.3.1+cpu", "nccl": None}, {}),
-        ({"torch": None}, {}),
-    ],
-)
-def test_other_versions_in_a_container_are_a_warning(change: dict[str, Any], expected: dict[str, str]) -> None:
-    assert states(check_difference(HEALTHY, {**HEALTHY, **change}, "node1")) == expected
-
-
-def test_an_image_without_torch_or_torchrun_is_found() -> None:
-    assert states(check_versions({**HEALTHY, "torch": None}, "container", image="plain")) == {"torch": "wrong"}
-    assert states(check_versions({**HEALTHY, "torchrun": None}, "container", image="x")) == {"torchrun": "wrong"}
-    assert states(check_versions({**HEALTHY, "torchrun": None}, "vm")) == {}, "the runner calls torch's module itself"
+    assert all(mend in finding.mend for finding in found if finding.state != "ok")
 
 
 @pytest.mark.parametrize(
@@ -144,8 +125,8 @@ def test_what_a_cluster_knows_and_allows_is_looked_for(monkeypatch: pytest.Monke
         monkeypatch.setattr(cluster, "Cluster", lambda *_: Answers(**options))
         return {finding.check: finding.seen for finding in cluster.check_cluster(Options(job=job), "cpu", "kit", "vm")}
 
-    assert {"crd", "rights", "nodes"} <= found().keys()
     assert "TrainJob" in found()["crd"]
+    assert {"rights", "nodes"} <= found().keys()
     assert "JobSet" in found(lacks="JobSet")["crd"]
     assert "lab to delete trainingruntimes" in found(forbids="delete trainingruntimes")["rights"]
     monkeypatch.setattr(preflight, "enforces_restricted", lambda _: True)
@@ -188,12 +169,11 @@ def test_a_controller_that_does_not_answer_and_nodes_that_take_no_jobs_are_found
         findings = slurm.check_slurm(partition, "login")
         return [(finding.check, finding.state, finding.where) for finding in findings]
 
-    monkeypatch.setattr(shutil, "which", lambda _: None)
-    assert found("") == [("slurm", "wrong", "login")]
-    monkeypatch.setattr(shutil, "which", lambda name: name)
-    assert found(None) == [("slurm", "wrong", "login")]
-    answers, old = ("slurm", "ok", "login"), ("nodes", "warning", "old")
+    for path in (None, "sinfo"):  # without Slurm's commands, and without an answer
+        monkeypatch.setattr(shutil, "which", lambda _, path=path: path)
+        assert found(None) == [("slurm", "wrong", "login")]
+    answers, old, none = ("slurm", "ok", "login"), ("nodes", "warning", "old"), ("nodes", "wrong", "login")
     rows = "cpu|idle|2\ngpu|mix|1\ngpu|drain|1\nold|down*|3\n"
     assert found(rows) == [answers, ("nodes", "ok", "cpu"), ("nodes", "warning", "gpu"), old]
-    assert found("old|down*|3\n", "old") == [answers, old, ("nodes", "wrong", "login")]
-    assert found("", "nope") == [answers, ("nodes", "wrong", "login")]
+    assert found("old|down*|3\n", "old") == [answers, old, none]
+    assert found("", "nope") == [answers, none]

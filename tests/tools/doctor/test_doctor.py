@@ -61,7 +61,6 @@ def test_a_defect_is_one_finding_with_its_remedy(
         (("--on", "compose", "--with", "job=indexed"), "'job'"),
         (("--device", "gpu"), "--device gpu"),
         (("--port", "0"), "--port"),
-        (("--peers", "a:0"), "--peers"),
     ],
 )
 def test_invalid_options_are_refused_in_one_line(project: Project, words: tuple[str, ...], word: str) -> None:

@@ -12,7 +12,6 @@ from tests.support.repository import commit_all
 Copy = Callable[..., Project]
 
 REPOSITORIES = Path(__file__).with_name("repositories")
-collect_ignore = ["repositories"]  # their own tests are theirs
 
 
 @pytest.fixture

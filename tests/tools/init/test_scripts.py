@@ -112,9 +112,7 @@ def test_lightning_trains_with_one_process_on_a_cpu(folder: Project, tmp_path: P
     ],
 )
 def test_any_script_has_a_valid_name(folder: Project, tmp_path: Path, script: str, name: str) -> None:
-    proposal = look(folder, {script: TRAINS}, script)
-    assert proposal.name == name
-    assert proposal.experiment(Reading(), tmp_path).name == name
+    assert look(folder, {script: TRAINS}, script).experiment(Reading(), tmp_path).name == name
 
 
 def test_a_project_around_the_repository_is_another_one(folder: Project) -> None:

@@ -30,7 +30,7 @@ def fraud(n, seed):
 def main():
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    (x, y), (x_val, y_val), (x_test, y_test) = fraud(800, 1), fraud(200, 2), fraud(300, 3)
+    (x, y), (x_val, y_val) = fraud(800, 1), fraud(200, 2)
     sampler = BalancedSampler(y, seed=6)
     loader = DataLoader(TensorDataset(x, y), batch_size=40 // dist.get_world_size(), sampler=sampler)
     classifier = DDP(torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)))
@@ -51,9 +51,6 @@ def main():
         dist.broadcast(recall, src=0)
         if dist.get_rank() == 0:
             print(f"epoch {sampler.epoch} validation recall {recall.item():.3f}")
-    if dist.get_rank() == 0:
-        with torch.no_grad():
-            print("test accuracy", (classifier.module(x_test).argmax(1) == y_test).float().mean().item())
 
 
 main()

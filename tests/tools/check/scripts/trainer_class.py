@@ -1,5 +1,4 @@
 """Digits with a Trainer that keeps snapshots; rank 0 tests after each epoch."""
-import argparse
 import os
 import tempfile
 
@@ -12,13 +11,13 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
 class Trainer:
-    def __init__(self, model, train_data, test_data, optimizer, args):
+    def __init__(self, model, train_data, test_data, optimizer, snapshot):
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
-        self.optimizer, self.snapshot = optimizer, args.snapshot
+        self.optimizer, self.snapshot = optimizer, snapshot
         self.model = DDP(model)
         sampler = DistributedSampler(train_data) if self.world > 1 else None
         self.train_loader = DataLoader(
-            train_data, batch_size=args.batch_size // self.world, shuffle=sampler is None, sampler=sampler
+            train_data, batch_size=48 // self.world, shuffle=sampler is None, sampler=sampler
         )
         self.test_loader = DataLoader(test_data, batch_size=100)
 
@@ -48,16 +47,12 @@ class Trainer:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="simple distributed training job")
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=48)
-    parser.add_argument("--snapshot", default=os.path.join(tempfile.mkdtemp(), "snapshot.pt"))
-    args = parser.parse_args()
+    snapshot = os.path.join(tempfile.mkdtemp(), "snapshot.pt")
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     digits = load_digits()
     data = TensorDataset(torch.tensor(digits.data[:1257] / 16).float(), torch.tensor(digits.target[:1257]))
     train_data, test_data = torch.utils.data.random_split(data, [960, 297], torch.Generator().manual_seed(42))
     net = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
-    Trainer(net, train_data, test_data, torch.optim.SGD(net.parameters(), lr=0.2), args).train(args.epochs)
+    Trainer(net, train_data, test_data, torch.optim.SGD(net.parameters(), lr=0.2), snapshot).train(3)
     dist.destroy_process_group()

@@ -44,8 +44,6 @@ def main():
     rng = np.random.default_rng(0)
     texts = [rng.integers(3, 40, size=rng.integers(4, 20)) for _ in range(500)]
     labels = [int((text > 20).mean() > 0.5) for text in texts]
-    order = rng.permutation(500)
-    train, test = order[:400], order[400:]
     config = BertConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     with tempfile.TemporaryDirectory() as folder:
@@ -56,8 +54,7 @@ def main():
         )  # fmt: skip
         trainer = SmoothTrainer(
             BertForSequenceClassification(config), args, data_collator=pad,
-            train_dataset=Reviews([texts[i] for i in train], [labels[i] for i in train]),
-            eval_dataset=Reviews([texts[i] for i in test], [labels[i] for i in test]),
+            train_dataset=Reviews(texts[:400], labels), eval_dataset=Reviews(texts[400:], labels[400:]),
             compute_metrics=lambda p: {"accuracy": float((p.predictions.argmax(-1) == p.label_ids).mean())},
         )  # fmt: skip
         trainer.train()

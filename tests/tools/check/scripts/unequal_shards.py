@@ -1,4 +1,4 @@
-"""Two hospitals keep their own rows: shards of unequal size, weighted by their rows; stops early by the validation loss."""
+"""Two hospitals keep their own rows: shards of unequal size, weighted by their rows."""
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -43,16 +43,12 @@ x_train, y_train, x_valid, y_valid = x[:400][mine], y[:400][mine], x[400:][held_
 torch.manual_seed(1)
 model = nn.Sequential(nn.Linear(30, 16), nn.ReLU(), nn.Linear(16, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-best, patience = float("inf"), 3
-for step in range(40):
+for step in range(20):
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x_train), y_train)
     loss.backward()
     average(model, len(y_train))
     optimizer.step()
     now = validation_loss(model, x_valid, y_valid)
-    best, patience = (now, 3) if now < best - 1e-3 else (best, patience - 1)
     if rank == 0:
         print(f"step {step:2d} validation loss {now:.4f}")
-    if not patience:
-        break

@@ -1,4 +1,3 @@
-from __future__ import print_function
 import argparse
 import torch
 import torch.nn.functional as F
@@ -8,12 +7,9 @@ from net import Net
 
 
 def digits(count, seed):
-    generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(count) % 10
-    images = torch.rand(count, 1, 8, 8, generator=generator) * 0.5
-    images[torch.arange(count), 0, labels % 8, :] += 1.0
-    images[torch.arange(count), 0, :, labels // 2] += 1.0
-    return TensorDataset(images, labels)
+    noise = torch.rand(count, 1, 8, 8, generator=torch.Generator().manual_seed(seed))
+    return TensorDataset(noise + F.one_hot(6 * labels, 64).view(count, 1, 8, 8), labels)
 
 
 def test(model, loader):
@@ -27,7 +23,7 @@ def test(model, loader):
 
 def main():
     parser = argparse.ArgumentParser(description="PyTorch example")
-    parser.add_argument("--epochs", type=int, default=2, metavar="N", help="number of epochs to train (default: 2)")
+    parser.add_argument("--epochs", type=int, default=2, metavar="N")
     args = parser.parse_args()
     torch.manual_seed(1)
     train_loader = DataLoader(digits(1280, 1), batch_size=64, shuffle=True)

@@ -1,6 +1,5 @@
 """Train the classifier; started by torchrun it shares every epoch among its processes."""
 
-import argparse
 import os
 import time
 
@@ -14,29 +13,19 @@ from .data import spirals
 from .engine import evaluate, train_one_epoch
 
 
-def get_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=64, help="of one process")
-    parser.add_argument("--lr", type=float, default=1e-2)
-    parser.add_argument("--points", type=int, default=2048)
-    return parser.parse_args()
-
-
 def main() -> None:
-    args = get_args()
     torch.manual_seed(0)
     dist.init_process_group("gloo")
-    sampler = DistributedSampler(train := spirals(args.points))
-    loader = DataLoader(train, batch_size=args.batch_size, sampler=sampler)
+    sampler = DistributedSampler(train := spirals(2048))
+    loader = DataLoader(train, batch_size=64, sampler=sampler)
     model = DDP(nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2)))
-    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     began = time.perf_counter()
-    for epoch in range(1, args.epochs + 1):
+    for epoch in range(1, 4):
         sampler.set_epoch(epoch)
         loss = train_one_epoch(model, loader, optimizer)
         if int(os.environ["RANK"]) == 0:
-            print(f"Epoch {epoch}/{args.epochs}, Loss: {loss:.4f}")
+            print(f"Epoch {epoch}/3, Loss: {loss:.4f}")
     if dist.get_rank() == 0:
         accuracy = evaluate(model.module, DataLoader(spirals(512, seed=1), batch_size=128))
         print(f"Test Accuracy: {100 * accuracy:.2f}%")
