@@ -196,7 +196,7 @@ def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
 
 
 def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
-    """Return how many evaluated samples are also trained on, and of how many; None if unknown."""
+    """Return how many evaluated samples are also trained on, and how many there are; None if unknown."""
     trained = [(own.base, sample) for rank in ranks for own in rank.trainings for sample in own.samples]
     evaluated = [(each.of_loader, each.samples) for rank in ranks for each in rank.evaluations]
     tested = [(loader.base if loader else -1, sample) for loader, samples in evaluated for sample in samples]

@@ -250,7 +250,7 @@ def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict
     elif all(math.isclose(share, other, abs_tol=_SHARE) for share, other in zip(*shares, strict=True)):
         why = "although each rank has the right weight: are gradients rounded before averaging?"
     if why:
-        verdict.unknown.append(f"gradients: the one of one process with all batches is {off}, {why}")
+        verdict.unknown.append(f"gradients: the gradient of one process with all batches is {off}, {why}")
         return
     reduces = next(iter(_around_first_step(ranks[0])[0]), None)
     if reduces and len({rank.trainings[0].batch_size for rank in ranks}) > 1:

@@ -80,7 +80,7 @@ def check_resume(
 
 
 def saves_again(rank: Rank, saves: list[int]) -> int:
-    """Return the last step before which to kill a training that shall save again and begin another epoch."""
+    """Return the last step at which killing the training leaves another save and epoch to come."""
     begun = [training.first_step for training in rank.loaders if training.trains]
     return min([saves[-1], *begun[1:][-1:]])
 

@@ -104,7 +104,7 @@ def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
 def _origin(
     root: Path, place: Place, names: Callable[[list[ast.stmt]], Iterator[str]], kinds: tuple[type[ast.AST], ...]
 ) -> Place:
-    """Trace names at a place back, through assignments and functions, to a line with the rank in a node of `kinds`."""
+    """Trace the names at a place back to a line that uses the rank in a node of `kinds`, such as a slice."""
     for file, line, function in place:
         around, tree = _around(root / file, line), _tree(root / file)
         ranks = _holders(tree)

@@ -87,7 +87,7 @@ class Modules:
 
     @property
     def cpu_alone(self) -> bool:
-        """Whether the script trains in one process only if it runs on a CPU."""
+        """Whether the script trains with one process whenever it runs on a CPU."""
         return "Lightning" in self.layout[1] and self.devices in (None, "'auto'", "-1", "'-1'")
 
     def _place(self, name: str) -> str | None:

@@ -228,7 +228,7 @@ def _take_up(key):
 
 
 def _among_loaders_of_a_place(key, loader):
-    """Return a loader's number among the live loaders of one line, as of accelerator.prepare(a, b)."""
+    """Return a loader's index among the live ones that one line created, as in accelerator.prepare(a, b)."""
     slots = _alive.setdefault(key, [])
     own = next((at for at, slot in enumerate(slots) if slot() is loader), None)
     if own is None:
