@@ -1,1 +1,1 @@
-"""Records -> rows -> text."""
+"""Reduce records to table rows, compare the rows, and write them as text."""

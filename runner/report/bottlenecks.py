@@ -1,13 +1,11 @@
-"""Which rank keeps the others waiting, or which link, and why: only what the epochs show beyond doubt.
+"""Find the rank or link that slows a run, and its cause, from the times of each epoch.
 
-A rank is named if the others wait for it a tenth of the training or more, and if that is no accident: it was the
-slowest in nine of ten steps and the others wait a quarter of the time; or over three epochs and more, the mean by which
-it is busy longer lies four standard errors above zero, and it was busy longer in each. Its cause has to be in its own
-figures. Two processes that share a machine take the processor from each other, now the one and now the other: a rank
-that computes longer without needing more CPU time is not named if a rank that was faster is on the same machine. For
-how long a CPU quota held a rank back the kernel itself has counted, so that needs no statistics.
-
-`explain` says it in three lines, after what disturbed the run, with a bar for each rank.
+A rank is a straggler if the other ranks wait for it at least a tenth of the training, and chance is ruled out: either
+it was the slowest in nine of ten steps and the others wait a quarter of the time, or over at least three epochs it was
+busy longer in every epoch, by a mean of more than four standard errors. The cause must show in the rank's own figures.
+Processes on one machine compete for its processor, so a rank that computes longer without using more CPU time is not
+named if a faster rank runs on the same machine. Throttling by a CPU quota is counted by the kernel and needs no
+statistics.
 """
 
 import math
@@ -27,37 +25,37 @@ from runner.report.times import (
 )
 
 LEAST_LOST = 0.10
-"""Part of the training that the others wait, from which on a rank is named."""
+"""Share of the training that the other ranks wait before a rank is named."""
 LEAST_LOST_AT_ONCE = 0.25
 FEWEST_EPOCHS = 3
 STANDARD_ERRORS = 4.0
 ALWAYS = 0.9
-"""Part of the steps in which a rank is the slowest, from which on it needs no statistics over epochs."""
+"""Share of the steps in which a rank that is named without statistics over epochs is the slowest."""
 MOST_OF_IT = 0.5
-"""Part of what a rank is busy longer that a cause has to account for."""
+"""Share of a rank's extra busy time that a cause must explain."""
 LEAST_EXCHANGE = 0.20
-"""Part of the training that exchanges take, from which on links are looked at."""
+"""Share of the training taken by exchanges before links are examined."""
 SLOW_LINK = 500e6 / 8
-"""Bytes per second; within a machine gigabytes are usual, and the slowest network of any cluster carries 1 Gbit/s."""
+"""Bytes per second. Links within a machine carry gigabytes, and the slowest cluster networks carry 1 Gbit/s."""
 SLOW_BESIDE_OTHERS, FEWEST_LINKS = 0.25, 3
-"""Part of the median of links between nodes below which one is slow; of fewer links none is usual."""
+"""Of at least `FEWEST_LINKS` links between nodes, those below this share of the median speed are slow."""
 KINDS = {
     "loader": (
         "its loader",
         "more workers of that rank's loader (num_workers), fetching ahead, or its data on a faster disk",
     ),
-    "quota": ("a CPU quota", "a higher CPU limit of that node (cpu of the container or pod), or fewer threads there"),
+    "quota": ("a CPU quota", "a higher CPU limit for that node (cpu of the container or pod), or fewer threads on it"),
     "processor": (
-        "its computing: a slower processor, or more work than the others have",
+        "its computing: a slower processor or more work than the other ranks",
         "nodes of one kind, or a smaller part of each batch for that rank",
     ),
     "node": (
-        "its node, which gives it less of the processor",
-        "ending what else runs on that node, or training without it",
+        "its node, where it gets less CPU time",
+        "stopping other work on that node, or training without it",
     ),
     "gpu": (
-        "its computing: a slower or throttled GPU, or more work than the others have",
-        "GPUs of one kind; look at that GPU's temperature and at what else runs on it",
+        "its computing: a slower or throttled GPU, or more work than the other ranks",
+        "GPUs of one kind; check that GPU's temperature and what else runs on it",
     ),
     "link": (
         "its link",
@@ -67,31 +65,30 @@ KINDS = {
         ),
     ),
 }
-"""Of each kind of cause its words, and what helps."""
+"""The description and the remedy of each kind of cause."""
 LETTERS = {
     "data": ("d", "waiting for data"),
     "compute": ("#", "computing"),
-    "core": ("-", "not on a core"),
+    "core": ("-", "waiting for a core"),
     "communication": ("x", "exchanging"),
     "straggler": (".", "waiting for the slowest"),
     "other": ("o", "other"),
 }
-"""Of each part its letter in a bar, and its words."""
+"""The letter in the bars and the description of each part of the time."""
 MOST_BARS = 32
 WIDTH = 40
-"""Of a bar, so that its figures stand beside it on a terminal of 80 columns."""
+"""Characters of a bar: its figures still fit beside it in 80 columns."""
 NOT_TOLD = (
-    "the record does not say where the time went: its program has to report epochs that the trainkit has timed"
-    " (docs/comparing.md)"
+    "the record has no breakdown of the time: the program must report epochs timed by the trainkit (docs/comparing.md)"
 )
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What slows a run: which ranks, and its figures.
+    """A cause that slows a run: the ranks concerned and the figures that show it.
 
-    `kind` is one of `KINDS`; `lost` is the part of the training that it costs the other ranks, or all of them,
-    `excess` by which part of it a rank was busy longer; `others_wait` is false if all ranks are named.
+    `kind` is a key of `KINDS`, `lost` the share of the training lost by the other ranks (or all), `excess` the share
+    by which a rank was busy longer. `others_wait` is False if all ranks are named.
     """
 
     group: list[RankTimes]
@@ -103,12 +100,12 @@ class Cause:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The numbers of its ranks."""
+        """The numbers of the ranks concerned."""
         return tuple(rank.rank for rank in self.group)
 
     @property
     def sentence(self) -> str:
-        """Return what it is, in one line."""
+        """The cause and its figures in one line."""
         who, whom = self.group[0].name, "it"
         if len(self.group) > 1:
             who, whom = f"ranks {listed(self.ranks)}, each", "them"
@@ -119,14 +116,13 @@ class Cause:
 
 
 def causes(times: Times, record: Record) -> list[Cause]:
-    """Return what slows a run, the largest loss first; nothing where the evidence is weak."""
+    """Return the causes that slow a run, largest loss first; weak evidence yields none."""
     found = [_held_back(times) or _straggler(times, record), _link(times)]
     return sorted((cause for cause in found if cause is not None), key=lambda cause: -cause.lost)
 
 
 def _held_back(times: Times) -> Cause | None:
-    """Name the ranks that a CPU quota holds back, if it is all of them or the others wait meanwhile."""
-    # Of several processors the kernel counts each; an epoch in which nothing was held back does not mention it.
+    # The kernel adds up throttling over processors; an epoch without throttling lacks the figure.
     throttled = {rank.rank: min(1.0, sum(rank.reported("throttled_share")) / len(rank.epochs)) for rank in times.ranks}
     most = max(throttled.values())
     if most < LEAST_LOST:
@@ -135,31 +131,28 @@ def _held_back(times: Times) -> Cause | None:
     rest = _without(times.ranks, group)
     lost = most
     if rest:
-        # While a rank is held back, the others wait in an exchange, whether it computed or exchanged itself.
+        # The others wait in an exchange, whether the throttled rank was computing or exchanging.
         waited = _median(rest, "straggler", "communication")
         lost = min(most - statistics.median(throttled[rank.rank] for rank in rest), waited)
         if _median(group, "straggler") - _median(rest, "straggler") >= LEAST_LOST:
-            return None  # it waits for them
+            return None  # the throttled ranks wait for the others
     if lost < LEAST_LOST:
         return None
-    figures = f"held back {most:.0%} of the training"
+    figures = f"throttled for {most:.0%} of the training"
     return Cause(group, "quota", figures, lost, most, bool(rest))
 
 
 def _without(ranks: list[RankTimes], group: list[RankTimes]) -> list[RankTimes]:
-    """Return those that are not in a group, by their numbers: to compare all that is known of two ranks takes long."""
-    named = {rank.rank for rank in group}
+    named = {rank.rank for rank in group}  # comparing whole `RankTimes` is slow
     return [rank for rank in ranks if rank.rank not in named]
 
 
 def _median(ranks: list[RankTimes], *parts: str) -> float:
-    """Return the median over ranks of their mean share of some parts together."""
     return statistics.median(rank.mean(*parts) for rank in ranks)
 
 
 def _straggler(times: Times, record: Record) -> Cause | None:
-    """Name the rank, or the like ones, that the others wait for because of its batches or its computing."""
-    if len(times.ranks) < 2:  # nobody waits for a rank that is alone
+    if len(times.ranks) < 2:
         return None
     found = [_straggler_by(parts, times, record) for parts in (DATA, COMPUTE)]
     return max((cause for cause in found if cause is not None), key=lambda cause: cause.excess, default=None)
@@ -189,7 +182,7 @@ def _is_no_accident(suspect: RankTimes, others: list[RankTimes], parts: tuple[st
         return True
     if len(suspect.epochs) < FEWEST_EPOCHS:
         return False
-    # In seconds, not as shares: an epoch that something else made longer does not make a wait for batches shorter.
+    # In seconds, because in an epoch made longer by something else the same wait is a smaller share.
     usual = (statistics.median(each) for each in zip(*(rank.seconds_of(*parts) for rank in others), strict=True))
     excess: list[float] = [own - of_others for own, of_others in zip(suspect.seconds_of(*parts), usual, strict=True)]
     error = statistics.stdev(excess) / math.sqrt(len(excess))
@@ -199,24 +192,22 @@ def _is_no_accident(suspect: RankTimes, others: list[RankTimes], parts: tuple[st
 def _why_it_computes_longer(
     suspect: RankTimes, others: list[RankTimes], record: Record, figures: str, longer: float
 ) -> tuple[str, str] | None:
-    """Return why a rank computes longer than the others, if its machine or its CPU time shows it."""
     nodes = {rank.node for rank in others} - {suspect.node}
     hindered = disturbances_of_nodes(record)
     only_here = [what for what in hindered.get(suspect.node, []) if all(what not in hindered.get(n, []) for n in nodes)]
     elsewhere = all(rank.machine != suspect.machine for rank in others)
     if only_here and elsewhere:
         return "node", f"{figures}; on its machine {only_here[0]}"
-    if suspect.device.partition(":")[0] == "cuda":  # a process reports it with its number: cuda:1
+    if suspect.device.partition(":")[0] == "cuda":  # processes report cuda:1
         return "gpu", figures
     cpu, *of_others = (rank.mean_reported("cpu_share") for rank in (suspect, *others))
     known = [share for share in of_others if share is not None]
     if cpu is not None and known and cpu - statistics.median(known) >= MOST_OF_IT * longer:
-        return "processor", f"{figures}; it needs {cpu:.2f} s of CPU time a second"
-    return ("node", f"{figures}, without needing more CPU time") if elsewhere else None
+        return "processor", f"{figures}; it uses {cpu:.2f} s of CPU time per second"
+    return ("node", f"{figures}, without using more CPU time") if elsewhere else None
 
 
 def _link(times: Times) -> Cause | None:
-    """Name the ranks whose messages leave slowly, if exchanges take much of the training."""
     share = times.mean("communication")
     if share < LEAST_EXCHANGE:
         return None
@@ -236,13 +227,14 @@ def _link(times: Times) -> Cause | None:
 
 def _speed(bytes_per_second: float) -> str:
     megabits = bytes_per_second * 8 / 1e6
-    return f"{megabits:.0f} Mbit/s" if megabits < 1000 else f"{megabits / 1000:.1f} Gbit/s"  # a unit
+    return f"{megabits:.0f} Mbit/s" if megabits < 1000 else f"{megabits / 1000:.1f} Gbit/s"
 
 
 def explain(record: Record) -> tuple[list[str], list[tuple[str, str, str]], str]:
-    """Return three lines, for each rank its name, its bar and its figures, and what the letters of the bars mean.
+    """Explain where a run's time went and what slows it.
 
-    Of a disturbed run the first line says so: where its time went is not where that of a quiet one goes.
+    Return the lines of text, the name, bar and figures of each rank, and the legend of the bars. A disturbed run has a
+    further first line, because its breakdown is not that of a quiet run.
     """
     times = times_of(record)
     if times is None:
@@ -256,12 +248,11 @@ def explain(record: Record) -> tuple[list[str], list[tuple[str, str, str]], str]
 
 
 def _why_unknown(record: Record) -> str:
-    """Return why nothing is known of the time, and what shows more."""
     if unobserved := record.facts.get("unobserved"):
-        return f"nothing says where the time went: {unobserved}"
+        return f"the record has no breakdown of the time: {unobserved}"
     if record.status != "completed" and not record.epochs:
         why = f": {record.reason}" if record.reason else ""
-        return f"no epoch ended, so nothing says where the time went; the run is {record.status}{why}"
+        return f"no epoch ended, so there is no breakdown of the time; the run is {record.status}{why}"
     return NOT_TOLD
 
 
@@ -271,9 +262,9 @@ def _where(times: Times, record: Record) -> str:
     ranks = f"{len(times.ranks):,} {'rank' if len(times.ranks) == 1 else 'ranks'}"
     shares = ", ".join(f"{LETTERS[part][1]} {means[part]:.0%}" for part in parts)
     knows_data = all("data_seconds" in epoch for rank in times.ranks for epoch in rank.epochs)
-    unknown = "" if knows_data else "; what waits for data counts as computing"
-    unknown += "" if times.knows_exchange else "; what is exchanged counts as computing"
-    state = "" if record.status == "completed" else f" in the epochs of a run that is {record.status}"
+    unknown = "" if knows_data else "; waiting for data counts as computing"
+    unknown += "" if times.knows_exchange else "; exchanging counts as computing"
+    state = "" if record.status == "completed" else f" in the finished epochs (the run is {record.status})"
     seconds = max(sum(rank.seconds) for rank in times.ranks)
     return f"Where the time went{state}: {shares} of {seconds:.4g} s (mean of {ranks}, {times.stretch}){unknown}"
 
@@ -282,37 +273,37 @@ def _who(times: Times, found: list[Cause]) -> str:
     if found:
         return f"What slows it: {'; '.join(cause.sentence for cause in found)}"
     if len(times.ranks) == 1:
-        return "What slows it: there is one rank, which waits for no other"
+        return "What slows it: nothing to compare, because the run has one rank"
     if not times.knows_exchange:
-        return "What slows it: whether the ranks wait for each other could not be seen"
+        return "What slows it: unknown, because waits between the ranks were not measured"
     if times.mean("straggler") >= LEAST_LOST:
-        return "What slows it: the ranks wait for each other, and no rank or link stands out"
-    return "What slows it: no rank and no link stands out"
+        return "What slows it: the ranks wait for each other, but no rank or link stands out"
+    return "What slows it: no rank or link stands out"
 
 
 def _what_helps(times: Times, found: list[Cause], *, is_disturbed: bool) -> str:
     if is_disturbed:
-        words = "ending what disturbed it and running it again, before anything else is changed"
+        words = "running it again without the disturbance, before changing anything else"
     elif found:
         words = "; ".join(dict.fromkeys(KINDS[cause.kind][1] for cause in found))
     elif times.shown()["core"] >= LEAST_LOST:
-        words = "as many processes and threads as there are cores, with nothing else on them"
+        words = "only as many processes and threads as there are cores, with nothing else running on them"
     elif times.mean("data") >= LEAST_LOST:
-        words = "more workers of the loaders (num_workers) or fetching ahead: all ranks wait for data"
+        words = "more loader workers (num_workers) or prefetching, because all ranks wait for data"
     elif times.mean("communication") >= LEAST_EXCHANGE:
-        words = "larger batches, accumulated or compressed gradients: they exchange less"
+        words = "larger batches, accumulated or compressed gradients, which exchange less"
     elif times.mean("straggler") >= LEAST_LOST:
-        words = "a machine that nothing else uses, and as many threads as it has cores"
+        words = "a machine without other work, and as many threads as it has cores"
     elif not times.knows_exchange:
-        words = "the kit's time marks in the script (docs/own-repository.md): they tell the exchange from the computing"
+        words = "the kit's time marks in the script (docs/own-repository.md), which separate exchanging from computing"
     else:
-        words = "faster computing (bf16, a larger batch, torch.compile): little is lost between the ranks"
+        words = "faster computing (bf16, a larger batch, torch.compile), because little is lost between the ranks"
     return f"What would help: {words}"
 
 
 def _bars(times: Times, found: list[Cause]) -> list[tuple[str, str, str]]:
     named = {rank for cause in found for rank in cause.ranks}
-    # Of many ranks those that are named, and then the first ones.
+    # If there are too many ranks, show the named ones and then the first ones.
     shown = sorted(times.ranks, key=lambda rank: (rank.rank not in named, rank.rank))[:MOST_BARS]
     bars = []
     for rank in sorted(shown, key=lambda rank: rank.rank):

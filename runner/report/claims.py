@@ -1,13 +1,13 @@
-"""When a speed-up may be claimed; everything else is shown with the reason why it may not.
+"""Decide whether a speed-up may be claimed, and why not.
 
-A faster run that learns less is no faster run. Accuracies are compared by the choice of the test samples. Without one
-it is the last evaluation's figure, or else the training loss: the means of two cells may differ by 2%, by 0.1% of what
-the loss was at first, or by what the spread of the repeats explains, up to 10%.
+A run that is faster but learns less is not faster. Accuracies must agree within the sampling error of the test set.
+Runs without an accuracy are compared by their last evaluation, or else by the training loss: the means of two cells
+may differ by 2%, by 0.1% of the initial loss, or by what the spread of the repeats explains, up to 10%.
 
-A machine is known by the id that its kernel drew at its start, which all containers on it share, or else by its name.
-Times of two cells are compared where at least two thirds of the runs are on machines that both cells used alike, or
-where no machine has two runs of a cell: then what machines do is in the spread of both. A cell of more nodes than the
-other uses further machines, which count for neither.
+A machine is identified by its boot id, which all its containers share, or else by its name. Two cells are comparable
+if they share machines for at least two thirds of their work, or if each run has machines to itself, because then the
+spread of both cells includes the differences between machines. If one cell has more nodes, its extra machines are
+ignored.
 """
 
 import math
@@ -29,45 +29,46 @@ from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, SIGNIFICANT, Difference, accuracies_agree
 
 UNKNOWN = "None"
-"""How a value of `RunSummary.same` reads that a record does not have."""
-KIND_UNKNOWN = "the kind of scaling is not known"
+"""The value in `RunSummary.same` of anything missing in the record."""
+KIND_UNKNOWN = "the kind of scaling is unknown"
 _LONGEST_VALUE = 24
 AGREEING_SHARE = 0.005
-"""Accuracies of unknown numbers of samples may differ by this much."""
+"""Largest difference of accuracies if the number of test samples is unknown."""
 LOSS_SHARE = 0.02
 FIRST_SHARE = 0.001
-"""Of the first loss: what is left to learn near zero is worth no refusal."""
+"""Share of the initial loss that final losses may differ by: near zero, a relative difference means little."""
 OF_TRAINING = ("train_seconds", "total_seconds", "wall_seconds", "stated_seconds")
-"""Measures that grow with what was trained."""
+"""Measures that grow with the amount of training."""
 PADDED_SHARE = 0.02
 SPREAD_SHARE = 0.1
-"""However far repeats spread, they do not make losses equal that differ by more."""
+"""Largest relative difference of losses that the spread of repeats can excuse."""
 MOST_APART = 0.01
-"""By how much the memory of equal machines may differ: firmware and kernel keep some MB of it for themselves."""
+"""Relative difference in memory between equal machines: firmware and kernel reserve some MB."""
 ENOUGH_SHARED = 2 / 3
-"""With fewer runs on the same machines, ten repeats on each side would show what the machines do as a difference."""
+"""With a smaller share on common machines, ten repeats a side would show differences between machines as a speed-up."""
 _LONGEST_ID = 8
 _MOST_NAMED = 3
 _GB = 1e9
 
 
 def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, command: str) -> str | None:
-    """Return why the speed-up of a cell over its baseline may not be claimed, however large it is; None if it may.
+    """Return why no speed-up of a cell over its baseline may be claimed, whatever its size; None if it may.
 
-    `elsewhere` is the baseline's cell of runs made in another way, `command` makes the runs of both cells.
+    `elsewhere` is the baseline's cell from another block, whose runs were made differently. `command` is the command
+    that makes the runs of both cells.
     """
     run = cell.first
     if not cell.complete:
         return "no complete run"
     if run.device == "cpu" and run.processes > Layout.parse(run.layout).world_size:
-        return "its devices are one CPU"
+        return "its devices share one CPU"
     if base and base.first is run:
         return "the baseline"
     if base is None or not base.complete:
         if run.heterogeneous:
             return "heterogeneous devices have no baseline"
         differ = "; ".join(settings_differ([run, elsewhere.first])) if elsewhere else ""
-        none = f"no run of its baseline like it: {differ}" if differ else "no complete run of its baseline"
+        none = f"no comparable run of its baseline: {differ}" if differ else "no complete run of its baseline"
         return shown_by(none, command)
     fewest = min(len(cell.complete), len(base.complete))
     runs = [*cell.complete, *base.complete]
@@ -85,7 +86,7 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, c
 
 
 def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
-    """Return why the times of a cell and of its baseline make no speed-up at all, not even one without a claim."""
+    """Return why no speed-up can be computed from the times of a cell and its baseline; None if one can."""
     runs = [*cell.complete, *base.complete]
     for doubt in (doubt for run in runs for doubt in run.doubts):
         if doubt.startswith(NO_TRAINING):
@@ -95,7 +96,7 @@ def incomparable(cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def not_shown(row: Row) -> str | None:
-    """Return why the repeats do not show a difference, together with the other rows of the table; None if they do."""
+    """Return why the repeats of a row do not show a difference, given the other rows of the table; None if they do."""
     speedup, p = row.speedup, row.adjusted_p
     if not speedup or speedup.low is None or speedup.high is None or p is None:
         return "no interval"
@@ -105,7 +106,6 @@ def not_shown(row: Row) -> str | None:
 
 
 def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
-    """Look for a run on which nothing may rest, complete or not: the notes name each doubt."""
     for side in (cell, base):
         if doubtful := [run for run in side.runs if run.doubts]:
             return f"{len(doubtful)} of {len(side.runs)} runs of {side.first.layout} doubtful: {doubtful[0].doubts[0]}"
@@ -113,7 +113,7 @@ def _doubtful(cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def not_complete(sides: Iterable[tuple[str, CellRuns]]) -> str | None:
-    """Look for runs that are not complete, on sides with their names."""
+    """Return the number of incomplete runs of the first side that has any; None if all runs are complete."""
     for name, side in sides:
         if bad := len(side.runs) - len(side.complete):
             return f"{bad} of {len(side.runs)} runs of {name} not complete"
@@ -121,30 +121,30 @@ def not_complete(sides: Iterable[tuple[str, CellRuns]]) -> str | None:
 
 
 def disturbed(runs: Iterable[RunSummary]) -> str | None:
-    """Look for a run that other work disturbed, or where that cannot be ruled out.
+    """Return the first disturbance of some runs, or the first run whose record has no load; None if all were quiet.
 
-    The notes name each disturbed run. A program that knows nothing of the kit reports no load: a note says so.
+    Programs without the kit (`sources`) report no load and pass; a note mentions that.
     """
     for run in runs:
         if run.disturbed:
             return f"disturbed: {run.disturbed[0]} during {run.cell} repeat {run.repeat}"
         if not run.load_known and not run.sources:
-            return f"not known whether {run.cell} repeat {run.repeat} was disturbed: its record has no load"
+            return f"{run.cell} repeat {run.repeat} may have been disturbed: its record has no load"
     return None
 
 
 def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str | None:
-    """Look for anything but the layout and the axes that differs between two of the runs: name it, and both values."""
+    """Name the fields of `same`, own arguments and memory that differ between runs; None if none does."""
     ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
     found = two_of_each([run.same for run in runs], ignored)
-    # The arguments of one program alone are compared between its own runs.
+    # Arguments that only one program has are compared among its own runs.
     for program in dict.fromkeys(run.program for run in runs) if "args" not in may_differ else ():
         found += two_of_each([_words(run.own_args) for run in runs if run.program == program])
     return "; ".join(filter(None, [*found, memory_differs(runs)])) or None
 
 
 def two_of_each(each: list[dict[str, str]], may_differ: Collection[str] = ()) -> list[str]:
-    """Return the name of each field that differs between some mappings, and two of its values."""
+    """Return a sentence with two values for each field that differs between some mappings."""
     names = dict.fromkeys(name for values in each for name in values if name not in may_differ)
     found = []
     for name in names:
@@ -160,21 +160,21 @@ def _words(args: dict[str, Any]) -> dict[str, str]:
 
 
 def taken_for_granted(runs: Iterable[RunSummary]) -> list[str]:
-    """Return what nothing shows of runs that are compared all the same, because none of them says it."""
+    """Return the assumptions made when runs are compared although their records lack code, learning or load."""
     runs, found = list(runs), []
     if any(run.same.get("code", UNKNOWN) in ("", UNKNOWN) for run in runs):
-        found.append("code unknown, and taken for the same")
+        found.append("code unknown, assumed to be the same")
     if any(run.accuracy is None and not run.learned for run in runs):
-        found.append("what was learned is not known, for want of an accuracy and of a loss")
+        found.append("neither accuracy nor loss known, so what was learned is not compared")
     if not all(run.load_known for run in runs):
-        found.append("load unknown, so nothing shows that the machine was quiet")
+        found.append("load unknown, so other work on the machine is not ruled out")
     return found
 
 
 def settings_differ(runs: list[RunSummary], may_differ: Collection[str] = ()) -> list[str]:
-    """Return what differs in where runs were made and what they were told to do, each with two values."""
+    """Return the differences of runs in target, hardware, scaling, measure, program and arguments."""
     names = ("target", "hardware", "scaling", "measure", "program")
-    settings = [{name: str(getattr(run, name) or "not known") for name in names} for run in runs]
+    settings = [{name: str(getattr(run, name) or "unknown") for name in names} for run in runs]
     args = [{} if "args" in may_differ else _words(run.args) for run in runs]
     return two_of_each(settings, may_differ) + two_of_each(args)
 
@@ -186,18 +186,17 @@ WORK: dict[str, Callable[[RunSummary], str]] = {
     "batch per process": lambda run: f"{run.global_batch_size / run.processes:g}",
     "test samples": lambda run: f"{run.eval_samples:,}",
 }
-"""What a run trained and tested, by name."""
+"""The measures of a run's work, by name."""
 
 
 def _differs_in(runs: Iterable[RunSummary], *names: str) -> str | None:
-    """Name the first kind of work that differs between runs."""
     return next(iter(two_of_each([{name: WORK[name](run) for name in names} for run in runs])), None)
 
 
 def total_work_differs(runs: Sequence[RunSummary]) -> str | None:
-    """Compare what was trained and tested: samples, steps, and the batch.
+    """Name the first difference in the total work of runs: samples, steps and batch; None if it is the same.
 
-    Of scripts the last batches of an epoch are padded or left out, so that a layout may train on a few samples more.
+    Scripts may differ by `PADDED_SHARE`, because they pad or drop the last batch of an epoch.
     """
     samples = [run.trained_samples for run in runs]
     padded = runs[0].measure == SAMPLE_SECONDS and max(samples) <= min(samples) * (1 + PADDED_SHARE)
@@ -205,10 +204,9 @@ def total_work_differs(runs: Sequence[RunSummary]) -> str | None:
 
 
 def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Compare all of the work under strong scaling, and that of one process under weak scaling; else either.
+    """Compare total work under strong scaling, work per process under weak scaling, or either if scaling is unknown.
 
-    Weak runs of a fixed data set train on the same samples in all; their batch per process is what has to be equal.
-    How many samples a run trained on is known of both cells, and is the same in all runs of a cell.
+    Weak runs over a fixed data set train on the same samples in total, so their batch per process must be equal.
     """
     runs, scaling = [*cell.complete, *base.complete], cell.first.scaling
     if cell.first.measure == SAMPLE_SECONDS:
@@ -216,7 +214,7 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
     if scaling == "strong" or not (scaling or total_work_differs(runs)):
         return total_work_differs(runs)
     if not any(run.trained_samples for run in runs):
-        return "weak scaling, and the work of each run is not counted"
+        return "weak scaling, but the work of the runs is not counted"
     one_of_each = [cell.complete[0], base.complete[0]]
     return (
         _differs_in(runs, "batch per process")
@@ -228,29 +226,28 @@ def _work_differs(cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def _work_of_script_differs(cell: CellRuns, base: CellRuns, runs: list[RunSummary]) -> str | None:
-    """Compare the work of scripts, which are compared by their time for a sample."""
     run, scaling, each = cell.first, scaling_of(cell, base), cell.first.samples_of_each_process
     shared_out = run.scaling == "weak" or run.processes <= base.first.processes  # weak: each has its own data
     if each and each == base.first.samples_of_each_process and not shared_out:
-        return f"each process was handed all {each:,} samples, as one alone: nothing is shared out (DistributedSampler)"
+        return f"each process got all {each:,} samples: the data is not split between them (use DistributedSampler)"
     if scaling == "strong":
         return total_work_differs(runs)
     if not scaling and not all(run.global_batch_size for run in runs):
-        return "the batch of a step could not be counted: --scaling says whether it is the same in all layouts"
+        return "the batch size could not be counted: pass --scaling strong if it is the same in all layouts, else weak"
     return _differs_in(runs, "batch per process", "test samples")
 
 
 def _apart(*values: str) -> list[str]:
-    """Cut two values so that what is left still differs: the hashes of images and code are long."""
+    """Shorten values, such as hashes of images and code, to a part in which they differ."""
     same = next((place for place, letters in enumerate(zip(*values, strict=False)) if len(set(letters)) > 1), 0)
     start = 0 if same < _LONGEST_VALUE else same
     return [value[start : start + _LONGEST_VALUE].strip() or "none" for value in values]
 
 
 def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Return how two cells differ in their accuracies, else in the most telling figure of what they have learned.
+    """Return how two cells differ in accuracy, or else in an evaluation figure, or else in the training loss.
 
-    A figure that some runs lack may be any there. None if they do not differ, or if no run says anything of it.
+    A figure that only some runs have counts as a difference. None if there is no difference, or no figure at all.
     """
     runs = [*cell.complete, *base.complete]
     name = next((name for run in runs for name in run.learned if name != TRAINING_LOSS), TRAINING_LOSS)
@@ -260,14 +257,13 @@ def learned_differs(cell: CellRuns, base: CellRuns) -> str | None:
     if len(lacking) == len(runs):
         return None
     if lacking:
-        return f"{name} differs: none in {len(lacking)} of {len(runs)} runs, the first of {lacking[0].layout}"
+        return f"{name} differs: missing in {len(lacking)} of {len(runs)} runs, the first of {lacking[0].layout}"
     return _accuracy_differs(cell, base) if has_accuracy else _figures_differ(name, cell, base)
 
 
 def _accuracy_differs(cell: CellRuns, base: CellRuns) -> str | None:
-    """Return how the accuracies of two cells differ by more than the choice of test samples explains."""
     ours, theirs = (fmean(run.accuracy or 0.0 for run in side.complete) for side in (cell, base))
-    samples = cell.complete[0].eval_samples  # of all runs, because others are other work; 0 where no run says it
+    samples = cell.complete[0].eval_samples  # the same in all runs, or they are refused before; 0 if unknown
     agree = accuracies_agree(ours, theirs, samples) if samples else abs(ours - theirs) <= AGREEING_SHARE
     return None if agree else f"accuracy differs: {ours:.2%} against {theirs:.2%}"
 
@@ -288,7 +284,7 @@ def _figures_differ(name: str, cell: CellRuns, base: CellRuns) -> str | None:
 
 
 def memory_differs(runs: Sequence[RunSummary]) -> str | None:
-    """Name two amounts of memory that no two equal machines have."""
+    """Return two amounts of memory that differ too much for machines of one kind; None if there are none."""
     known = [run.memory for run in runs if run.memory]
     if known and len(known) < len(runs):
         return f"memory differs: {UNKNOWN_FACT} and {known[0][0] / _GB:.1f} GB"
@@ -298,32 +294,30 @@ def memory_differs(runs: Sequence[RunSummary]) -> str | None:
 
 
 def machine_decides(a: CellRuns, b: CellRuns, names: tuple[str, str]) -> str | None:
-    """Return why a difference between two cells may be one between their machines; None if it can be told apart."""
+    """Return why a difference between two cells may be due to their machines; None if that is ruled out."""
     used = _used(a.complete, b.complete)
     for name, runs in zip(names, used, strict=True):
         if any("" in machines or not machines for machines in runs):
-            return f"not known on which machine {name} ran"
-    # Or every run was made on machines of its own.
+            return f"the machine that {name} ran on is unknown"
+    # Two runs of a cell that share no machine show the spread between machines.
     if _shared(*used) or all(sum(map(len, runs)) == len(set().union(*runs)) for runs in used):
         return None
     ran = (f"{name} on {_named(side.complete)}" for name, side in zip(names, (a, b), strict=True))
-    return f"the machine may make the difference: {', '.join(ran)}"
+    return f"the difference may come from the machines: {', '.join(ran)}"
 
 
 def count_machines(runs: Sequence[RunSummary]) -> int:
-    """Count the known machines on which runs were made."""
+    """Count the distinct known machines of some runs."""
     return len({machine for machines in _used(runs)[0] for machine in machines} - {""})
 
 
 def _shared(a: list[set[str]], b: list[set[str]]) -> bool:
-    """Return whether enough of the work of both sides was done on the same machines, as far as their sizes allow."""
     shares, sizes = (_shares(a), _shares(b)), sorted(fmean(map(len, side)) for side in (a, b))
     common = sum(min(shares[0][machine], shares[1][machine]) for machine in shares[0])
     return common >= ENOUGH_SHARED * sizes[0] / sizes[1] - 1e-9
 
 
 def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
-    """Return which part of a side's work each machine did."""
     found: defaultdict[str, float] = defaultdict(float)
     for machines in runs:
         for machine in machines:
@@ -332,7 +326,7 @@ def _shares(runs: list[set[str]]) -> defaultdict[str, float]:
 
 
 def _used(*sides: Sequence[RunSummary]) -> list[list[set[str]]]:
-    """Return the machines of each run; one of which only the name is known is the one that has it with an id."""
+    """Return the machines of each run by id; one with only a name gets the id that another run has for that name."""
     ids = {name: id_ for side in sides for run in side for id_, name in run.machines if id_ and name}
     return [[{id_ or ids.get(name, name) for id_, name in run.machines} for run in side] for side in sides]
 

@@ -1,6 +1,6 @@
-"""Figures as words, and the columns of the summary: the key of each in csv and json, its head, how it is written.
+"""Define the columns of the summary, and how figures are written in them.
 
-The order of `COLUMNS` is that of the keys, which is a promise; `TABLE` says which stand in tables and on pages.
+The order of `COLUMNS` is the order of the keys in csv and json, which scripts rely on.
 """
 
 import math
@@ -15,27 +15,27 @@ from runner.report.statistics import CONFIDENCE, Estimate
 
 Head = TypeVar("Head")
 _FOUR_DIGITS = 1_000
-"""From here on, whole seconds say enough."""
+"""Values from here on are written without decimals."""
 _LONG = 1e7
 _MOST_DECIMALS = 4
 
 
 def estimate(found: Estimate | None, least: int = 0) -> str:
-    """Write a value and the ends of its interval with at least so many decimals, for example `1.68 [1.41, 2.01]`."""
+    """Write a value and its interval with at least `least` decimals, for example `1.68 [1.41, 2.01]`."""
     if found is None:
         return ""
     digits = max(least, _digits(found.value))
     ends = [end for end in (found.low, found.high) if end is not None]
     while digits < _MOST_DECIMALS and any(end != 1 and round(end, digits) == 1 for end in ends):
-        digits += 1  # 1.00 is no end of an interval that excludes 1
+        digits += 1  # an interval that excludes 1 must not seem to end at 1.00
     return _with_ends(found, lambda value: _fixed(value, digits))
 
 
 def interval(found: Estimate) -> str:
-    """Write a value and how far its interval goes, for example `15.92 ±21%`, in half the room of `estimate`.
+    """Write a value and the half width of its interval, for example `15.92 ±21%`, in half the room of `estimate`.
 
-    An interval on the log scale goes further up than down, and the percentage is that of the side upwards. One that
-    goes beyond twice the value is written as the factor on both sides, for example `15.92 x/÷ 3.1`.
+    The percentage is that of the upper side, which is the wider one on the log scale. An interval beyond twice the
+    value is written as a factor, for example `15.92 x/÷ 3.1`.
     """
     value = _fixed(found.value, _digits(found.value))
     if found.low is None or found.high is None:
@@ -47,17 +47,17 @@ def interval(found: Estimate) -> str:
 
 
 def seconds(value: float) -> str:
-    """Write the seconds of one run."""
+    """Write the seconds of a single run."""
     return _fixed(value, decimals(value))
 
 
 def share(value: float) -> str:
-    """Write a part of the whole as a percentage of two digits."""
+    """Write a share as a percentage with two significant digits."""
     return f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
 
 
 def decimals(seconds: float) -> int:
-    """Return how many decimals say enough: two, or three significant ones of less than a tenth of a second."""
+    """Return the number of decimals for a time: two, or three significant digits below a tenth of a second."""
     return 2 - math.floor(math.log10(seconds)) if 0 < seconds < 0.1 else 2
 
 
@@ -72,8 +72,8 @@ def page_times(found: Estimate | None) -> str:
 
 
 def page_ratio(value: float) -> str:
-    """Write a ratio; one that no plot could hold in few digits is written with an exponent."""
-    return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"  # digits
+    """Write a ratio with two decimals, or with an exponent if it is very small or large."""
+    return f"{value:.2f}" if 0.005 <= value < 10_000 or value == 0 else f"{value:.1e}"
 
 
 def page_estimate(found: Estimate | None) -> str:
@@ -97,10 +97,10 @@ def _fixed(value: float, digits: int) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its key for scripts, what a row has in it, its head, and how that is written in a cell.
+    """A column of the summary: its key for scripts, its value in a row, its head, and how cells are written.
 
-    The head of the seconds is the name of what was measured. `write_on_page` also writes that there is no value. A
-    value that `has_interval` is an Estimate, whose ends have keys of their own.
+    A column with an interval holds an `Estimate` and has two more keys, for the ends; without a head, it is headed by
+    the name of the measure. Unlike `write`, `write_on_page` is also called with None.
     """
 
     key: str
@@ -112,24 +112,24 @@ class Column:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The names of its figures for scripts."""
+        """The names of the column's figures in csv and json."""
         return (self.key, f"{self.key}_low", f"{self.key}_high") if self.has_interval else (self.key,)
 
     def figures(self, row: Row) -> tuple[Any, ...]:
-        """Return the figures of a row, one for each key."""
+        """Return a row's figures, one for each key."""
         value = self.value(row)
         if not self.has_interval:
             return (value,)
         return (value.value, value.low, value.high) if value else (None, None, None)
 
     def head_of(self, block: Block) -> str:
-        """Return its head in the table of a block."""
+        """Return the head of the column in the table of a block."""
         if not self.has_interval:
             return self.head
         return f"{self.head or block.first.measure.replace('_', ' ')} [{CONFIDENCE}]"
 
     def cell(self, row: Row, *, on_page: bool = False) -> str:
-        """Return the cell of a row."""
+        """Return the text of a row's cell."""
         value = self.value(row)
         if on_page and self.write_on_page:
             return self.write_on_page(value)
@@ -170,25 +170,25 @@ TABLE = (
     *("layout", "axes", "n", "seconds", "samples_per_second", "speedup"),
     *("efficiency", "serial_fraction", "accuracy", "mfu", "claimed"),
 )
-"""What stands in a table, in this order; `axes` is a column for each axis."""
+"""The keys of the columns of tables and pages, in order; `axes` stands for a column for each axis."""
 CLAIMED = "claimed"
-"""The head of the last column: yes, or the reason why not."""
+"""The head of the last column, whose cells are "yes" or a reason."""
 SHORT = {"efficiency": "eff.", "accuracy": "acc."}
-"""Shorter heads, where there is no room for the whole word."""
+"""Shorter heads for narrow tables."""
 DISPENSABLE = ("serial", "MFU", "efficiency")
-"""The heads of what a narrow table does without, in this order."""
+"""The heads of columns that narrow tables drop, in this order."""
 
 
 def plain(row: Row) -> dict[str, Any]:
-    """Return a row as plain values for scripts."""
+    """Return the figures of a row by their keys."""
     return {key: value for column in COLUMNS for key, value in zip(column.keys, column.figures(row), strict=True)}
 
 
 def lay_out(block: Block, rows: Sequence[Row], *, on_page: bool = False) -> tuple[list[str], list[list[str]]]:
-    """Return the heads of the table of a block, and the cells of some of its rows."""
+    """Return the heads of a block's table, and the cells of the given rows."""
     by_key = {column.key: [column] for column in COLUMNS}
     by_key["axes"] = list(map(_axis, block.axes))
-    # Nobody reads times of samples in seconds, and other times say nothing of a rate.
+    # The time of one sample is shown as a rate, any other time in seconds.
     by_key["seconds" if block.first.measure == SAMPLE_SECONDS else "samples_per_second"] = []
     columns = [column for key in TABLE for column in by_key[key]]
     lines = [[column.cell(row, on_page=on_page) for column in columns] for row in rows]
@@ -205,5 +205,5 @@ def without_empty(head: list[str], lines: list[list[str]]) -> tuple[list[str], l
 
 
 def only(places: list[int], head: list[Head], lines: list[list[str]]) -> tuple[list[Head], list[list[str]]]:
-    """Keep some columns."""
+    """Keep only the columns at these places."""
     return [head[place] for place in places], [[line[place] for place in places] for line in lines]

@@ -1,4 +1,4 @@
-"""RunSummaries + published rows -> Blocks: what was measured, and what may be claimed of it."""
+"""Group runs into blocks and rows, and compare each row with its baseline."""
 
 import shlex
 from collections import defaultdict
@@ -21,7 +21,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class BlockKey(NamedTuple):
-    """What the runs of a block share, and by which blocks are sorted."""
+    """The properties that all runs of a block share, in the order by which blocks are sorted."""
 
     experiment: str
     target: str
@@ -36,7 +36,10 @@ class BlockKey(NamedTuple):
 def compare(
     runs: list[RunSummary], definition_of: Callable[[RunSummary], dict[str, Any]] = lambda _: {}
 ) -> list[Block]:
-    """Group runs into rows and blocks, by the definition of each block's newest run; compare rows with baselines."""
+    """Group runs into blocks of rows, and compare each row with its baseline.
+
+    The definition of a block's newest run counts for the whole block.
+    """
     alike: dict[BlockKey, list[RunSummary]] = defaultdict(list)
     for run in runs:
         alike[block_key(run)].append(run)
@@ -44,7 +47,7 @@ def compare(
     for key, own in alike.items():
         for run in timed_alike(own):
             groups[key._replace(measure=run.measure)][key_of(_cell(run, {}))].append(run)
-    for key in [key for key in groups if key.hardware == UNKNOWN_HARDWARE]:  # failed before its ranks named it
+    for key in [key for key in groups if key.hardware == UNKNOWN_HARDWARE]:  # failed before a rank reported it
         others = [other for other in groups if other != key and other == key._replace(hardware=other.hardware)]
         if len(others) == 1:
             for cell, of_cell in groups.pop(key).items():
@@ -60,7 +63,7 @@ def compare(
 
 
 def block_key(run: RunSummary) -> BlockKey:
-    """Return the block of a run; a program that is one of the axes differs between the rows of a block."""
+    """Return the key of a run's block, without the program if that is an axis of the experiment."""
     program = "" if "program" in run.axes else run.program
     place = (run.experiment, run.target, run.hardware)
     return BlockKey(*place, run.scaling or "", run.measure, key_of(run.args), program, run.side or ())
@@ -71,10 +74,9 @@ def _block(
     definition_of: Callable[[RunSummary], dict[str, Any]],
     everywhere: dict[tuple[str, bytes], CellRuns],
 ) -> Block:
-    """Compare the cells of a block; the complete cells of all blocks say why one has no baseline in its own."""
     newest = max((run for cell in cells.values() for run in cell.runs), key=lambda run: (run.started, run.path))
     definition = definition_of(newest)
-    # The one-process row with the same axes, or the cell that the definition declares.
+    # The baseline is the one-process cell with the same axes, or the cell that the definition declares.
     changes = {"layout": "1x1", **(definition.get("baseline") or {})}
     series = Series(run for cell in cells.values() for run in cell.runs)
     published = (definition.get("published") or {}).get("rows", [])
@@ -86,7 +88,7 @@ def _block(
         scaling = "--scaling weak " if cell.first.scaling == "weak" else ""
         command = f"runner run {shlex.quote(cell.first.experiment)} {scaling}{options}"
         if cell.first.program.endswith(".py") or cell.first.by_hand:
-            command = ""  # a script may have been run without a definition, and who started it by hand knows how
+            command = ""  # it may not be `runner run EXPERIMENT` that started these runs
         difference, why, speedup = None, None, None
         if base and base.first is cell.first and not incomparable(cell, base):
             speedup = cell.seconds and Estimate(1.0)
@@ -109,9 +111,9 @@ def _block(
 
 
 def with_claims(rows: list[Row]) -> list[Row]:
-    """Judge the rows that nothing forbids to claim by their figures, so that all of their claims hold together.
+    """Decide the claims of the rows that were not refused, with Holm's correction over them.
 
-    A row that is refused for another reason is not tested, so it makes it no harder for the others.
+    Refused rows are not tested and do not count towards the correction.
     """
     open_rows = ((place, row.difference) for place, row in enumerate(rows) if row.claimed is True)
     tested = {place: difference.p for place, difference in open_rows if difference and difference.p is not None}
@@ -123,10 +125,10 @@ def with_claims(rows: list[Row]) -> list[Row]:
 def _per_work(cell: CellRuns, base: CellRuns) -> list[float]:
     """Return a cell's times, each divided by its work relative to the baseline's.
 
-    Where the work is the same (strong scaling, or epochs over one data set) these are the times. Where it grows with
-    the processes, their ratio is the scaled speed-up, and over p it is T1/Tp, the efficiency of weak scaling. The work
-    is counted in trained samples; a weak program that does not report them is assumed to do as much in every process.
-    Times of anything but training are compared as they are.
+    Under strong scaling these are the plain times. Where the work grows with the processes, the ratio is the scaled
+    speed-up, and divided by p it is T1/Tp, the efficiency of weak scaling. Work is counted in trained samples; a weak
+    program that does not report them is assumed to do equal work in every process. Times of anything but training are
+    not divided.
     """
     runs = [*cell.complete, *base.complete]
     counted = all(run.trained_samples for run in runs)
@@ -146,7 +148,7 @@ def _order(cell: CellRuns) -> tuple[object, ...]:
 
 
 def _cell(run: RunSummary, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the cell of a run with some other axes; one node has no link, and the cores of the first."""
+    """Return the cell of a run after changes to its axes; one node has no link, and the first node's cores."""
     cell, kinds = {**run.axes, "layout": run.layout, **changes}, run.option_axes
     if kinds and Layout.parse(cell["layout"]).nodes == 1:
         cell = {axis: value for axis, value in cell.items() if kinds.get(axis) != BETWEEN_NODES}
@@ -155,5 +157,5 @@ def _cell(run: RunSummary, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def key_of(value: object) -> bytes:
-    """Encode a value so that equal means equal, also of numbers that are written in two ways: 1 and 1.0."""
+    """Encode a value so that equal values have equal keys, such as 1 and 1.0."""
     return _encoder.encode(by_value(value))

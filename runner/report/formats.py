@@ -1,6 +1,6 @@
-"""Rows -> csv, json, markdown, latex: the whole document of each.
+"""Write rows as a csv, json, markdown or latex document.
 
-Text from outside is escaped in each format: none can forge a row, start HTML, hide a link or run as a formula.
+Text from outside is escaped in each format, so it cannot forge a row, start HTML, hide a link or run as a formula.
 """
 
 import csv
@@ -18,11 +18,11 @@ from runner.report.rows import Block
 from runner.report.table import Table, to_table, with_footnotes
 
 FORMS = ("table", "markdown", "csv", "latex", "json")
-"""What `runner summarize` shows; the table is drawn on the terminal and no document."""
+"""The formats of `runner summarize`; the table is drawn by the terminal, not here."""
 _MARKDOWN = re.compile(r"[\\`|<*~]|\](?=[(\[:])|&(?=#|\w+;)")
 _BEGINS_A_BLOCK = re.compile(r"(?=[#>+=-]|\d+[.)])")
-# What spreadsheets take for the beginning of a formula, the wide forms of East Asian keyboards included.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 - these are meant
+# Spreadsheets take these for the beginning of a formula, including the wide forms of East Asian keyboards.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 - the wide forms are meant
 _TEX = {
     **{letter: f"\\{letter}" for letter in "{}$&#%_"},
     "\\": "\\textbackslash{}",
@@ -36,17 +36,17 @@ _TEX = {
     "±": "$\\pm$",
     "÷": "$\\div$",
 }
-"""What TeX takes for commands, what its older fonts show as other letters, and the signs of an interval."""
+"""TeX commands, letters that its older fonts show as others, and the signs of intervals."""
 _TEX_LETTER = re.compile("[" + re.escape("".join(_TEX)) + "]|[-'?!](?=[-'`])")
 
 
 def to_rows(blocks: list[Block]) -> list[dict[str, Any]]:
-    """Return the rows as plain values; the names of the fields are a promise to other people's scripts."""
+    """Return the rows as plain values; scripts rely on the names of the fields."""
     return [plain(row) for block in blocks for row in block.rows]
 
 
 def document(form: str, blocks: list[Block]) -> str:
-    """Write blocks in a form."""
+    """Write blocks as a document in one of `FORMS`, except "table"."""
     if form == "json":
         return "[\n" + ",\n".join(map(json, to_rows(blocks))) + "\n]\n"
     if form == "csv":
@@ -98,28 +98,28 @@ def pipes(head: Sequence[str], *lines: Sequence[str]) -> list[str]:
 
 
 def markdown(text: str) -> str:
-    """Escape what Markdown would take for markup in a cell or a note; plain words stay as they are."""
+    """Escape Markdown in the text of a cell or a note."""
     return _MARKDOWN.sub(lambda found: f"\\{found[0]}", one_line(text))
 
 
 def markdown_line(text: str) -> str:
-    """Escape a line that stands alone, so that it begins no heading, list or rule."""
+    """Escape Markdown in a line of text, which then starts no heading, list or rule either."""
     line = markdown(text)
     return f"\\{line}" if _BEGINS_A_BLOCK.match(line) else line
 
 
 def latex(text: str) -> str:
-    """Escape all that TeX would not print as it is.
+    """Escape text for TeX.
 
-    Two letters that older fonts join into another, for example `--`, stay two. No text begins with `[` or `*`, which
-    would belong to the end of the line before it.
+    Pairs such as `--`, which older fonts join into another letter, stay separate. A leading `[` or `*` is braced,
+    because TeX would take it for an argument of the preceding line end.
     """
     line = _TEX_LETTER.sub(lambda found: _TEX.get(found[0], f"{found[0]}{{}}"), one_line(text))
     return f"{{{line[0]}}}{line[1:]}" if line.startswith(("[", "*")) else line
 
 
 def csv_cell(value: object) -> object:
-    """Return a cell of a CSV file: numbers stay numbers, and a text that a spreadsheet would run is quoted."""
+    """Return the value of a CSV cell; text that a spreadsheet would run as a formula gets a leading quote."""
     if isinstance(value, dict | list | tuple):
         return json(value)
     if not isinstance(value, str):
@@ -129,6 +129,6 @@ def csv_cell(value: object) -> object:
 
 
 def json(value: object) -> str:
-    r"""Encode JSON; a text with characters that a terminal would not show is written in ASCII, as `\uXXXX`."""
+    r"""Encode a value as JSON, in pure ASCII (`\uXXXX`) if it has unprintable characters."""
     text = msgspec.json.encode(value).decode()
     return text if text.isprintable() else dumps(msgspec.json.decode(text), separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Block -> what a reader of its table has to know: the notes below it."""
+"""Write the notes below the table of a block."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -19,18 +19,18 @@ _WEAK = (
 
 
 SAY_SCALING = (
-    "the kind of scaling is not known, so there is no speed-up: say runner run --scaling strong, or scaling: strong in"
-    " the definition, if all layouts do the same work, and weak if each process does as much as one alone"
+    "the kind of scaling is unknown, so there is no speed-up: pass --scaling strong to runner run (or set scaling:"
+    " strong in the definition) if all layouts do the same work, weak if each process does as much as one alone"
 )
 
 
 def notes(block: Block) -> list[str]:
-    """Return the notes of a block, those about single rows first."""
+    """Return the notes of a block, starting with those about single rows."""
     first, each = block.first, partial(_each, block)
     found = [note for row in block.rows for note in _of_row(row)]
     if first.measure == "wall_seconds":
         whys = ((row.first.cell, next((run.unobserved for run in row.complete), "")) for row in block.rows)
-        found += [f"{cell}: samples are not counted, so whole runs are timed: {why}" for cell, why in whys if why]
+        found += [f"{cell}: samples could not be counted, so whole runs are timed: {why}" for cell, why in whys if why]
     found += _checked(block)
     found += [f"{row.first.cell}: {copies_note(row.copies)}" for row in block.rows if row.copies]
     if len(block.rows) > 1 and any(row.claimed == KIND_UNKNOWN for row in block.rows):
@@ -40,33 +40,32 @@ def notes(block: Block) -> list[str]:
     ):
         found.append(_WEAK)
     tested = sum(row.adjusted_p is not None for row in block.rows)
-    if tested > 1:  # the intervals beside them stand each for itself
+    if tested > 1:  # the intervals in the table are not corrected
         below = f"p < {SIGNIFICANT:.2g}"
-        found.append(f"claims: {tested} rows are compared, so each has to hold after Holm's correction: {below}")
+        found.append(f"claims: {tested} rows are compared, so each claim needs {below} after Holm's correction")
     found += each("interval widened by the order of the runs", _widened)
     found += _granted(block)
-    found += each(f"more repeats for +-{PRECISION:.0%}, of a cell and of its baseline", partial(_for_width, tested))
+    both = "of a cell and its baseline"
+    found += each(f"more repeats {both} for an interval of +-{PRECISION:.0%}", partial(_for_width, tested))
     power = f"{POWER:.0%} power"
-    found += each(f"more repeats to show a speed-up like the one seen, of both ({power})", partial(_to_show, tested))
+    found += each(f"more repeats {both} to show the observed speed-up ({power})", partial(_to_show, tested))
     if first.side:
         comparison, name, label = first.side
         found.append(f"runs of side {name} of the comparison {comparison}: {label}")
     found += _sources(block)
-    if block.axes:  # ways of exchanging are compared
-        found += each("bytes that a step moves between devices", _moved)
-    found += each("load of a node while training, mean", _load)
-    found += each("what limits", lambda row: row.limit)
+    if block.axes:  # such as ways of exchanging gradients
+        found += each("bytes moved between devices per step", _moved)
+    found += each("mean load of a node while training", _load)
+    found += each("limited by", lambda row: row.limit)
     return [*found, *_skipped(block), *_published(block)]
 
 
 def _each(block: Block, what: str, of_row: Callable[[Row], str]) -> list[str]:
-    """Return one note with what is said of each cell; none if nothing is."""
     each = [f"{row.first.cell}: {words}" for row in block.rows if (words := of_row(row))]
     return [f"{what}: {'; '.join(each)}"] if each else []
 
 
 def _of_row(row: Row) -> list[str]:
-    """Return which runs of a row are not complete, doubtful or disturbed, or had no supervisor or too few cores."""
     found, name = [], row.first.cell
     for run in row.runs:
         if run.status != "completed":
@@ -81,37 +80,36 @@ def _of_row(row: Row) -> list[str]:
         of_runs = f" in {len(slowed)} of {len(row.runs)} runs" if len(row.runs) > 1 else ""
         found.append(f"{name}: slowed{of_runs} by {'; '.join(last.slowed)} (runner explain {last.path})")
     if any(run.followed_clock for run in row.runs):
-        found.append(f"{name}: followed the clock, so another run computes other numbers")
+        found.append(f"{name}: followed the clock, so another run computes different numbers")
     if by_hand := sum(run.by_hand for run in row.runs):
-        found.append(f"{name}: started by hand, so no runner supervised it: {by_hand} of {len(row.runs)} runs")
+        found.append(f"{name}: started by hand, without a runner to supervise it: {by_hand} of {len(row.runs)} runs")
     if row.first.device == "cpu" and 0 < row.first.cores < row.first.processes:
         found.append(f"{name}: {row.first.processes} processes share {row.first.cores} cores")
     return found
 
 
 def _checked(block: Block) -> list[str]:
-    """Say of each row with several processes whether `runner check` found that they train what one trains."""
     checks: dict[str, Check] = block.definition.get("checked", {})
     found = []
     for row in block.rows:
         check = checks.get(str(row.first.processes))
         if check is None or check.program != row.first.program:
             continue
-        what = "whether it is the same training could not be seen"
+        what = "unknown whether the training is the same as with one process"
         if check.verdict == "same":
             what = "same training" + "; not compared: " * bool(check.not_checked) + ", ".join(check.not_checked)
         elif check.verdict == "differs":
-            what = f"another training than one process: {'; '.join(check.mistakes)}"
+            what = f"trains differently from one process: {'; '.join(check.mistakes)}"
         own = {**row.first.args, **row.first.axes}
         same_args = all(own.get(key, value) == value for key, value in check.args.items())
         if check.sources_sha256 not in row.first.same["code"].split() or not same_args:
-            what = f"{what}, but with other code or arguments than those of these runs"
+            what = f"{what}, but for other code or arguments than in these runs"
         found.append(f"{row.first.cell}: checked: {what}")
     return found
 
 
 def _granted(block: Block) -> list[str]:
-    """Name the claimed rows of which something is taken for granted, and those whose runs are on several machines."""
+    """Return the assumptions behind claims, and the claims whose runs are on several machines."""
     found: dict[str, list[str]] = defaultdict(list)
     for row in block.rows:
         if row.claimed is True and row.baseline:
@@ -119,7 +117,7 @@ def _granted(block: Block) -> list[str]:
             said = taken_for_granted(runs)
             machines = count_machines(runs)
             if machines > max(Layout.parse(side.first.layout).nodes for side in (row, row.baseline)):
-                said.append(f"made on {machines} machines of one kind, or starts of fewer, the baseline included")
+                said.append(f"made on {machines} machines of one kind (or fewer, if rebooted), including the baseline")
             for what in said:
                 found[what].append(row.first.cell)
     return [f"{what}: {'; '.join(cells)}" for what, cells in found.items()]
@@ -134,12 +132,10 @@ def _moved(row: Row) -> str:
 
 
 def _is_open(row: Row) -> bool:
-    """Return whether only more repeats can show the speed-up of a row; among all rows that are tested."""
     return row.adjusted_p is not None and row.claimed is not True
 
 
 def _for_width(tested: int, row: Row) -> str:
-    """Return how many more repeats would narrow a wide interval."""
     if row.difference is None or row.difference.error is None:
         return ""
     more = more_for_width(row.difference, PRECISION, tested if _is_open(row) else 1)
@@ -147,7 +143,6 @@ def _for_width(tested: int, row: Row) -> str:
 
 
 def _to_show(tested: int, row: Row) -> str:
-    """Return how many more repeats would show the difference that was seen."""
     if row.difference is None or not _is_open(row):
         return ""
     needed = repeats_to_find(row.difference, abs(row.difference.log), tests=tested)
@@ -159,7 +154,7 @@ def _count(repeats: int | None) -> str:
 
 
 def _sources(block: Block) -> list[str]:
-    """Return where the figures of a program are from that knows nothing of the kit, and what it does not count."""
+    """Return where the figures of a program without the kit were read, and whether its work is uncounted."""
     told = [(row.first.cell, row.sources) for row in block.rows if row.sources]
     found = []
     for name in (block.first.measure, "final_accuracy"):
@@ -169,7 +164,7 @@ def _sources(block: Block) -> list[str]:
         elif places:
             found.append(f"{name} from {', '.join(f'{place} ({cell})' for cell, place in places.items())}")
     if told and not all(run.trained_samples for row in block.rows for run in row.complete):
-        declared = f": {block.first.scaling} scaling is what the definition declares" if block.first.scaling else ""
+        declared = f"; {block.first.scaling} scaling is declared by the definition" if block.first.scaling else ""
         found.append(f"the program's output does not count its work{declared}")
     return found
 
@@ -183,7 +178,6 @@ LOAD = {
 
 
 def _load(row: Row) -> str:
-    """Return how busy the nodes were, as they reported once a second."""
     load = row.load
     return ", ".join(text.format(load[name] / unit) for name, (text, unit) in LOAD.items() if name in load)
 
@@ -198,7 +192,6 @@ def _skipped(block: Block) -> list[str]:
 
 
 def _published(block: Block) -> list[str]:
-    """Return what the definition says of single published rows."""
     found = []
     for row in (block.definition.get("published") or {}).get("rows", []):
         if said := [row[key] for key in ("where", "note") if row.get(key)]:

@@ -1,8 +1,8 @@
-"""In which order runs were made, and how much less sure a difference is because of it.
+"""Widen the interval of a difference by the uncertainty that the order of the runs adds.
 
-A machine that slowly gets slower looks like a difference between runs that were made first and those made last, and
-runs beside one another are more alike than others. Both make the difference of two means wrong by more than the spread
-of the runs shows, unless these were made in turn. By how much follows from their order alone.
+A slow drift of the machine looks like a difference between early and late runs, and neighbouring runs resemble each
+other more than distant ones. Unless the two sides took turns, the spread of the runs understates both errors. The
+order alone determines by how much.
 """
 
 import math
@@ -18,23 +18,23 @@ from runner.report.run_summary import RunSummary
 from runner.report.statistics import FEWEST, Difference, vary
 
 MOST_WIDENED = 2.5
-"""A difference that its order makes less sure by more is not shown; all of one side before the other gives 2.9."""
-NO_SPREAD = "the repeats of a side do not vary: what printed the times has rounded them"
-"""Why nothing is said of times that are all the same: how far off they are, no repeat shows."""
+"""The largest widening of a usable difference. Making all runs of one side before the other gives 2.9."""
+NO_SPREAD = "the repeats of one side have identical times, so they were rounded when printed"
+"""The refusal of identical times, whose error cannot be estimated."""
 NOT_IN_TURN = "not made in turn"
-NOT_KNOWN = "not known whether the runs were made in turn: a record lacks its start"
+NOT_KNOWN = "unknown whether the runs were made in turn: a record lacks its start"
 _CORRELATION = 0.5
-"""Between the noise of a run and that of the next one, as of an autoregressive process of the first order."""
+"""Correlation of the noise of successive runs, modelled as a first-order autoregressive process."""
 _FREEDOM = 1.03
-"""Such noise leaves fewer degrees of freedom, too."""
+"""Correction because correlated noise leaves fewer degrees of freedom."""
 _HARMLESS = 1.25
-"""Standard errors that a steady drift may put between the sides: simulated, these give no more false claims."""
+"""Standard errors that a steady drift may put between the sides without more false claims (by simulation)."""
 _FAR = 20
-"""Runs that are further apart have nothing in common: 0.5^20 is a millionth."""
+"""Distance from which the correlation of runs is neglected: 0.5^20 is a millionth."""
 
 
 class Series:
-    """Runs by the time at which they trained; those of several machines may do so at the same time."""
+    """Runs in the order in which they trained; runs on different machines may overlap."""
 
     def __init__(self, runs: Iterable[RunSummary]) -> None:
         known = {run.id or run.path: run for run in runs if run.began is not None}
@@ -44,13 +44,13 @@ class Series:
         self._beside = _beside(self._runs)
 
     def place(self, run: RunSummary) -> float:
-        """Return the place of a run: runs that trained at the same time share theirs."""
+        """Return the place of a run in the order; runs that overlap get the mean of their places."""
         before = bisect_right(self._ends, _began(run)) - (_end(run) == _began(run))
         after = len(self._runs) - bisect_left(self._begins, _end(run)) - (_end(run) == _began(run))
         return (before + len(self._runs) - 1 - after) / 2
 
     def shared(self, runs: Iterable[RunSummary]) -> str | None:
-        """Return which of some runs had to share a machine with another one of the series."""
+        """Name the first of these runs that overlapped another run of the series on one machine; None if none did."""
         both = next((self._beside[run.path] for run in runs if run.path in self._beside), None)
         return both and f"two runs on one machine at the same time: {both}"
 
@@ -58,10 +58,10 @@ class Series:
 def in_order(
     difference: Difference, a: CellRuns, b: CellRuns, series: Series, command: str, *, paired: bool = False
 ) -> tuple[Difference, str | None]:
-    """Return a difference as sure as the order of its runs lets it be, and why nothing is shown by it, if that is so.
+    """Widen a difference by the order of its runs; the second value is why it must not be used, or None.
 
-    `series` are all runs that were made with them: what lies between two runs makes them less alike. `command` makes
-    such runs in turn. `paired` are runs that are compared in pairs, by their repeats.
+    `series` has all runs made along with those of the two sides, because runs in between matter too. `command` is the
+    command that makes the runs in turn. `paired` runs are compared in pairs of equal repeat.
     """
     runs = [sorted(side.complete, key=lambda run: run.repeat) if paired else side.complete for side in (a, b)]
     if difference.error is None or not all(vary([run.seconds for run in side if run.seconds]) for side in runs):
@@ -76,15 +76,15 @@ def in_order(
 
 
 def shown_by(why: str, command: str) -> str:
-    """Return a refusal with the command whose runs show what these do not, if one is known."""
+    """Append to a refusal the command whose runs would show the difference, if there is one."""
     return f"{why}; shown by: {command}" if command else why
 
 
 def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, definition: dict[str, Any]) -> str:
-    """Return the options that choose some cells, which differ from that of a run in their axes alone, and repeats."""
+    """Return the options of `runner run` that make some cells of a run's experiment, and the number of repeats."""
     declared = definition.get("args") or {}
     told = [("only", axis, cell[axis]) for cell in cells for axis in cell if axis not in ("layout", *run.option_axes)]
-    # Nodes with unlike values are joined by a plus, and one node has the first.
+    # Axes join the values of unlike nodes with a plus, options with a comma.
     told += [("with", axis, str(run.axes[axis]).replace("+", ",")) for axis in run.option_axes]
     told += [("set", arg, value) for arg, value in run.args.items() if declared.get(arg, value) != value]
     words = [f"--on {run.target}"] if run.target != "local" else []
@@ -94,7 +94,7 @@ def options_of(run: RunSummary, cells: Sequence[dict[str, Any]], repeats: int, d
 
 
 def _beside(runs: Iterable[RunSummary]) -> dict[str, str]:
-    """Return the runs that were on one machine at the same time, each with both of their paths."""
+    """Return the paths of runs that overlapped on one machine, each with a text that names the pair."""
     last: dict[str, RunSummary] = {}
     found = {}
     for run in runs:
@@ -112,20 +112,20 @@ def _began(run: RunSummary) -> float:
 
 
 def _end(run: RunSummary) -> float:
-    """Return when a run ended; of one whose machines are not known only the start counts.
+    """Return when a run ended: its start if its machines are unknown, and never after its processes ended.
 
-    A program that counts otherwise than by the clock did not run longer than its processes.
+    The latter matters for programs that do not measure in seconds.
     """
     took = run.seconds or 0.0 if any(id_ for id_, _ in run.machines) else 0.0
     return max(_began(run), min(_began(run) + took, math.inf if run.ended is None else run.ended))
 
 
 def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> float:
-    """Return by what a standard error has to be multiplied because of the order of the runs; 1 for a good order.
+    """Return the factor by which the order of the runs multiplies a standard error; 1 for a good order.
 
-    It is the larger of what two kinds of disturbance need: a steady drift, by the standard errors that it puts between
-    the sides, and noise whose correlation between one run and the next is one half. Each side has the places of its
-    runs in their series; paired ones in the order of the pairs.
+    `a` and `b` are the places of each side's runs in their series, in the order of the pairs if they are `paired`. The
+    factor is the larger of those for two disturbances: a steady drift, and noise correlated by one half between
+    successive runs.
     """
     if min(len(a), len(b)) <= 1:
         return 1.0
@@ -137,7 +137,7 @@ def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) ->
 
 
 def _alike(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
-    """Return the root of the variance of a difference of means over that which is to be expected of its estimate."""
+    """Return the square root of the true variance of a difference of means over its expected estimate."""
     counts = len(a), len(b)
     runs = sorted([(place, 0) for place in a] + [(place, 1) for place in b])
     shared = {(0, 0): 0.0, (1, 1): 0.0, (0, 1): 0.0}  # the sum of the correlations of all pairs of runs

@@ -1,4 +1,4 @@
-"""The lines of the summary: Row and Block, which are values and never change."""
+"""Define the cells, rows and blocks of the summary."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable
@@ -14,18 +14,18 @@ from runner.report.run_summary import RunSummary
 from runner.report.statistics import Difference, Estimate, karp_flatt, typical
 
 INPUT_SHARE = 0.25
-"""Part of the training spent waiting for batches from which the input is named as the limit."""
+"""Share of the training spent waiting for batches from which the input is named as the limit."""
 LOST_SHARE = 0.2
-"""Part of the baseline's utilization that more processes have to lose before the cause is named."""
+"""Share of the baseline's utilization that more processes must lose before a cause is named."""
 BUSY = 0.5
-"""Part of the peak from which the computing is named as the limit."""
+"""Share of the peak from which computing is named as the limit."""
 
 
 @dataclass(frozen=True)
 class CellRuns:
-    """All runs of one cell, the oldest first, and the complete ones among them with their typical seconds.
+    """The runs of a cell, oldest first, and the complete ones among them with their typical seconds.
 
-    `copies` are further records of the same runs; they count for nothing.
+    `copies` are further records of the same runs, which are ignored.
     """
 
     runs: tuple[RunSummary, ...]
@@ -35,33 +35,33 @@ class CellRuns:
 
     @property
     def first(self) -> RunSummary:
-        """The oldest run, for what all of them share."""
+        """The oldest run, for properties that all runs share."""
         return self.runs[0]
 
     def mean(self, name: str) -> float | None:
-        """Average a field over the complete runs."""
+        """Average a field over the complete runs that have it; None if none has."""
         values = [value for run in self.complete if (value := getattr(run, name)) is not None]
         return sum(values) / len(values) if values else None
 
     @property
     def load(self) -> dict[str, float]:
-        """What the nodes reported while they trained: each figure averaged over the complete runs that have it."""
+        """The load of the nodes while training: each figure averaged over the complete runs that have it."""
         names = dict.fromkeys(name for run in self.complete for name in run.load)
         return {name: fmean(run.load[name] for run in self.complete if name in run.load) for name in names}
 
     @property
     def sources(self) -> dict[str, str]:
-        """Where the figures of the newest run are from, if they are not from the kit's own events."""
+        """Where the figures of the newest run were read; empty for figures from the kit's own events."""
         run = (self.complete or self.runs)[-1]
         return {name: f"{run.path}/{place}" if ":" in place else place for name, place in run.sources.items()}
 
 
 @dataclass(frozen=True)
 class Row(CellRuns):
-    """One line of the summary: the runs of one cell against the baseline of their block.
+    """A row of the summary: the runs of a cell compared with their baseline.
 
-    `claimed` is True, or the reason why the speed-up may not be claimed. `difference` is what the speed-up and its
-    interval come from, `adjusted_p` its p-value after Holm's correction, where the claim depends on that alone.
+    `claimed` is True, or the reason why the speed-up may not be claimed. The speed-up and its interval come from
+    `difference`. `adjusted_p` is the p-value after Holm's correction, or None if the claim was refused before testing.
     """
 
     baseline: CellRuns | None = None
@@ -73,44 +73,44 @@ class Row(CellRuns):
 
     @property
     def is_baseline(self) -> bool:
-        """Return whether it is its own baseline."""
+        """Whether the row is its own baseline."""
         return self.baseline is not None and self.baseline.first is self.first
 
     @property
     def scaling(self) -> str | None:
-        """What the definition declares, or what was seen: the batch of a step, or that of a process, is the same."""
+        """The kind of scaling, "strong" or "weak", as declared or as the batches show; None if unknown."""
         return scaling_of(self, self.baseline)
 
     @property
     def rate(self) -> Estimate | None:
-        """Samples per second of all processes together, if these are compared."""
+        """Samples per second of all processes together; None if other times are compared."""
         return self.seconds.inverse() if self.seconds and self.first.measure == SAMPLE_SECONDS else None
 
     @property
     def efficiency(self) -> Estimate | None:
-        """Speed-up over how many times the processes of its baseline there are."""
+        """The speed-up divided by the ratio of the process counts of the row and its baseline."""
         if self.speedup is None or self.baseline is None:
             return None
         return self.speedup.over(self.first.processes / self.baseline.first.processes)
 
     @property
     def serial_fraction(self) -> float | None:
-        """Karp and Flatt's metric of the speed-up over one process alone; a slow-down has no serial part to show."""
+        """Karp and Flatt's metric; None for a slow-down, and over a baseline of several processes."""
         if self.speedup is None or self.speedup.value < 1 or not self.baseline or self.baseline.first.processes > 1:
             return None
         return karp_flatt(self.speedup.value, self.first.processes)
 
     @property
     def limit(self) -> str:
-        """What limits it (`input`, `communication`, ...) with the figure that shows it; empty if no figure does.
+        """The limit of the row's speed (`input`, `communication`, ...) with the figure that shows it, or "".
 
-        On a GPU batches are made while it computes, so the input is named only if the GPU had time left. Without the
-        time of each rank, communication and slower computing cannot be told apart.
+        Batches are made while a GPU computes, so the input is named only if the GPU was idle at times. Communication
+        and slower computing can be told apart only by the times of each rank.
         """
         mfu, share = self.mean("mfu"), self.mean("input_share")
         idle = self.first.device == "cpu" or self.load.get("gpu_percent", 100.0) < 100 * (1 - INPUT_SHARE)
         if share is not None and share >= INPUT_SHARE and idle:
-            return f"input, {share:.0%} of the training waits for batches"
+            return f"input, {share:.0%} of the training is spent waiting for batches"
         if mfu is None:
             return ""
         base = self.baseline
@@ -127,7 +127,7 @@ class Row(CellRuns):
         return f"compute, MFU {mfu:.0%}" if mfu >= BUSY else ""
 
     def _has_devices_of_its_own(self) -> bool:
-        """Return whether no two processes share a core, nothing else took it, and no CPU stands in for devices."""
+        """Return whether each process had a core or GPU to itself, without other work and without simulated devices."""
         run = self.first
         if any(each.disturbed for each in (*self.complete, *(self.baseline.complete if self.baseline else ()))):
             return False
@@ -136,31 +136,30 @@ class Row(CellRuns):
 
 @dataclass(frozen=True)
 class Block:
-    """The rows that may be compared: one experiment on one target and one kind of hardware, with the same args."""
+    """Rows that may be compared: one experiment on one target and kind of hardware, with the same args."""
 
     rows: tuple[Row, ...]
     definition: dict[str, Any] = field(default_factory=dict)
 
     @property
     def first(self) -> RunSummary:
-        """A run of the first row, for what all rows share."""
+        """A run of the first row, for properties that all rows share."""
         return self.rows[0].first
 
     @property
     def axes(self) -> list[str]:
-        """The names of the rows' axes; a row may lack one, for example the link of a run on one node."""
+        """The names of all axes; a row may lack some, such as the link if it has one node."""
         return list(dict.fromkeys(axis for row in self.rows for axis in row.first.axes))
 
 
 def cell_runs(runs: list[RunSummary]) -> CellRuns:
-    """Sort the runs of one cell by their start, each once; a copy of a record is no repeat.
+    """Sort the runs of a cell by their start, and set aside copies of one record.
 
-    Of its copies the complete one counts, else the last attempt.
+    The newest complete copy of a record counts, or else the newest one.
     """
     copies: dict[str, list[RunSummary]] = defaultdict(list)
     for run in sorted(runs, key=_age):
         copies[run.id or run.path].append(run)
-
     ordered = sorted((max(own, key=lambda run: (is_complete(run), run.started)) for own in copies.values()), key=_age)
     complete = tuple(run for run in ordered if is_complete(run))
     seconds = typical([run.seconds for run in complete if run.seconds]) if complete else None
@@ -169,7 +168,7 @@ def cell_runs(runs: list[RunSummary]) -> CellRuns:
 
 
 def scaling_of(cell: CellRuns, base: CellRuns | None) -> str | None:
-    """Return the kind of scaling that is declared, or of scripts the one that their batches show."""
+    """Return "strong" or "weak" as declared, or for a script as its batch sizes show; None if unknown."""
     if cell.first.scaling or base is None or base.first is cell.first or cell.first.measure != SAMPLE_SECONDS:
         return cell.first.scaling
     runs = [*cell.complete, *base.complete]
@@ -182,14 +181,17 @@ def scaling_of(cell: CellRuns, base: CellRuns | None) -> str | None:
 
 
 def is_complete(run: RunSummary) -> bool:
-    """Return whether a run came to its end and has a time."""
+    """Return whether a run completed and has a time."""
     return run.status == "completed" and bool(run.seconds)
 
 
 def timed_alike(
     runs: Iterable[RunSummary], cell_of: Callable[[RunSummary], Hashable] = lambda run: run.cell
 ) -> list[RunSummary]:
-    """Return runs by the runner's clock if there is a cell whose samples were counted in none of its runs."""
+    """Make all runs use one measure: wall time, if there is a cell without any run whose samples were counted.
+
+    Otherwise the runs are returned unchanged.
+    """
     runs = list(runs)
     counted: dict[Hashable, bool] = defaultdict(bool)
     for run in runs:
@@ -205,17 +207,17 @@ def _age(run: RunSummary) -> tuple[str, str]:
 
 
 def copies_note(copies: Collection[RunSummary]) -> str:
-    """Return how many copies lie beside the runs of a cell, and where one does."""
+    """Return the number of ignored copies, and the path of one."""
     count = len(copies)
     where = min(run.path for run in copies)
-    return f"{count} {'copy of a run does' if count == 1 else 'copies of runs do'} not count, the first: {where}"
+    return f"{count} {'copy of a run' if count == 1 else 'copies of runs'} ignored, the first: {where}"
 
 
 def ending(run: RunSummary) -> str:
-    """Return how a run ended, why, and where its record lies."""
-    return f"{run.status.replace('_', ' ')}: {run.reason or 'no reason known'} ({run.path})"
+    """Return the status of a run, its reason and its path."""
+    return f"{run.status.replace('_', ' ')}: {run.reason or 'reason unknown'} ({run.path})"
 
 
 def processes(number: int) -> str:
-    """Write a number of processes as a sentence does."""
+    """Write a number of processes in words, for example "one process"."""
     return "one process" if number == 1 else f"{number} processes"

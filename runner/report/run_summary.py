@@ -1,4 +1,4 @@
-"""Record -> RunSummary: the few fields of a record that the table is made of, of the types that they have to be."""
+"""Reduce a record to the validated fields that runs are compared by."""
 
 import re
 from collections import defaultdict
@@ -16,34 +16,38 @@ from runner.report.bottlenecks import causes
 from runner.report.times import disturbances, is_load_known, times_of
 
 DATA_DIR = "data_dir"
-"""Where the data lies differs between machines and says nothing of the work; its content is compared by its hash."""
+"""The argument with the data's path, which may differ between machines; the data is compared by its hash."""
 UNKNOWN_HARDWARE = "unknown"
-"""The hardware of a run on other machines whose processes did not come so far as to name it."""
+"""The hardware of a run on other machines that failed before its processes reported theirs."""
 _COMPARED = re.compile(r"(?:NCCL|GLOO|OMP|TORCH|PYTORCH)_\w{1,100}")
 _LEFT_OUT = re.compile(
     r"OMP_NUM_THREADS"  # the threads of a process are compared as torch counts them
     r"|NCCL_DEBUG.*|.*_(?:LOGS?|LOG_\w+|STACKTRACES|DUMP\w*|VERSION)|NCCL_.*WARN\w*"  # what is printed
     r"|.*_(?:SOCKET_IFNAME|COMM_ID|HOSTID|ADDR|PORT)"  # interfaces and addresses, for example NCCL_SOCKET_IFNAME
     r"|.*_(?:\w*FILE|DIR|PATH|HOME)"  # places
-    r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU"  # torchrun's own, which changes with its version; the image's
+    r"|.*_ASYNC_ERROR_HANDLING|TORCH_CPU"  # set by torchrun, depending on its version; set by the image
 )
 
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
-    """One run, as compared; `same` is what has to be the same in all runs of a claim, by name.
+    """The fields of a run that are compared.
 
-    `machines` are those that it was made on, `memory` the least and the most that one of them has, `learned` the first
-    and the last value of each figure that says what was learned. `own_args` are the arguments of its program alone.
-    `exchange_share` is the part of its epochs in which a rank waited for an exchange or for another rank.
-
-    `unobserved` is why the samples of a script could not be counted, or its time not told from its warm-up's.
-
-    `id` is what all copies of its record share and no other run has; it is empty if that is not known.
-    `option_axes` are the kinds of the axes that its target's options are.
-    `side` is that of a comparison for which it was made: the comparison's id, `A` or `B`, and what the side is.
-    `began` is when its processes started and `ended` when they had ended, in seconds since 1970 UTC.
+    Attributes:
+        id: shared by all copies of the record and by no other run; "" if unknown.
+        option_axes: the kinds of the axes that are options of the target.
+        own_args: arguments that only this program of the experiment has.
+        unobserved: why the samples of a script could not be counted, or its warm-up not separated.
+        exchange_share: the mean share of the epochs spent exchanging or waiting for other ranks.
+        same: values that must be equal in all runs of a claim, by name.
+        machines: (boot id, name) of each.
+        memory: the least and the most bytes that a machine has.
+        learned: the first and the last value of each loss, or of another figure of evaluations.
+        side: if made for a comparison: the comparison's id, `A` or `B`, and the label of the side.
+        slowed: the causes that slowed it, as sentences.
+        began: when its processes started, in seconds since 1970 UTC.
+        ended: when they had ended.
     """
 
     path: str = ""
@@ -101,12 +105,12 @@ class RunSummary(msgspec.Struct, kw_only=True, frozen=True, gc=False):
 
     @property
     def cell(self) -> str:
-        """Name the run's row within its block: its layout and axes."""
+        """The name of the run's row in its block: its layout and axes."""
         return " ".join([self.layout, *(str(value) for value in self.axes.values())])
 
 
 def summary_of(record: Record, path: str = "") -> RunSummary:
-    """Reduce a record to what the table needs; ValueError or another of `BROKEN` if a value has no such type."""
+    """Reduce a record to its summary. Raises ValueError or another error of `BROKEN` if a value has a wrong type."""
     launch, metrics, side = record.launch, record.metrics, record.launch.side
     layout, hint = Layout.parse(launch.layout), record.failure and record.failure.hint
     facts = [rank.facts for rank in record.ranks if rank.facts]
@@ -126,7 +130,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     fields = {
         **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
-        # All copies of a record share it, and no other run has both: an id alone may be that of several runs.
+        # An imported id may be that of several runs, but not at the same start.
         "id": f"{launch.id} {launch.started}",
         "status": record.status,
         "reason": f"{record.reason}; hint: {hint}" if hint and record.reason else record.reason,
@@ -172,10 +176,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
 
 
 def _option_axes(launch: Launch, layout: Layout) -> dict[str, str]:
-    """Return the options of its target that decide how long a run takes, as axes: runs that differ share no row.
-
-    Of nodes with equal values, the value stands once.
-    """
+    """Return the target's options that affect speed, as axes; unlike values of nodes are joined by a plus."""
     axes = {}
     for name, kind in launch.option_axes.items():
         value = launch.options.get(name)
@@ -188,7 +189,6 @@ def _option_axes(launch: Launch, layout: Layout) -> dict[str, str]:
 
 
 def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
-    """Return what has to be the same in all runs of a claim, by name, but for the machines and their variables."""
     launch = record.launch
     return {
         "image": _image(record),
@@ -204,9 +204,9 @@ def _same(record: Record, facts: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def speed_variables(facts: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Return the variables of a run's processes that change its speed, by name.
+    """Return the environment variables of a run's processes that may change its speed, by name.
 
-    Left out are those that name places, addresses or interfaces, and those that say what is printed.
+    Variables for paths, addresses, interfaces and logging are left out.
     """
     found: dict[str, set[str]] = defaultdict(set)
     for fact in facts:
@@ -222,7 +222,7 @@ def _changes_speed(name: str) -> bool:
 
 
 def _args(launch: Launch) -> dict[str, dict[str, Any]]:
-    """Return the args that tell blocks apart, and those of one program alone; no places and no axes."""
+    """Split a run's args, without axes and data path, into those that tell blocks apart and those of one program."""
     own = {key for keys in launch.definition.get("program_args", {}).values() for key in keys}
     told = {key: value for key, value in launch.args.items() if key not in {DATA_DIR, *launch.axes}}
     return {
@@ -232,21 +232,19 @@ def _args(launch: Launch) -> dict[str, dict[str, Any]]:
 
 
 def _count(record: Record, name: str) -> int:
-    """Return what the epochs of a run come to, or what was counted of a script."""
     counted: int = record.facts.get(name) or sum(row.get(name) or 0 for row in record.epochs)
     return counted
 
 
 def _share(metrics: dict[str, float], part: str, whole: str) -> float | None:
-    """Divide two figures of a run, if it has both."""
     return metrics[part] / metrics[whole] if metrics.get(part) and metrics.get(whole) else None
 
 
 def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
-    """Name the programs as they were where they ran; a run that did not report them had those of the checkout.
+    """Return the hash of the sources as the ranks reported it, or else that of the checkout.
 
-    A script reports the hash of its own file alone: it stands beside that of the checkout, because an image may hold
-    another script.
+    A script's rank reports only the hash of the script, which precedes that of the checkout: an image may contain a
+    different script.
     """
     told = [fact for fact in facts if "sources_sha256" in fact]
     started = _values([fact for fact in facts if fact.get("program_sha256")], "program_sha256")
@@ -255,7 +253,7 @@ def _code(launch: Launch, facts: list[dict[str, Any]]) -> str:
 
 
 def _image(record: Record) -> str:
-    """Name the image by what no one can move: as it was found before the launch, or as the pods report it."""
+    """Return the image's digest or id from before the launch, or as the pods report it; tags may be moved."""
     image = record.launch.image or {}
     exits = record.outcome.exits if record.outcome else []
     pulled = _values([end.place for end in exits if "digest" in end.place], "digest", " ")
@@ -263,7 +261,7 @@ def _image(record: Record) -> str:
 
 
 def _device_from_outside(record: Record) -> str:
-    """Name the device of a run that did not: as the runner saw it, or by the machines that its pods were on."""
+    """Name the device of a run whose ranks did not: by the machines of its pods, or as the runner sees it."""
     here = facts_here(record.launch)
     places = [end.place for end in record.outcome.exits] if record.outcome else []
     if machines := {place["machine"] for place in places if place.get("machine")}:

@@ -1,8 +1,8 @@
-"""The formulas of the table, and how many repeats an interval or a difference takes.
+"""Compute intervals, tests and the number of repeats they need.
 
-Times of repeats are compared on the log scale: run times are positive and their noise is multiplicative, and there a
-ratio becomes a difference, to which Welch's t interval applies (B. L. Welch, Biometrika 34, 1947). At three repeats a
-side its simulated coverage is the nominal one; a bootstrap or mean +- sigma falls far short.
+Times are compared on the log scale, because run times are positive and their noise is multiplicative. There a ratio is
+a difference, to which Welch's t interval applies (B. L. Welch, Biometrika 34, 1947). With three repeats a side its
+simulated coverage is nominal, while that of a bootstrap or of mean +- sigma is far too low.
 """
 
 import math
@@ -17,41 +17,41 @@ from typing import Any
 LEVEL = 0.95
 CONFIDENCE = "95%"
 SIGNIFICANT = 1 - LEVEL
-"""The p-value below which a difference is shown."""
+"""The p-value below which a difference is significant."""
 POWER = 0.9
 FEWEST = 3
-"""Fewer repeats show nothing, whatever their spread."""
+"""Repeats that a claim needs, whatever their spread."""
 MOST = 10_000
-"""Nobody is asked for more repeats: another machine or a longer run is the way out."""
+"""The most repeats ever proposed; beyond, use another machine or longer runs."""
 _LARGEST_EXPONENT = 700.0
 _EQUAL = 1e-12
-"""Logarithms closer than this are those of one time, up to the rounding of floats."""
+"""Logarithms closer than this differ only by the rounding of floats."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its interval; low and high are None where there are too few repeats for one."""
+    """A value and its interval; `low` and `high` are None if there are too few repeats."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
     def over(self, divisor: float) -> "Estimate":
-        """Divide value and interval by a positive number."""
+        """Divide the value and its interval by a positive number."""
         return Estimate(self.value / divisor, self.low and self.low / divisor, self.high and self.high / divisor)
 
     def inverse(self) -> "Estimate":
-        """Return one over the value, with its interval."""
+        """Return the reciprocal of the value and its interval."""
         return Estimate(1 / self.value, self.high and 1 / self.high, self.low and 1 / self.low)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean or a difference of means of natural logarithms, and the spread that it was measured with.
+    """A mean, or a difference of means, of natural logarithms, and its spread.
 
-    `samples` has the variance (None where no two values differ) and the size of each independent sample: two samples
-    for two sides that are compared as a whole, one for the differences within pairs of runs. The order of the runs
-    multiplies the standard error by `widened`.
+    `samples` has the variance (None if no two values differ) and the size of each sample: two samples for two
+    independent sides, one for differences within pairs of runs. `widened` is the factor by which the order of the runs
+    increases the standard error.
     """
 
     log: float
@@ -60,35 +60,35 @@ class Difference:
 
     @property
     def error(self) -> float | None:
-        """The standard error of `log`; None where a sample has no two values that differ."""
+        """The standard error of `log`; None if a sample has no two values that differ."""
         shares = self._shares()
         return self.widened * math.sqrt(sum(shares)) if shares else None
 
     @property
     def freedom(self) -> float:
-        """The degrees of freedom by Welch and Satterthwaite; of one sample, n - 1. Only where there is an error."""
+        """The degrees of freedom by Welch and Satterthwaite, n - 1 for one sample. Needs an `error`."""
         shares, counts = self._shares(), (count for _, count in self.samples)
         total = sum(shares)
         return 1 / sum((share / total) ** 2 / (count - 1) for share, count in zip(shares, counts, strict=True))
 
     def half_width(self, tests: int = 1) -> float | None:
-        """Return half of the interval on the log scale; it holds together with those of all `tests`."""
+        """Return half the width of the interval on the log scale, corrected for a number of simultaneous tests."""
         return self.error and self.error * t_quantile(self.freedom, 1 - SIGNIFICANT / tests)
 
     @property
     def p(self) -> float | None:
-        """The two-sided p-value of "no difference"; None where the error is not known."""
+        """The two-sided p-value of "no difference"; None if the error is unknown."""
         return self.error and min(1.0, 2 * float(_special().stdtr(self.freedom, -abs(self.log) / self.error)))
 
     def estimate(self) -> Estimate:
         """Return the ratio exp(log) and its interval."""
         half = self.half_width()
         ends = () if half is None else (self.log - half, self.log + half)
-        # Where no float can carry an end of the interval, it is the largest that can be printed.
+        # Keep the ends of very wide intervals within the range of floats.
         return Estimate(*(math.exp(min(log, _LARGEST_EXPONENT)) for log in (self.log, *ends)))
 
     def with_repeats(self, counts: Sequence[int]) -> "Difference":
-        """Return what the same spread would give with other numbers of values in the samples."""
+        """Return the difference for samples of the same variance but other sizes."""
         samples = zip(self.samples, counts, strict=True)
         return replace(self, samples=tuple((variance, count) for (variance, _), count in samples))
 
@@ -98,17 +98,17 @@ class Difference:
 
 
 def typical(seconds: list[float]) -> Estimate:
-    """Return the geometric mean of times (seconds) and its t interval on the log scale."""
+    """Return the geometric mean of times and its t interval on the log scale."""
     if len(seconds) == 1:
         return Estimate(seconds[0])
     return _mean([math.log(value) for value in seconds]).estimate()
 
 
 def welch(base: list[float], other: list[float]) -> Difference:
-    """Return mean ln base - mean ln other, of two sides whose values have nothing to do with one another.
+    """Return mean ln base - mean ln other for independent samples.
 
-    Its estimate is the ratio of the two, a speed-up where both are times of the same work. The interval is Welch's t on
-    logs: d +- t sqrt(v1/n1 + v2/n2), degrees of freedom by Welch-Satterthwaite.
+    The estimate is the ratio base / other, which is the speed-up if both are times of the same work. The interval is
+    Welch's t interval of the logarithms: d +- t sqrt(v1/n1 + v2/n2), degrees of freedom by Welch and Satterthwaite.
     """
     logs = [[math.log(value) for value in side] for side in (base, other)]
     samples = tuple((_variance(values), len(values)) for values in logs)
@@ -116,19 +116,19 @@ def welch(base: list[float], other: list[float]) -> Difference:
 
 
 def paired(base: list[float], other: list[float]) -> Difference:
-    """Return the mean of ln base - ln other over pairs: what both of a pair have in common cancels."""
+    """Return the mean of ln base - ln other over pairs, in which effects common to a pair cancel."""
     return _mean([math.log(first) - math.log(second) for first, second in zip(base, other, strict=True)])
 
 
 def vary(values: Sequence[float]) -> bool:
-    """Return whether values differ by more than floats make of equal ones; equal times were rounded."""
+    """Return whether values differ by more than the rounding of floats."""
     return max(values) / min(values) - 1 > _EQUAL
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that all that stay below 1 - level hold together at this level of confidence.
+    """Return p-values adjusted for multiple tests by Holm's method (S. Holm, Scand. J. Statist. 6, 1979).
 
-    The largest of (m - k + 1) p(k) so far, in the order of size (S. Holm, Scand. J. Statist. 6, 1979).
+    In ascending order, the k-th of m adjusted values is the largest (m - j + 1) p(j) with j <= k.
     """
     adjusted = [1.0] * len(values)
     largest = 0.0
@@ -139,16 +139,16 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def karp_flatt(speedup: float, processes: int) -> float | None:
-    """Return the serial fraction that a speed-up shows, (1/S - 1/p) / (1 - 1/p) (Karp and Flatt, CACM 33, 1990)."""
-    if processes < 2:  # one process has no serial fraction
+    """Return the serial fraction (1/S - 1/p) / (1 - 1/p) (Karp and Flatt, CACM 33, 1990); None for one process."""
+    if processes < 2:
         return None
     return (1 / speedup - 1 / processes) / (1 - 1 / processes)
 
 
 def accuracies_agree(first: float, second: float, samples: int) -> bool:
-    """Return whether two accuracies differ by no more than the choice of so many test samples explains.
+    """Return whether two accuracies agree within the sampling error of a test set of `samples`.
 
-    The two-proportion z interval with the pooled share; one correct answer more or less is always granted.
+    Uses the two-proportion z interval with the pooled share, but always allows a difference of one correct answer.
     """
     quantile = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
     pooled = (first + second) / 2
@@ -157,9 +157,9 @@ def accuracies_agree(first: float, second: float, samples: int) -> bool:
 
 
 def more_for_width(difference: Difference, share: float, tests: int = 1) -> int | None:
-    """Return how many more repeats of each side narrow the interval among some tests to +- `share`, for example 0.05.
+    """Return how many more repeats of each side narrow the interval to +- `share`, for example 0.05.
 
-    None if the spread is not known, or if it would take more than `MOST`.
+    The interval is corrected for `tests` simultaneous tests. None if the spread is unknown, or beyond `MOST`.
     """
 
     def narrow(more: int) -> bool:
@@ -170,13 +170,12 @@ def more_for_width(difference: Difference, share: float, tests: int = 1) -> int 
 
 
 def repeats_to_find(difference: Difference, effect: float, power: float = POWER, tests: int = 1) -> int | None:
-    """Return how many repeats of each side find a difference of `effect` on the log scale with this power, among tests.
+    """Return how many repeats of each side find a difference of `effect` on the log scale with this power.
 
-    The spread is itself an estimate, so this is the expected power over all spreads that could have led to the observed
-    one: sqrt(n / v) effect has to reach the quantile of a noncentral t distribution with the degrees of freedom of the
-    spread (Julious and Owen, Pharmaceut. Statist. 5, 2006). For a known spread it is the usual (t + z)^2 v / d^2.
-
-    None if the spread is not known, or if it would take more than `MOST`.
+    The test is corrected for `tests` simultaneous tests. The spread is itself an estimate, so the power is that
+    expected over all spreads that could have led to the observed one: sqrt(n / v) effect must reach the quantile of a
+    noncentral t distribution with the spread's degrees of freedom (Julious and Owen, Pharmaceut. Statist. 5, 2006).
+    For a known spread this is the usual (t + z)^2 v / d^2. None if the spread is unknown, or beyond `MOST`.
     """
 
     def found(repeats: int) -> bool:
@@ -191,7 +190,7 @@ def repeats_to_find(difference: Difference, effect: float, power: float = POWER,
 
 
 def _fewest(enough: Callable[[int], bool], first: int) -> int | None:
-    """Return the smallest number from `first` on that is enough, as all larger ones are; None beyond `MOST`."""
+    """Return the smallest number >= `first` that is enough, by bisection; None beyond `MOST`."""
     low = high = first
     while not enough(high):
         if high == MOST:
@@ -202,15 +201,15 @@ def _fewest(enough: Callable[[int], bool], first: int) -> int | None:
 
 @lru_cache(maxsize=4096)
 def t_quantile(freedom: float, level: float = LEVEL) -> float:
-    """Return the two-sided quantile of Student's t for a real number of degrees of freedom."""
+    """Return the two-sided quantile of Student's t; the degrees of freedom may be fractional."""
     return float(_special().stdtrit(freedom, (1 + level) / 2))
 
 
 @cache
 def _special() -> Any:
-    """Import SciPy's functions when the first interval is needed: that takes longer than most commands.
+    """Import SciPy's functions on first use, which takes longer than most commands.
 
-    Without the threads that NumPy's OpenBLAS starts at its import, and that nothing here uses, it takes a third less.
+    Keeping NumPy's OpenBLAS from starting its threads, which are not needed here, saves a third of that time.
     """
     threads = os.environ.get("OPENBLAS_NUM_THREADS")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -228,16 +227,13 @@ def _mean(logs: list[float]) -> Difference:
 
 
 def _center(values: list[float]) -> float:
-    """Return the mean; that of equal values is their value to the last bit, however many there are."""
+    """Return the mean, which for equal values is exactly their value."""
     first = values[0]
     return first + statistics.fmean([value - first for value in values])
 
 
 def _variance(values: list[float]) -> float | None:
-    """Return the sample variance; None of values that are all the same, as of one alone: they say nothing of a spread.
-
-    The standard library's exact one takes twenty times as long.
-    """
+    """Return the sample variance; None if all values are equal. `statistics.variance` takes twenty times as long."""
     if max(values) - min(values) < _EQUAL:
         return None
     mean = _center(values)

@@ -1,7 +1,4 @@
-"""`results/` -> RunSummaries -> Blocks, compared by the definition that the newest run of each block has.
-
-Nothing is ever written below `results/`.
-"""
+"""Read the records below a results folder and compare their runs. Nothing is written below that folder."""
 
 import shlex
 from collections.abc import Iterable
@@ -21,14 +18,14 @@ from runner.report.rows import Block
 from runner.report.run_summary import RunSummary, summary_of
 from trainkit.files import is_file, read_file
 
-NO_RUNS = "no runs in it yet; `runner` alone says how to make a first one"
+NO_RUNS = "no runs yet; `runner` without arguments shows how to make the first one"
 BROKEN = (ValueError, TypeError, OSError, AttributeError, LookupError, ArithmeticError, RecursionError)
 _Figure = Annotated[float, msgspec.Meta(gt=0, le=LARGEST)] | None
 _Share = Annotated[float, msgspec.Meta(gt=0, le=1)] | None
 
 
 class Contents(NamedTuple):
-    """The runs below a folder, and a note for each file that could not be read."""
+    """The runs below a folder, and notes such as one for each unreadable file."""
 
     runs: list[RunSummary]
     notes: list[str]
@@ -57,8 +54,6 @@ class _Skip(msgspec.Struct):
 
 
 class _Definition(msgspec.Struct):
-    """What a table shows of a definition, beside keys that it does not look at."""
-
     summary: str = ""
     args: dict[str, Any] | None = None
     matrix: dict[str, list[Any]] = {}
@@ -68,9 +63,10 @@ class _Definition(msgspec.Struct):
 
 
 def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block], list[str]]:
-    """Read a results folder and compare its runs, those of one experiment or all.
+    """Read a results folder and compare the runs of one experiment, or of all.
 
-    The second part is a note for each file that was left out. RequestError if there is none of the experiment.
+    Return the blocks, and notes such as one for each file left out. Raises RequestError if the folder is missing, or
+    there are no runs of the experiment.
     """
     runs, notes = runs_of(results, experiment)
     if not runs:
@@ -79,7 +75,7 @@ def summarize(results: Path, experiment: str | None = None) -> tuple[list[Block]
 
 
 def runs_of(results: Path, experiment: str | None) -> Contents:
-    """Read the runs of one experiment, or all; RequestError if there is none of the experiment."""
+    """Read the runs of one experiment, or all runs. Raises RequestError if there are none of the experiment."""
     runs, notes = read_results(results)
     if experiment is not None:
         require_experiment(results, experiment, {run.experiment for run in runs})
@@ -88,13 +84,13 @@ def runs_of(results: Path, experiment: str | None) -> Contents:
 
 
 def require_experiment(results: Path, experiment: str, known: Iterable[str]) -> None:
-    """Raise RequestError if there are no runs of an experiment."""
+    """Raise RequestError unless `experiment` is among the known ones."""
     if experiment not in known:
         raise RequestError(f"{results}: no runs of '{experiment}'{did_you_mean(experiment, sorted(known))}")
 
 
 def blocks_of(results: Path, runs: list[RunSummary]) -> list[Block]:
-    """Compare runs whose records lie below a folder."""
+    """Compare runs whose records are below a results folder."""
     definitions: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def definition_of(run: RunSummary) -> dict[str, Any]:
@@ -119,7 +115,7 @@ def _definition(folder: Path) -> dict[str, Any]:
 
 
 def read_results(results: Path) -> Contents:
-    """Read every record below a folder; RequestError if there is no such folder."""
+    """Read every record below a folder. Raises RequestError if there is no such folder."""
     notes: list[str] = []
     runs: list[RunSummary] = []
     killed = 0
@@ -135,28 +131,28 @@ def read_results(results: Path) -> Contents:
     if killed:
         ended = "the runner of 1 run was" if killed == 1 else f"the runners of {killed} runs were"
         command = f"runner recover {shlex.quote(str(results))}"
-        notes.append(f"{ended} killed; {command} ends what is left of it and makes the record")
+        notes.append(f"{ended} killed; {command} ends remaining processes and writes the record")
     return Contents(runs, notes)
 
 
 def read_run(folder: Path, below: Path) -> Record:
-    """Read the record of a run; no part of its path below a folder may be a link. ValueError, OSError: it is broken."""
+    """Read the record of a run. Raises ValueError or OSError if it is broken, or its path below `below` has a link."""
     return read_record(read_file(folder / RECORD, LARGEST_RECORD, below=below))
 
 
 def fate_of(record: Record, folder: Path) -> Record:
-    """Find out what became of a run whose record says `running`; nothing is written."""
+    """Update the status of a record that still says `running` if its run has ended; nothing is written."""
     if record.launch.by_hand:
         from runner.records.folder import RunFolder
 
         if not RunFolder(folder).is_held():
             make = f"make its record with: runner collect {shlex.quote(str(folder))}"
-            record.status, record.reason = "incomplete", f"started by hand; if all its nodes have ended, {make}"
+            record.status, record.reason = "incomplete", f"started by hand; once all its nodes have ended, {make}"
         return record
-    from runner.records.provenance import is_alive  # psutil takes its time
+    from runner.records.provenance import is_alive  # psutil is slow to import
 
     if is_alive(record.launch.runner) is False:
         record.status, record.reason = NO_OUTCOME
         if is_file(folder / "raw" / "outcome.json"):
-            record.reason = "the run ended and its record was not written"
+            record.reason = "the run ended, but its record was not written"
     return record

@@ -1,7 +1,4 @@
-"""Block -> Table: what is common above, one line a row, the published rows in a table of their own, notes below.
-
-`fit` makes a grid narrow enough for a terminal: what is long moves below it before anything is wrapped.
-"""
+"""Lay out blocks as tables, and make tables fit the width of a terminal."""
 
 import textwrap
 from collections.abc import Callable
@@ -19,7 +16,7 @@ _LONGEST_INLINE = len("the baseline")
 
 @dataclass(frozen=True)
 class Grid:
-    """Columns with something in them, and what stands above them; whoever writes it escapes it."""
+    """A title and non-empty columns, as unescaped text."""
 
     title: str = ""
     head: list[str] = field(default_factory=list)
@@ -28,7 +25,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Table(Grid):
-    """A block as text; `published` has no lines if nothing was published."""
+    """A block as text: common facts above, a line for each row, published rows (maybe none), notes below."""
 
     common: list[str] = field(default_factory=list)
     published: Grid = field(default_factory=Grid)
@@ -36,7 +33,7 @@ class Table(Grid):
 
 
 def to_table(block: Block) -> Table:
-    """Lay a block out for reading."""
+    """Lay out a block as a table."""
     head, lines = lay_out(block, block.rows)
     by_sample = block.first.measure == SAMPLE_SECONDS
     points = []
@@ -50,7 +47,6 @@ def to_table(block: Block) -> Table:
 
 
 def _common(block: Block) -> list[str]:
-    """Return what all rows share, and the values of what may differ between them."""
     run = block.first
     summary = block.definition.get("summary", "")
     measured = [each for row in block.rows for each in row.complete] or [run]
@@ -59,7 +55,7 @@ def _common(block: Block) -> list[str]:
     if kinds := {row.scaling for row in block.rows if row.scaling}:
         about.append(f"{listed(sorted(kinds))} scaling")
     elif len(block.rows) > 1 or run.measure != SAMPLE_SECONDS:
-        about.append("kind of scaling not known")
+        about.append("kind of scaling unknown")
     if batches := {row.first.global_batch_size for row in block.rows} - {0}:
         about.append(f"global batch {listed(sorted(batches))}")
     if samples := {run.trained_samples for run in measured} - {0}:
@@ -71,18 +67,14 @@ def _common(block: Block) -> list[str]:
 
 
 def _each(counts: set[int]) -> str:
-    """Name each of some counts, whose thousands have commas."""
     return listed((f"{count:,}" for count in sorted(counts)), " or ")
 
 
 def _published(block: Block) -> Grid:
-    """Lay out the figures that a document printed, and what follows from them.
-
-    `speed-up` is what the document's own times give; `printed` is what it prints.
-    """
+    """Lay out the published figures: `speed-up` is computed from published times, `printed` is as published."""
     if not block.definition.get("published"):
         return Grid()
-    from runner.definitions.published import figures  # with all that reads a definition
+    from runner.definitions.published import figures  # slow to import
 
     places = ("layout", *block.axes, "hardware")
     head = [*places, *(name.replace("_", " ") for name in PUBLISHED_TIMES)]
@@ -106,7 +98,7 @@ def _figure(form: str, value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A grid as it is drawn: heads of several lines, notes, the columns left out, and those with one value."""
+    """A grid to be drawn: heads of several lines, footnotes, dropped columns, and columns with one value only."""
 
     head: list[list[str]]
     lines: list[list[str]]
@@ -117,12 +109,12 @@ class Fitted:
 
     @property
     def names(self) -> list[str]:
-        """The heads in one line each."""
+        """The heads, each in one line."""
         return [" ".join(head) for head in self.head]
 
 
 def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
-    """Return the grid as it fits a terminal with the least changes; the most narrow form if none fits."""
+    """Make a grid fit a number of columns with as few changes as possible; return the narrowest form if none fits."""
     form = _as_it_is(grid)
     steps: list[Callable[[Fitted], Fitted]] = [
         lambda form: replace(form, gap=2),
@@ -140,7 +132,7 @@ def fit(grid: Grid, columns: int, width: Callable[[str], int] = len) -> Fitted:
 
 
 def with_footnotes(grid: Grid) -> Fitted:
-    """Move the long reasons of a grid below it, and change nothing else."""
+    """Move the long reasons of a grid to footnotes."""
     return _with_footnotes(_as_it_is(grid))
 
 
@@ -155,7 +147,6 @@ def _width(form: Fitted, width: Callable[[str], int]) -> int:
 
 
 def _with_folded_heads(form: Fitted) -> Fitted:
-    """Break heads between words where their column is narrower."""
     heads = []
     for place, name in enumerate(form.names):
         room = max((len(line[place]) for line in form.lines), default=1) or 1
@@ -165,7 +156,6 @@ def _with_folded_heads(form: Fitted) -> Fitted:
 
 
 def _with_footnotes(form: Fitted) -> Fitted:
-    """Move long reasons below the table; equal ones are one footnote."""
     if not form.head or form.names[-1] != CLAIMED:
         return form
     long = dict.fromkeys(line[-1] for line in form.lines if len(line[-1]) > _LONGEST_INLINE)
@@ -175,7 +165,6 @@ def _with_footnotes(form: Fitted) -> Fitted:
 
 
 def _without_equal(form: Fitted) -> Fitted:
-    """Say once above what is the same in every row, but for the first column and the last."""
     inner = range(1, len(form.head) - 1) if len(form.lines) > 1 else ()
     equal = {place for place in inner if len({line[place] for line in form.lines}) == 1}
     said = tuple(f"{form.names[place]} {form.lines[0][place]}" for place in sorted(equal))

@@ -1,4 +1,4 @@
-"""Record -> what each rank did with the seconds of each epoch, as shares of them, and what disturbed the run."""
+"""Read from a record how each rank spent each epoch, and what disturbed the run."""
 
 import statistics
 from collections import defaultdict
@@ -9,27 +9,26 @@ from typing import Any, NamedTuple
 from runner.records.schema import Load, Observed, RankFacts, Record
 
 PARTS = ("data", "compute", "communication", "straggler", "other")
-"""What the seconds of an epoch are made of; `data` is part of `compute` where nobody marked it."""
+"""The parts of an epoch as recorded; `data` is counted in `compute` if the program does not mark it."""
 SHOWN = ("data", "compute", "core", "communication", "straggler", "other")
-"""The same as a person is told it: a process that waits for a core does not compute."""
+"""The parts of an epoch as shown, where waiting for a core is separate from computing."""
 DATA, COMPUTE = ("data",), ("compute", "other")
 LEAST_WITHOUT_CORE = 0.05
-"""Of an epoch; less may be what other parts took of the CPU time."""
+"""Share of an epoch: a shorter wait for a core may be CPU time of the other parts."""
 MOST_PERCENT = 5.0
-"""Of the machine or of the time. So much makes a run that needs all of it 5% slower, which is the smallest difference
-that most comparisons ask for."""
+"""Percentage of the machine or of the time: it slows a run by up to 5%, the smallest difference that most comparisons
+ask for."""
 QUIET_CORES = 0.15
-"""What a machine of two cores takes for itself and for the runner was 0.05 to 0.08 cores; at 0.4 cores, two processes
-took 28% longer."""
+"""On two cores, the system and the runner took 0.05 to 0.08 cores; at 0.4 cores, two processes took 28% longer."""
 IDLE_CORES = 1.0
-"""As long as a whole core is idle, no process of ours waits for one, however much others take of the rest."""
+"""While a whole core is idle, none of the run's processes waits for one, whatever others take of the rest."""
 _SWAPPED = "swapped_bytes_per_second"
 MOST_SWAPPED = 1_000_000.0
-"""Bytes per second: 250 pages, each of which takes a disk about 0.1 ms, are 2.5% of the time."""
+"""Bytes per second: 250 pages of about 0.1 ms disk time each are 2.5% of the time."""
 
 
 class Link(NamedTuple):
-    """How fast one rank's messages reached another rank."""
+    """The measured speed from one rank to another."""
 
     source: int
     target: int
@@ -38,9 +37,9 @@ class Link(NamedTuple):
 
 @dataclass
 class RankTimes:
-    """One rank and its epochs: the seconds of each part, and some shares of the epoch or of its steps.
+    """A rank and its epochs, each with the seconds of its parts and with shares.
 
-    `cpu_share` is the CPU time and `throttled_share` how long its CPU quota held it back, both as a share of the epoch;
+    `cpu_share` is the CPU time, and `throttled_share` the time throttled by a CPU quota, both relative to the epoch;
     `slowest_share` is the share of the steps in which no rank was slower.
     """
 
@@ -54,36 +53,37 @@ class RankTimes:
 
     @cached_property
     def seconds(self) -> list[float]:
-        """The seconds of each epoch; 1 for an epoch without a step."""
+        """The seconds of each epoch; 1 for an epoch without steps, to divide by."""
         return [seconds or 1.0 for seconds in self.seconds_of(*PARTS)]
 
     @property
     def name(self) -> str:
-        """Name the rank with its place."""
+        """The rank with its node and host, for example `rank 1 (node 0, here)`."""
         return f"rank {self.rank} (node {self.node}{f', {self.host}' if self.host else ''})"
 
     def seconds_of(self, *parts: str) -> list[float]:
-        """Return the seconds of some parts together, epoch by epoch."""
+        """Return the total seconds of some parts in each epoch."""
         return [sum(epoch.get(f"{part}_seconds", 0.0) for part in parts) for epoch in self.epochs]
 
     def mean(self, *parts: str) -> float:
-        """Return the mean share of some parts together."""
+        """Return the mean over epochs of the total share of some parts."""
         each = zip(self.seconds_of(*parts), self.seconds, strict=True)
         return statistics.fmean(own / whole for own, whole in each)
 
     def reported(self, name: str) -> list[float]:
-        """Return a share in the epochs that report it."""
+        """Return the values of a share in the epochs that have it."""
         return [epoch[name] for epoch in self.epochs if name in epoch]
 
     def mean_reported(self, name: str) -> float | None:
-        """Return the mean of a share; None if no epoch reports it."""
+        """Return the mean of a share over the epochs that have it; None if none has."""
         told = self.reported(name)
         return statistics.fmean(told) if told else None
 
     def shown(self) -> dict[str, float]:
-        """Return the mean share of each part, with the computing for which the process cannot have had a core.
+        """Return the mean share of each part of `SHOWN`.
 
-        All of its CPU time is taken for computing, so it waited at least for so long. A GPU computes without a core.
+        Computing beyond the process's CPU time counts as waiting for a core. That is a lower bound, because other
+        parts use CPU time too. It does not apply to GPUs, which compute without a core.
         """
         shares = {part: self.mean(part) for part in PARTS}
         cpu, waited = self.reported("cpu_share"), 0.0
@@ -96,9 +96,9 @@ class RankTimes:
 
 @dataclass(frozen=True)
 class Times:
-    """All ranks of a run of which the same stretch of the training is known, by rank, and its links.
+    """The times of all ranks of a run over the same stretch of the training, and its links.
 
-    `stretch` is that stretch in words: its epochs, or the steps of a script after the warm-up.
+    `stretch` describes the stretch: a number of epochs, or the steps of a script after the warm-up.
     """
 
     ranks: list[RankTimes]
@@ -107,21 +107,21 @@ class Times:
 
     @property
     def knows_exchange(self) -> bool:
-        """Whether what is exchanged is told from computing."""
+        """Whether exchanging was measured apart from computing."""
         return all(rank.knows_exchange for rank in self.ranks)
 
     def mean(self, *parts: str) -> float:
-        """Return the mean share over ranks and epochs."""
+        """Return the mean over ranks and epochs of the total share of some parts."""
         return statistics.fmean(rank.mean(*parts) for rank in self.ranks)
 
     def shown(self) -> dict[str, float]:
-        """Return the mean share of each part that a person is told, over ranks and epochs."""
+        """Return the mean share of each part of `SHOWN` over ranks and epochs."""
         each = [rank.shown() for rank in self.ranks]
         return {part: statistics.fmean(shares[part] for shares in each) for part in SHOWN}
 
 
 def times_of(record: Record) -> Times | None:
-    """Read where the time of a run went; None if neither its epochs nor what was observed say it of every rank."""
+    """Read how each rank spent its time; None unless the epochs or the observed script show it for every rank."""
     told = [row["time_by_rank"] for row in record.epochs if "time_by_rank" in row]
     told = [by_rank for by_rank in told if len(by_rank) == len(record.ranks)]
     if not told:
@@ -136,9 +136,9 @@ def times_of(record: Record) -> Times | None:
 
 
 def _of_script(record: Record) -> Times | None:
-    """Return what was seen inside the processes of a script; what the ranks exchange may count as computing.
+    """Return the times observed in a script's processes; exchanging may count as computing.
 
-    The rank that waits least for the others is taken to exchange all that time.
+    The shortest exchange of any rank is taken as free of waiting, and what exceeds it as waiting for other ranks.
     """
     seen = [rank.observed for rank in record.ranks if rank.observed and rank.observed.seconds_after_warmup]
     if not seen or len(seen) < len(record.ranks):
@@ -158,7 +158,7 @@ def _of_script(record: Record) -> Times | None:
 
 
 def _exchange(seen: Observed) -> float | None:
-    """Return the seconds of exchanging and waiting for others: in collectives, or as DDP has timed some of its own."""
+    """Return the seconds in collectives, or as extrapolated from the backward passes that DDP timed."""
     if seen.exchange_seconds_a_backward is None or seen.accumulation != 1:
         return seen.collective_seconds_after_warmup
     return seen.exchange_seconds_a_backward * ((seen.steps or 0) - (seen.warmup_steps or 0))
@@ -171,29 +171,27 @@ def _rank(rank: RankFacts, epochs: list[dict[str, float]], *, knows_exchange: bo
 
 
 def disturbances(record: Record) -> list[str]:
-    """Return what disturbed a run, each with its figure, as far as its nodes have reported their load."""
+    """Return the disturbances of a run with their figures, as far as its nodes reported their load."""
     return [what for _, found in _by_machine(record) for what in found]
 
 
 def is_load_known(record: Record) -> bool:
-    """Return whether each node of a run has reported what others took of its machine."""
+    """Return whether each node of a run reported the load of its machine and the run's part of it."""
     facts, told = _facts(record), {"cpu_percent", "own_cpu_percent"}
     reported = {load.node for load in record.load if facts[load.node].get("machine_cores") and told <= load.mean.keys()}
     return bool(reported) and reported >= {rank.node for rank in record.ranks}
 
 
 def disturbances_of_nodes(record: Record) -> dict[int, list[str]]:
-    """Return for each node what disturbed the machine that it is on."""
+    """Return the disturbances of each node's machine."""
     return {load.node: found for loads, found in _by_machine(record) for load in loads}
 
 
 def _facts(record: Record) -> dict[int, dict[str, Any]]:
-    """Return what the first rank of each node says of it."""
     return defaultdict(dict, {rank.node: rank.facts for rank in reversed(record.ranks)})
 
 
 def _by_machine(record: Record) -> list[tuple[list[Load], list[str]]]:
-    """Return the nodes on each machine, which may be several, and what disturbed it."""
     facts, machines = _facts(record), defaultdict(list)
     for load in record.load:
         machines[facts[load.node].get("machine") or load.node].append(load)
@@ -205,7 +203,6 @@ def _by_machine(record: Record) -> list[tuple[list[Load], list[str]]]:
 
 
 def _others(means: list[dict[str, float]], cores: int | None) -> list[str]:
-    """Return what processes that are none of the run's took, if ours had to wait for them."""
     ours = [mean["own_cpu_percent"] for mean in means if "own_cpu_percent" in mean]
     used = [mean["cpu_percent"] for mean in means if "cpu_percent" in mean]
     if not cores or not used or len(ours) < len(means):
@@ -215,16 +212,16 @@ def _others(means: list[dict[str, float]], cores: int | None) -> list[str]:
     others = cores * (total - interrupts - sum(ours)) / 100
     if others <= max(QUIET_CORES, cores * MOST_PERCENT / 100) or cores * (1 - total / 100) >= IDLE_CORES:
         return []
-    return [f"other processes took {others:.2f} of {cores} cores"]
+    return [f"other processes used {others:.2f} of {cores} cores"]
 
 
 def _hindered(loads: list[Load]) -> list[str]:
-    """Return what else kept a machine from its work; nodes on one machine report the same."""
     hindrances = {
-        "cpu_throttled_percent": "the CPU was throttled by its temperature",
+        "cpu_throttled_percent": "the CPU was throttled by temperature",
         "gpu_throttled_percent": "GPUs were throttled by temperature or power supply",
         "gpu_shared_percent": "other processes were on the GPUs",
     }
+    # Nodes on one machine report the same, so the maximum is enough.
     most = {name: max(load.mean.get(name, 0.0) for load in loads) for name in (*hindrances, _SWAPPED)}
     found = [f"{what} {most[name]:.0f}% of the time" for name, what in hindrances.items() if most[name] > MOST_PERCENT]
     if most[_SWAPPED] > MOST_SWAPPED:

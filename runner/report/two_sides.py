@@ -1,8 +1,8 @@
-"""Runs of two versions -> a verdict for each cell: is B faster or slower than A, or can nothing be said, and why.
+"""Compare the runs of two versions, A and B, and judge each cell.
 
-Runs that were made for the comparison lie in pairs, A and B one right after the other, the pairs in the order AB BA AB
-BA: what changes slowly is the same for both of a pair, and a linear drift has its sign turned by the next one. So they
-are compared within the pairs. Runs that were made at other times are compared as two whole samples, by Welch's test.
+Runs made for a comparison come in pairs of adjacent runs, in the order AB BA AB BA, and are compared within the pairs:
+slow changes affect both runs of a pair alike, and the next pair reverses the sign of a linear drift. Other runs are
+compared as two independent samples, by Welch's test.
 """
 
 import math
@@ -34,20 +34,27 @@ from runner.report.statistics import (
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference shown", "not comparable"
 VERSIONS = ("code", "lock file", "image", "torch", "NCCL", "Python")
-"""What versions may differ in: it is what is compared."""
+"""The fields in which two versions may differ."""
 CHOICES = (*VERSIONS, "program", "args", "threads per process")
-"""What may differ besides where both sides were made for the comparison, for example from two definitions."""
+"""The fields in which sides made for the comparison may differ, for example those of two definitions."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What can be said of one cell: one of the four words above, and why, where the repeats do not decide.
+    """The comparison of one cell.
 
-    A side without runs is None; `on_both` runs lie on both sides and count for neither. `ratio` is the typical time of
-    B over that of A, `adjusted_p` its p-value after Holm's correction over all cells. It is `small` if the whole
-    interval is within the difference asked for, and `decided` if it is small, or B faster or slower. `proposed` repeats
-    of each side find that difference in nine of ten comparisons. `differs` is what is compared: each difference between
-    the sides with its two values.
+    Attributes:
+        a: the runs of side A; None if there are none.
+        b: the runs of side B.
+        on_both: the number of runs found on both sides, which are ignored.
+        verdict: `FASTER`, `SLOWER`, `SAME` or `NOT_COMPARABLE`, of B.
+        why: the reason if the cell is not comparable or not decided.
+        ratio: the typical time of B over that of A.
+        adjusted_p: the p-value after Holm's correction over all cells.
+        small: whether the interval lies within the difference to detect.
+        decided: whether B is faster or slower, or the difference is small.
+        proposed: the repeats of each side that find the difference to detect in nine of ten comparisons.
+        differs: the differences between the sides, each with two values.
     """
 
     name: str
@@ -65,7 +72,7 @@ class Verdict:
 
     @property
     def in_pairs(self) -> bool:
-        """Return whether every run has its partner: made for one comparison, on the other side, as the same repeat."""
+        """Whether all runs are pairs: made for one comparison, with the same repeats on both sides."""
         if not self.a or not self.b:
             return False
         of_a, of_b = self.a.first.side, self.b.first.side
@@ -77,14 +84,14 @@ class Verdict:
 
     @property
     def repeats(self) -> int:
-        """Complete runs of the side that has fewer."""
+        """The number of complete runs of the side that has fewer."""
         return min(len(side.complete) if side else 0 for side in (self.a, self.b))
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
-    """Return 1 if B is slower in any cell by what was asked for, or may be, 4 if anything is left open, else 0.
+    """Return 1 if B is slower in any cell, other than by a small difference, 4 if any cell is undecided, else 0.
 
-    A cell that is new in B is not open.
+    A cell that only B has does not count as undecided.
     """
     if any(verdict.verdict == SLOWER and not verdict.small for verdict in verdicts):
         return 1
@@ -92,7 +99,7 @@ def exit_code(verdicts: list[Verdict]) -> int:
 
 
 def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdict]:
-    """Compare the runs of two sides, cell by cell; `detect` is the difference asked for: 0.05 is 5% more time."""
+    """Compare the runs of two sides, cell by cell; `detect` is the difference to detect: 0.05 is 5%."""
     of_a = {*map(id, a)}
     both = timed_alike([*a, *b], lambda run: (id(run) in of_a, run.experiment, run.cell))
     series = Series(both)
@@ -108,12 +115,11 @@ def judge(a: list[RunSummary], b: list[RunSummary], detect: float) -> list[Verdi
 
 
 def _difference(cell: Verdict, series: Series) -> Difference | str:
-    """Return the logarithm of B's time over A's, or why a cell cannot be compared."""
     if not cell.a or not cell.b:
         if not cell.a and not cell.b:
             return "A and B are the same runs"
         here, other = "AB" if cell.a else "BA"
-        return f"every run of {other} is {here}'s too" if cell.on_both else f"only in {here}"
+        return f"every run of {other} is also in {here}" if cell.on_both else f"only in {here}"
     if why := _not_comparable(cell.a, cell.b, made=cell.in_pairs):
         return why
     b, a = (
@@ -131,9 +137,9 @@ def _difference(cell: Verdict, series: Series) -> Difference | str:
 
 
 def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
-    """Return why nothing can be said of two sides, with the field that differs and its values; None if it can.
+    """Return why two sides are not comparable; None if they are.
 
-    What disturbs the machine is in both sides if they were `made` for the comparison, in turn.
+    Disturbances are accepted if the sides were `made` for the comparison in turn, because they affect both.
     """
     runs, sides = [*a.complete, *b.complete], [("A", a), ("B", b)]
     may_differ = CHOICES if made else VERSIONS
@@ -164,7 +170,7 @@ def _verdict(cell: Verdict, difference: Difference, adjusted_p: float | None, de
     if adjusted_p is None:
         why = f"n = {cell.repeats}, needs {FEWEST} on both sides"
     elif not shown and not small:
-        why = f"too few repeats: {100 * detect:.3g}% more or less time is not excluded"
+        why = f"too few repeats to rule out a difference of {100 * detect:.3g}%"
     return replace(
         cell,
         verdict=(SLOWER if difference.log > 0 else FASTER) if shown else SAME,
@@ -179,10 +185,10 @@ def _verdict(cell: Verdict, difference: Difference, adjusted_p: float | None, de
 
 
 def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Verdict]:
-    """Find for each cell of one side that of the other, whatever else differs if each side has one cell like it.
+    """Match the cells of two sides; if both have just one at a place, whatever else differs between them.
 
-    One experiment is compared with one of another name. A run that lies on both sides counts for neither: it would make
-    the difference between them look smaller than it is.
+    Experiments of different names match if each side has only one. Runs on both sides are left out, because they would
+    make the difference look smaller than it is.
     """
     one_each = len({run.experiment for run in a}) == len({run.experiment for run in b}) == 1
     places: dict[Any, list[dict[Any, list[RunSummary]]]] = defaultdict(lambda: [defaultdict(list), defaultdict(list)])
@@ -205,7 +211,7 @@ def _matched(a: list[RunSummary], b: list[RunSummary]) -> list[Verdict]:
 
 
 def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
-    """Return a head and a row for each cell."""
+    """Return the head of the table, and a row for each cell."""
     measures = {side.first.measure for cell in verdicts for side in (cell.a, cell.b) if side}
     unit = measures.pop().replace("_", " ") if len(measures) == 1 else "seconds"
     rows: list[tuple[str, ...]] = [
@@ -214,23 +220,22 @@ def to_rows(verdicts: list[Verdict]) -> list[tuple[str, ...]]:
     for cell in verdicts:
         counts = dict.fromkeys(str(len(side.complete)) if side else "0" for side in (cell.a, cell.b))
         times = (estimate(side.seconds if side else None) for side in (cell.a, cell.b))
-        # A ratio has three decimals at least, because 1.004 is not 1.00.
         rows.append((cell.name, " and ".join(counts), *times, estimate(cell.ratio, least=3), cell.verdict))
     return rows
 
 
 def to_markdown(a: str, b: str, verdicts: list[Verdict], detect: float) -> str:
-    """Return a Markdown table with its sides above and its notes below, as a comment of a pull request."""
+    """Return a Markdown document with the sides, the table and the notes, for a comment on a pull request."""
     notes = [f"- {markdown(note)}" for note in to_notes(verdicts, detect)]
     sides = f"A is {markdown(a)}, B is {markdown(b)}."
     return "\n".join([sides, "", *pipes(*to_rows(verdicts)), "", *notes]) + "\n"
 
 
 def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
-    """Return what a reader of the rows has to know: each reason, what is compared, and how many repeats it takes."""
+    """Return the notes below the table: reasons, differences between the sides, and proposed repeats."""
     asked = f"{100 * detect:.3g}%"
     found = [f"{cell.name}: {cell.why}" for cell in verdicts if cell.why]
-    both = "runs on both sides, which count for neither"
+    both = "runs on both sides, ignored"
     found += [f"{cell.name}: {both}: {cell.on_both}" for cell in verdicts if cell.on_both]
     for cell in verdicts:
         if cell.a and cell.b and cell.verdict != NOT_COMPARABLE:
@@ -239,7 +244,7 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
     found += [f"{cell.name}: {cell.verdict}, by less than {asked}" for cell in clear]
     tested = sum(cell.adjusted_p is not None for cell in verdicts)
     if tested > 1:
-        found.append(f"{tested} cells are compared, so each verdict holds after Holm's correction")
+        found.append(f"{tested} cells are compared, so the verdicts are subject to Holm's correction")
     found += [f"between A and B: {what}" for what in dict.fromkeys(what for cell in verdicts for what in cell.differs)]
     for cell in verdicts:
         for name, side in (("A", cell.a), ("B", cell.b)):
@@ -253,7 +258,6 @@ def to_notes(verdicts: list[Verdict], detect: float) -> list[str]:
 
 
 def _of_side(side: CellRuns) -> list[str]:
-    """Return which runs of a side are not complete, and how many are copies or were disturbed."""
     found = [ending(run) for run in side.runs if run.status != "completed"]
     if side.copies:
         found.append(copies_note(side.copies))
@@ -264,7 +268,7 @@ def _of_side(side: CellRuns) -> list[str]:
 
 
 def to_plain(a: str, b: str, verdicts: list[Verdict], detect: float) -> dict[str, Any]:
-    """Return everything as plain values; the names of the fields are a promise to other people's scripts."""
+    """Return the comparison as plain values; scripts rely on the names of the fields."""
     return {
         "a": a,
         "b": b,

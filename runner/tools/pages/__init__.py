@@ -1,1 +1,1 @@
-"""Blocks -> one page: HTML with its plots in it, a page for a proposal, LaTeX. matplotlib and Jinja2 are known here."""
+"""Write results as an HTML page with plots, and export runs to MLflow."""

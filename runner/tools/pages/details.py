@@ -1,7 +1,6 @@
-"""What a page says of single runs, read from their records: where each came from, its phases, curves and load.
+"""Read the details of single runs from their records: provenance, phases, curves and load.
 
-Only the runs that a page shows are read, and no more than `MOST_BYTES` of records. A reported value that is no figure
-is None, and a gap in a plot.
+A reported value that is not a number becomes None, which is a gap in a plot.
 """
 
 import shlex
@@ -23,9 +22,9 @@ from runner.report.summarize import BROKEN
 from trainkit import files
 
 MOST_BYTES = 64_000_000
-"""Bytes of records that a page reads; the provenance of further runs is not on it."""
+"""Bytes of records that are read for a page; it lacks the details of further runs."""
 MOST_POINTS = 120
-"""Points of a curve; of a longer one every second, third, ... is drawn, and the last."""
+"""Points of a curve; longer ones are thinned."""
 MOST_MESSAGES = 5_000
 MOST_RAW_BYTES = 32_000_000
 _LONGEST = 200
@@ -37,15 +36,15 @@ Rates = dict[str, list[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class Details:
-    """One run, as its record says.
+    """The details of a run.
 
     Attributes:
-        provenance: where it came from, by name; what is not known is "".
-        command: one for each node that was started in another way.
-        seconds: of each phase, and `train`, `total` and `wall`.
-        curves: by name, (epoch, seconds of training until its end, value).
-        load: of each figure, (seconds, mean over nodes and devices).
-        rates: metrics that are bus bandwidths, by operation.
+        provenance: host, commit, versions and so on, by name; "" if unknown.
+        command: the distinct commands of the nodes.
+        seconds: the seconds of each phase, and `train`, `total` and `wall`.
+        curves: the (epoch, seconds of training until its end, value) of each curve, by name.
+        load: the (seconds, mean over nodes and devices) of each figure, by name.
+        rates: the operations whose bus bandwidth is a metric.
     """
 
     provenance: dict[str, str]
@@ -57,7 +56,7 @@ class Details:
 
 
 class DetailReader:
-    """Reads the records of runs, up to `MOST_BYTES`; `left_out` counts those that are too large or broken."""
+    """Read the records of runs, up to `MOST_BYTES`; `left_out` counts records that are too large or broken."""
 
     def __init__(self) -> None:
         self.left_out = 0
@@ -65,7 +64,7 @@ class DetailReader:
         self._read: dict[str, Details | None] = {}
 
     def __call__(self, run: RunSummary) -> Details | None:
-        """Return what a run's record says; None if it is not read."""
+        """Return the details of a run; None if its record is too large or broken."""
         if run.path not in self._read:
             path = Path(run.path)
             try:
@@ -78,11 +77,11 @@ class DetailReader:
         return self._read[run.path]
 
     def messages(self, run: RunSummary) -> Rates:
-        """Return the bus bandwidths of a run by operation, as (bytes of a message, bytes a second)."""
+        """Return the bus bandwidths of a run by operation, as (bytes of a message, bytes per second)."""
         folder = RunFolder(Path(run.path))
         try:
             for _, path in folder.raw_files(Layout.parse(run.layout)).printed():
-                if rates := _messages(path, folder.path):  # those of the first process that printed some
+                if rates := _messages(path, folder.path):
                     return rates
         except BROKEN:
             pass
@@ -90,7 +89,7 @@ class DetailReader:
 
 
 def details_of(record: Record) -> Details:
-    """Reduce a record to what a page shows of it."""
+    """Reduce a record to the details that a page shows."""
     metrics = record.metrics
     timed = {"train": metrics.get("train_seconds"), "total": metrics.get("total_seconds")}
     timed |= {"wall": metrics.get("wall_seconds"), **record.phases}
@@ -130,7 +129,6 @@ def _words(values: Iterable[Any]) -> str:
 
 
 def _curves(record: Record) -> dict[str, Curve]:
-    """Return loss and accuracy by epoch; the seconds are those of training, without the tests between epochs."""
     epochs = [row for row in record.epochs if whole(row.get("epoch_num")) is not None]
     ends = accumulate(positive(row.get("train_seconds")) or 0.0 for row in epochs)
     clock = {row["epoch_num"]: end or None for row, end in zip(epochs, ends, strict=True)}
@@ -144,7 +142,7 @@ def _curves(record: Record) -> dict[str, Curve]:
 
 
 def _load(nodes: list[Load]) -> dict[str, list[tuple[float, float]]]:
-    """Average each figure over nodes and devices, by the second."""
+    """Average each figure over nodes and devices, for each second."""
     looks: dict[str, dict[float, list[float]]] = {}
     for node in nodes[:64]:
         for key, values in node.points.items():
@@ -158,7 +156,7 @@ def _load(nodes: list[Load]) -> dict[str, list[tuple[float, float]]]:
 
 
 def _messages(path: Path, below: Path) -> Rates:
-    """Read the bandwidth of each operation and size from what a process printed; ValueError if it is too long."""
+    """Read the bandwidth of each operation and size from a process's output. Raises ValueError if it is too long."""
     rates: dict[str, dict[float, float]] = {}
     with files.open_file(path, below) as file:
         if file.seek(0, 2) > MOST_RAW_BYTES:
@@ -176,6 +174,6 @@ def _message(event: Event) -> tuple[str, float, float] | None:
 
 
 def thinned(values: list[Any]) -> list[Any]:
-    """Return at most `MOST_POINTS` values: every second, third, ... of them, and the last."""
+    """Return at most `MOST_POINTS` of some values, evenly spaced, and the last one."""
     step = -(-len(values) // (MOST_POINTS - 1)) or 1
     return [*values[:-1:step], *values[-1:]]

@@ -1,4 +1,4 @@
-"""Blocks -> the page: a section for each, the newest first, until it has as many bytes and plots as it may have."""
+"""Lay out blocks as a page with a section for each; the newest blocks come first until the page is full."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -18,20 +18,19 @@ from runner.tools.pages.style import Plot
 from runner.tools.pages.subject import Subject
 
 MOST_BYTES = 980_000
-"""Bytes of a page."""
 MOST_PLOTS = 48
-"""Plots of a page: each takes a tenth of a second and some ten thousand bytes."""
+"""Each plot takes a tenth of a second and about ten thousand bytes."""
 FEWEST_PLOTS = 3
-"""Plots of a block, as long as there are any to give."""
+"""Plots of each block, until `MOST_PLOTS` is reached."""
 MOST_BLOCKS = 30
 _RESERVED = 60_000
-"""Bytes kept for the head of the page and for the list of what is not on it."""
+"""Bytes kept for the head of the page and the list of blocks that are not on it."""
 _MOST_NAMED = 300
 _MOST_NOTES = 50
 
 
 class Page(NamedTuple):
-    """The HTML of a page, its plots, and what a person is told about it."""
+    """The HTML of a page, its plots, and notes for the user."""
 
     html: str
     plots: list[Plot]
@@ -39,7 +38,7 @@ class Page(NamedTuple):
 
 
 def make_page(blocks: list[Block], title: str, notes: list[str]) -> Page:
-    """Lay out a page; the same results give the same bytes."""
+    """Lay out a page. The same results give the same bytes."""
     reader, environment = DetailReader(), _environment()
     newest_first = sorted(range(len(blocks)), key=lambda place: (_newest(blocks[place]), place), reverse=True)
     made: dict[int, tuple[Section, str]] = {}
@@ -61,7 +60,7 @@ def make_page(blocks: list[Block], title: str, notes: list[str]) -> Page:
         made[place] = section, text
     notes = [*([] if style.can_draw() else [style.NO_PLOTS]), *notes]
     if reader.left_out:
-        notes.append(f"{reader.left_out:,} records were not read for their provenance: they are too large, or broken")
+        notes.append(f"the page lacks the provenance of {reader.left_out:,} records, which are too large or broken")
     sections = [made[place][0] for place in sorted(made)]
     others = _counted([block for place, block in enumerate(blocks) if place not in made])
     claimed = sum(len(section.claimed) for section in sections)
@@ -85,12 +84,11 @@ def make_page(blocks: list[Block], title: str, notes: list[str]) -> Page:
 
 
 def _newest(block: Block) -> str:
-    """Return when the newest run of a block was started."""
     return max(run.started for row in block.rows for run in row.runs)
 
 
 def _counted(blocks: list[Block]) -> list[str]:
-    """Name the experiments of blocks that are not on the page."""
+    """Describe each experiment of some blocks by its numbers of tables and runs."""
     runs: dict[str, list[int]] = defaultdict(list)
     for block in blocks:
         runs[block.first.experiment].append(sum(len(row.runs) for row in block.rows))
@@ -98,13 +96,13 @@ def _counted(blocks: list[Block]) -> list[str]:
 
 
 def _plot_prefix(place: int, experiment: str) -> str:
-    """Begin the file names of a block's plots: whatever the experiment is called, it stays in its folder."""
+    """Return the prefix of a block's plot files, which is a safe file name whatever the experiment is called."""
     word = "".join(letter if letter.isascii() and (letter.isalnum() or letter == "-") else "-" for letter in experiment)
     return f"{place + 1:02}-{word[:60]}"
 
 
 def _environment() -> Environment:
-    """Return the templates of pages; each text is escaped for HTML, and made one printable line first."""
+    """Return the templates; each text is folded into one printable line and escaped for HTML."""
     return Environment(
         loader=PackageLoader("runner.tools.pages"),
         undefined=StrictUndefined,

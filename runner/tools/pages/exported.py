@@ -1,4 +1,4 @@
-"""`results/` -> what other tools are given of each run: parameters, tags, figures, and curves over steps."""
+"""Reduce records to runs for other tools: parameters, tags, metrics, and curves over steps."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ _NOT_IN_A_NAME = re.compile(r"^[. ]+|[^\w. -]")
 
 
 class Point(NamedTuple):
-    """A figure at one step of a run; `time_ms` is UTC in milliseconds since 1970."""
+    """A value at a step of a run; `time_ms` is in milliseconds since 1970 UTC."""
 
     step: int
     value: float
@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """One run as other tools take it, with names that `safe_name` made; `curves` are figures over epochs."""
+    """A run for other tools, with names made by `safe_name`; `curves` are values over epochs."""
 
     id: str
     experiment: str
@@ -46,14 +46,14 @@ class ExportedRun:
 
     @property
     def digest(self) -> str:
-        """Return a SHA-256 that differs if anything of the run does."""
+        """The SHA-256 of the run's contents."""
         return hashlib.sha256(msgspec.json.encode(asdict(self), order="deterministic")).hexdigest()
 
 
 def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> Iterator[ExportedRun]:
-    """Read one record after the other; `notes` takes one for each that cannot be read.
+    """Yield the runs below a results folder; `notes` gets a note for each unreadable record.
 
-    RequestError if there is no such folder, or no run of the experiment.
+    Raises RequestError if there is no such folder, or no run of the experiment.
     """
     names = set()
     for path in list_runs(results, notes):
@@ -71,7 +71,7 @@ def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> It
 
 
 def exported(record: Record) -> ExportedRun:
-    """Reduce a record to what other tools take; ValueError for one that the table leaves out too."""
+    """Reduce a record to a run for other tools. Raises ValueError or another error of `BROKEN` like `summary_of`."""
     launch, summary = record.launch, summary_of(record)
     started = _milliseconds(launch.started)
     ended = _milliseconds(record.outcome.ended) if record.outcome else started
@@ -101,12 +101,11 @@ def exported(record: Record) -> ExportedRun:
 
 
 def safe_name(text: object) -> str:
-    """Make a name that is no path and that every store takes."""
+    """Make a name that is not a path and that every store accepts."""
     return _NOT_IN_A_NAME.sub("_", one_line(text, LONGEST_NAME)).strip() or "_"
 
 
 def _read(results: Path, path: str) -> Record:
-    """Read a record; where it still says `running` and the run has ended, with its end."""
     record = read_run(results / path, results)
     return fate_of(record, results / path) if record.status == "running" else record
 
@@ -116,7 +115,7 @@ def _word(value: object) -> str:
 
 
 def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
-    """Return what was reported of each epoch; its time is the start and the seconds of training up to it."""
+    """Return the values of each epoch, timed by the start of the run plus the seconds of training up to the epoch."""
     times: dict[int, int] = {}
     curves: dict[str, dict[int, Point]] = {}
     now = float(started_ms)
@@ -132,7 +131,7 @@ def _curves(record: Record, started_ms: int) -> dict[str, list[Point]]:
 
 
 def _add(curves: dict[str, dict[int, Point]], kind: str, row: dict[str, Any], step: int, time_ms: int) -> None:
-    """Add the figures of one epoch; of several rows about it, the first one counts."""
+    """Add the values of one epoch, unless an earlier row had them."""
     for name, value in row.items():
         if name != "epoch_num" and (figure := number(value)) is not None:
             curves.setdefault(f"{kind}.{safe_name(name)}", {}).setdefault(step, Point(step, float(figure), time_ms))

@@ -1,4 +1,4 @@
-"""Results folders and archives -> the page and its plots as files."""
+"""Make the page of some results folders and archives, and write it and its plots to files."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,12 +19,12 @@ _HERE = Path()
 
 
 def page_of(sources: list[Path], experiment: str | None = None) -> Page:
-    """Make the page of some folders of records and archives of them; RequestError if one is not there."""
+    """Make the page of some results folders and archives. Raises RequestError if one is missing."""
     names = [one_line(source.absolute().name or source, 60) for source in sources[:4]]
     title = experiment or ("Results" if names == ["results"] else f"Results: {', '.join(names)}")
     with ExitStack() as stack:
         archives = {source: stack.enter_context(opened(source)) for source in sources if source.is_file()}
-        notes = [f"{path}: not as it was packed: {fault}" for path, kit in archives.items() for fault in kit.faults]
+        notes = [f"{path}: altered since packing: {fault}" for path, kit in archives.items() for fault in kit.faults]
         folders = [archives[source].results if source in archives else source for source in sources]
         page = make_page(_blocks(folders, experiment, notes), title, notes)
     for kit in archives.values():
@@ -33,9 +33,9 @@ def page_of(sources: list[Path], experiment: str | None = None) -> Page:
 
 
 def _blocks(folders: list[Path], experiment: str | None, notes: list[str]) -> list[Block]:
-    """Read every run once, also if one folder lies in another or is a copy of it, and compare the runs.
+    """Read every run once, even if a folder contains or copies another one, and compare the runs.
 
-    The path of a run begins with its folder as it was given.
+    The path of a run begins with the folder as given.
     """
     runs: dict[tuple[str, str], RunSummary] = {}
     copies = 0
@@ -46,7 +46,7 @@ def _blocks(folders: list[Path], experiment: str | None, notes: list[str]) -> li
             place = run.path if len(folders) == 1 else run.path.rpartition("/")[2]
             msgspec.structs.force_setattr(run, "path", str(folder / run.path))
             copies += runs.setdefault((run.experiment, place), run) is not run
-    notes += [f"{copies:,} runs lie in more than one of the folders, and count once"] if copies else []
+    notes += [f"{copies:,} runs are in more than one of the folders and count once"] if copies else []
     if experiment is not None:
         require_experiment(folders[0], experiment, {run.experiment for run in runs.values()})
     elif not runs:
@@ -55,7 +55,10 @@ def _blocks(folders: list[Path], experiment: str | None, notes: list[str]) -> li
 
 
 def write_report(sources: list[Path], output: Path, *, experiment: str | None, plots: Path | None) -> list[str]:
-    """Write the page of some results, and its plots if there is a folder for them; say what was written."""
+    """Write the page of some results, and each plot as SVG and PNG if `plots` is given; return lines to print.
+
+    Raises RequestError if the folder for the plots cannot be created.
+    """
     page = page_of(sources, experiment)
     html = page.html.encode()
     lines = [*(f"note: {note}" for note in page.notes), f"{output}: {len(html):,} bytes"]
@@ -64,7 +67,7 @@ def write_report(sources: list[Path], output: Path, *, experiment: str | None, p
         try:
             plots.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RequestError(f"{plots}: cannot be made: {error.strerror}") from None
+            raise RequestError(f"{plots}: cannot be created: {error.strerror}") from None
         for plot in page.plots:
             outputs[plots / f"{plot.name}.svg"] = style.as_svg(plot)
             outputs[plots / f"{plot.name}.png"] = style.as_png(plot)

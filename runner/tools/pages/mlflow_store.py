@@ -1,4 +1,4 @@
-"""Runs -> MLflow: a tracking server or an SQLite file. A run that is there already is not written again."""
+"""Write runs to MLflow: to a tracking server or an SQLite file."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _MOST_PARAMS = 100
 _PAGE = 1_000
 _ID, _DIGEST = "kit.id", "kit.digest"
 _STATUS = {"completed": "FINISHED", "running": "RUNNING", "interrupted": "KILLED", "killed": "KILLED"}
-# No report of how MLflow is used leaves the machine, and a server that does not answer ends the command soon.
+# Send no telemetry, and give up soon if the server does not answer.
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
@@ -34,7 +34,7 @@ _SETTINGS = {
 
 
 class Counts(NamedTuple):
-    """What an export did: runs that were new, that took the place of an older state, and that were there already."""
+    """The numbers of runs that an export wrote, replaced because they had changed, and found unchanged."""
 
     new: int = 0
     replaced: int = 0
@@ -42,10 +42,11 @@ class Counts(NamedTuple):
 
 
 def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = lambda _: None) -> Counts:
-    """Write runs to MLflow, each once: a run is known by its id, and its state by a digest, which are tags.
+    """Write runs to MLflow, except those already there in the same state.
 
-    The address is that of a tracking server, or `sqlite:///FILE`; `say` takes a line after every thousand runs.
-    RequestError if MLflow is not installed, or the store cannot be reached, read or written.
+    Tags with a run's id and digest identify it. `uri` is that of a tracking server, or `sqlite:///FILE`; `say` gets a
+    line after every thousand runs. Raises RequestError if MLflow is not installed, or the store cannot be reached, read
+    or written.
     """
     _check(uri)
     _import()
@@ -60,7 +61,7 @@ def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = l
 
 
 class _Store:
-    """One MLflow store, and which runs of the kit it has."""
+    """An MLflow store and the kit's runs in it."""
 
     def __init__(self, uri: str) -> None:
         from mlflow.tracking import MlflowClient  # an optional package
@@ -71,7 +72,6 @@ class _Store:
         self._known: dict[str, dict[str, tuple[str, str]]] = {}
 
     def put(self, run: ExportedRun) -> None:
-        """Write a run, unless it is there in the same state."""
         experiment = self._experiment(run.experiment)
         mlflow_id, digest = self._known[experiment].get(run.id, ("", ""))
         if digest == run.digest:
@@ -83,11 +83,11 @@ class _Store:
         self.counts["replaced" if mlflow_id else "new"] += 1
 
     def _experiment(self, name: str) -> str:
-        """Find or create an experiment, and look which runs it has."""
+        """Return the id of an experiment, created if missing, and load its runs the first time."""
         if name not in self._experiments:
             stored = self._client.get_experiment_by_name(name)
             if stored is not None and stored.lifecycle_stage != "active":
-                msg = f"the experiment '{name}' is deleted there: mlflow experiments restore --experiment-id "
+                msg = f"the experiment '{name}' is deleted; restore it: mlflow experiments restore --experiment-id "
                 raise RequestError(msg + one_line(stored.experiment_id))
             number = self._client.create_experiment(name) if stored is None else stored.experiment_id
             self._experiments[name] = number
@@ -95,7 +95,7 @@ class _Store:
         return self._experiments[name]
 
     def _runs(self, experiment: str) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield the runs of the kit; of one that was cut off there is no digest, and it is written again."""
+        """Yield the id, and MLflow's id and the digest, of the kit's runs; unfinished writes have no digest."""
         token = None
         while True:
             page = self._client.search_runs([experiment], max_results=_PAGE, page_token=token)
@@ -124,25 +124,25 @@ class _Store:
             self._client.log_batch(number, metrics=metrics[start : start + _MOST_METRICS])
         if run.status != "running":
             self._client.set_terminated(number, _STATUS.get(run.status, "FAILED"), end_time=run.ended_ms)
-        self._client.set_tag(number, _DIGEST, run.digest)  # last, for a run that was cut off has none
+        self._client.set_tag(number, _DIGEST, run.digest)  # last, so that an unfinished write has none
         return number
 
 
 def without_credentials(uri: str) -> str:
-    """Return an address as it may be printed."""
+    """Return an address as one printable line with any credentials masked."""
     return _CREDENTIALS.sub("***@", one_line(uri))
 
 
 def _check(uri: str) -> None:
-    """Refuse what is neither a server nor an SQLite file, before MLflow makes something of it."""
+    """Raise RequestError unless the address is that of a server or an SQLite file; MLflow accepts more."""
     if uri.startswith(_SERVER):
         return
     path = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or not path.name:
-        msg = f"--output {without_credentials(uri)}: a tracking server is http://HOST:PORT, a file is {SQLITE}FILE"
+        msg = f"--output {without_credentials(uri)}: use http://HOST:PORT for a server, or {SQLITE}FILE"
         raise RequestError(msg)
     if not path.parent.is_dir():
-        raise RequestError(f"--output {without_credentials(uri)}: there is no folder {one_line(path.parent)}")
+        raise RequestError(f"--output {without_credentials(uri)}: no such folder: {one_line(path.parent)}")
     require_outputs([path])
 
 
@@ -152,16 +152,16 @@ def _import() -> None:
     try:
         import_module("mlflow.tracking")
     except ImportError:
-        raise RequestError("the export to MLflow needs the package mlflow: make mlflow installs it") from None
+        raise RequestError("the export to MLflow needs the package mlflow; install it with: make mlflow") from None
 
 
 @contextmanager
 def _one_line_errors(uri: str) -> Iterator[None]:
-    """Turn whatever MLflow and the libraries below it raise into a line without passwords."""
+    """Turn errors of MLflow and its libraries into a RequestError of one line without passwords."""
     try:
         yield
     except KitError:
         raise
-    except Exception as error:  # noqa: BLE001 - these libraries have no common class of errors
+    except Exception as error:  # noqa: BLE001 - these libraries have no common base class of errors
         words = str(error).split("\n", 1)[0] or type(error).__name__
         raise RequestError(f"MLflow at {without_credentials(uri)}: {without_credentials(words)[:300]}") from None

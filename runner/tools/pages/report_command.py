@@ -1,4 +1,4 @@
-"""`runner report`."""
+"""Implement `runner report`."""
 
 from contextlib import ExitStack
 from itertools import chain
@@ -19,25 +19,25 @@ def report(
     ] = None,
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="FILE", help="The page; of MLflow http://HOST:PORT or sqlite:///FILE."),
+        typer.Option("--output", "-o", metavar="FILE", help="The page; for MLflow http://HOST:PORT or sqlite:///FILE."),
     ] = PAGE,
     experiment: Annotated[Optional[str], typer.Option(help="Only this experiment.")] = None,
     plots: Annotated[
-        Optional[Path], typer.Option(metavar="FOLDER", help="Also write each plot here, as PNG and SVG.")
+        Optional[Path], typer.Option(metavar="FOLDER", help="Also write each plot to this folder, as PNG and SVG.")
     ] = None,
-    to: Annotated[Optional[str], typer.Option(metavar=MLFLOW, help="Write the runs to MLflow instead.")] = None,
+    to: Annotated[Optional[str], typer.Option(metavar=MLFLOW, help="Write the runs to MLflow, not a page.")] = None,
 ) -> None:
     """Make one HTML file of the records, with plots.
 
-    It needs no network, and can be sent and printed. It shows speed-up, phases, loss and accuracy, bandwidth
-    and load, the table with every number's runs, and what may not be claimed and why.
+    The page is self-contained, works offline and can be printed. It shows speed-up, phases, loss and accuracy,
+    bandwidth and load, a table whose numbers link to their runs, and why claims were refused.
     """
     import gc
 
     from runner.tools.pages.files import write_report
     from runner.tools.pages.style import require_plots
 
-    gc.disable()  # as for `summarize`
+    gc.disable()  # like `summarize`
     folders = results or [Path("results")]
     if to is not None:
         _to_mlflow(folders, to, output, experiment, plots)
@@ -46,20 +46,19 @@ def report(
         require_plots("runner report --plots")
     for written in (Path(output), *([plots / "plot"] if plots else [])):
         for folder in written.absolute().parents:
-            if (folder / "run.json").exists():  # nothing is added to a run that has ended
-                raise RequestError(f"{written}: it lies in the folder of a run, {folder}: name another place")
+            if (folder / "run.json").exists():  # the folder of an ended run must not change
+                raise RequestError(f"{written}: inside the folder of a run, {folder}; choose another place")
     for line in write_report(folders, Path(output), experiment=experiment, plots=plots):
         say(line)
 
 
 def _to_mlflow(sources: list[Path], to: str, uri: str, experiment: str | None, plots: Path | None) -> None:
-    """Write every run to MLflow: parameters, figures, and curves over epochs; again adds only what is new."""
     from runner.records.unpacking import opened
     from runner.tools.pages import mlflow_store
     from runner.tools.pages.exported import exported_runs
 
     if to != MLFLOW or uri == PAGE or plots:
-        msg = f"--to {to}: it takes `{MLFLOW}`, with the store as -o http://HOST:PORT or sqlite:///FILE, and no --plots"
+        msg = f"--to {to}: only `{MLFLOW}`, with -o http://HOST:PORT or -o sqlite:///FILE and without --plots"
         raise RequestError(msg)
     notes: list[str] = []
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Plots of single runs: loss and accuracy as they train, bandwidth over the size of a message, load over time."""
+"""Plot single runs: loss and accuracy, bandwidth over message size, and load over time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Drawn = list[tuple[Row, Details]]
 
 
 def curves(subject: Subject) -> list[Plot | Gap]:
-    """Draw loss and accuracy over epochs and over seconds of training, with the published ones beside."""
+    """Draw loss and accuracy over epochs and over seconds of training, along with published values."""
     drawn = [(row, details) for row, details in subject.drawn() if details.curves]
     if not drawn:
         return [Gap("Loss and accuracy", "no complete run reports them by epoch")]
@@ -59,13 +59,13 @@ def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], o
             points = _points(details, label, over)
             look = style.series(number) | {"linestyle": (0, (2, 1.4)) if label == "test loss" else "-"}
             name = style.name(row.first.cell) + (f" {label.removesuffix(' loss')}" if kind == "loss" else "")
-            y = [math.nan if value is None else value * percent for _, value in points]  # what is missing is a gap
+            y = [math.nan if value is None else value * percent for _, value in points]
             if points:
                 x = [at for at, _ in points]
                 axes.plot(x, y, label=name, markevery=max(1, len(x) // 10), **look)
             values += [value for value in y if not math.isnan(value)]
     if not values:
-        return Gap(title, f"each {kind} that was reported is no number")
+        return Gap(title, f"no reported {kind} is a number")
     beside = _published(axes, subject, kind, over)
     if kind == "loss" and min(values) > 0 and max(values) > _WIDE_RANGE * min(values):
         style.logarithmic(axes, "y", 10)
@@ -82,13 +82,12 @@ def _curve(subject: Subject, drawn: Drawn, kind: str, labels: tuple[str, ...], o
 
 
 def _points(details: Details, label: str, over: str) -> list[tuple[float, float | None]]:
-    """Return a curve over epochs, or over the seconds of training as far as the record has them."""
     points = [(epoch if over == "epochs" else at, value) for epoch, at, value in details.curves.get(label, [])]
     return [(at, value) for at, value in points if at is not None]
 
 
 def _published(axes: Axes, subject: Subject, kind: str, over: str) -> str:
-    """Draw the published curves and figures that have these axes; return what to say of them."""
+    """Draw the published curves and values that fit these axes; return a sentence for the caption."""
     drawn: list[str] = []
     for line in subject.published:
         if len(drawn) >= MOST_PUBLISHED:
@@ -107,28 +106,28 @@ def _published(axes: Axes, subject: Subject, kind: str, over: str) -> str:
         else:
             continue
         drawn.append(line["hardware"])
-    return f"Beside it, as published: {listing(drawn)}." if drawn else ""
+    return f"Published values: {listing(drawn)}." if drawn else ""
 
 
 def _after_epochs(drawn: Drawn, kind: str, label: str) -> str:
-    """Return what the last epoch came to, and whether the cells agree."""
+    """Describe the values after the last epoch, and whether the cells agree."""
     reported = [(row, curve) for row, details in drawn if (curve := details.curves.get(label))]
     last = ", ".join(f"{row.first.cell} {_value(curve[-1][2], kind)}" for row, curve in reported)
     epochs = {curve[-1][0] for _, curve in reported}
     number = max(epochs)
-    when = f"After {number} epoch{'' if number == 1 else 's'}" if len(epochs) == 1 else "At its last epoch"
+    when = f"After {number} epoch{'' if number == 1 else 's'}" if len(epochs) == 1 else "After the last epoch"
     what = "test accuracy" if kind == "accuracy" else f"the {label}"
     words = f"{when}, {what} is: {last}."
     compared = [(row, row.baseline) for row, _ in reported if row.baseline and not row.is_baseline]
     if compared and all(curve[-1][2] is not None for _, curve in reported):
         differ = next(filter(None, (learned_differs(row, base) for row, base in compared)), None)
-        words += f" The cells do not learn the same: {differ}." if differ else " The cells learn the same."
+        words += f" The cells learn differently: {differ}." if differ else " The cells learn equally well."
     broken = [row.first.cell for row, curve in reported if any(value is None for _, _, value in curve)]
-    return words + (f" Where the line of {listing(broken)} breaks, the value is no number." if broken else "")
+    return words + (f" Gaps in the line of {listing(broken)} are values that are not numbers." if broken else "")
 
 
 def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
-    """Return when each cell came to a value that all of them reach."""
+    """Describe when each cell reached a value that all cells reach."""
     sign = 1 if kind == "accuracy" else -1
     timed = {
         row.first.cell: [(at, sign * value) for at, value in _points(details, label, "seconds") if value is not None]
@@ -136,17 +135,17 @@ def _after_seconds(drawn: Drawn, kind: str, label: str) -> str:
     }
     best = [max(value for _, value in curve) for curve in timed.values() if curve]
     if not best:
-        return "No seconds are known."
+        return "The times of the epochs are unknown."
     goal = min(best) - (1 - _SOON) * abs(min(best))
     reached = [(next((at for at, value in curve if value >= goal), None), cell) for cell, curve in timed.items()]
     words = ", ".join(f"{cell} after {page_seconds(at)} s" for at, cell in sorted(reached) if at is not None)
     what = f"{goal:.1%} accuracy" if kind == "accuracy" else f"a {label} of {-goal:.3g}"
-    return f"Time to {what}: {words}. That is one run of each; the table says what may be claimed."
+    return f"Time to {what}: {words}. This shows one run of each cell; see the table for claims."
 
 
 def _value(value: float | None, kind: str) -> str:
     if value is None:
-        return "no number"
+        return "not a number"
     return f"{value:.2%}" if kind == "accuracy" else f"{value:#.3g}".rstrip(".")
 
 
@@ -160,7 +159,7 @@ def _bandwidth(subject: Subject, number: int, row: Row, details: Details) -> Plo
     title = f"Bus bandwidth, {row.first.cell}"
     messages = subject.reader.messages(typical_run(row))
     if not messages:
-        return Gap(title, "what the run printed of single sizes is not there, too large, or cannot be read")
+        return Gap(title, "the run's output per message size is missing, too large or unreadable")
     chosen = ([name for name in details.rates if name in messages] or list(messages))[: style.MOST_SERIES]
     figure, axes = style.axes()
     for place, name in enumerate(chosen):
@@ -187,12 +186,12 @@ def _bytes(size: float) -> str:
 
 
 def load(subject: Subject) -> list[Plot | Gap]:
-    """Draw how busy the nodes were while the runs lasted."""
+    """Draw the load of the nodes over the time of the runs."""
     drawn = [(row, details) for row, details in subject.drawn() if details.load]
     if not drawn:
         return [Gap("Load over time", "no complete run reports its load")] if subject.measured else []
     if all(len(points) < FEWEST_LOOKS for _, details in drawn for points in details.load.values()):
-        return [Gap("Load over time", "the runs took a few seconds, and the load is looked at once a second")]
+        return [Gap("Load over time", "the runs took only a few seconds, and load is sampled once a second")]
     return [_load(subject, drawn, figure) for figure in _LOADS if any(figure in details.load for _, details in drawn)]
 
 
@@ -211,17 +210,17 @@ def _load(subject: Subject, drawn: Drawn, name: str) -> Plot:
     axes.set_xlabel("seconds since the first event of the run")
     axes.set_ylabel(label)
     style.finish(figure, axes)
-    caption = f"At most {most:.1f} GB are in use, with {cell}; what else ran on the node is in it."
+    caption = f"At most {most:.1f} GB are in use, with {cell}, including other processes on the node."
     if name != "memory_bytes":
         caption = _how_busy([(row, row.load[name]) for row, _ in drawn if name in row.load])
     return Plot(subject.plot(name.replace("_", "-")), f"{title} over time", caption, figure)
 
 
 def _how_busy(means: list[tuple[Row, float]]) -> str:
-    """Return how busy the nodes were in training, and of a high load that nothing is free, or who else may take it."""
+    """Describe the load while training, and whether a high load may be due to other processes."""
     full = {row.first.cell: disturbed(row.complete) for row, mean in means if mean >= _BUSY}
     alone = [cell for cell, disturbance in full.items() if not disturbance]
     others = "; ".join(f"{cell} was {disturbance}" for cell, disturbance in full.items() if disturbance)
     words = f"Mean while training: {', '.join(f'{row.first.cell} {mean:.0f}%' for row, mean in means)}."
-    words += f" With {listing(alone)} nothing of it is free: more processes would share what there is." if alone else ""
-    return words + (f" Not all of it need be the runs' own: {others}." if others else "") if means else ""
+    words += f" With {listing(alone)}, it is fully used, so more processes would have to share it." if alone else ""
+    return words + (f" Other processes may account for part of it: {others}." if others else "") if means else ""

@@ -1,4 +1,4 @@
-"""Plots of cells: speed-up against the ideal, where the time goes, and how far gradients are apart."""
+"""Plot cells: speed-up, time per phase, and differences of gradients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MANY_PROCESSES = 8
 _BAR_INCHES = 0.34
 _LARGEST = 1e6
 _LEAST = 1e-10
-"""Where equal bit by bit is drawn."""
+"""Where bitwise equality is drawn on the logarithmic axis."""
 _PHASES: dict[str, tuple[str, str, str]] = {
     "launch": ("start and end", MUTED, ""),
     "init": ("rendezvous", SERIES[1], "\\\\"),
@@ -35,14 +35,14 @@ _PHASES: dict[str, tuple[str, str, str]] = {
     "eval": ("tests", SERIES[5], "//"),
     "rest": ("rest of the program", GRID, ""),
 }
-"""Of each phase its name, colour and hatch."""
+"""The name, colour and hatch of each phase."""
 
 
 def speed_up(subject: Subject) -> Plot | Gap:
-    """Draw speed-up over processes beside the ideal line.
+    """Draw speed-up over processes with the ideal line, or cell by cell if there is no ideal common to all cells.
 
-    It is drawn cell by cell where all cells have as many processes, or baselines of unlike sizes: then no line is the
-    ideal of all. Of too many lines or cells, those with a claim and the largest speed-ups are drawn.
+    The latter is the case if all cells have equally many processes, or their baselines do not. If there are too many
+    lines or cells, claimed ones and then the largest speed-ups are drawn.
     """
     title = "Speed-up"
     rows = [row for row in subject.block.rows if row.speedup and row.seconds and row.baseline]
@@ -72,7 +72,7 @@ def _value(row: Row) -> float:
 
 
 def _lines(rows: list[Row]) -> dict[str, list[Row]]:
-    """Group rows by their axes without the layout, and by nodes too where two layouts have as many processes."""
+    """Group rows by their axes, and also by nodes if a group has several layouts of equally many processes."""
     lines: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         lines[" ".join(str(value) for value in row.first.axes.values()) or "measured"].append(row)
@@ -86,7 +86,6 @@ def _lines(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def _by_processes(lines: dict[str, list[Row]], base: int, published: list[tuple[int, float]]) -> Figure:
-    """Draw speed-ups with their intervals, side by side where they have as many processes, and the ideal ones."""
     figure, axes = style.axes()
     for number, (name, unsorted) in enumerate(lines.items()):
         group = sorted(unsorted, key=lambda row: row.first.processes)
@@ -96,14 +95,14 @@ def _by_processes(lines: dict[str, list[Row]], base: int, published: list[tuple[
         x = [row.first.processes * shift for row in group]
         axes.errorbar(x, y, [below, above], ecolor=look["color"], elinewidth=1.1, capsize=3, label=label, **look)
     rows = [row for group in lines.values() for row in group]
-    published = published if base == 1 else []  # the published ones are over one process
+    published = published if base == 1 else []  # published speed-ups are over one process
     if published:
         axes.plot(*zip(*published, strict=True), "D", mfc="none", mec=MUTED, ms=6, label="published", zorder=2)
     most = max([row.first.processes for row in rows] + [count for count, _ in published])
     axes.plot([base, most], [1, most / base], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="ideal", zorder=1)
     values = [_bounded(value) for value in [*map(_value, rows), *(value for _, value in published)]]
     top = max(most / base, *values)
-    top = max(top, min(_highest(rows), 1.6 * top)) * 1.06  # an interval many times as wide is cut
+    top = max(top, min(_highest(rows), 1.6 * top)) * 1.06  # cut very wide intervals
     counts = sorted({row.first.processes for row in rows})
     if most > _MANY_PROCESSES:
         axes.set_xscale("log", base=2)
@@ -121,7 +120,6 @@ def _by_processes(lines: dict[str, list[Row]], base: int, published: list[tuple[
 
 
 def _by_cell(rows: list[Row]) -> Figure:
-    """Draw the speed-up of each cell over its baseline as a point with its interval, one line a cell."""
     figure, axes = style.axes(1.0 + 0.28 * len(rows))
     for place, row in enumerate(rows):
         value, below, above = _bar(row)
@@ -140,7 +138,7 @@ def _by_cell(rows: list[Row]) -> Figure:
 
 
 def _bar(row: Row) -> tuple[float, float, float]:
-    """Return a speed-up, and how far its interval goes down and up, within what can be drawn."""
+    """Return a speed-up and the extent of its interval downwards and upwards, bounded to what can be drawn."""
     estimate = row.speedup or Estimate(0.0)
     value = _bounded(estimate.value)
     low, high = (_bounded(end or estimate.value) for end in (estimate.low, estimate.high))
@@ -156,7 +154,7 @@ def _highest(rows: list[Row]) -> float:
 
 
 def _conclusion(ranked: list[Row]) -> str:
-    """Return which speed-ups may be claimed, and of the largest other one why not; the best row is the first."""
+    """Describe the first row, which is the best one, and how many other speed-ups may not be claimed."""
     best, base = ranked[0], ranked[0].baseline
     if base is None or best.speedup is None:
         return ""
@@ -168,21 +166,21 @@ def _conclusion(ranked: list[Row]) -> str:
     words = f"{best.first.cell} is {ratio} times as fast as {base.first.cell}{slow_down(best.speedup)}"
     ideal = best.first.processes / base.first.processes
     words += ", and this may be claimed" + (f"; ideal is {ideal:g}." if ideal > 1 else ".")
-    return words + (f" {rest} further may not be claimed; the table says why." if rest else "")
+    return words + (f" {rest} others may not be claimed; see the table for the reasons." if rest else "")
 
 
 def _why_no_speedup(subject: Subject, rows: list[Row]) -> str:
     if not subject.measured:
         return "no run is complete"
     if len(subject.block.rows) == 1:
-        return f"there is one cell, {subject.block.first.cell}, and nothing to compare it with"
+        return f"there is nothing to compare with the only cell, {subject.block.first.cell}"
     others = (row.claimed for row in subject.measured if row not in rows)
     reasons = sorted({str(claimed) for claimed in others if claimed not in (True, "the baseline")})
     return listing(reasons[:3]) if reasons else "no cell has a complete baseline"
 
 
 def phases(subject: Subject) -> Plot | Gap:
-    """Draw the seconds of each phase as a stacked bar for each cell: means over its complete runs."""
+    """Draw a stacked bar of the phases for each cell: means over its complete runs."""
     title = "Time per phase"
     bars = [(row, shares) for row in subject.measured[:MOST_BARS] if (shares := _shares(subject, row))]
     if not bars:
@@ -207,12 +205,12 @@ def phases(subject: Subject) -> Plot | Gap:
 
 
 def _shares(subject: Subject, row: Row) -> dict[str, float]:
-    """Average the seconds of each phase over a cell's runs; what no phase covers is the rest."""
+    """Average the seconds of each phase over a cell's runs; time outside all phases is the rest."""
     each = [details.seconds for run in row.complete[:MOST_BARS] if (details := subject.reader(run))]
     runs = []
     for seconds in each:
         named = {phase: seconds[phase] for phase in _PHASES if phase in seconds}
-        total = seconds.get("total", seconds.get("wall", 0.0) if named else 0.0)  # scripts tell no total
+        total = seconds.get("total", seconds.get("wall", 0.0) if named else 0.0)  # scripts report no total
         rest = {"rest": max(0.0, total - sum(named.values())), "launch": max(0.0, seconds.get("wall", 0.0) - total)}
         runs.append({**named, **(rest if total else {})})
     return {phase: fmean(seconds.get(phase, 0.0) for seconds in runs) for phase in _PHASES} if any(runs) else {}
@@ -235,7 +233,10 @@ def _where_time_goes(subject: Subject, bars: list[tuple[Row, dict[str, float]]])
 
 
 def equality(subject: Subject) -> Plot | None:
-    """Draw the distances by step, beside what another order of the ranks gives; None without a check that has them."""
+    """Draw how far gradients differ from those of one process, by step; None unless `runner check` measured it.
+
+    Dotted lines are the differences that another order of the ranks causes.
+    """
     checks: dict[str, Check] = subject.block.definition.get("checked", {})
     counts = {row.first.processes for row in subject.block.rows}
     measured = [(number, check) for number, check in sorted(checks.items()) if int(number) in counts and check.off]
@@ -248,12 +249,12 @@ def equality(subject: Subject) -> Plot | None:
         axes.plot(range(1, len(off) + 1), off, label=f"{number} processes", **style.series(place))
         words.append(f"{number} processes: {check.off[0]:.1e}")
         if check.order:
-            words[-1] += f", and {check.order:.1e} by another order of them"
+            words[-1] += f" ({check.order:.1e} from another order of the ranks)"
             axes.axhline(check.order, color=MUTED, linewidth=1.1, linestyle=(0, (1, 1.5)))
     style.logarithmic(axes, "y", 10)
     axes.set_xlabel("step")
-    axes.set_ylabel("difference of the gradients, relative")
+    axes.set_ylabel("relative difference of the gradients")
     axes.set_xticks(range(1, max(len(check.off) for _, check in measured) + 1))
     style.finish(figure, axes)
-    caption = f"The first gradient differs from that of one process with all batches by: {'; '.join(words)}."
-    return Plot(subject.plot("equality"), "Do several processes train what one trains?", caption, figure)
+    caption = f"Relative difference of the first gradient to that of one process with all batches: {'; '.join(words)}."
+    return Plot(subject.plot("equality"), "Do several processes train the same as one?", caption, figure)

@@ -1,4 +1,4 @@
-"""Block -> Section: everything that a page says of it, as texts and plots for the template."""
+"""Lay out a block as a section of the page: the texts and plots for the template."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,13 +14,13 @@ from runner.tools.pages.style import Plot, can_draw, drawing
 from runner.tools.pages.subject import Gap, Subject, slow_down
 
 MOST_ROWS, MOST_RUNS = 100, 10
-"""Rows of a block on a page, and runs of each of them."""
+"""Rows of a block on a page, and runs of each row."""
 _TIMES = ("total_seconds", "train_seconds", "round_trip_seconds")
 _ACCURACIES = (("accuracy", ""), ("best_accuracy", " best"))
 
 
 class Line(NamedTuple):
-    """One line of the table: the texts of its cells, where its runs are listed, and the last cell's kind."""
+    """A line of the table: its cells, the anchor of its list of runs, and the kind of its claim."""
 
     cells: list[str]
     anchor: str
@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The runs of one cell: of each why nothing may rest on it, and what differs between runs."""
+    """The runs of a cell, each with its failure or doubts and with its values of facts that differ between runs."""
 
     anchor: str
     name: str
@@ -39,7 +39,7 @@ class Cell(NamedTuple):
 
 @dataclass
 class Section:
-    """What a page says of one block."""
+    """The texts and plots of a block."""
 
     anchor: str
     title: str
@@ -61,7 +61,7 @@ class Section:
 
 
 def section_of(subject: Subject, number: int) -> Section:
-    """Lay out a block, without its plots."""
+    """Lay out a block without its plots."""
     block, table = subject.block, to_table(subject.block)
     rows = block.rows[:MOST_ROWS]
     anchors = [f"b{number}c{place}" for place in range(len(rows))]
@@ -88,7 +88,7 @@ def section_of(subject: Subject, number: int) -> Section:
 
 
 def draw(subject: Subject, section: Section, most: int) -> None:
-    """Draw at most so many plots of a block, what matters most first; what cannot be drawn is a gap that says why."""
+    """Add at most `most` plots to the section of a block, in order of importance, and gaps for missing plots."""
     if not can_draw():
         return
     scaling, runs = scaling_plots, run_plots
@@ -111,7 +111,6 @@ def _kind(row: Row) -> str:
 
 
 def _claim(row: Row) -> str:
-    """Return a sentence of what may be claimed."""
     estimate, base = row.speedup, row.baseline
     if estimate is None or base is None:
         return row.first.cell
@@ -123,7 +122,6 @@ def _claim(row: Row) -> str:
 
 
 def _published(subject: Subject) -> tuple[list[str], list[list[str]]]:
-    """Lay out the published rows, each with its own hardware."""
     axes = subject.block.axes
     lines = [
         [
@@ -142,7 +140,7 @@ def _published(subject: Subject) -> tuple[list[str], list[list[str]]]:
 
 
 def _provenance(subject: Subject, runs: list[RunSummary]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return what all runs share, and the names of what differs between them."""
+    """Return the facts that all runs share, and the names of facts that differ."""
     each = [details.provenance for run in runs if (details := subject.reader(run))]
     values = {name: {facts[name] for facts in each} for name in (each[0] if each else ())}
     shared = [(name, *texts) for name, texts in values.items() if len(texts) == 1]

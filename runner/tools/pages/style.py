@@ -1,8 +1,7 @@
-"""How every plot looks, and how one becomes SVG or PNG: byte for byte the same each time.
+"""Define the style of plots, and write plots as reproducible SVG or PNG.
 
-Colours are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers tell apart; each series
-has a marker and a dash of its own as well. In a page the colours are CSS variables, so that light, dark and print each
-have theirs.
+The colours are those of Okabe and Ito (Color Universal Design, 2008), which colour-blind readers can distinguish. In a
+page they are CSS variables, which differ between light, dark and print.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LIBRARY = "matplotlib"
-"""An extra, so it is imported on use, and a page can be made without it."""
-WAY_OUT = "make report installs it, elsewhere pip install 'distributed-experiment-kit[report]'"
-NO_PLOTS = f"the page has no plots, because the package {LIBRARY} is not installed: {WAY_OUT}"
+"""An optional package; without it, pages have no plots."""
+WAY_OUT = "install it with make report, or pip install 'distributed-experiment-kit[report]'"
+NO_PLOTS = f"the page has no plots, because the package {LIBRARY} is missing; {WAY_OUT}"
 WIDTH, HEIGHT = 4.9, 3.0
-"""Inches of a plot: at 72 points an inch it is as wide as a phone, so that its text is read there without a zoom."""
+"""Inches of a plot: at 72 points per inch it fits a phone without scaling its text."""
 INK, MUTED, GRID, PAPER = "#1b1d22", "#646b75", "#dce0e5", "#fffffe"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -35,7 +34,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.
 MOST_SERIES = len(SERIES)
 LONGEST_NAME = 44
 _LETTERS = 70
-"""Letters of a legend side by side, with eight for each line's own look."""
+"""Characters in a row of the legend, counting eight for each line sample."""
 _LEGEND_INCHES = 0.19
 _DECADE = 10
 _VARIABLES = {
@@ -55,8 +54,8 @@ _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"[^>]*>')
 _FONT = re.compile(r"font-family: [^;\"]*; ?|; ?font-family: [^;\"]*(?=\")")
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _RC: dict[Any, Any] = {
-    "svg.fonttype": "none",  # the page's own font, and a third of the size
-    "text.parse_math": False,  # a name with $ in it is no formula
+    "svg.fonttype": "none",  # text in the page's font, at a third of the size of outlines
+    "text.parse_math": False,  # names may contain $
     "text.usetex": False,
     "font.family": ["DejaVu Sans"],
     "font.size": 9.5,
@@ -89,7 +88,7 @@ _RC: dict[Any, Any] = {
 
 
 class Plot(NamedTuple):
-    """A plot: its file name, its title, what to conclude from it, and the drawing itself."""
+    """A plot with the name of its file, its title and its caption."""
 
     name: str
     title: str
@@ -98,20 +97,20 @@ class Plot(NamedTuple):
 
 
 def can_draw() -> bool:
-    """Return whether plots can be drawn here."""
+    """Return whether matplotlib is installed."""
     return find_spec(LIBRARY) is not None
 
 
 def require_plots(what: str) -> None:
-    """Raise RequestError if something that has to be drawn cannot be."""
+    """Raise RequestError, naming the feature that needs plots, if matplotlib is not installed."""
     if not can_draw():
-        raise RequestError(f"{what} needs the package {LIBRARY}: {WAY_OUT}")
+        raise RequestError(f"{what} needs the package {LIBRARY}; {WAY_OUT}")
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Draw in the style of the kit, whatever the user's matplotlibrc says; a letter that no font has is no warning."""
-    import matplotlib as mpl  # an extra, and it takes its time
+    """Apply the kit's style regardless of the user's matplotlibrc, and ignore warnings such as missing glyphs."""
+    import matplotlib as mpl  # optional, and slow to import
 
     with warnings.catch_warnings(), mpl.rc_context():
         warnings.simplefilter("ignore")
@@ -121,7 +120,7 @@ def drawing() -> Iterator[None]:
 
 
 def axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
-    """Make an empty plot of one pair of axes."""
+    """Make an empty figure with one pair of axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height), facecolor="none", layout="constrained")
@@ -129,14 +128,14 @@ def axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
 
 
 def series(number: int) -> dict[str, Any]:
-    """Return colour, marker and dash of a series, as `plot` takes them; the first is the widest, to be seen below."""
+    """Return the keywords of `plot` for a series; earlier ones are wider, so that they show below later ones."""
     place = number % MOST_SERIES
     look = {"color": SERIES[place], "marker": MARKERS[place], "linestyle": DASHES[place], "markeredgecolor": PAPER}
     return {**look, "linewidth": 2.6 - 0.28 * place, "markersize": 7.5 - 0.6 * place}
 
 
 def finish(figure: Figure, axes: Axes) -> None:
-    """Name the series above the plot, in as many columns as their names leave room for; the plot grows by them."""
+    """Add the legend above the plot, in as many columns as fit, and make the figure taller by it."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         columns = max(1, min(3, _LETTERS // (max(map(len, labels)) + 8), len(labels)))
@@ -146,8 +145,8 @@ def finish(figure: Figure, axes: Axes) -> None:
 
 
 def logarithmic(axes: Axes, axis: Literal["x", "y"], base: int, write: Callable[[float], str] = "{:g}".format) -> None:
-    """Make an axis logarithmic, with plain numbers at some of its ticks: powers alone say too little."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # an extra
+    """Make an axis logarithmic, with plain numbers instead of powers at its ticks."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # optional
 
     (axes.set_xscale if axis == "x" else axes.set_yscale)("log", base=base)
     scale = axes.xaxis if axis == "x" else axes.yaxis
@@ -157,12 +156,12 @@ def logarithmic(axes: Axes, axis: Literal["x", "y"], base: int, write: Callable[
 
 
 def name(text: object) -> str:
-    """Shorten a name from outside for a legend or a tick."""
+    """Shorten a text to a printable name for a legend or tick."""
     return one_line(text, LONGEST_NAME)
 
 
 def inline(plot: Plot, prefix: str) -> str:
-    """Return a plot as SVG for a page: its colours are the page's, and its ids are its own."""
+    """Return a plot as SVG for a page, with the page's colours and ids that depend on `prefix`."""
     text = _PROLOGUE.sub("", _METADATA.sub("", _STYLES.sub("", _svg(plot, prefix))))
     text = _TAG.sub(lambda match: _for_a_page(match[0]), text)
     text = re.sub(r">\s+<", "><", text)
@@ -170,19 +169,19 @@ def inline(plot: Plot, prefix: str) -> str:
 
 
 def _for_a_page(tag: str) -> str:
-    """Rewrite one tag: shorter numbers, the page's colours and font. What stands between tags is text, and stays."""
+    """Shorten the numbers of one tag, and use the page's colours and font."""
     tag = _FONT.sub("", _GROUP.sub("<g>", tag))
     tag = _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), tag)
     return _COLOUR.sub(lambda match: _VARIABLES[match[0]], tag).replace(" \n", " ").replace("\n", "")
 
 
 def as_svg(plot: Plot) -> bytes:
-    """Return a plot as a file of its own, on white."""
+    """Return a plot as a standalone SVG file on white."""
     return _METADATA.sub("", _svg(plot, plot.name, "white")).encode()
 
 
 def as_png(plot: Plot) -> bytes:
-    """Return a plot as PNG, on white, with 200 dots an inch."""
+    """Return a plot as a PNG file on white, with 200 dots per inch."""
     data = io.BytesIO()
     with drawing():
         plot.figure.savefig(data, format="png", dpi=200, facecolor="white", metadata={"Software": None})

@@ -1,4 +1,4 @@
-"""What one section of a page is about: a block, and which of its runs stand for their cells in plots of single runs."""
+"""Choose the rows and runs of a block that a section of the page draws."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from runner.tools.pages.details import DetailReader, Details
 
 
 class Gap(NamedTuple):
-    """A plot that cannot be drawn, and why."""
+    """A missing plot and the reason."""
 
     title: str
     why: str
@@ -21,7 +21,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """A block, a reader of its records, and the beginning of its plots' file names, which no other block has."""
+    """A block, a reader of its records, and the prefix of its plot files, which is unique on the page."""
 
     block: Block
     reader: DetailReader
@@ -33,7 +33,7 @@ class Subject:
         return [row for row in self.block.rows if row.complete]
 
     def drawn(self, most: int = style.MOST_SERIES) -> list[tuple[Row, Details]]:
-        """Return rows with the record of their typical run; of too many, some from the first to the last."""
+        """Return rows with the details of their typical run; at most `most`, evenly spaced."""
         rows = self.measured
         if len(rows) > most:
             rows = [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]
@@ -41,24 +41,24 @@ class Subject:
         return [(row, details) for row, details in read if details is not None]
 
     def which(self, drawn: int) -> str:
-        """Return which runs were drawn, where it is not all."""
+        """Describe which cells and runs are drawn; "" if all are."""
         is_part = len(self.measured) > style.MOST_SERIES
         cells = f"{drawn} of {len(self.measured)} cells are drawn. " if is_part else ""
         repeated = any(len(row.complete) > 1 for row in self.measured)
-        return cells + ("Each line is the run of median time of its cell." if repeated else "")
+        return cells + ("Each line is the cell's run of median time." if repeated else "")
 
     def plot(self, kind: str) -> str:
-        """Name a plot's file."""
+        """Return the file name of a plot, without its suffix."""
         return f"{self.prefix}-{kind}"
 
     @property
     def published(self) -> list[dict[str, Any]]:
-        """The published rows, each with the number of its processes if it has a layout."""
+        """The published rows, each with its number of processes, or None without a layout."""
         return [{**row, "processes": _processes(row.get("layout"))} for row in figures(self.block.definition)]
 
 
 def typical_run(cell: CellRuns) -> RunSummary:
-    """Return the complete run of median time; of an even number, the faster of the two in the middle."""
+    """Return the complete run of median time, or the faster of the two in the middle."""
     ordered = sorted(cell.complete, key=lambda run: (run.seconds or 0.0, run.path))
     return ordered[(len(ordered) - 1) // 2]
 
@@ -71,10 +71,10 @@ def _processes(layout: object) -> int | None:
 
 
 def slow_down(speedup: Estimate) -> str:
-    """Return the words that call a slow-down one."""
+    """Return ", a slow-down" for a speed-up below 1, else ""."""
     return ", a slow-down" if speedup.value < 1 else ""
 
 
 def listing(words: list[str]) -> str:
-    """Join words as a sentence does."""
+    """Join words with commas and a final "and"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
