@@ -98,7 +98,7 @@ def test_applied_by_hand_then_collected_then_summarized(kind: str, file: str, pr
     project.runner(*collect)  # after its end
     second = project.record(path.parent)
     assert (second["status"], curve(second), second["events"]) == ("completed", curve(first), first["events"])
-    assert "no runner supervised it: 1 of 1 runs" in project.runner("summarize", results).stdout
+    assert "started by hand" in project.runner("summarize", results).stdout
     kubectl("delete", "-n", namespace, "-f", file, "--wait=false", cwd=project.root)
 
 

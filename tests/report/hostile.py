@@ -22,24 +22,22 @@ def state(folder: Path) -> dict[str, tuple[int, int]]:
 
 def edited(run: Path, *place: str | int, value: object) -> None:
     """Put a value of a stranger's into a record."""
-    record = json.loads((run / "run.json").read_bytes())
-    target = record
-    for key in place[:-1]:
+    target = record = json.loads((run / "run.json").read_bytes())
+    *outer, last = place
+    for key in outer:
         target = target[key]
-    target[place[-1]] = value
+    target[last] = value
     (run / "run.json").write_text(json.dumps(record))
 
 
 def all_formats(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Summarise in every format; return the rows and all notes."""
     blocks, notes = summarize(results)
-    texts = {form: formats.document(form, blocks) for form in ("markdown", "csv", "json", "latex")}
-    shown = "".join(texts.values()).split("\n")
-    for table in map(formats.to_table, blocks):
-        notes += table.notes
-    for text in shown:
-        assert text.isprintable(), text
-    json.loads(texts["json"])
+    for form in formats.FORMS[1:]:
+        for line in formats.document(form, blocks).split("\n"):
+            assert line.isprintable(), line
+    json.loads(formats.document("json", blocks))
+    notes += [note for block in blocks for note in formats.to_table(block).notes]
     return formats.to_rows(blocks), notes
 
 

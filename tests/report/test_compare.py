@@ -15,16 +15,12 @@ from runner.report.statistics import Estimate, more_for_width, repeats_to_find, 
 from tests.support.summaries import ONE, SAME, TWO, base, block, changed, pair, row, run
 
 
-def value(estimate: Estimate | None) -> float:
-    return estimate.value if estimate else math.nan
-
-
 def test_a_speed_up_that_holds_is_claimed() -> None:
     found = row(base() + pair())
     assert found.claimed is True
     assert found.seconds == typical(list(TWO))
     assert found.speedup == welch(list(ONE), list(TWO)).estimate()
-    assert found.efficiency == welch(list(ONE), list(TWO)).estimate().over(2)
+    assert found.efficiency == found.speedup.over(2)
     assert found.serial_fraction == pytest.approx((1 / found.speedup.value - 0.5) / 0.5)
     assert found.mean("accuracy") == pytest.approx(0.95)
     assert row(base() + pair([12.0, 12.1, 12.2])).serial_fraction is None, "a slow-down has none"
@@ -35,78 +31,62 @@ def barely(layout: str) -> list[RunSummary]:
     return base((9.62, 9.75, 9.84), layout=layout, processes=int(layout[-1]))
 
 
-def test_claims_of_one_table_hold_together_by_holm_s_correction() -> None:
-    alone = row(base() + barely("1x2"))
+def noted(runs: list[RunSummary], word: str) -> list[str]:
+    return [note for note in notes_of(block(runs)) if word in note]
+
+
+def test_claims_of_one_table_hold_together_by_holm_s_correction_over_the_rows_that_are_not_refused() -> None:
+    alone = row(base() + barely("1x2") + [run(9.0, "1x4", 4)])
     assert alone.claimed is True
-    assert alone.adjusted_p == alone.difference.p if alone.difference else False
-    assert not [note for note in notes_of(block(base() + barely("1x2"))) if "Holm" in note]
-    among = block(base() + pair() + barely("1x3") + barely("1x4"))
-    found = {line.first.layout: line for line in among.rows}
-    assert found["1x2"].claimed is True
+    assert alone.adjusted_p == alone.difference.p
+    assert not noted(base() + barely("1x2"), "Holm")
+    runs = base() + pair() + barely("1x3") + barely("1x4")
+    assert row(runs).claimed is True
     for layout in ("1x3", "1x4"):
-        line = found[layout]
-        assert line.speedup
-        assert (line.speedup.low or 0) > 1
-        assert line.claimed == f"p = {2 * (alone.adjusted_p or 0):.2g} among all rows (Holm)"
-    said = [note for note in notes_of(among) if "Holm" in note]
-    assert said == ["claims: 3 rows are compared, so each has to hold after Holm's correction: p < 0.05"]
+        line = row(runs, layout)
+        assert line.speedup.low > 1
+        assert f"p = {2 * alone.adjusted_p:.2g}" in line.claimed
+    assert ["3 rows" in note for note in noted(runs, "Holm")] == [True]
 
 
-def test_a_row_that_is_refused_for_another_reason_makes_it_no_harder_for_the_others() -> None:
-    found = block(base() + barely("1x2") + [run(9.0, "1x4", 4)])
-    assert [line.claimed for line in found.rows] == ["the baseline", True, "n = 1, needs 3 on both sides"]
-
-
-def more(runs: list[RunSummary]) -> list[str]:
-    return [note for note in notes_of(block(runs)) if note.startswith("more repeats")]
-
-
-COMMAND = "; shown by: runner run tiny --layout 1x1 --layout 1x2 --repeat 3"
-NO_BASELINE = "no complete run of its baseline" + COMMAND
-OVERLAP: dict[str, Any] = {"own_args": {"overlap": 1}}
-REFUSED: dict[str, tuple[list[RunSummary], list[RunSummary], bool | str]] = {
-    "too few here": (base(), pair(TWO[:2]), "n = 2, needs 3 on both sides"),
-    "a failed run here": (base(), [*pair(), run(None, "1x2", 2, status="failed")], "1 of 4 runs of 1x2 not complete"),
-    "a failed run there": ([*base(), run(None, status="timed_out")], pair(), "1 of 4 runs of 1x1 not complete"),
+ONE_RUN = {
+    "a failed run": ({"status": "failed"}, "1 of 3 runs of 1x2"),
     "a run that failed before its hardware was known": (
-        base(), [*pair(), run(None, "1x2", 2, status="failed", hardware="unknown")], "1 of 4 runs of 1x2 not complete"
+        {"status": "failed", "seconds": None, "hardware": "unknown"}, "1 of 3 runs of 1x2"
     ),
-    "no time": (base(), [*pair(), run(None, "1x2", 2)], "1 of 4 runs of 1x2 not complete"),
+    "no time": ({"seconds": None}, "1 of 3 runs of 1x2"),
+    "no accuracy": ({"accuracy": None}, "accuracy differs: missing in 1 of 6"),
+    "other tests": ({"eval_samples": 10}, "test samples differs: 1,000 and 10"),
+    "other samples": ({"trained_samples": 999}, "trained samples differs: 1,000 and 999"),
+    "other batch": ({"global_batch_size": 200}, "global batch differs: 100 and 200"),
+    "no load": ({"load_known": False}, "no load"),
+    "a disturbed run": ({"disturbed": ["others"], "repeat": 2}, "others during 1x2 repeat 2"),
+    "other NCCL on a CPU": ({"same": {**SAME, "NCCL": "2.20"}}, True),
+    "another argument of the program": ({"own_args": {"overlap": 2}}, "overlap differs: none and 2"),
+}  # fmt: skip
+REFUSED = {
+    "too few": (base(), pair(TWO[:2]), "n = 2"),
+    "a failed run there": ([*base(), run(None, status="timed_out")], pair(), "1 of 4 runs of 1x1"),
     "no complete run": (base(), pair([None] * 3, status="failed"), "no complete run"),
-    "no baseline": ([], pair(), NO_BASELINE),
-    "no effect": (base(), pair([9.0, 10.0, 11.0]), "the interval includes 1"),
+    "no baseline": ([], pair(), "runner run tiny --layout 1x1 --layout 1x2 --repeat 3"),
+    "no effect": (base(), pair([9.0, 10.0, 11.0]), "includes 1"),
     "times of whole seconds": (base([10.0] * 3), pair([9.0] * 3), NO_SPREAD),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
-    "no accuracy once": (base(), changed(pair(), accuracy=None),
-                         "accuracy differs: none in 1 of 6 runs, the first of 1x2"),
-    "other tests": (base(), changed(pair(), eval_samples=10), "test samples differs: 1,000 and 10"),
-    "no load": (base(), changed(pair(), load_known=False),
-                "not known whether 1x2 repeat 1 was disturbed: its record has no load"),
-    "other samples": (base(), changed(pair(), trained_samples=999), "trained samples differs: 1,000 and 999"),
-    "other batch": (base(), pair(global_batch_size=200), "global batch differs: 200 and 100"),
     "other NCCL": (base(device="cuda"), pair(device="cuda", same={**SAME, "NCCL": "2.20"}),
                    "NCCL differs: 2.20 and None"),
-    "a disturbed run": (base(), changed(pair(), disturbed=["others took 0.89 of 2 cores"], repeat=2),
-                        "disturbed: others took 0.89 of 2 cores during 1x2 repeat 2"),
-    "a disturbed baseline": (changed(base(), disturbed=["swapped 9.0 MB/s"]), pair(),
-                             "disturbed: swapped 9.0 MB/s during 1x1 repeat 1"),
-    "hashes": (base(same={**SAME, "image": f"registry.example/kit@sha256:{'a' * 64}"}),
-               pair(same={**SAME, "image": f"registry.example/kit@sha256:{'b' * 64}"}),
-               f"image differs: {'b' * 24} and {'a' * 24}"),
-    "other NCCL on a CPU": (base(), pair(same={**SAME, "NCCL": "2.20"}), True),
-    "unlike devices": ([], pair(hardware="A + B", heterogeneous=True), "heterogeneous devices have no baseline"),
-    "two devices on one CPU": (base(), pair(processes=3), "its devices are one CPU"),
-    "another argument of the program": (base(**OVERLAP), changed(pair(**OVERLAP), own_args={"overlap": 2}),
-                                        "overlap differs: 1 and 2"),
+    "hashes that begin alike": (base(same={**SAME, "image": "a" * 64 + "1" * 24}),
+                                pair(same={**SAME, "image": "a" * 64 + "2" * 24}), f"{'2' * 24} and {'1' * 24}"),
+    "a disturbed baseline": (changed(base(), disturbed=["swapped"]), pair(), "swapped during 1x1 repeat 1"),
+    "unlike devices": ([], pair(hardware="A + B", heterogeneous=True), "heterogeneous"),
+    "two devices on one CPU": (base(), pair(processes=3), "one CPU"),
     "weak scaling": (base(scaling="weak"), pair(scaling="weak"), "batch per process differs: 50 and 100"),
+    **{f"{name} once": (base(), changed(pair(), **changes), why) for name, (changes, why) in ONE_RUN.items()},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("first", "second", "why"), REFUSED.values(), ids=REFUSED)
-def test_each_thing_that_is_wrong_alone_refuses_the_claim(
-    first: list[RunSummary], second: list[RunSummary], why: bool | str
-) -> None:
-    assert row(first + second).claimed == why
+def test_each_thing_that_is_wrong_alone_refuses_the_claim(first: Any, second: Any, why: bool | str) -> None:
+    assert str(why) in str(row(first + second).claimed)
 
 
 @pytest.mark.parametrize(
@@ -118,16 +98,13 @@ def test_each_thing_that_is_wrong_alone_refuses_the_claim(
         ({"scaling": "weak"}, "scaling differs: weak and strong"),
         ({"program": "toys.x"}, "program differs: toys.x and toys.ok"),
         ({"measure": "total_seconds"}, "measure differs: total_seconds and train_seconds"),
-        ({"experiment": "other"}, ""),
+        ({"experiment": "other"}, "no complete run of its baseline"),
     ],
 )
-def test_runs_made_in_another_way_are_not_compared_and_what_differs_is_named(changes: dict[str, Any], why: str) -> None:
+def test_runs_made_in_another_way_are_not_compared_and_what_differs_is_named(changes: Any, why: str) -> None:
     blocks = compare(base() + pair(**changes))
     assert len(blocks) == 2
-    (claimed,) = [str(found.claimed) for table in blocks for found in table.rows if found.first.layout == "1x2"]
-    assert claimed.partition("; shown by: ")[0] == (
-        f"no run of its baseline like it: {why}" if why else "no complete run of its baseline"
-    )
+    assert any(f"{why}; shown by: " in str(found.claimed) for table in blocks for found in table.rows)
 
 
 def test_the_command_makes_a_cell_and_its_baseline_in_turn_as_the_runs_were_made() -> None:
@@ -149,8 +126,7 @@ def test_the_command_makes_a_cell_and_its_baseline_in_turn_as_the_runs_were_made
 
 
 def test_numbers_that_are_written_in_two_ways_are_one_argument_and_one_axis() -> None:
-    found = block(changed(base(), args={"epochs": 1.0}) + pair(args={"epochs": 1.0}))
-    assert [(len(line.runs), line.claimed) for line in found.rows] == [(3, "the baseline"), (3, True)]
+    assert row(changed(base(), args={"epochs": 1.0}) + pair(args={"epochs": 1.0})).claimed is True
     mixed = changed(base(axes={"batch": [8, {"of": 2}]}), axes={"batch": [8.0, {"of": 2.0}]})
     assert [len(line.runs) for line in block(mixed).rows] == [3]
     for value in (True, "1.0", 1.5):
@@ -161,58 +137,53 @@ def test_over_a_declared_baseline_of_two_processes_the_efficiency_is_over_the_ra
     runs = pair([10.0, 10.1, 9.9]) + pair([5.0, 5.05, 4.95], layout="1x4", processes=4)
     two, four = block(runs, {"baseline": {"layout": "1x2"}}).rows
     assert (two.claimed, two.efficiency, two.serial_fraction) == ("the baseline", Estimate(1.0), None)
-    assert value(four.efficiency) == pytest.approx(1.0)
+    assert four.efficiency.value == pytest.approx(1.0)
     assert four.serial_fraction is None, "it is defined over one process"
 
 
 STEADY = [10.0, 10.1, 9.9]
-WEAK: dict[str, Any] = {"scaling": "weak"}
-TWICE: dict[str, Any] = {"trained_samples": 2_000, "global_batch_size": 200}
-ODD = pair(STEADY[:2], **WEAK, **TWICE)
-UNCOUNTED: dict[str, Any] = {**WEAK, "trained_samples": 0, "global_batch_size": 0}
-EVALUATION: dict[str, Any] = {**WEAK, "measure": "eval_seconds", "global_batch_size": 8}
+WEAK = {"scaling": "weak"}
+TWICE = {**WEAK, "trained_samples": 2_000, "global_batch_size": 200}
+UNCOUNTED = {**WEAK, "trained_samples": 0, "global_batch_size": 0}
+EVALUATION = {**WEAK, "measure": "eval_seconds", "global_batch_size": 8}
 APART = "no training of this layout: rank 1 of 2 joined no process group"
-WORK: dict[str, tuple[list[RunSummary], list[RunSummary], float | None, bool | str | None]] = {
-    "weak": (base(**WEAK), pair(STEADY, **WEAK, **TWICE), 2.0, True),
-    "weak, one run did more": (base(**WEAK), ODD + pair([9.9], **WEAK, **{**TWICE, "trained_samples": 4_000}), 2.52,
+WORK = {
+    "weak": (base(**WEAK), pair(STEADY, **TWICE), 2.0, True),
+    "weak, one run did more": (base(**WEAK), changed(pair(STEADY, **TWICE), trained_samples=4_000), 2.52,
                                "trained samples differs: 2,000 and 4,000"),
-    "weak, one side is not counted": (base(**WEAK), pair(STEADY, **WEAK, **{**TWICE, "trained_samples": 0}), 2.0,
+    "weak, one side is not counted": (base(**WEAK), pair(STEADY, **{**TWICE, "trained_samples": 0}), 2.0,
                                       "trained samples differs: 0 and 1,000"),
-    "weak and not counted": (base(**UNCOUNTED), pair([12.5, 12.6, 12.4], **UNCOUNTED), 1.6,
-                             "weak scaling, and the work of each run is not counted"),
+    "weak and not counted": (base(**UNCOUNTED), pair([12.5, 12.6, 12.4], **UNCOUNTED), 1.6, "not counted"),
     "counted": (base(scaling=None), pair(scaling=None), 10 / 6, True),
-    "not of training": (base(STEADY, **EVALUATION), pair(STEADY, **EVALUATION, trained_samples=2_000), 1.0, None),
+    "not of training": (base(STEADY, **EVALUATION), pair(STEADY, **EVALUATION, trained_samples=2_000), 1.0, ""),
     "no group": (base(), pair(doubts=[APART]), None, APART),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("first", "second", "speedup", "claimed"), WORK.values(), ids=WORK)
-def test_the_speed_up_is_that_of_the_same_work(
-    first: list[RunSummary], second: list[RunSummary], speedup: float | None, claimed: bool | str | None
-) -> None:
+def test_the_speed_up_is_that_of_the_same_work(first: Any, second: Any, speedup: Any, claimed: bool | str) -> None:
     found = row(first + second)
     assert (found.speedup and found.speedup.value) == (speedup and pytest.approx(speedup, rel=0.01))
     assert (found.efficiency and found.efficiency.value) == (speedup and pytest.approx(speedup / 2, rel=0.01))
-    assert claimed in (None, found.claimed)
+    assert str(claimed) in str(found.claimed)
 
 
 @pytest.mark.parametrize("measure", ["train_seconds", "eval_seconds"])
 def test_without_a_known_kind_of_scaling_there_is_no_figure(measure: str) -> None:
-    unknown: dict[str, Any] = {"scaling": None, "measure": measure, "trained_samples": 0}
-    made = block(base(**unknown) + pair(**unknown))
-    for row_ in made.rows:
+    unknown = {"scaling": None, "measure": measure, "trained_samples": 0}
+    runs = base(**unknown) + pair(**unknown)
+    for row_ in block(runs).rows:
         assert (row_.speedup, row_.efficiency, row_.serial_fraction, row_.difference) == (None,) * 4
         assert row_.seconds is not None
-    assert made.rows[1].claimed == "the kind of scaling is not known"
-    assert any("--scaling" in note for note in notes_of(made))
+    assert "scaling" in str(row(runs).claimed)
+    assert noted(runs, "--scaling")
 
 
 def test_every_run_that_is_not_complete_or_was_disturbed_has_a_note() -> None:
-    runs = [*base([*ONE, None]), *pair(disturbed=["others"])]
+    runs = [*base([*ONE, None]), *pair(disturbed=["others"]), run(None, status="running")]
     runs.append(run(None, "1x2", 2, status="timed_out", reason="not done after 5"))
-    found = {note.partition(" (tiny/run")[0] for note in notes_of(block([*runs, run(None, status="running")]))}
-    assert {"1x2: timed out: not done after 5", "1x1: running: no reason known", "1x2: disturbed: others"} <= found
-    assert "1x1: completed without train_seconds" in found
+    for words in ("1x2: timed out: not done", "1x1: running: ", "1x2: disturbed: others", "1x1: completed without"):
+        assert noted(runs, words), words
 
 
 def test_what_is_skipped_for_one_reason_is_one_note() -> None:
@@ -240,14 +211,11 @@ RUNS = st.lists(
 
 @given(RUNS)
 def test_no_run_is_lost_and_no_claim_stands_without_its_evidence(runs: list[RunSummary]) -> None:
-    blocks = compare(runs)
-    rows = [found for table in blocks for found in table.rows]
+    rows = [found for table in compare(runs) for found in table.rows]
     assert sorted(each.path for found in rows for each in found.runs) == sorted(each.path for each in runs)
     for found in rows:
         assert found.claimed is True or (isinstance(found.claimed, str) and found.claimed)
         if found.claimed is True:
-            assert found.speedup
-            assert found.baseline
             assert (found.speedup.low or 0) > 1 or (found.speedup.high or 2) < 1
             assert min(len(found.complete), len(found.baseline.complete)) >= 3
             assert all(each.status == "completed" for side in (found, found.baseline) for each in side.runs)
@@ -257,24 +225,22 @@ def test_no_run_is_lost_and_no_claim_stands_without_its_evidence(runs: list[RunS
 
 def test_what_a_step_moves_is_said_where_ways_of_exchanging_are_compared() -> None:
     runs = pair(axes={"way": "all"}, bytes_moved=1_900.0) + pair(axes={"way": "less"}, bytes_moved=90.0)
-    assert "bytes that a step moves between devices: 1x2 all: 1,900; 1x2 less: 90" in notes_of(block(base() + runs))
-
-
-NARROWER = "more repeats for +-5%, of a cell and of its baseline"
+    assert noted(base() + runs, ": 1x2 all: 1,900; 1x2 less: 90")
 
 
 def test_the_repeats_that_are_proposed_are_enough_for_the_claim_beside_the_other_rows_of_the_table() -> None:
-    open_ = [9.6, 10.2, 9.9]
-    others = [run for processes in (3, 4, 5, 6) for run in pair(open_, layout=f"1x{processes}", processes=processes)]
-    alone, among = more(base() + pair(open_)), more(base() + pair(open_) + others)
-    difference = row(base() + pair(open_)).difference
-    for (narrower, clearer), tests in ((alone, 1), (among, 5)):
+    def more(runs: list[RunSummary]) -> list[str]:
+        return [note.split(": 1x2: ")[1].split(";")[0] for note in noted(base() + runs, "more repeats")]
+
+    open_ = pair([9.6, 10.2, 9.9])
+    others = [run for n in (3, 4, 5, 6) for run in pair([9.6, 10.2, 9.9], layout=f"1x{n}", processes=n)]
+    difference = row(base() + open_).difference
+    for runs, tests in ((open_, 1), (open_ + others, 5)):
         needed = repeats_to_find(difference, abs(difference.log), tests=tests)
-        assert narrower.split("; ")[0] == f"{NARROWER}: 1x2: {more_for_width(difference, 0.05, tests)}"
-        assert clearer.split("; ")[0].endswith(f"1x2: {needed - 3}")
-    assert alone[0] != among[0].split("; ")[0]
-    assert more(base() + pair([5.0, 10.0, 20.0]))[1].endswith("1x2: over 10,000")
-    assert more(base() + pair()) == more(base() + pair(TWO[:1])) == []
+        assert more(runs) == [str(more_for_width(difference, 0.05, tests)), str(needed - 3)]
+    assert more(open_) != more(open_ + others)
+    assert more(pair([5.0, 10.0, 20.0]))[1] == "over 10,000"
+    assert more(pair()) == more(pair(TWO[:1])) == []
 
 
 def test_a_figure_of_the_load_that_a_run_lacks_is_no_zero() -> None:
@@ -285,7 +251,6 @@ def test_a_figure_of_the_load_that_a_run_lacks_is_no_zero() -> None:
 
 def test_a_claim_on_records_that_name_no_code_has_a_note() -> None:
     unknown = {"same": {**SAME, "code": "None"}}
-    said = "code unknown, and taken for the same: 1x2"
-    assert said in notes_of(block(base(**unknown) + pair(**unknown)))
-    assert not [note for note in notes_of(block(base() + pair())) if "code" in note]
-    assert not [note for note in notes_of(block(base(**unknown) + pair(ONE, **unknown))) if "code" in note]
+    assert noted(base(**unknown) + pair(**unknown), "code unknown")
+    assert not noted(base() + pair(), "code")
+    assert not noted(base(**unknown) + pair(ONE, **unknown), "code")

@@ -1,9 +1,9 @@
 """What a run printed and how it ended: what contradicts itself is a doubt, and the reason is the true one."""
 
-import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,46 +13,40 @@ from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
 from runner.report.summarize import summarize
 from tests.report.hostile import FORGED, HUGE, all_formats
-from tests.support.records import Make
+from tests.support.records import Make, event_lines
 
 
-def lines(*events: tuple[str, object, dict[str, object]], times: list[float] | None = None) -> bytes:
-    """Event lines of rank 0, numbered, a tenth of a second apart."""
-    printed = ""
-    for number, (key, value, fields) in enumerate(events):
-        at = times[number] if times else 1_000 + 100 * number
-        event = {"time_ms": at, "key": key, "value": value, "metadata": {"rank": 0, "seq": number, **fields}}
-        printed += f":::MLLOG {json.dumps(event)}\n"
-    return printed.encode()
+def lines(*events: tuple[str, Any, dict[str, Any]]) -> bytes:
+    """Event lines of rank 0, at 1000, 1001, ... ms."""
+    return event_lines(0, list(events))
 
 
-HERE = {"host": "here", "device_name": "Toy CPU", "machine_cores": 2}
-START = ("run_start", None, HERE)
-QUIET = ("load", None, {"cpu_percent": 50.0, "own_cpu_percent": 50.0})
-STATS = ("tracked_stats", {"train_seconds": 2.0, "final_accuracy": 0.9}, {})
+def statistics(**metrics: object) -> tuple[str, Any, dict[str, Any]]:
+    return "tracked_stats", metrics, {}
+
+
+START = ("run_start", None, {"host": "here", "device_name": "Toy CPU", "machine_cores": 2})
+STATS = statistics(train_seconds=2.0, final_accuracy=0.9)
 STOP = ("run_stop", None, {"status": "success"})
 ABORTED = ("run_stop", None, {"status": "aborted"})
 DOUBTFUL = [
-    (lines(START, ("tracked_stats", {"train_seconds": -2.0}, {}), STATS, STOP), "train_seconds -2"),
+    (lines(START, statistics(train_seconds=-2.0), STATS, STOP), "train_seconds -2"),
     (lines(START, STATS, ("eval_accuracy", -1, {}), STOP), "accuracy -1"),
-    (lines(START, ("tracked_stats", {"final_accuracy": 2}, {}), STATS, STOP), "final_accuracy 2"),
-    (lines(START, ("tracked_stats", {"loss": HUGE}, {}), STATS, STOP), "loss beyond 10^15"),
-    (lines(START, STATS, STOP, times=[9e6, 1e6, 9.1e6]), "its clock runs backwards"),
-    (lines(START, STATS, STOP, times=[9e6, 9e6, 1e6]), "stopped before it started"),
-    (lines(START, STATS, STOP) + lines(START).replace(b"run_start", b"progress"), "came twice"),
+    (lines(START, statistics(final_accuracy=2), STATS, STOP), "final_accuracy 2"),
+    (lines(START, statistics(loss=HUGE), STATS, STOP), "loss beyond 10^15"),
+    (lines(START, STATS, STOP).replace(b": 1001,", b": 9000000,"), "backwards"),
+    (lines(START, STATS, STOP).replace(b": 1000,", b": 9000000,"), "before it started"),
+    (lines(START, STATS, STOP) + lines(START).replace(b"run_start", b"progress"), "twice"),
     (lines(START, START, STATS, STOP), "more than one run_start"),
     (lines(START, STATS, ABORTED, STOP), "more than one run_stop: aborted, then success"),
-    (lines(START, STATS, ("progress", 1, {"rank": 10**9}), STOP), "no such rank"),
+    (lines(START, STATS, STOP).replace(b'0, "seq": 1', b'1000000000, "seq": 1'), "no such rank"),
 ]
 
 
 def test_a_doubtful_run_is_noted_and_no_claim_rests_on_it(results: Path, make: Make) -> None:
-    same = {"torch": "None", "python": "None", "threads": None}
     for seconds in (1.0, 1.01, 1.02):
-        good = lines(START, QUIET, ("tracked_stats", {"train_seconds": 2 * seconds, "final_accuracy": 0.9}, {}), STOP)
-        make.run(results, stdout={0: good})
-        good = lines(START, QUIET, ("tracked_stats", {"train_seconds": seconds, "final_accuracy": 0.9}, {}), STOP)
-        make.run(results, stdout={0: good, 1: good.replace(b'"rank": 0', b'"rank": 1')}, layout="1x2", start=same)
+        make.run(results, 2 * seconds)
+        make.run(results, seconds, layout="1x2")
     assert True in [row["claimed"] for row in formats.to_rows(summarize(results)[0])]
     for printed, doubt in DOUBTFUL:
         bad = make.run(results, stdout={0: printed})
@@ -72,15 +66,14 @@ def test_what_stopped_a_run_is_its_reason_in_one_printable_line(results: Path, m
     assert record.reason.isprintable()
 
 
-UNKNOWN = "the runner did not record how the run ended: it was killed, or it could not write"
 FULL = Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)], stopped_because="the disk is full")
 
 
 @pytest.mark.parametrize(
     ("outcome", "said", "status", "reason"),
     [
-        (None, f"incomplete: {UNKNOWN}", "incomplete", UNKNOWN),
-        (FULL, "the run ended and its record was not written", "failed", "the disk is full"),
+        (None, "killed", "incomplete", "killed"),
+        (FULL, "record was not written", "failed", "the disk is full"),
     ],
 )
 def test_a_run_whose_record_was_not_written_is_called_killed_only_if_nothing_else_is_known(
@@ -92,4 +85,5 @@ def test_a_run_whose_record_was_not_written_is_called_killed_only_if_nothing_els
         folder.keep_outcome(outcome)
     assert any(said in note for note in all_formats(results)[1])
     record = reparse(folder.path)
-    assert (record.status, record.reason, record.metrics["train_seconds"]) == (status, reason, 2.0)
+    assert (record.status, record.metrics["train_seconds"]) == (status, 2.0)
+    assert reason in record.reason

@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.records.schema import Load, RankFacts, Record
-from runner.report.bottlenecks import NOT_TOLD, causes, explain
+from runner.report.bottlenecks import NOT_TOLD, Cause, causes, explain
 from runner.report.summarize import summarize
-from runner.report.times import times_of
+from runner.report.times import PARTS, times_of
 from tests.support.fixtures import Make
 from tests.support.projects import Project
 from tests.support.records import make_launch
 
-HEALTHY = {"data": 0.02, "compute": 0.8, "communication": 0.15, "straggler": 0.03, "other": 0.0}
-WAITING = {"data": 0.02, "compute": 0.4, "communication": 0.1, "straggler": 0.48, "other": 0.0}
-SLOW_LOADER = {"data": 0.5, "compute": 0.4, "communication": 0.1, "straggler": 0.0, "other": 0.0}
-SLOW = {"data": 0.02, "compute": 0.88, "communication": 0.1, "straggler": 0.0, "other": 0.0}
-EXCHANGING = {"data": 0.0, "compute": 0.2, "communication": 0.79, "straggler": 0.01, "other": 0.0}
-ALONE = {"data": 0.01, "compute": 0.93, "communication": 0.05, "straggler": 0.01, "other": 0.0}
+Parts = tuple[float, float, float, float]
+HEALTHY, WAITING = (0.02, 0.8, 0.15, 0.03), (0.02, 0.4, 0.1, 0.48)
+SLOW_LOADER, SLOW = (0.5, 0.4, 0.1, 0.0), (0.02, 0.88, 0.1, 0.0)
+EXCHANGING, ALONE = (0.0, 0.2, 0.79, 0.01), (0.01, 0.93, 0.05, 0.01)
 
 
-def told(parts: dict[str, float], **shares: float) -> dict[str, float]:
+def told(parts: Parts, **shares: float) -> dict[str, float]:
     """What a rank reports of an epoch of 10 s."""
-    extra = {"slowest_share": 0.5, "cpu_share": 0.8, **shares}
-    return {**{f"{part}_seconds": 10 * share for part, share in parts.items()}, **extra}
+    seconds = {f"{part}_seconds": 10 * share for part, share in zip(PARTS, (*parts, 0.0), strict=True)}
+    return {**seconds, "slowest_share": 0.5, "cpu_share": 0.8, **shares}
 
 
-def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "aaaaaaaa", **facts: Any) -> Record:
+def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "a", links: Any = None, **facts: Any) -> Record:
     """A record whose ranks, each on a node of its own, report the same in each epoch, but for a per cent."""
     draw = random.Random(1)
 
@@ -43,63 +40,62 @@ def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "aaaaaaaa"
         {"epoch_num": epoch, "time_by_rank": {str(rank): again(values) for rank, values in enumerate(ranks)}}
         for epoch in range(1, epochs + 1)
     ]
-    links = facts.pop("links", {})
-    known = [RankFacts(rank=rank, node=rank, facts={"machine": machines[rank], **facts}) for rank in range(len(ranks))]
-    for rank, link in links.items():
+    known = [
+        RankFacts(rank=rank, node=rank, facts={"machine": machines[rank % len(machines)], **facts})
+        for rank in range(len(ranks))
+    ]
+    for rank, link in (links or {}).items():
         known[rank].facts["link"] = link
     return Record(launch=make_launch(), status="completed", ranks=known, epochs=rows)
 
 
-def named(made: Record) -> list[tuple[tuple[int, ...], str]]:
+def found(made: Record) -> list[Cause]:
     times = times_of(made)
-    return [(cause.ranks, cause.kind) for cause in causes(times, made)]
+    assert times
+    return causes(times, made)
 
 
-def sentences(made: Record) -> list[str]:
-    times = times_of(made)
-    return [cause.sentence for cause in causes(times, made)] if times else []
+def named(made: Record) -> str:
+    return "; ".join(f"{cause.kind} {cause.ranks}" for cause in found(made))
 
 
 SLOW_LINK = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 6.5e6}}
 SLOWER_LINK = {n: {"to": (n + 1) % 4, "bytes_per_second": 2e8 if n == 2 else 1e9} for n in range(4)}
 GOOD_LINKS = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 1.2e9}}
-CASES: dict[str, tuple[Record, list[tuple[tuple[int, ...], str]]]] = {
-    "a healthy run": (record(told(HEALTHY), told(HEALTHY)), []),
-    "a slow loader": (record(told(WAITING), told(SLOW_LOADER)), [((1,), "loader")]),
-    "two slow loaders of four": (
-        record(told(WAITING), told(SLOW_LOADER), told(WAITING), told(SLOW_LOADER)), [((1, 3), "loader")],
-    ),
-    "a quota": (record(told(WAITING), told(SLOW, throttled_share=0.45)), [((1,), "quota")]),
+CASES = {
+    "a healthy run": (record(told(HEALTHY), told(HEALTHY)), ""),
+    "a slow loader": (record(told(WAITING), told(SLOW_LOADER)), "loader (1,)"),
+    "two slow loaders of four": (record(*[told(WAITING), told(SLOW_LOADER)] * 2), "loader (1, 3)"),
+    "a quota": (record(told(WAITING), told(SLOW, throttled_share=0.45)), "quota (1,)"),
     "a quota that all ranks have": (
-        record(told(HEALTHY, throttled_share=0.5), told(HEALTHY, throttled_share=0.4)), [((0, 1), "quota")],
+        record(told(HEALTHY, throttled_share=0.5), told(HEALTHY, throttled_share=0.4)), "quota (0, 1)",
     ),
-    "a quota that nobody waits for": (record(told(ALONE), told(ALONE, throttled_share=0.4)), []),
-    "a quota of the rank that waits": (record(told(SLOW), told(WAITING, throttled_share=0.4)), []),
-    "a quota that hardly matters": (record(told(WAITING), told(SLOW, throttled_share=0.05)), []),
-    "a slow link that hardly matters": (record(told(HEALTHY), told(HEALTHY), links=SLOW_LINK), []),
+    "a quota that nobody waits for": (record(told(ALONE), told(ALONE, throttled_share=0.4)), ""),
+    "a quota of the rank that waits": (record(told(SLOW), told(WAITING, throttled_share=0.4)), ""),
+    "a quota that hardly matters": (record(told(WAITING), told(SLOW, throttled_share=0.05)), ""),
+    "a slow link that hardly matters": (record(told(HEALTHY), told(HEALTHY), links=SLOW_LINK), ""),
     "a slower processor": (
-        record(told(WAITING, cpu_share=0.4), told(SLOW, cpu_share=0.85)), [((1,), "processor")],
+        record(told(WAITING, cpu_share=0.4), told(SLOW, cpu_share=0.85)), "processor (1,)",
     ),
-    "a node that others use": (record(told(WAITING), told(SLOW), machines="ab"), [((1,), "node")]),
-    "a slower GPU": (record(told(WAITING), told(SLOW), device="cuda:1"), [((1,), "gpu")]),
-    "a slow link": (record(told(EXCHANGING), told(EXCHANGING), links=SLOW_LINK), [((1,), "link")]),
+    "a node that others use": (record(told(WAITING), told(SLOW), machines="ab"), "node (1,)"),
+    "a slower GPU": (record(told(WAITING), told(SLOW), device="cuda:1"), "gpu (1,)"),
+    "a slow link": (record(told(EXCHANGING), told(EXCHANGING), links=SLOW_LINK), "link (1,)"),
     "a link that is slow beside the others": (
-        record(*[told(EXCHANGING)] * 4, machines="abcd", links=SLOWER_LINK), [((2,), "link")],
+        record(*[told(EXCHANGING)] * 4, machines="abcd", links=SLOWER_LINK), "link (2,)",
     ),
-    "much to exchange over good links": (record(told(EXCHANGING), told(EXCHANGING), links=GOOD_LINKS), []),
+    "much to exchange over good links": (record(told(EXCHANGING), told(EXCHANGING), links=GOOD_LINKS), ""),
     "one epoch, always this rank": (
-        record(told(WAITING), told(SLOW_LOADER, slowest_share=1.0), epochs=1), [((1,), "loader")],
+        record(told(WAITING), told(SLOW_LOADER, slowest_share=1.0), epochs=1), "loader (1,)",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("made", "found"), CASES.values(), ids=CASES)
-def test_the_right_rank_is_named_with_the_right_cause(made: Record, found: list[tuple[tuple[int, ...], str]]) -> None:
-    assert named(made) == found
+@pytest.mark.parametrize(("made", "causes"), CASES.values(), ids=CASES)
+def test_the_right_rank_is_named_with_the_right_cause(made: Record, causes: str) -> None:
+    assert named(made) == causes
     lines, bars, _ = explain(made)
-    assert len(lines) == 3
-    assert len(bars) == len(made.ranks)
-    assert len(sentences(made)) == len(found)
+    assert (len(lines), len(bars)) == (3, len(made.ranks))
+    assert all(cause.sentence in lines[1] for cause in found(made))
 
 
 def test_a_slow_loader_is_named_though_something_else_made_an_epoch_long_but_not_if_it_was_slow_in_some_only() -> None:
@@ -107,20 +103,21 @@ def test_a_slow_loader_is_named_though_something_else_made_an_epoch_long_but_not
     made = record(told(WAITING), told(SLOW_LOADER))
     for values in made.epochs[1]["time_by_rank"].values():
         values["compute_seconds"] += 20
-    assert named(made) == [((1,), "loader")]
+    assert named(made) == "loader (1,)"
     turned = made.epochs[2]["time_by_rank"]
     turned["0"], turned["1"] = turned["1"], turned["0"]
-    assert named(made) == []
+    assert named(made) == ""
 
 
 def test_it_is_said_how_long_a_quota_holds_ranks_back_also_if_it_sets_in_later() -> None:
     made = record(told(WAITING), told(SLOW, throttled_share=0.6))
     del made.epochs[0]["time_by_rank"]["1"]["throttled_share"]
-    (alone,) = sentences(made)
-    said = r"rank 1 \(node 1\) by a CPU quota: held back 45% of the training; the others wait for it 4\d%"
-    assert re.match(said, alone)
-    (both,) = sentences(record(told(WAITING, throttled_share=0.45), told(SLOW, throttled_share=0.45)))
-    assert both == "ranks 0, 1, each by a CPU quota: held back 45% of the training"
+    (alone,) = found(made)
+    (both,) = found(record(*[told(WAITING, throttled_share=0.45)] * 2))
+    for cause, who in ((alone, "rank 1 (node 1) "), (both, "ranks 0, 1, each ")):
+        assert cause.sentence.startswith(who)
+        assert "45% of the training" in cause.sentence
+        assert ("the others wait" in cause.sentence) == (cause is alone)
 
 
 @given(st.integers(2, 6), st.integers(1, 12), st.randoms(use_true_random=False))
@@ -130,43 +127,39 @@ def test_ranks_that_differ_by_chance_are_not_named(ranks: int, epochs: int, draw
     for row in made.epochs:
         slower = [draw.uniform(0, 0.2) for _ in range(ranks)]
         for rank, own in enumerate(slower):
-            parts = {**HEALTHY, "compute": 0.7 + own, "straggler": max(slower) - own, "communication": 0.2}
-            row["time_by_rank"][str(rank)] = told(parts, slowest_share=1 / ranks)
-    assert named(made) == []
+            row["time_by_rank"][str(rank)] = told((0.02, 0.7 + own, 0.2, max(slower) - own), slowest_share=1 / ranks)
+    assert named(made) == ""
 
 
 def test_the_bars_have_one_length_and_the_lines_say_what_would_help() -> None:
-    lines, bars, _ = explain(record(told(WAITING), told(SLOW_LOADER)))
+    made = record(told(WAITING), told(SLOW_LOADER))
+    lines, bars, _ = explain(made)
     assert {len(bar) for _, bar, _ in bars} == {40}
-    assert lines[0].startswith("Where the time went: computing 40%, waiting for data 26%, waiting for the slowest 24%")
-    assert lines[1].startswith("What slows it: rank 1 (node 1) by its loader: it waits for batches 50%")
+    assert ": computing 40%, waiting for data 26%, waiting for the slowest 24%" in lines[0]
+    assert "batches 50%" in lines[1]
     assert "num_workers" in lines[2]
-    failed = record(told(WAITING), told(SLOW_LOADER))
-    failed.status = "failed"
-    assert explain(failed)[0][0].startswith("Where the time went in the epochs of a run that is failed: computing 40%")
+    made.status = "failed"
+    assert "is failed): computing 40%" in explain(made)[0][0]
 
 
 def test_of_a_disturbed_run_it_is_said_first_and_waiting_for_a_core_is_not_computing() -> None:
     made = record(told(ALONE, cpu_share=0.5))
     made.ranks[0].facts |= {"machine_cores": 2, "device": "cpu"}
+    quiet = explain(made)
     made.load = [Load(0, 1, {"cpu_percent": 97.0, "own_cpu_percent": 25.0}, {}, {})]
     lines, bars, _ = explain(made)
-    assert lines[0] == "Disturbed: other processes took 1.44 of 2 cores"
-    assert lines[1].startswith("Where the time went: computing 50%, not on a core 43%, exchanging 5%")
-    assert lines[3].startswith("What would help: ending what disturbed it and running it again")
+    assert lines[:3] == ["Disturbed: other processes used 1.44 of 2 cores", *quiet[0][:2]]
+    assert "computing 50%, waiting for a core 43%, exchanging 5%" in lines[1]
+    assert ("disturbance" in lines[3], "cores" in quiet[0][2]) == (True, True)
     assert len(bars[0][1]) == 40
-    made.load = []
-    lines, _, _ = explain(made)
-    assert lines[0].startswith("Where the time went: computing 50%, not on a core 43%")
-    assert lines[2].startswith("What would help: as many processes and threads as there are cores")
     on_gpu, _, _ = explain(record(told(ALONE, cpu_share=0.5), device="cuda:0"))
-    assert on_gpu[0].startswith("Where the time went: computing 93%")
+    assert "computing 93%" in on_gpu[0]
 
 
 def test_of_many_ranks_the_named_ones_have_a_bar() -> None:
     ranks = [told(WAITING)] * 100
     ranks[90] = told(SLOW_LOADER)
-    _, bars, _ = explain(record(*ranks, machines="a" * 100))
+    _, bars, _ = explain(record(*ranks))
     assert "rank 90" in [name for name, _, _ in bars]
     assert bars[-1][0] == "... and 68 more"
 
@@ -182,14 +175,13 @@ def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
     done = project.runner("explain", folder.path)
     assert done.code == 0, done.snapshot
     _, second, *_, bar, _, letters = done.stdout.splitlines()
-    assert second.startswith("What slows it: rank 1 (node 0, here) by its loader: ")
     assert bar == f"rank 0  d{'#' * 16}{'x' * 4}{'.' * 19}  d 2%  # 40%  x 10%  . 48%"
     assert letters == "d waiting for data  # computing  x exchanging  . waiting for the slowest"
     assert project.runner("explain", folder.path / "run.json").stdout == done.stdout
     assert folder.read().epochs[0]["time_by_rank"]["1"]["data_seconds"] == 5.0
-    (block,) = summarize(results)[0]
-    (run,) = block.rows[0].runs
-    assert run.slowed[0].startswith("rank 1 (node 0, here) by its loader")
+    (run,) = summarize(results)[0][0].rows[0].runs
+    assert run.slowed[0].startswith("rank 1 (node 0, here) ")
+    assert second == f"What slows it: {run.slowed[0]}"
     (folder.path / "run.json").write_text("{")
     project.refused("explain", folder.path)
 
@@ -197,16 +189,15 @@ def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
 @pytest.mark.parametrize(
     ("status", "reason", "epochs", "said"),
     [
-        ("running", None, [], "no epoch ended, .*; the run is running$"),
-        ("completed", None, [], re.escape(NOT_TOLD)),
-        ("completed", None, [{"epoch_num": 1}], re.escape(NOT_TOLD)),
-        ("failed", "rank 1 exited", [], "no epoch ended, .*; the run is failed: rank 1 exited$"),
+        ("running", None, [], "the run is running"),
+        ("completed", None, [], NOT_TOLD),
+        ("completed", None, [{"epoch_num": 1}], NOT_TOLD),
+        ("failed", "rank 1 exited", [], "the run is failed: rank 1 exited"),
     ],
 )
 def test_a_record_that_says_nothing_of_the_time_gets_one_line_that_says_why(
-    status: Any, reason: str | None, epochs: list[dict[str, Any]], said: str
+    status: Any, reason: Any, epochs: Any, said: str
 ) -> None:
-    made = Record(launch=make_launch(), status=status, reason=reason, epochs=epochs)
-    (line,), bars, _ = explain(made)
-    assert re.match(said, line)
+    (line,), bars, _ = explain(Record(launch=make_launch(), status=status, reason=reason, epochs=epochs))
+    assert line.endswith(said)
     assert bars == []

@@ -12,8 +12,8 @@ from runner.records.events import read_events
 class Endless(io.RawIOBase):
     """A file of one byte, very often, between a beginning and an end."""
 
-    def __init__(self, start: bytes, blocks: int, end: bytes) -> None:
-        self.parts = filter(None, [start, *[b"x" * 65_536] * blocks, end])
+    def __init__(self, *parts: bytes) -> None:
+        self.parts = iter(parts)
         self.rest = b""
 
     def readable(self) -> bool:
@@ -31,7 +31,7 @@ class Endless(io.RawIOBase):
 def test_a_line_of_hundreds_of_megabytes_is_dropped_and_said_in_bounded_memory(start: bytes) -> None:
     end = b'\n:::MLLOG {"time_ms": 1, "key": "last"}\n:::MLLOG {torn\n'
     tracemalloc.start()
-    blocks = list(read_events(io.BufferedReader(Endless(start, 3_000, end))))
+    blocks = list(read_events(io.BufferedReader(Endless(start + b"x", *[b"x" * 65_536] * 3_000, end))))
     assert tracemalloc.get_traced_memory()[1] < 2_000_000
     tracemalloc.stop()
     assert [event.key for block in blocks for event in block.events] == ["last"]

@@ -13,14 +13,19 @@ from tests.report.test_two_sides import verdict_of
 from tests.support.records import make_launch
 from tests.support.summaries import ONE, TWO, base, block, pair, row, run
 
-UNKNOWN = "what was learned is not known, for want of an accuracy and of a loss"
+UNKNOWN = "neither accuracy nor loss known"
 
 
-def of_losses(ours: list[float], theirs: list[float], first: float = 0.0, name: str = "training loss") -> bool | str:
+def of_losses(ours: list[float], theirs: list[float], first: float) -> bool | str:
     """Return the verdict on a faster cell with these losses at the end."""
-    runs = [run(t, accuracy=None, learned={name: [first or v, v]}) for t, v in zip(ONE, theirs, strict=True)]
-    runs += [run(t, "1x2", 2, accuracy=None, learned={name: [first or v, v]}) for t, v in zip(TWO, ours, strict=True)]
-    return row(runs).claimed
+    cells = ("1x1", 1, ONE, theirs), ("1x2", 2, TWO, ours)
+    return row(
+        [
+            run(seconds, layout, processes, accuracy=None, learned={"training loss": [first or loss, loss]})
+            for layout, processes, times, losses in cells
+            for seconds, loss in zip(times, losses, strict=True)
+        ]
+    ).claimed
 
 
 @pytest.mark.parametrize(
@@ -50,11 +55,11 @@ BOTH = {"test loss": [2.0, 1.0], "training loss": [2.0, 1.0]}
     [
         (None, {**BOTH, "training loss": [2.0, 0.1]}, True),  # the last evaluation counts
         (None, {**BOTH, "test loss": [2.0, 1.1]}, "test loss differs: 1.1 against 1, by more than 0.02"),
-        (None, {"training loss": [2.0, 1.0]}, "test loss differs: none in 3 of 6 runs, the first of 1x2"),
+        (None, {"training loss": [2.0, 1.0]}, "test loss differs: missing in 3 of 6 runs, the first of 1x2"),
         (0.95, {"test loss": [2.0, 1.4]}, True),  # an accuracy counts before every loss
     ],
 )
-def test_the_most_telling_figure_counts(accuracy: float | None, learned: Any, claimed: bool | str) -> None:
+def test_the_most_telling_figure_counts(accuracy: Any, learned: Any, claimed: bool | str) -> None:
     runs = base(accuracy=accuracy, learned=BOTH) + pair(accuracy=accuracy, learned=learned)
     assert row(runs).claimed == claimed
 
@@ -62,13 +67,14 @@ def test_the_most_telling_figure_counts(accuracy: float | None, learned: Any, cl
 def test_a_claim_on_runs_that_say_nothing_of_what_they_learned_says_so() -> None:
     runs = base(accuracy=None) + pair(accuracy=None)
     assert row(runs).claimed is True
-    assert f"{UNKNOWN}: 1x2" in notes_of(block(runs))
-    assert not [note for note in notes_of(block(base() + pair())) if "learned" in note]
     verdict = verdict_of(base(accuracy=None), base([6.0, 6.1, 5.9], accuracy=None))
-    assert f"1x1: {UNKNOWN}" in to_notes([verdict], 0.05)
+    for notes in (notes_of(block(runs)), to_notes([verdict], 0.05)):
+        assert any(UNKNOWN in note for note in notes)
+    assert not any(UNKNOWN in note for note in notes_of(block(base() + pair())))
 
 
 TWO_LOSSES = [{"epoch_num": 1, "loss": 2.0}, {"epoch_num": 2, "loss": 1.0}, {"epoch_num": 3}]
+PRINTED = {"final_eval": {"value": {"metric": "perplexity", "value": math.e**2}, "log": "x", "line": 1}}
 
 
 @pytest.mark.parametrize(
@@ -80,12 +86,11 @@ TWO_LOSSES = [{"epoch_num": 1, "loss": 2.0}, {"epoch_num": 2, "loss": 1.0}, {"ep
         ),
         ({"epochs": TWO_LOSSES, "metrics": {"final_loss": 0.9}}, {"training loss": [2.0, 0.9]}),
         ({"epochs": [TWO_LOSSES[0], {"loss": None, "loss_hex": "nan"}]}, {"training loss": [2.0, math.nan]}),
-        ({"printed": {"metric": "perplexity", "value": math.e**2}}, {"test loss": [2.0, 2.0]}),
+        ({"printed": PRINTED}, {"test loss": [2.0, 2.0]}),
     ],
 )
 def test_the_figures_of_a_record_are_those_of_its_epochs_its_evaluations_and_what_a_script_prints(
-    said: dict[str, Any], figures: dict[str, list[float]]
+    said: Any, figures: Any
 ) -> None:
-    printed = {"final_eval": {"value": said["printed"], "log": "x", "line": 1}} if "printed" in said else {}
-    record = Record(launch=make_launch(), status="completed", **{**said, "printed": printed})
+    record = Record(launch=make_launch(), status="completed", **said)
     assert figures_of(record) == {name: pytest.approx(ends, nan_ok=True) for name, ends in figures.items()}

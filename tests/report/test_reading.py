@@ -1,25 +1,23 @@
 """`results/` -> summaries: a record that cannot be read is a note, and nothing is written."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.core.errors import RequestError
-from runner.records.folder import RunFolder, begin
+from runner.records.folder import begin
 from runner.records.parse import collect, reparse
 from runner.records.provenance import describe_runner
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
 from runner.report.summarize import read_results, summarize
 from tests.report.hostile import FORGED, HUGE, all_formats, by_hand, edited, state
-from tests.support.patience import patient, quick
+from tests.support.patience import quick
 from tests.support.records import Make
 
 
@@ -28,43 +26,37 @@ def results(weird_path: Path) -> Path:
     return weird_path / "results"
 
 
+VALUES = {
+    ("launch", "layout"): "9y9",
+    ("launch", "schema"): 2,
+    ("launch", "started"): "in the morning",
+    ("outcome", "exits"): [{"node": HUGE, "code": 0}],
+    ("metrics", "train_seconds"): HUGE,
+    ("status",): FORGED,
+}
+
+
 def test_each_file_that_is_no_record_has_a_note_and_the_rest_is_summarised(results: Path, make: Make) -> None:
-    good = make.run(results, 4.0)
-    data = (good.path / "run.json").read_bytes()
-    plain = json.loads(data)
-    odd: dict[str, bytes | None] = {
-        "d-newer": json.dumps({**plain, "launch": {**plain["launch"], "schema": 2}}).encode(),
-        "f-folder": None,
-    }
-    for name, content in odd.items():
-        path = results / "tiny" / name / "run.json"
-        path.parent.mkdir()
-        path.mkdir() if content is None else path.write_bytes(content)
-    values: dict[tuple[str | int, ...], object] = {
-        ("launch", "layout"): "9y9",
-        ("outcome", "exits"): [{"node": HUGE, "code": 0}],
-        ("metrics", "train_seconds"): HUGE,
-        ("status",): FORGED,
-        ("launch", "started"): "in the morning",
-    }
-    for number, (place, value) in enumerate(values.items()):
-        path = make.run(results, 9.0).path.rename(results / "tiny" / f"value-{number:02}")
-        edited(path, *place, value=value)
+    make.run(results, 4.0)
+    tiny = results / "tiny"
+    for number, (place, value) in enumerate(VALUES.items()):
+        edited(make.run(results, 9.0).path.rename(tiny / f"value-{number}"), *place, value=value)
     elsewhere = make.run(results.parent / "elsewhere", 9.0).path
     (results / "linked experiment").symlink_to(elsewhere.parent)
-    (results / "tiny" / "linked-run").symlink_to(elsewhere)
-    (results / "tiny" / "linked-record").mkdir()
-    (results / "tiny" / "linked-record" / "run.json").symlink_to(elsewhere / "run.json")
+    (tiny / "linked-run").symlink_to(elsewhere)
+    (tiny / "linked-record").mkdir()
+    (tiny / "linked-record" / "run.json").symlink_to(elsewhere / "run.json")
+    (tiny / "folder" / "run.json").mkdir(parents=True)
     (results / "a file").write_text("x")
     rows, _ = all_formats(results)
     _, notes = summarize(results)
     assert [row["seconds"] for row in rows] == [4.0]
-    left_out = [*odd, *(f"value-{number:02}" for number in range(len(values)))]
+    left_out = ["folder", *(f"value-{number}" for number in range(len(VALUES)))]
     left_out += ["linked experiment", "linked-run", "linked-record"]
     assert len(notes) == len(left_out), notes
     for name in left_out:
         assert sum(f"/{name}" in note and "left out" in note for note in notes) == 1, name
-    assert any("newer than this runner's 1: update the runner" in note for note in notes)
+    assert any("update the runner" in note for note in notes)
 
 
 def test_folders_that_cannot_be_read_or_are_not_utf_8_do_not_stop_the_table(
@@ -89,27 +81,27 @@ def test_folders_that_cannot_be_read_or_are_not_utf_8_do_not_stop_the_table(
 def test_a_run_without_a_record_is_a_note_that_says_how_to_make_it(results: Path, make: Make) -> None:
     kept, other = make.run(results, 1.0), make.run(results, 2.0)
     (other.path / "run.json").unlink()
-    contents = read_results(results)
-    assert [run.path for run in contents.runs] == [f"tiny/{kept.path.name}"]
-    [note] = contents.notes
-    assert note.startswith(f"{other.path}: left out: no run.json; make it with: runner collect ")
+    runs, [note] = read_results(results)
+    assert [run.path for run in runs] == [f"tiny/{kept.path.name}"]
+    assert note.startswith(f"{other.path}: left out: ")
+    assert "runner collect" in note
 
 
 def test_a_folder_that_is_not_there_and_an_empty_one_say_how_to_make_a_first_run(results: Path) -> None:
-    with pytest.raises(RequestError, match="there is no such folder; `runner` alone says"):
+    with pytest.raises(RequestError, match="`runner`"):
         summarize(results)
     results.mkdir()
     (results / "README.md").write_text("as in a fresh clone")
     blocks, (note,) = summarize(results)
     assert blocks == []
-    assert "`runner` alone says" in note
+    assert "`runner`" in note
 
 
 def test_one_experiment_can_be_chosen(results: Path, make: Make) -> None:
     make.run(results, 1.0)
     make.run(results, 2.0, experiment="other")
     assert [row["experiment"] for row in formats.to_rows(summarize(results, "other")[0])] == ["other"]
-    with pytest.raises(RequestError, match="no runs of 'othr'; did you mean 'other'"):
+    with pytest.raises(RequestError, match="othr.*other"):
         summarize(results, "othr")
 
 
@@ -119,7 +111,7 @@ def test_a_record_that_says_running_is_so_while_its_runner_lives(results: Path, 
     folders = [begin(results, make.launch(runner=runner), "", "") for runner in runners]
     assert [run.status for run in read_results(results).runs] == ["running", "incomplete", "running"]
     for folder in (folders[0], folders[2]):
-        with pytest.raises(RequestError, match="its runner still lives, or is on another machine"):
+        with pytest.raises(RequestError, match="still lives"):
             reparse(folder.path)
 
 
@@ -128,7 +120,7 @@ def test_a_run_whose_raw_files_are_gone_keeps_its_row_and_is_not_parsed_into_not
     shutil.rmtree(folder.raw)
     blocks, notes = summarize(results)
     assert ([row["seconds"] for row in formats.to_rows(blocks)], notes) == ([4.0], [])
-    with pytest.raises(RequestError, match="its raw files are gone"):
+    with pytest.raises(RequestError, match="raw files"):
         reparse(folder.path)
     assert folder.read().status == "completed"
 
@@ -139,83 +131,72 @@ def test_summarize_writes_nothing_below_results_not_even_for_a_run_that_was_star
     folder = by_hand(results, make)
     with folder.held():
         assert [run.status for run in read_results(results).runs] == ["running"]
-        with pytest.raises(RequestError, match="it still runs"):
+        with pytest.raises(RequestError, match="still runs"):
             reparse(folder.path)
     before = state(results)
-    rows, notes = all_formats(results)
-    assert rows[0]["n"] == 0
+    (row,), notes = all_formats(results)
+    assert row["n"] == 0
     assert any("runner collect" in note for note in notes)
     assert state(results) == before
     assert reparse(folder.path).status == folder.read().status == "completed"
     names = [path.name for path in folder.raw.iterdir()]
     assert sorted(names) == ["node0-exit.json", "node0-rank0.stdout", "outcome.json"]
-    rows, notes = all_formats(results)
-    assert [(row["n"], row["seconds"], row["started_by_hand"]) for row in rows] == [(1, 2.0, 1)]
-    assert "1x1: started by hand, so no runner supervised it: 1 of 1 runs" in notes
-
-
-def altered(path: str, old: bytes, new: bytes) -> Callable[[RunFolder], object]:
-    """Replace what a file of a run holds; all of it, if `old` is empty."""
-
-    def damage(folder: RunFolder) -> None:
-        data = (folder.path / path).read_bytes()
-        (folder.path / path).write_bytes(data.replace(old, new) if old else new)
-
-    return damage
+    (row,), notes = all_formats(results)
+    assert (row["n"], row["seconds"], row["started_by_hand"]) == (1, 2.0, 1)
+    assert any("by hand" in note and "1 of 1 runs" in note for note in notes)
 
 
 EXIT, LAUNCH = "raw/node0-exit.json", "request/launch.json"
-DAMAGES: dict[str, tuple[Callable[[RunFolder], object], bool]] = {
-    "a broken exit": (altered(EXIT, b"", b'{"node": 0, "co'), False),
-    "no time": (altered(LAUNCH, b"2026-11-21T", b"99999-11-21T"), True),
-    "no launch": (altered(LAUNCH, b"", b'{"schema": 1'), True),
-}
-"""How a run is damaged, and whether it is refused to make its record."""
 
 
-@pytest.mark.parametrize(("damage", "is_refused"), DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        (EXIT, b"}", b""),
+        (LAUNCH, b"2026-11-21T", b"99999-11-21T"),
+        (LAUNCH, b"}", b""),
+    ],
+)
 def test_a_damaged_run_by_hand_is_noted_and_collected_or_refused(
-    results: Path, make: Make, damage: Callable[[RunFolder], object], is_refused: bool
+    results: Path, make: Make, path: str, old: bytes, new: bytes
 ) -> None:
     folder = by_hand(results, make)
-    damage(folder)
+    damaged = folder.path / path
+    damaged.write_bytes(damaged.read_bytes().replace(old, new))
     assert any(folder.path.name in note for note in all_formats(results)[1])
-    if is_refused:
+    if path == EXIT:
+        assert reparse(folder.path).doubts
+    else:
         with pytest.raises(RequestError) as refused:
             reparse(folder.path)
         assert str(refused.value).isprintable()
-    else:
-        assert reparse(folder.path).doubts
 
 
-def test_no_text_of_a_record_forges_a_row_or_reaches_a_terminal_raw(results: Path, make: Make) -> None:
-    names = ["id", "experiment", "target", "program", "scaling", "measure", "device"]
-    for place in [("launch", name) for name in names] + [
-        ("reason",),
-        ("launch", "axes", "x"),
-        ("launch", "args", FORGED),
-        ("launch", "image"),
-    ]:
-        shutil.rmtree(results, ignore_errors=True)
-        run = make.run(results, 4.0, axes={"x": 1}).path
-        edited(run, "status", value="failed" if place == ("reason",) else "completed")
-        edited(run, *place, value={"id": FORGED} if place[-1] == "image" else FORGED)
-        all_formats(results)
-        (block,) = summarize(results)[0]
-        assert len(formats.to_table(block).lines) == 1
-        assert formats.document("csv", [block]).count("\n") == 2
-        assert sum(line.startswith("|") for line in formats.document("markdown", [block]).split("\n")) == 3
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(("launch", name) for name in ("id", "experiment", "target", "program", "scaling", "measure", "device")),
+        *(("reason",), ("launch", "axes", "x"), ("launch", "args", FORGED), ("launch", "image", "id")),
+    ],
+)
+def test_no_text_of_a_record_forges_a_row_or_reaches_a_terminal_raw(results: Path, make: Make, place: Any) -> None:
+    run = make.run(results, 4.0, axes={"x": 1}, image={}).path
+    edited(run, "status", value="failed" if place == ("reason",) else "completed")
+    edited(run, *place, value=FORGED)
+    all_formats(results)
+    (block,) = summarize(results)[0]
+    assert len(formats.to_table(block).lines) == 1
+    assert formats.document("csv", [block]).count("\n") == 2
+    assert sum(line.startswith("|") for line in formats.document("markdown", [block]).split("\n")) == 3
 
 
 def test_a_run_is_not_begun_outside_of_the_results_folder_or_over_another(results: Path, make: Make) -> None:
-    for name in ("../../x", "a/b", "", "-x"):
-        with pytest.raises(RequestError, match="is no name for a folder"):
-            begin(results, make.launch(id=name), "", "")
     launch = make.launch()
     begin(results, launch, "", "")
     before = state(results)
-    with pytest.raises(RequestError, match="cannot be written"):
-        begin(results, launch, "", "")
+    for name in ("../../x", "a/b", "", "-x", launch.id):
+        with pytest.raises(RequestError):
+            begin(results, make.launch(id=name), "", "")
     assert state(results) == before
 
 
@@ -235,7 +216,7 @@ def test_the_agent_s_log_is_searched_in_linear_time_and_its_last_lines_are_print
     folder = begin(results, make.launch(), "", "")
     (folder.raw / "node0-agent.log").write_text(text)
     (folder.raw / "node0-rank0.stderr").write_text(text)
-    with quick(patient(2)):
+    with quick(20):
         failure = collect(folder, folder.launch(), Outcome(ended="", wall_seconds=1.0, exits=[NodeExit(0, 1)])).failure
     assert all(line.isprintable() for line in failure.last_lines)
 

@@ -27,7 +27,7 @@ def lines_of_epochs(
     """What a rank prints that trains some epochs, with a phase before them and its load meanwhile."""
     start = {"host": "node-a", "device_name": "Toy CPU", "torch": "2.3.1", "python": "3.11.7", "threads": 1}
     start |= {"machine_cores": 2, **facts}
-    told: list[tuple[str, Any, dict[str, Any]]] = [
+    told = [
         ("run_start", None, start),
         ("global_batch_size", 8, {}),
         ("eval_samples", 1_000, {}),
@@ -59,7 +59,7 @@ def make_scaling(results: Path, make: Make, times: dict[str, list[float]], **cha
 
 def make_messages(results: Path, make: Make, operation: str = "all_reduce") -> None:
     """Make a run that measured the bandwidth of two operations at some sizes."""
-    told: list[tuple[str, Any, dict[str, Any]]] = [("run_start", None, {"host": "node-a", "device_name": "Toy CPU"})]
+    told = [("run_start", None, {"host": "node-a", "device_name": "Toy CPU"})]
     for name in (operation, "broadcast"):
         for power in range(10, 25, 2):
             size, rate = 2**power, (2e9 if name == "broadcast" else 1e9) * (1 - 0.9 ** (power - 9))

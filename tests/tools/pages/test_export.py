@@ -26,7 +26,7 @@ def results(results: Path, make: Make) -> Path:
 
 
 def runs(results: Path, experiment: str | None = None) -> list[ExportedRun]:
-    notes: list[str] = []
+    notes = []
     found = list(exported_runs(results, experiment, notes))
     assert notes == []
     return found
@@ -38,10 +38,9 @@ def test_a_run_is_exported_with_its_parameters_figures_and_curves(results: Path)
         "epochs": "1", "seed": "1", "lr": "-1.5", "layout": "1x1", "target": "local", "device": "cpu",
         "program": "toys.ok", "scaling": "strong", "repeat": "1",
     }  # fmt: skip
-    assert first.metrics["train_seconds"] == 10.0
-    assert first.metrics["final_accuracy"] == 0.75
-    assert [(point.step, point.value) for point in first.curves["epoch.train_seconds"]] == [(1, 10.0)]
-    assert [(point.step, point.value) for point in first.curves["eval.accuracy"]] == [(1, 0.75)]
+    assert (first.metrics["train_seconds"], first.metrics["final_accuracy"]) == (10.0, 0.75)
+    for name, value in (("epoch.train_seconds", 10.0), ("eval.accuracy", 0.75)):
+        assert first.curves[name] == [(1, value, first.started_ms + 10_000)]
     assert second.curves["eval.accuracy"][0].time_ms == second.started_ms + 6000
     assert first.started_ms < first.ended_ms
     assert (failed.experiment, failed.status, failed.curves) == ("odd", "incomplete", {})
@@ -50,11 +49,11 @@ def test_a_run_is_exported_with_its_parameters_figures_and_curves(results: Path)
 
 
 def test_an_experiment_that_has_no_runs_is_refused_and_a_broken_record_is_a_note(results: Path) -> None:
-    with pytest.raises(RequestError, match="no runs of 'tony'; did you mean 'tiny'"):
+    with pytest.raises(RequestError, match="tony.*tiny"):
         list(exported_runs(results, "tony", []))
     broken = next(results.glob("odd/*")) / "run.json"
     broken.write_text("{")
-    notes: list[str] = []
+    notes = []
     assert len(list(exported_runs(results, None, notes))) == 3
     assert [note.startswith(f"{broken}: left out: ") for note in notes] == [True]
 
@@ -104,16 +103,13 @@ def test_mlflow_finds_every_run_once_with_its_parameters_figures_and_curves(resu
 
     assert mlflow_store.export(runs(results), store) == (4, 0, 0)
     assert mlflow_store.export(runs(results), store) == (0, 0, 4)
-    found = found_in(store, "tiny")
-    assert len(found) == 3
-    for run, theirs in zip(runs(results, "tiny"), found, strict=True):
-        assert theirs.info.run_name == run.id
-        assert theirs.info.status == "FINISHED"
-        assert (theirs.info.start_time, theirs.info.end_time) == (run.started_ms, run.ended_ms)
-        assert theirs.data.params == run.params
+    for run, theirs in zip(runs(results, "tiny"), found_in(store, "tiny"), strict=True):
+        info = theirs.info
+        assert (info.run_name, info.status) == (run.id, "FINISHED")
+        assert (info.start_time, info.end_time, theirs.data.params) == (run.started_ms, run.ended_ms, run.params)
         assert run.metrics.items() <= theirs.data.metrics.items()
         for name, points in run.curves.items():
-            history = MlflowClient(tracking_uri=store).get_metric_history(theirs.info.run_id, name)
+            history = MlflowClient(tracking_uri=store).get_metric_history(info.run_id, name)
             assert [(at.step, at.value, at.timestamp) for at in history] == [tuple(point) for point in points]
     assert [run.info.status for run in found_in(store, "odd")] == ["FAILED"]
 
@@ -143,20 +139,14 @@ def test_mlflow_takes_whatever_a_stranger_s_record_holds(results: Path, store: s
 
 
 @pytest.mark.mlflow
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "no database",
-        "UPDATE alembic_version SET version_num = 'x'",
-    ],
-)
-def test_a_store_that_cannot_be_used_is_one_line(damage: str, results: Path, store: str, tmp_path: Path) -> None:
-    if damage == "no database":
-        (tmp_path / "runs.db").write_bytes(b"SQLite format 3\x00and then nothing")
-    else:
+@pytest.mark.parametrize("is_database", [False, True])
+def test_a_store_that_cannot_be_used_is_one_line(is_database: bool, results: Path, store: str, tmp_path: Path) -> None:
+    if is_database:
         mlflow_store.export(runs(results), store)
         with sqlite3.connect(tmp_path / "runs.db") as database:
-            database.execute(damage)
+            database.execute("UPDATE alembic_version SET version_num = 'x'")
+    else:
+        (tmp_path / "runs.db").write_bytes(b"SQLite format 3\x00and then nothing")
     with pytest.raises(RequestError) as caught:
         mlflow_store.export(runs(results), store.replace("runs.db", "./runs.db"))
     assert "\n" not in str(caught.value)
