@@ -12,16 +12,15 @@ from runner.report.notes import notes as notes_of
 from runner.report.order import NO_SPREAD
 from runner.report.run_summary import RunSummary
 from runner.report.statistics import Estimate, more_for_width, repeats_to_find, typical, welch
+from runner.report.two_sides import judge, to_notes
 from tests.support.summaries import ONE, SAME, TWO, base, block, changed, pair, row, run
 
 
 def test_a_speed_up_that_holds_is_claimed() -> None:
-    found = row(base() + pair())
+    found, speedup = row(base() + pair()), welch(ONE, TWO).estimate()
     assert found.claimed is True
-    assert found.seconds == typical(list(TWO))
-    assert found.speedup == welch(list(ONE), list(TWO)).estimate()
-    assert found.efficiency == found.speedup.over(2)
-    assert found.serial_fraction == pytest.approx((1 / found.speedup.value - 0.5) / 0.5)
+    assert (found.seconds, found.speedup, found.efficiency) == (typical(TWO), speedup, speedup.over(2))
+    assert found.serial_fraction == pytest.approx((1 / speedup.value - 0.5) / 0.5)
     assert found.mean("accuracy") == pytest.approx(0.95)
     assert row(base() + pair([12.0, 12.1, 12.2])).serial_fraction is None, "a slow-down has none"
 
@@ -164,7 +163,7 @@ WORK = {
 def test_the_speed_up_is_that_of_the_same_work(first: Any, second: Any, speedup: Any, claimed: bool | str) -> None:
     found = row(first + second)
     assert (found.speedup and found.speedup.value) == (speedup and pytest.approx(speedup, rel=0.01))
-    assert (found.efficiency and found.efficiency.value) == (speedup and pytest.approx(speedup / 2, rel=0.01))
+    assert found.efficiency == (found.speedup and found.speedup.over(2))
     assert str(claimed) in str(found.claimed)
 
 
@@ -172,9 +171,9 @@ def test_the_speed_up_is_that_of_the_same_work(first: Any, second: Any, speedup:
 def test_without_a_known_kind_of_scaling_there_is_no_figure(measure: str) -> None:
     unknown = {"scaling": None, "measure": measure, "trained_samples": 0}
     runs = base(**unknown) + pair(**unknown)
-    for row_ in block(runs).rows:
-        assert (row_.speedup, row_.efficiency, row_.serial_fraction, row_.difference) == (None,) * 4
-        assert row_.seconds is not None
+    for each in block(runs).rows:
+        assert each.speedup is each.efficiency is each.serial_fraction is each.difference is None
+        assert each.seconds
     assert "scaling" in str(row(runs).claimed)
     assert noted(runs, "--scaling")
 
@@ -214,13 +213,12 @@ def test_no_run_is_lost_and_no_claim_stands_without_its_evidence(runs: list[RunS
     rows = [found for table in compare(runs) for found in table.rows]
     assert sorted(each.path for found in rows for each in found.runs) == sorted(each.path for each in runs)
     for found in rows:
-        assert found.claimed is True or (isinstance(found.claimed, str) and found.claimed)
+        assert found.claimed
+        assert found.speedup is None or math.isfinite(found.speedup.value)
         if found.claimed is True:
-            assert (found.speedup.low or 0) > 1 or (found.speedup.high or 2) < 1
-            assert min(len(found.complete), len(found.baseline.complete)) >= 3
-            assert all(each.status == "completed" for side in (found, found.baseline) for each in side.runs)
-        if found.speedup is not None:
-            assert math.isfinite(found.speedup.value)
+            assert found.speedup.low > 1 or found.speedup.high < 1
+            for side in (found, found.baseline):
+                assert len(side.complete) == len(side.runs) >= 3
 
 
 def test_what_a_step_moves_is_said_where_ways_of_exchanging_are_compared() -> None:
@@ -249,8 +247,20 @@ def test_a_figure_of_the_load_that_a_run_lacks_is_no_zero() -> None:
     assert found.load == {"cpu_percent": pytest.approx((50 + 50 + 70) / 3), "gpu_percent": 90.0}
 
 
-def test_a_claim_on_records_that_name_no_code_has_a_note() -> None:
-    unknown = {"same": {**SAME, "code": "None"}}
-    assert noted(base(**unknown) + pair(**unknown), "code unknown")
-    assert not noted(base() + pair(), "code")
-    assert not noted(base(**unknown) + pair(ONE, **unknown), "code")
+UNKNOWN = [
+    ({"same": {**SAME, "code": "None"}}, "code unknown"),
+    ({"accuracy": None}, "neither accuracy nor loss known"),
+    ({"load_known": False, "sources": {"wall_seconds": "the clock"}}, "load unknown"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), UNKNOWN)
+def test_what_no_record_says_is_noted_where_it_is_taken_for_granted_and_refuses_nothing(
+    changes: Any, words: str
+) -> None:
+    one, two = base(**changes), pair(**changes)
+    assert row(one + two).claimed is True
+    assert noted(one + two, words)
+    assert not noted(base() + pair(), words)
+    assert not noted(one + pair(ONE, **changes), words), "without a claim"
+    assert any(words in note for note in to_notes(judge(one, base([6.0, 6.1, 5.9], **changes), 0.05), 0.05))

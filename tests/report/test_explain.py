@@ -1,4 +1,4 @@
-"""Which rank or link is named, with which cause, by what the epochs of a record say; and nobody without proof."""
+"""Which rank, link or disturbance is named, with which cause, by what a record says; and nobody without proof."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runner.records.schema import Load, RankFacts, Record
 from runner.report.bottlenecks import NOT_TOLD, Cause, causes, explain
 from runner.report.summarize import summarize
-from runner.report.times import PARTS, times_of
+from runner.report.times import PARTS, disturbances, times_of
 from tests.support.fixtures import Make
 from tests.support.projects import Project
 from tests.support.records import make_launch
@@ -29,9 +29,10 @@ def told(parts: Parts, **shares: float) -> dict[str, float]:
     return {**seconds, "slowest_share": 0.5, "cpu_share": 0.8, **shares}
 
 
-def record(*ranks: dict[str, float], epochs: int = 4, machines: str = "a", links: Any = None, **facts: Any) -> Record:
+def record(*ranks: Any, epochs: int = 4, machines: str = "a", links: Any = None, **facts: Any) -> Record:
     """A record whose ranks, each on a node of its own, report the same in each epoch, but for a per cent."""
     draw = random.Random(1)
+    ranks = [told(each) if isinstance(each, tuple) else each for each in ranks]
 
     def again(values: dict[str, float]) -> dict[str, float]:
         return {name: value * draw.uniform(0.99, 1.01) for name, value in values.items()}
@@ -63,29 +64,29 @@ SLOW_LINK = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_seco
 SLOWER_LINK = {n: {"to": (n + 1) % 4, "bytes_per_second": 2e8 if n == 2 else 1e9} for n in range(4)}
 GOOD_LINKS = {0: {"to": 1, "bytes_per_second": 1e9}, 1: {"to": 0, "bytes_per_second": 1.2e9}}
 CASES = {
-    "a healthy run": (record(told(HEALTHY), told(HEALTHY)), ""),
-    "a slow loader": (record(told(WAITING), told(SLOW_LOADER)), "loader (1,)"),
-    "two slow loaders of four": (record(*[told(WAITING), told(SLOW_LOADER)] * 2), "loader (1, 3)"),
-    "a quota": (record(told(WAITING), told(SLOW, throttled_share=0.45)), "quota (1,)"),
+    "a healthy run": (record(HEALTHY, HEALTHY), ""),
+    "a slow loader": (record(WAITING, SLOW_LOADER), "loader (1,)"),
+    "two slow loaders of four": (record(*[WAITING, SLOW_LOADER] * 2), "loader (1, 3)"),
+    "a quota": (record(WAITING, told(SLOW, throttled_share=0.45)), "quota (1,)"),
     "a quota that all ranks have": (
         record(told(HEALTHY, throttled_share=0.5), told(HEALTHY, throttled_share=0.4)), "quota (0, 1)",
     ),
-    "a quota that nobody waits for": (record(told(ALONE), told(ALONE, throttled_share=0.4)), ""),
-    "a quota of the rank that waits": (record(told(SLOW), told(WAITING, throttled_share=0.4)), ""),
-    "a quota that hardly matters": (record(told(WAITING), told(SLOW, throttled_share=0.05)), ""),
-    "a slow link that hardly matters": (record(told(HEALTHY), told(HEALTHY), links=SLOW_LINK), ""),
+    "a quota that nobody waits for": (record(ALONE, told(ALONE, throttled_share=0.4)), ""),
+    "a quota of the rank that waits": (record(SLOW, told(WAITING, throttled_share=0.4)), ""),
+    "a quota that hardly matters": (record(WAITING, told(SLOW, throttled_share=0.05)), ""),
+    "a slow link that hardly matters": (record(HEALTHY, HEALTHY, links=SLOW_LINK), ""),
     "a slower processor": (
         record(told(WAITING, cpu_share=0.4), told(SLOW, cpu_share=0.85)), "processor (1,)",
     ),
-    "a node that others use": (record(told(WAITING), told(SLOW), machines="ab"), "node (1,)"),
-    "a slower GPU": (record(told(WAITING), told(SLOW), device="cuda:1"), "gpu (1,)"),
-    "a slow link": (record(told(EXCHANGING), told(EXCHANGING), links=SLOW_LINK), "link (1,)"),
+    "a node that others use": (record(WAITING, SLOW, machines="ab"), "node (1,)"),
+    "a slower GPU": (record(WAITING, SLOW, device="cuda:1"), "gpu (1,)"),
+    "a slow link": (record(EXCHANGING, EXCHANGING, links=SLOW_LINK), "link (1,)"),
     "a link that is slow beside the others": (
-        record(*[told(EXCHANGING)] * 4, machines="abcd", links=SLOWER_LINK), "link (2,)",
+        record(*[EXCHANGING] * 4, machines="abcd", links=SLOWER_LINK), "link (2,)",
     ),
-    "much to exchange over good links": (record(told(EXCHANGING), told(EXCHANGING), links=GOOD_LINKS), ""),
+    "much to exchange over good links": (record(EXCHANGING, EXCHANGING, links=GOOD_LINKS), ""),
     "one epoch, always this rank": (
-        record(told(WAITING), told(SLOW_LOADER, slowest_share=1.0), epochs=1), "loader (1,)",
+        record(WAITING, told(SLOW_LOADER, slowest_share=1.0), epochs=1), "loader (1,)",
     ),
 }  # fmt: skip
 
@@ -100,7 +101,7 @@ def test_the_right_rank_is_named_with_the_right_cause(made: Record, causes: str)
 
 def test_a_slow_loader_is_named_though_something_else_made_an_epoch_long_but_not_if_it_was_slow_in_some_only() -> None:
     """Its batches take as many seconds then as in the other epochs: a smaller part of that one."""
-    made = record(told(WAITING), told(SLOW_LOADER))
+    made = record(WAITING, SLOW_LOADER)
     for values in made.epochs[1]["time_by_rank"].values():
         values["compute_seconds"] += 20
     assert named(made) == "loader (1,)"
@@ -110,20 +111,20 @@ def test_a_slow_loader_is_named_though_something_else_made_an_epoch_long_but_not
 
 
 def test_it_is_said_how_long_a_quota_holds_ranks_back_also_if_it_sets_in_later() -> None:
-    made = record(told(WAITING), told(SLOW, throttled_share=0.6))
+    made = record(WAITING, told(SLOW, throttled_share=0.6))
     del made.epochs[0]["time_by_rank"]["1"]["throttled_share"]
-    (alone,) = found(made)
-    (both,) = found(record(*[told(WAITING, throttled_share=0.45)] * 2))
-    for cause, who in ((alone, "rank 1 (node 1) "), (both, "ranks 0, 1, each ")):
+    both = record(*[told(WAITING, throttled_share=0.45)] * 2)
+    for run, who, others in ((made, "rank 1 (node 1) ", True), (both, "ranks 0, 1, each ", False)):
+        (cause,) = found(run)
         assert cause.sentence.startswith(who)
         assert "45% of the training" in cause.sentence
-        assert ("the others wait" in cause.sentence) == (cause is alone)
+        assert ("the others wait" in cause.sentence) is others
 
 
 @given(st.integers(2, 6), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_ranks_that_differ_by_chance_are_not_named(ranks: int, epochs: int, draw: random.Random) -> None:
     """Each epoch one rank, drawn anew, is up to a fifth slower than the others."""
-    made = record(*[told(HEALTHY)] * ranks, epochs=epochs)
+    made = record(*[HEALTHY] * ranks, epochs=epochs)
     for row in made.epochs:
         slower = [draw.uniform(0, 0.2) for _ in range(ranks)]
         for rank, own in enumerate(slower):
@@ -132,7 +133,7 @@ def test_ranks_that_differ_by_chance_are_not_named(ranks: int, epochs: int, draw
 
 
 def test_the_bars_have_one_length_and_the_lines_say_what_would_help() -> None:
-    made = record(told(WAITING), told(SLOW_LOADER))
+    made = record(WAITING, SLOW_LOADER)
     lines, bars, _ = explain(made)
     assert {len(bar) for _, bar, _ in bars} == {40}
     assert ": computing 40%, waiting for data 26%, waiting for the slowest 24%" in lines[0]
@@ -157,11 +158,8 @@ def test_of_a_disturbed_run_it_is_said_first_and_waiting_for_a_core_is_not_compu
 
 
 def test_of_many_ranks_the_named_ones_have_a_bar() -> None:
-    ranks = [told(WAITING)] * 100
-    ranks[90] = told(SLOW_LOADER)
-    _, bars, _ = explain(record(*ranks))
-    assert "rank 90" in [name for name, _, _ in bars]
-    assert bars[-1][0] == "... and 68 more"
+    _, bars, _ = explain(record(*[WAITING] * 90, SLOW_LOADER, *[WAITING] * 9))
+    assert [name for name, _, _ in bars][-2:] == ["rank 90", "... and 68 more"]
 
 
 def test_the_command_and_the_summary_say_what_a_records_raw_files_hold(
@@ -201,3 +199,52 @@ def test_a_record_that_says_nothing_of_the_time_gets_one_line_that_says_why(
     (line,), bars, _ = explain(Record(launch=make_launch(), status=status, reason=reason, epochs=epochs))
     assert line.endswith(said)
     assert bars == []
+
+
+QUIET = {"cpu_percent": 92.2, "own_cpu_percent": 88.0, "swapped_bytes_per_second": 0.0}
+
+
+def disturbed_by(*means: Any, cores: Any = 2, machines: str = "aaaaaaaa") -> list[str]:
+    """Return the disturbances of nodes with these mean figures, on machines named by letters."""
+    facts = [
+        RankFacts(rank=node, node=node, facts={"machine": machines[node], "machine_cores": cores})
+        for node in range(len(means))
+    ]
+    load = [Load(node, 1, mean, {}, {}) for node, mean in enumerate(means)]
+    return disturbances(Record(launch=make_launch(), status="completed", ranks=facts, load=load))
+
+
+DISTURBANCES = {
+    "a quiet run": ({}, 2, ""),
+    "what the system takes of two cores": ({"cpu_percent": 96.0, "own_cpu_percent": 89.0}, 2, ""),
+    "the kernel, which shapes a link": (
+        {"cpu_percent": 98.0, "own_cpu_percent": 80.0, "interrupts_percent": 15.0}, 2, "",
+    ),
+    "others on cores that nobody needs": ({"cpu_percent": 50.0, "own_cpu_percent": 12.0}, 16, ""),
+    "others where less than a core is left": ({"cpu_percent": 95.0, "own_cpu_percent": 85.0}, 16, "1.60 of 16 cores"),
+    "a hot processor": ({"cpu_throttled_percent": 30.4}, 2, "temperature 30%"),
+    "hot and swapping for a moment": (
+        {"cpu_throttled_percent": 4.0, "gpu_throttled_percent": 5.0, "swapped_bytes_per_second": 9e5}, 2, "",
+    ),
+    "hot GPUs": ({"gpu_throttled_percent": 12.5}, 2, "power supply 12%"),
+    "others on the GPUs": ({"gpu_shared_percent": 100.0}, 2, "on the GPUs 100%"),
+    "swapping": ({"swapped_bytes_per_second": 2.5e6}, 2, "swapped 2.5 MB/s"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "cores", "words"), DISTURBANCES.values(), ids=DISTURBANCES)
+def test_each_disturbance_is_named_with_its_figure(changes: Any, cores: int, words: str) -> None:
+    said = disturbed_by({**QUIET, **changes}, cores=cores)
+    assert [words in what for what in said] == [True] * bool(words)
+
+
+def test_nodes_on_one_machine_are_not_others_to_each_other() -> None:
+    half = {"cpu_percent": 98.0, "own_cpu_percent": 48.0}
+    assert disturbed_by(half, half) == []
+    assert ["1.00 of 2 cores" in what for what in disturbed_by(half, half, machines="ab")] == [True] * 2
+
+
+def test_a_run_that_did_not_report_its_own_share_is_taken_to_be_quiet() -> None:
+    busy = {**QUIET, "own_cpu_percent": 1.0}
+    assert disturbed_by({"cpu_percent": 100.0}) == disturbed_by({"cpu_percent": 100.0}, busy) == []
+    assert disturbed_by(busy, cores=None) == disturbed_by() == []

@@ -4,26 +4,20 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from runner.records.record_facts import figures_of
 from runner.records.schema import Record
-from runner.report.notes import notes as notes_of
-from runner.report.two_sides import to_notes
-from tests.report.test_two_sides import verdict_of
 from tests.support.records import make_launch
-from tests.support.summaries import ONE, TWO, base, block, pair, row, run
-
-UNKNOWN = "neither accuracy nor loss known"
+from tests.support.summaries import base, pair, row
 
 
 def of_losses(ours: list[float], theirs: list[float], first: float) -> bool | str:
     """Return the verdict on a faster cell with these losses at the end."""
-    cells = ("1x1", 1, ONE, theirs), ("1x2", 2, TWO, ours)
     return row(
         [
-            run(seconds, layout, processes, accuracy=None, learned={"training loss": [first or loss, loss]})
-            for layout, processes, times, losses in cells
-            for seconds, loss in zip(times, losses, strict=True)
+            replace(each, accuracy=None, learned={"training loss": [first or loss, loss]})
+            for each, loss in zip(base() + pair(), theirs + ours, strict=True)
         ]
     ).claimed
 
@@ -62,15 +56,6 @@ BOTH = {"test loss": [2.0, 1.0], "training loss": [2.0, 1.0]}
 def test_the_most_telling_figure_counts(accuracy: Any, learned: Any, claimed: bool | str) -> None:
     runs = base(accuracy=accuracy, learned=BOTH) + pair(accuracy=accuracy, learned=learned)
     assert row(runs).claimed == claimed
-
-
-def test_a_claim_on_runs_that_say_nothing_of_what_they_learned_says_so() -> None:
-    runs = base(accuracy=None) + pair(accuracy=None)
-    assert row(runs).claimed is True
-    verdict = verdict_of(base(accuracy=None), base([6.0, 6.1, 5.9], accuracy=None))
-    for notes in (notes_of(block(runs)), to_notes([verdict], 0.05)):
-        assert any(UNKNOWN in note for note in notes)
-    assert not any(UNKNOWN in note for note in notes_of(block(base() + pair())))
 
 
 TWO_LOSSES = [{"epoch_num": 1, "loss": 2.0}, {"epoch_num": 2, "loss": 1.0}, {"epoch_num": 3}]

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from runner.records.schema import NodeExit, Outcome, Record
+from runner.records.schema import NodeExit, Outcome
+from runner.report.compare import compare
 from runner.report.notes import notes as notes_of
 from runner.report.run_summary import RunSummary, summary_of
-from runner.report.two_sides import to_notes
-from tests.report.test_two_sides import verdict_of
 from tests.support.records import Make
-from tests.support.summaries import ONE, TWO, base, block, changed, pair, row, run
+from tests.support.summaries import ONE, TWO, base, block, pair, row
 
 HOST = {"name": "here", "cores": 2, "gpus": [], "memory_bytes": 24_000_000_000, "kernel": "Linux-6.1-x86"}
 A, B, C, D, E, F = ([(f"boot-{name}", name)] for name in "abcdef")
@@ -55,10 +55,10 @@ USED = {
 }
 
 
-def on(first: Any, second: Any, times: tuple[Any, Any] = (ONE, TWO)) -> list[RunSummary]:
+def on(first: list[Any], second: list[Any], times: tuple[Any, Any] = (ONE, TWO)) -> list[RunSummary]:
     """Runs of one process and of two that were made on these machines."""
-    ones = [run(seconds, machines=where) for seconds, where in zip(times[0], first, strict=True)]
-    return ones + [run(seconds, "1x2", 2, machines=where) for seconds, where in zip(times[1], second, strict=True)]
+    runs = base(times[0]) + pair(times[1])
+    return [replace(each, machines=where) for each, where in zip(runs, first + second, strict=True)]
 
 
 @pytest.mark.parametrize(("first", "second", "claimed"), USED.values(), ids=USED)
@@ -87,21 +87,13 @@ def test_a_claim_over_several_machines_says_so() -> None:
     assert not any("machines" in note for note in notes_of(block(base() + pair())))
 
 
-def test_no_load_of_a_program_that_cannot_report_it_is_said_and_refuses_nothing() -> None:
-    plain = {"load_known": False, "sources": {"wall_seconds": "the clock"}}
-    runs = changed(base(), **plain) + pair(**plain)
-    assert row(runs).claimed is True
-    two_sides = to_notes([verdict_of(base(**plain), base([10.02, 10.0, 9.97]))], 0.05)
-    for notes in (notes_of(block(runs)), two_sides):
-        assert any("load unknown" in note for note in notes)
-
-
-def batch_run(make: Make, results: Path, layout: str, *nodes: Any, seconds: float = 10.0) -> Record:
+def batch_run(make: Make, results: Path, seconds: float, *nodes: dict[str, Any]) -> RunSummary:
     """A run of a batch job, with one rank on each of its nodes; those of which nothing is known print nothing."""
     exits = [NodeExit(node, 0, place={"machine": f"n{node}", "job": "7"}) for node in range(len(nodes))]
     outcome = Outcome(ended="2026-11-21T00:01:00+00:00", wall_seconds=12, exits=exits)
     stdout = {rank: make.lines(rank, seconds, **facts) for rank, facts in enumerate(nodes) if facts}
-    return make.run(results, stdout=stdout, layout=layout, target="slurm", outcome=outcome).read()
+    folder = make.run(results, stdout=stdout, layout=f"{len(nodes)}x1", target="slurm", outcome=outcome)
+    return summary_of(folder.read())
 
 
 CORES_16, CORES_32 = {"machine_cores": 16}, {"machine_cores": 32}
@@ -110,19 +102,12 @@ CORES_16, CORES_32 = {"machine_cores": 16}, {"machine_cores": 32}
 @pytest.mark.parametrize(
     ("nodes", "why"), [([CORES_16] * 2, "True"), ([CORES_16, CORES_32], "cores of a node differs: ")]
 )
-def test_a_speed_up_over_like_nodes_of_a_scheduler_is_claimed_and_over_unlike_nodes_refused(
+def test_a_job_has_the_cores_and_machines_of_its_nodes_and_unlike_nodes_are_refused(
     make: Make, results: Path, nodes: Any, why: str
 ) -> None:
-    runs = [batch_run(make, results, "1x1", CORES_16, seconds=seconds) for seconds in ONE]
-    runs += [batch_run(make, results, "2x1", *nodes, seconds=seconds) for seconds in TWO]
-    assert why in str(row([summary_of(each) for each in runs], "2x1").claimed)
-
-
-def test_the_cores_and_machines_of_a_job_are_those_of_its_nodes_and_not_of_the_runner(
-    make: Make, results: Path
-) -> None:
-    record = batch_run(make, results, "1x1", CORES_16)
-    assert record.launch.host["cores"] == 2
-    found = summary_of(record)
-    assert (found.cores, found.hardware) == (16, "Toy CPU, 16 cores")
-    assert summary_of(batch_run(make, results, "2x1", {}, {})).machines == [("", "n0"), ("", "n1")]
+    runs = [batch_run(make, results, seconds, CORES_16) for seconds in ONE]
+    assert (runs[0].cores, runs[0].hardware) == (16, "Toy CPU, 16 cores"), "and not those of the runner's machine"
+    runs += [batch_run(make, results, seconds, *nodes) for seconds in TWO]
+    (found,) = [each for table in compare(runs) for each in table.rows if each.first.layout == "2x1"]
+    assert why in str(found.claimed)
+    assert batch_run(make, results, 1.0, {}, {}).machines == [("", "n0"), ("", "n1")]

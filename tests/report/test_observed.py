@@ -10,18 +10,16 @@ from runner.report.notes import notes
 from runner.report.rows import Block
 from runner.report.run_summary import RunSummary
 from tests.support.records import make_launch
-from tests.support.summaries import block, run
+from tests.support.summaries import base, block
 
 COUNTED = {"scaling": None, "measure": "sample_seconds", "global_batch_size": 64, "steps": 100}
 COUNTED |= {"trained_samples": 6_400, "wall_seconds": 30.0}
 HANDED_OUT = {"samples_of_each_process": 640, "global_batch_size": 128, "trained_samples": 12_800}
 
 
-def made(layout: str, seconds: Any, **changes: Any) -> list[RunSummary]:
-    return [
-        run(seconds and seconds * factor, layout, int(layout[-1]), repeat=repeat, **{**COUNTED, **changes})
-        for repeat, factor in enumerate((1.0, 1.01, 0.99), 1)
-    ]
+def made(layout: str, seconds: float | None, **changes: Any) -> list[RunSummary]:
+    times = [seconds and seconds * factor for factor in (1.0, 1.01, 0.99)]
+    return base(times, layout=layout, processes=int(layout[-1]), **{**COUNTED, **changes})
 
 
 def is_noted(found: Block, words: str) -> bool:

@@ -1,4 +1,4 @@
-"""`results/` -> summaries: a record that cannot be read is a note, and nothing is written."""
+"""`results/` -> summaries: a record that cannot be read is a note, a copy is no repeat, and nothing is written."""
 
 import os
 import shutil
@@ -15,6 +15,7 @@ from runner.records.parse import collect, reparse
 from runner.records.provenance import describe_runner
 from runner.records.schema import NodeExit, Outcome
 from runner.report import formats
+from runner.report.notes import notes as notes_of
 from runner.report.summarize import read_results, summarize
 from tests.report.hostile import FORGED, HUGE, all_formats, by_hand, edited, state
 from tests.support.patience import quick
@@ -198,6 +199,26 @@ def test_a_run_is_not_begun_outside_of_the_results_folder_or_over_another(result
         with pytest.raises(RequestError):
             begin(results, make.launch(id=name), "", "")
     assert state(results) == before
+
+
+def test_copies_of_one_run_are_no_repeats_of_it(results: Path, make: Make) -> None:
+    make.run(results, 10.0)
+    make.run(results, 6.0, layout="1x2")
+    for name in ("backup", "older backup"):
+        shutil.copytree(results / "tiny", results / name)
+    (found,) = summarize(results)[0]
+    assert [len(row.runs) for row in found.rows] == [1, 1]
+    assert "n = 1" in str(found.rows[1].claimed)
+    for row in found.rows:
+        assert any(f"{row.first.cell}: 2 copies" in note for note in notes_of(found))
+
+
+def test_runs_that_somebody_gave_one_id_are_repeats_if_they_began_at_other_times(results: Path, make: Make) -> None:
+    for place in ("tiny", "one", "two"):
+        make.run(results, 10.0, id="imported")
+        (results / "tiny").rename(results / f"{place} of three")
+    (found,) = summarize(results)[0]
+    assert (len(found.rows[0].runs), found.rows[0].copies) == (3, ())
 
 
 AGENT_LOGS = [

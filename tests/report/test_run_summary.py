@@ -1,11 +1,13 @@
-"""What of a record the table compares: the code that a run really was, and which variables of its environment."""
+"""What of a record the table compares: the code that a run really was, its variables, and the options of its target."""
 
 from pathlib import Path
 
 import pytest
 
-from runner.records.schema import Record
+from runner.records.schema import BETWEEN_NODES, OF_EACH_NODE, Record
 from runner.report.run_summary import speed_variables, summary_of
+from runner.report.summarize import summarize
+from runner.report.table import to_table
 from tests.support.records import Make, make_launch
 
 CHECKOUT = {"sources_sha256": "c" * 64}
@@ -59,3 +61,34 @@ def test_the_device_of_a_run_that_named_none_is_that_of_the_machine(
 def test_a_time_of_zero_or_less_is_none(seconds: float) -> None:
     record = Record(launch=make_launch(), status="completed", metrics={"train_seconds": seconds})
     assert summary_of(record).seconds is None
+
+
+@pytest.mark.parametrize(
+    ("option", "kind", "runs", "found"),
+    [
+        (
+            "link",
+            BETWEEN_NODES,
+            {"2x1 ": 6.0, "2x1 1gbit": 8.0, "2x1 100mbit": 12.0, "1x1 ": 10.0, "1x1 1gbit": 10.0},  # one node has none
+            {"1x1 ": "1.00", "2x1 ": "1.66", "2x1 1gbit": "1.25", "2x1 100mbit": "0.83"},
+        ),
+        (
+            "cpus",
+            OF_EACH_NODE,
+            {"1x1 1,0.5": 10.0, "1x1 0.5": 20.0, "2x1 1,0.5": 8.0, "2x1 1": 5.0, "1x1 ": 9.0},
+            {"1x1 1": "1.00", "1x1 0.5": "1.00", "1x1 ": "1.00", "2x1 1+0.5": "1.25", "2x1 1": "2.00"},
+        ),
+    ],
+)
+def test_each_value_of_an_option_has_a_row_and_its_baseline_is_one_process_as_on_the_first_node(
+    make: Make, results: Path, option: str, kind: str, runs: dict[str, float], found: dict[str, str]
+) -> None:
+    for repeat in (1, 2, 3):
+        for cell, seconds in runs.items():
+            layout, value = cell.split(" ")
+            options = {"options": {option: value}, "option_axes": {option: kind}} if value else {}
+            make.run(results, seconds + repeat / 100, layout=layout, target="compose", **options)
+    (block,) = summarize(results)[0]
+    table = to_table(block)
+    assert table.head[:3] == ["layout", option, "n"]
+    assert {f"{line[0]} {line[1]}": line[4].partition(" ")[0] for line in table.lines} == found

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from runner.report.order import NO_SPREAD
 from runner.report.run_summary import RunSummary
@@ -40,6 +41,10 @@ def verdict_of(a: list[RunSummary], b: list[RunSummary], detect: float = DETECT)
     return verdict
 
 
+def of_times(a: list[float], b: list[float], detect: float = DETECT, *, made: bool = True, **changes: Any) -> Verdict:
+    return verdict_of(side("A", a, made=made), side("B", b, made=made, **changes), detect)
+
+
 STEADY = [10.0, 10.05, 9.95, 10.02]
 SLOW = [value * factor for value, factor in zip(STEADY, (1.2, 1.21, 1.19, 1.2), strict=True)]
 
@@ -70,33 +75,30 @@ VERDICTS = {
 def test_each_verdict_has_its_reason_and_its_exit_code(
     a: list[float], b: list[float], made: bool, verdict: str, why: str, code: int
 ) -> None:
-    found = verdict_of(side("A", a, made=made), side("B", b, made=made))
+    found = of_times(a, b, made=made)
     assert (found.verdict, exit_code([found])) == (verdict, code)
     assert why in str(found.why)
     assert found.decided is (found.why is None)
     notes = to_notes([found], DETECT)
     assert any("by less than 5%" in note for note in notes) == (b is SLIGHTLY)
     assert any("--repeat" in note for note in notes) == (len(a) > 1 and why != NO_SPREAD)
-    assert exit_code([found, verdict_of(side("A", STEADY), side("B", SLOW))]) == 1
+    assert exit_code([found, of_times(STEADY, SLOW)]) == 1
 
 
 def test_whether_no_difference_is_enough_depends_on_the_difference_that_was_asked_for() -> None:
-    sides = side("A", STEADY), side("B", STEADY[::-1])
-    assert verdict_of(*sides).proposed < 10
-    strict = verdict_of(*sides, 0.001)
+    assert of_times(STEADY, STEADY[::-1]).proposed < 10
+    strict = of_times(STEADY, STEADY[::-1], 0.001)
     assert not strict.decided
     assert strict.proposed > 100
-    slightly = side("A", SAME_TIMES, made=False), side("B", SLIGHTLY, made=False)
-    assert exit_code([verdict_of(*slightly, 0.005)]) == 1
+    assert exit_code([of_times(SAME_TIMES, SLIGHTLY, 0.005, made=False)]) == 1
 
 
 def test_runs_made_in_turn_are_compared_in_pairs_and_others_are_not() -> None:
     drifting = [10.0, 11.0, 12.0, 13.0]
     slower = [value * 1.02 * (1 + (-1) ** number * 1e-3) for number, value in enumerate(drifting)]
-    assert verdict_of(side("A", drifting), side("B", slower)).verdict == SLOWER
-    assert verdict_of(side("A", drifting, made=False), side("B", slower, made=False)).verdict == SAME
-    other = side("B", slower, side=("c2", "B", "version B"))
-    assert verdict_of(side("A", drifting), other).verdict == SAME  # of another comparison
+    assert of_times(drifting, slower).verdict == SLOWER
+    assert of_times(drifting, slower, made=False).verdict == SAME
+    assert of_times(drifting, slower, side=("c2", "B", "version B")).verdict == SAME  # of another comparison
 
 
 def changed(name: str, **changes: Any) -> list[RunSummary]:
@@ -133,13 +135,13 @@ def test_versions_may_differ_in_what_makes_them_versions_and_sides_made_together
     found = verdict_of(changed("A"), changed("B", args={"epochs": 1.0}, same=other))
     assert (found.verdict, found.differs) == (SAME, ("code differs: c and x", "torch differs: 2.3.1 and 2.4"))
     assert "between A and B: torch differs: 2.3.1 and 2.4" in to_notes([found], DETECT)
-    found = verdict_of(side("A", STEADY), side("B", SLOW, args={"epochs": 1, "workers": 2}))
+    found = of_times(STEADY, SLOW, args={"epochs": 1, "workers": 2})
     assert (found.verdict, found.differs) == (SLOWER, ("workers differs: none and 2",))
-    assert verdict_of(side("A", STEADY), side("B", SLOW, trained_samples=500)).verdict == NOT_COMPARABLE
+    assert of_times(STEADY, SLOW, trained_samples=500).verdict == NOT_COMPARABLE
 
 
 def test_what_disturbs_both_sides_alike_is_noted_and_does_not_refuse() -> None:
-    found = verdict_of(side("A", STEADY), side("B", SLOW, disturbed=["others"]))
+    found = of_times(STEADY, SLOW, disturbed=["others"])
     assert found.verdict == SLOWER
     assert any(note.startswith("1x1: B: 4 of 4 runs disturbed, ") for note in to_notes([found], DETECT))
 
@@ -154,6 +156,16 @@ def test_a_cell_that_one_side_lacks_is_named_and_open_only_if_b_lost_it() -> Non
     assert (exit_code(lost), exit_code(new)) == (4, 0)
 
 
+def test_runs_that_lie_on_both_sides_count_for_neither() -> None:
+    old, new = ([replace(run, id=run.path) for run in changed(name)] for name in "AB")
+    found = verdict_of(old + new[:1], new)
+    assert (found.a.runs, found.b.runs, found.on_both) == (tuple(old), tuple(new[1:]), 1)
+    same = verdict_of(old, old)
+    assert (same.a, same.b, same.on_both, exit_code([same])) == (None, None, 4, 4)
+    for one in (found, same):
+        assert any("on both sides" in note for note in to_notes([one], DETECT))
+
+
 def test_several_experiments_are_matched_by_their_names_and_one_by_its_cells() -> None:
     both = [*changed("A"), *changed("A", experiment="other")]
     assert [found.name for found in judge(both, both, DETECT)] == ["other 1x1", "tiny 1x1"]
@@ -161,6 +173,6 @@ def test_several_experiments_are_matched_by_their_names_and_one_by_its_cells() -
 
 
 def test_rows_have_a_column_for_each_side_and_the_ratio() -> None:
-    head, row = to_rows(judge(side("A", STEADY), side("B", SLOW), DETECT))
+    head, row = to_rows([of_times(STEADY, SLOW)])
     assert head == ("cell", "n", "A train seconds [95%]", "B train seconds [95%]", "B / A [95%]", "verdict")
     assert (row[:2], row[4][:7], row[5]) == (("1x1", "4"), "1.200 [", "slower")

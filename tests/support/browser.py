@@ -35,20 +35,14 @@ class Browser:
     def ask(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
         """Send a command and return its result; events that arrive before it are kept."""
         self._number += 1
-        message = {
-            "id": self._number,
-            "method": method,
-            "params": params,
-            **({"sessionId": session} if session else {}),
-        }
-        data = json.dumps(message).encode() + b"\0"
+        message = {"id": self._number, "method": method, "params": params}
+        data = json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0"
         while data:
             data = data[os.write(self._to, data) :]
         while (answer := self._next()).get("id") != self._number:
             self.events.append(answer)
         assert "error" not in answer, answer
-        result: dict[str, Any] = answer["result"]
-        return result
+        return answer["result"]
 
     def wait_for(self, method: str) -> None:
         """Wait for an event."""
@@ -61,8 +55,7 @@ class Browser:
             assert data, "the browser has ended"
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\0")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        return json.loads(line)
 
 
 class Tab:
@@ -93,15 +86,15 @@ class Tab:
 
     @property
     def complaints(self) -> list[Any]:
-        """What stands in the console: errors, warnings, exceptions, and all else that a page may write there."""
+        """What the page has written to the console."""
         kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         return [event["params"] for event in self._browser.events if event.get("method") in kinds]
 
     @property
     def requests(self) -> list[str]:
-        """Every address that was asked for, but for the page itself and what stands in the page."""
-        asked = [event for event in self._browser.events if event.get("method") == "Network.requestWillBeSent"]
-        addresses = [event["params"]["request"]["url"] for event in asked]
+        """Every address that was asked for, but for the page itself and data in the page."""
+        asked = (event for event in self._browser.events if event.get("method") == "Network.requestWillBeSent")
+        addresses = (event["params"]["request"]["url"] for event in asked)
         return [url for url in addresses if url != self.url and not url.startswith("data:")]
 
 

@@ -1,6 +1,5 @@
 """Summaries of runs that never were, and the rows that they make."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ ONE, TWO = (10.0, 10.1, 9.9), (6.0, 6.1, 5.9)
 
 def run(seconds: float | None = 10.0, layout: str = "1x1", processes: int = 1, **changes: Any) -> RunSummary:
     number = next(_COUNT)
-    values: dict[str, Any] = {
+    values = {
         "path": f"tiny/run{number}",
         "experiment": "tiny",
         "target": "local",
@@ -70,12 +69,6 @@ def pair(seconds: Sequence[float | None] = TWO, **changes: Any) -> list[RunSumma
 
 
 def block(runs: list[RunSummary], definition: dict[str, Any] | None = None) -> Block:
-    """The block of some runs; if none says when it began, they were made in turn."""
-    if all(summary.began is None for summary in runs):
-        turns: Counter[str] = Counter()
-        for place, summary in enumerate(runs):
-            turns[summary.cell] += 1
-            runs[place] = msgspec.structs.replace(summary, began=1e12 * turns[summary.cell] + 1e5 * place)
     (found,) = compare(runs, lambda _: definition or {})
     return found
 

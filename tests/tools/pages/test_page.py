@@ -8,12 +8,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from runner.records.folder import RunFolder
+from runner.report.run_summary import summary_of
+from runner.tools.pages.details import details_of
 from runner.tools.pages.document import MOST_BYTES, MOST_PLOTS
 from runner.tools.pages.files import write_report
 from tests.report.hostile import edited, state
 from tests.support.projects import ROOT, Ended, complete
 from tests.support.records import Make
-from tests.tools.pages.conftest import FAILED, HOSTILE, lines_of_epochs, make_messages, make_scaling
+from tests.tools.pages.conftest import FAILED, HOSTILE, lines_of_epochs, make_messages, make_scaling, one_a_second
 
 PLOTS = ("speed-up", "phases", "loss-epochs", "loss-seconds", "accuracy-epochs", "accuracy-seconds")
 
@@ -165,6 +167,17 @@ def test_a_load_that_others_may_have_made_is_not_taken_for_that_of_the_runs(resu
     said = captions(page_of(results))
     assert "With 1x2, nothing is idle" in said
     assert "1x1 was disturbed: other processes used 1.64 of 2 cores during 1x1 repeat 1" in said
+
+
+def test_the_load_of_gpus_over_time_is_the_mean_of_their_use_and_of_nothing_else(results: Path, make: Make) -> None:
+    figures = {"gpu0_percent": 100.0, "gpu1_percent": 50.0, "gpu_throttled_percent": 0.0, "gpu_shared_percent": 0.0}
+    looks = [("load", None, {**figures, "gpu0_memory_bytes": 3_000_000_000}) for _ in range(5)]
+    start = ("run_start", None, {"host": "node-a", "device_name": "Toy GPU"})
+    end = [("tracked_stats", {"train_seconds": 5.0}, {}), ("run_stop", None, {"status": "success"})]
+    record = make.run(results, stdout={0: one_a_second(0, [start, *looks, *end])}, device="cuda").read()
+    values = [value for _, value in details_of(record).load["gpu_percent"]]
+    assert values == [75.0] * 5
+    assert summary_of(record).load["gpu_percent"] == 75.0
 
 
 def without_matplotlib(folder: Path, *words: str) -> Ended:
