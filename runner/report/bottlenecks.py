@@ -2,7 +2,7 @@
 
 A rank is a straggler if the other ranks wait for it at least a tenth of the training, and chance is ruled out: either
 it was the slowest in nine of ten steps and the others wait a quarter of the time, or over at least three epochs it was
-busy longer in every epoch, by a mean of more than four standard errors. The cause must show in the rank's own figures.
+busy longer in every epoch, by a mean of at least four standard errors. The cause must show in the rank's own figures.
 Processes on one machine compete for its processor, so a rank that computes longer without using more CPU time is not
 named if a faster rank runs on the same machine. Throttling by a CPU quota is counted by the kernel and needs no
 statistics.
@@ -25,16 +25,16 @@ from runner.report.times import (
 )
 
 LEAST_LOST = 0.10
-"""Share of the training that the other ranks wait before a rank is named."""
+"""Least share of the training that the other ranks wait for a rank that is named."""
 LEAST_LOST_AT_ONCE = 0.25
 FEWEST_EPOCHS = 3
 STANDARD_ERRORS = 4.0
 ALWAYS = 0.9
-"""Share of the steps in which a rank that is named without statistics over epochs is the slowest."""
+"""Share of the steps in which a rank must be the slowest to be named without statistics over epochs."""
 MOST_OF_IT = 0.5
 """Share of a rank's extra busy time that a cause must explain."""
 LEAST_EXCHANGE = 0.20
-"""Share of the training taken by exchanges before links are examined."""
+"""Least share of the training taken by exchanges for links to be examined."""
 SLOW_LINK = 500e6 / 8
 """Bytes per second. Links within a machine carry gigabytes, and the slowest cluster networks carry 1 Gbit/s."""
 SLOW_BESIDE_OTHERS, FEWEST_LINKS = 0.25, 3

@@ -61,7 +61,7 @@ def refusal(cell: CellRuns, base: CellRuns | None, elsewhere: CellRuns | None, c
     if not cell.complete:
         return "no complete run"
     if run.device == "cpu" and run.processes > Layout.parse(run.layout).world_size:
-        return "its devices share one CPU"
+        return "the devices share one CPU"
     if base and base.first is run:
         return "the baseline"
     if base is None or not base.complete:
@@ -134,7 +134,7 @@ def disturbed(runs: Iterable[RunSummary]) -> str | None:
 
 
 def differing(runs: list[RunSummary], may_differ: Collection[str] = ()) -> str | None:
-    """Name the fields of `same`, own arguments and memory that differ between runs; None if none does."""
+    """Name what differs between runs in `same`, own arguments and memory; None if nothing does."""
     ignored = {*may_differ, "NCCL"} if runs[0].device == "cpu" else may_differ
     found = two_of_each([run.same for run in runs], ignored)
     # Arguments that only one program has are compared among its own runs.
@@ -196,7 +196,7 @@ def _differs_in(runs: Iterable[RunSummary], *names: str) -> str | None:
 def total_work_differs(runs: Sequence[RunSummary]) -> str | None:
     """Name the first difference in the total work of runs: samples, steps and batch; None if it is the same.
 
-    Scripts may differ by `PADDED_SHARE`, because they pad or drop the last batch of an epoch.
+    Samples and steps of scripts may differ by `PADDED_SHARE`, because the last batch of an epoch is padded or dropped.
     """
     samples = [run.trained_samples for run in runs]
     padded = runs[0].measure == SAMPLE_SECONDS and max(samples) <= min(samples) * (1 + PADDED_SHARE)

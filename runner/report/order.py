@@ -22,7 +22,7 @@ MOST_WIDENED = 2.5
 NO_SPREAD = "the repeats of one side have identical times, so they were rounded when printed"
 """The refusal of identical times, whose error cannot be estimated."""
 NOT_IN_TURN = "not made in turn"
-NOT_KNOWN = "unknown whether the runs were made in turn: a record lacks its start"
+NOT_KNOWN = "unknown whether the runs were made in turn: a record lacks its start time"
 _CORRELATION = 0.5
 """Correlation of the noise of successive runs, modelled as a first-order autoregressive process."""
 _FREEDOM = 1.03
@@ -137,7 +137,7 @@ def widening(a: Sequence[float], b: Sequence[float], *, paired: bool = False) ->
 
 
 def _alike(a: Sequence[float], b: Sequence[float], *, paired: bool) -> float:
-    """Return the square root of the true variance of a difference of means over its expected estimate."""
+    """Return sqrt(true variance of the difference / its expected estimate)."""
     counts = len(a), len(b)
     runs = sorted([(place, 0) for place in a] + [(place, 1) for place in b])
     shared = {(0, 0): 0.0, (1, 1): 0.0, (0, 1): 0.0}  # the sum of the correlations of all pairs of runs

@@ -188,10 +188,7 @@ def is_complete(run: RunSummary) -> bool:
 def timed_alike(
     runs: Iterable[RunSummary], cell_of: Callable[[RunSummary], Hashable] = lambda run: run.cell
 ) -> list[RunSummary]:
-    """Make all runs use one measure: wall time, if there is a cell without any run whose samples were counted.
-
-    Otherwise the runs are returned unchanged.
-    """
+    """Switch all runs to wall time if there is a cell whose samples were never counted; else return them unchanged."""
     runs = list(runs)
     counted: dict[Hashable, bool] = defaultdict(bool)
     for run in runs:

@@ -130,7 +130,7 @@ def summary_of(record: Record, path: str = "") -> RunSummary:
     fields = {
         **msgspec.structs.asdict(launch),  # experiment, target, program, measure, ...
         "path": path,
-        # An imported id may be that of several runs, but not at the same start.
+        # Several runs may share an imported id, but not the start as well.
         "id": f"{launch.id} {launch.started}",
         "status": record.status,
         "reason": f"{record.reason}; hint: {hint}" if hint and record.reason else record.reason,

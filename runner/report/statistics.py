@@ -190,7 +190,6 @@ def repeats_to_find(difference: Difference, effect: float, power: float = POWER,
 
 
 def _fewest(enough: Callable[[int], bool], first: int) -> int | None:
-    """Return the smallest number >= `first` that is enough, by bisection; None beyond `MOST`."""
     low = high = first
     while not enough(high):
         if high == MOST:

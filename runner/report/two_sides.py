@@ -137,10 +137,7 @@ def _difference(cell: Verdict, series: Series) -> Difference | str:
 
 
 def _not_comparable(a: CellRuns, b: CellRuns, *, made: bool) -> str | None:
-    """Return why two sides are not comparable; None if they are.
-
-    Disturbances are accepted if the sides were `made` for the comparison in turn, because they affect both.
-    """
+    # Disturbances affect both sides if these were `made` for the comparison in turn.
     runs, sides = [*a.complete, *b.complete], [("A", a), ("B", b)]
     may_differ = CHOICES if made else VERSIONS
     for run in (*a.runs, *b.runs):

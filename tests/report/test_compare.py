@@ -67,7 +67,6 @@ REFUSED = {
     "too few": (base(), pair(TWO[:2]), "n = 2"),
     "a failed run there": ([*base(), run(None, status="timed_out")], pair(), "1 of 4 runs of 1x1"),
     "no complete run": (base(), pair([None] * 3, status="failed"), "no complete run"),
-    "no baseline": ([], pair(), "runner run tiny --layout 1x1 --layout 1x2 --repeat 3"),
     "no effect": (base(), pair([9.0, 10.0, 11.0]), "includes 1"),
     "times of whole seconds": (base([10.0] * 3), pair([9.0] * 3), NO_SPREAD),
     "other accuracy": (base(), pair(accuracy=0.90), "accuracy differs: 90.00% against 95.00%"),
@@ -200,7 +199,7 @@ RUNS = st.lists(
         lambda seconds, cell, **changes: run(seconds, *cell, **changes),
         st.none() | st.floats(0.001, 1e6),
         st.sampled_from([("1x1", 1), ("1x2", 2), ("2+3", 5)]),
-        status=st.sampled_from(["completed", "failed", "running", "killed", "incomplete"]),
+        status=st.sampled_from(["completed", "failed", "running"]),
         global_batch_size=st.sampled_from([0, 8, 16]),
         scaling=st.sampled_from(["strong", "weak"]),
     ),
@@ -263,4 +262,4 @@ def test_what_no_record_says_is_noted_where_it_is_taken_for_granted_and_refuses_
     assert noted(one + two, words)
     assert not noted(base() + pair(), words)
     assert not noted(one + pair(ONE, **changes), words), "without a claim"
-    assert any(words in note for note in to_notes(judge(one, base([6.0, 6.1, 5.9], **changes), 0.05), 0.05))
+    assert words in str(to_notes(judge(one, base(TWO, **changes), 0.05), 0.05))

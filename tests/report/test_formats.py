@@ -30,12 +30,11 @@ PUBLISHED = {
 
 
 @pytest.fixture
-def results(tmp_path: Path, make: Make) -> Path:
+def blocks(tmp_path: Path, make: Make) -> list[Block]:
     """Two experiments: one good and measured, one with everything that may go wrong."""
-    for seconds in (10.0, 10.2, 9.9):
-        make.run(tmp_path, seconds, accuracy=0.95)
-    for seconds in (6.0, 6.3, 5.8):
-        make.run(tmp_path, seconds, accuracy=0.951, layout="1x2")
+    for one, two in ((10.0, 6.0), (10.2, 6.3), (9.9, 5.8)):
+        make.run(tmp_path, one, accuracy=0.95)
+        make.run(tmp_path, two, accuracy=0.951, layout="1x2")
     definition = {
         "name": "odd",
         "summary": "What | goes wrong, éverything",
@@ -51,12 +50,7 @@ def results(tmp_path: Path, make: Make) -> Path:
     ):
         odd = {"experiment": "odd", "definition": definition, "scaling": "weak", "axes": {"backend": backend}}
         make.run(tmp_path, seconds, stdout=stdout, layout=layout, **odd)
-    return tmp_path
-
-
-@pytest.fixture
-def blocks(results: Path) -> list[Block]:
-    found, notes = summarize(results)
+    found, notes = summarize(tmp_path)
     assert not notes
     return found
 

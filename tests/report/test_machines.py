@@ -83,8 +83,8 @@ def test_machines_that_differ_by_a_tenth_seldom_make_a_false_claim(repeats: int,
 
 
 def test_a_claim_over_several_machines_says_so() -> None:
-    assert any("on 3 machines" in note for note in notes_of(block(on([A, B, C], [C, A, B]))))
-    assert not any("machines" in note for note in notes_of(block(base() + pair())))
+    assert "on 3 machines" in str(notes_of(block(on([A, B, C], [C, A, B]))))
+    assert "machines" not in str(notes_of(block(base() + pair())))
 
 
 def batch_run(make: Make, results: Path, seconds: float, *nodes: dict[str, Any]) -> RunSummary:

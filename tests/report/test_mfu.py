@@ -15,8 +15,6 @@ from tests.report.hostile import edited
 from tests.support.records import Make
 from tests.support.summaries import run
 
-GPU = {"device": "cuda", "input_share": 0.6}  # named only if it had time left
-
 
 def limits(block: Block) -> list[Any]:
     return [plain(row)["limited_by"] for row in block.rows]
@@ -25,19 +23,20 @@ def limits(block: Block) -> list[Any]:
 @pytest.mark.parametrize(
     ("alone", "two", "words"),
     [
-        ({"mfu": 0.6}, {"mfu": 0.55}, ["compute", "compute"]),
-        ({"mfu": 0.6}, {"mfu": 0.4}, ["compute", "communication or slower computing"]),
-        ({"mfu": 0.6}, {"mfu": 0.4, "exchange_share": 0.3}, ["compute", "communication"]),
-        ({"mfu": 0.6}, {"mfu": 0.4, "exchange_share": 0.1}, ["compute", "slower computing"]),
-        ({"mfu": 0.3}, {"mfu": 0.2}, [None, "communication or slower computing"]),
-        ({"mfu": 0.6}, {"mfu": 0.4, "cores": 1}, ["compute", None]),
-        ({"mfu": 0.6}, {"mfu": 0.4, "disturbed": ["others"]}, ["compute", None]),
-        ({**GPU, "load": {"gpu_percent": 97.0}}, {**GPU, "load": {"gpu_percent": 40.0}}, [None, "input"]),
-        (GPU, GPU, [None, None]),
+        (0.6, {"mfu": 0.55}, ["compute", "compute"]),
+        (0.6, {"mfu": 0.4}, ["compute", "communication or slower computing"]),
+        (0.6, {"mfu": 0.4, "exchange_share": 0.3}, ["compute", "communication"]),
+        (0.6, {"mfu": 0.4, "exchange_share": 0.1}, ["compute", "slower computing"]),
+        (0.3, {"mfu": 0.2}, [None, "communication or slower computing"]),
+        (0.6, {"mfu": 0.4, "cores": 1}, ["compute", None]),
+        (0.6, {"mfu": 0.4, "disturbed": ["others"]}, ["compute", None]),
+        (None, {"device": "cuda", "input_share": 0.6}, [None, None]),  # named only if the GPU had time left
+        (None, {"device": "cuda", "input_share": 0.6, "load": {"gpu_percent": 97.0}}, [None, None]),
+        (None, {"device": "cuda", "input_share": 0.6, "load": {"gpu_percent": 40.0}}, [None, "input"]),
     ],
 )
-def test_what_limits_follows_from_the_figures_or_is_not_said(alone: Any, two: Any, words: Any) -> None:
-    (found,) = compare([run(10.0, **alone), run(6.0, "1x2", 2, **two)])
+def test_what_limits_follows_from_the_figures_or_is_not_said(alone: float | None, two: Any, words: Any) -> None:
+    (found,) = compare([run(10.0, mfu=alone), run(6.0, "1x2", 2, **two)])
     assert limits(found) == words
     said = [note for note in notes(found) if note.startswith("limited by: ")]
     assert len(said) == any(words)
@@ -48,7 +47,7 @@ def test_communication_is_named_over_a_baseline_of_fewer_processes_and_the_note_
     runs = [run(6.0, "1x2", 2, mfu=0.6), run(3.0, "1x4", 4, mfu=0.4)]
     (over_two,) = compare(runs, lambda _: {"baseline": {"layout": "1x2"}})
     assert limits(over_two) == ["compute", "communication or slower computing"]
-    assert any("MFU 40%, 60% with 2 processes" in note for note in notes(over_two))
+    assert "MFU 40%, 60% with 2 processes" in str(notes(over_two))
     ways = [run(6.0, "1x2", 2, mfu=0.6, axes={"way": "a"}), run(6.0, "1x2", 2, mfu=0.4, axes={"way": "b"})]
     (as_many,) = compare(ways, lambda _: {"baseline": {"layout": "1x2", "way": "a"}})
     assert limits(as_many) == ["compute", None]

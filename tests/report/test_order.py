@@ -20,11 +20,9 @@ from tests.support.records import Make
 from tests.support.summaries import base, block, pair, row, run
 
 SERIES = 10_000
-NOISE = 0.02
-DRIFT = 0.08
 MOST_FALSE = 0.05 + 3 * math.sqrt(0.05 * 0.95 / SERIES)
 """5% and three standard errors of a share that was counted in 10,000 series."""
-CONDITIONS = {"steady": (0.0, 0.0), "drift": (DRIFT, 0.0), "alike": (0.0, 0.5), "both": (DRIFT, 0.5)}
+CONDITIONS = {"steady": (0.0, 0.0), "drift": (0.08, 0.0), "alike": (0.0, 0.5), "both": (0.08, 0.5)}
 """Of a series: how much slower the machine gets, and the correlation between the noise of two neighbouring runs."""
 
 
@@ -35,7 +33,7 @@ def series(runs: int, condition: str) -> Any:
     noise = np.random.default_rng(runs).standard_normal((SERIES, runs))
     for place in range(1, runs):
         noise[:, place] = alike * noise[:, place - 1] + math.sqrt(1 - alike**2) * noise[:, place]
-    return NOISE * noise + np.log1p(drift * np.arange(runs) / (runs - 1))
+    return 0.02 * noise + np.log1p(drift * np.arange(runs) / (runs - 1))
 
 
 def in_turn(one_round: str, repeats: int) -> str:

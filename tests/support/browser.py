@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +121,7 @@ def running() -> Iterator[Browser]:
         try:
             yield browser
         finally:
-            with suppress(AssertionError, OSError):
-                browser.ask("Browser.close")
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(5)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
+            os.killpg(process.pid, 9)
             process.wait()
             os.close(to)
             os.close(answers)

@@ -142,7 +142,6 @@ def _curves(record: Record) -> dict[str, Curve]:
 
 
 def _load(nodes: list[Load]) -> dict[str, list[tuple[float, float]]]:
-    """Average each figure over nodes and devices, for each second."""
     looks: dict[str, dict[float, list[float]]] = {}
     for node in nodes[:64]:
         for key, values in node.points.items():

@@ -88,7 +88,6 @@ def _newest(block: Block) -> str:
 
 
 def _counted(blocks: list[Block]) -> list[str]:
-    """Describe each experiment of some blocks by its numbers of tables and runs."""
     runs: dict[str, list[int]] = defaultdict(list)
     for block in blocks:
         runs[block.first.experiment].append(sum(len(row.runs) for row in block.rows))

@@ -140,7 +140,6 @@ def _published(subject: Subject) -> tuple[list[str], list[list[str]]]:
 
 
 def _provenance(subject: Subject, runs: list[RunSummary]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the facts that all runs share, and the names of facts that differ."""
     each = [details.provenance for run in runs if (details := subject.reader(run))]
     values = {name: {facts[name] for facts in each} for name in (each[0] if each else ())}
     shared = [(name, *texts) for name, texts in values.items() if len(texts) == 1]

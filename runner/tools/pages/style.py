@@ -169,7 +169,6 @@ def inline(plot: Plot, prefix: str) -> str:
 
 
 def _for_a_page(tag: str) -> str:
-    """Shorten the numbers of one tag, and use the page's colours and font."""
     tag = _FONT.sub("", _GROUP.sub("<g>", tag))
     tag = _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), tag)
     return _COLOUR.sub(lambda match: _VARIABLES[match[0]], tag).replace(" \n", " ").replace("\n", "")

@@ -25,8 +25,7 @@ def lines_of_epochs(
     rank: int, seconds: float, losses: list[float | None], accuracies: list[float | None], **facts: Any
 ) -> bytes:
     """What a rank prints that trains some epochs, with a phase before them and its load meanwhile."""
-    start = {"host": "node-a", "device_name": "Toy CPU", "torch": "2.3.1", "python": "3.11.7", "threads": 1}
-    start |= {"machine_cores": 2, **facts}
+    start = {"host": "node-a", "device_name": "Toy CPU", "torch": "2.3.1", "machine_cores": 2, **facts}
     told = [
         ("run_start", None, start),
         ("global_batch_size", 8, {}),
@@ -34,7 +33,7 @@ def lines_of_epochs(
         ("setup_stop", None, {"seconds": 0.5}),
     ]
     for epoch, (loss, accuracy) in enumerate(zip(losses, accuracies, strict=True), 1):
-        work = {"epoch_num": epoch, "trained_samples": 100, "samples": 100, "steps": 13}
+        work = {"epoch_num": epoch, "trained_samples": 100, "steps": 13}
         told += [
             ("load", None, {"cpu_percent": 40.0 + epoch, "own_cpu_percent": 40.0, "memory_bytes": 2_000_000_000}),
             ("epoch_stop", None, {**work, "train_seconds": seconds / len(losses), "loss": loss}),
@@ -62,7 +61,7 @@ def make_messages(results: Path, make: Make, operation: str = "all_reduce") -> N
     told = [("run_start", None, {"host": "node-a", "device_name": "Toy CPU"})]
     for name in (operation, "broadcast"):
         for power in range(10, 25, 2):
-            size, rate = 2**power, (2e9 if name == "broadcast" else 1e9) * (1 - 0.9 ** (power - 9))
+            size, rate = 2**power, len(name) * power * 1e7
             told.append(("collective", name, {"bytes": size, "seconds": size / rate, "bus_bytes_per_second": rate}))
     stats = {
         "all_reduce_seconds": 0.02,

@@ -50,7 +50,7 @@ def test_the_page_has_every_plot_and_says_what_to_conclude(scaling: Path) -> Non
         "1x2 is 1.67 [1.61, 1.72] times as fast as 1x1, and this may be claimed; ideal is 2.",
         "After 4 epochs, test accuracy is: 1x1 90.00%, 1x2 90.00%. The cells learn equally",
         "88.2% accuracy: 1x2 after 6.00 s, 1x1 after 10.00 s.",
-        "broadcast is the fastest",
+        "all_reduce is the fastest",
         "1x1 42%",
     ):
         assert words in said, words
@@ -170,13 +170,12 @@ def test_a_load_that_others_may_have_made_is_not_taken_for_that_of_the_runs(resu
 
 
 def test_the_load_of_gpus_over_time_is_the_mean_of_their_use_and_of_nothing_else(results: Path, make: Make) -> None:
-    figures = {"gpu0_percent": 100.0, "gpu1_percent": 50.0, "gpu_throttled_percent": 0.0, "gpu_shared_percent": 0.0}
-    looks = [("load", None, {**figures, "gpu0_memory_bytes": 3_000_000_000}) for _ in range(5)]
+    figures = {"gpu0_percent": 100.0, "gpu1_percent": 50.0, "gpu_throttled_percent": 0.0, "gpu0_memory_bytes": 3e9}
     start = ("run_start", None, {"host": "node-a", "device_name": "Toy GPU"})
     end = [("tracked_stats", {"train_seconds": 5.0}, {}), ("run_stop", None, {"status": "success"})]
-    record = make.run(results, stdout={0: one_a_second(0, [start, *looks, *end])}, device="cuda").read()
-    values = [value for _, value in details_of(record).load["gpu_percent"]]
-    assert values == [75.0] * 5
+    told = [start, *[("load", None, figures)] * 5, *end]
+    record = make.run(results, stdout={0: one_a_second(0, told)}, device="cuda").read()
+    assert [value for _, value in details_of(record).load["gpu_percent"]] == [75.0] * 5
     assert summary_of(record).load["gpu_percent"] == 75.0
 
 
