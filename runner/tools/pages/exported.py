@@ -71,7 +71,7 @@ def exported_runs(results: Path, experiment: str | None, notes: list[str]) -> It
 
 
 def exported(record: Record) -> ExportedRun:
-    """Reduce a record to a run for other tools. Raises ValueError or another error of `BROKEN` like `summary_of`."""
+    """Reduce a record to a run for other tools. Raises ValueError or another error of `BROKEN` if it is broken."""
     launch, summary = record.launch, summary_of(record)
     started = _milliseconds(launch.started)
     ended = _milliseconds(record.outcome.ended) if record.outcome else started

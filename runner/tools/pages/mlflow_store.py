@@ -44,9 +44,9 @@ class Counts(NamedTuple):
 def export(runs: Iterable[ExportedRun], uri: str, say: Callable[[str], None] = lambda _: None) -> Counts:
     """Write runs to MLflow, except those already there in the same state.
 
-    Tags with a run's id and digest identify it. `uri` is that of a tracking server, or `sqlite:///FILE`; `say` gets a
-    line after every thousand runs. Raises RequestError if MLflow is not installed, or the store cannot be reached, read
-    or written.
+    Tags keep the id of a run and a digest of its state. `uri` is that of a tracking server, or `sqlite:///FILE`; `say`
+    gets a line after every thousand runs. Raises RequestError if MLflow is not installed, or the store cannot be
+    reached, read or written.
     """
     _check(uri)
     _import()
@@ -95,7 +95,7 @@ class _Store:
         return self._experiments[name]
 
     def _runs(self, experiment: str) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield the id, and MLflow's id and the digest, of the kit's runs; unfinished writes have no digest."""
+        """Yield (kit's id, (MLflow's id, digest)) of the kit's runs; an unfinished write has no digest."""
         token = None
         while True:
             page = self._client.search_runs([experiment], max_results=_PAGE, page_token=token)

@@ -222,5 +222,5 @@ def _how_busy(means: list[tuple[Row, float]]) -> str:
     alone = [cell for cell, disturbance in full.items() if not disturbance]
     others = "; ".join(f"{cell} was {disturbance}" for cell, disturbance in full.items() if disturbance)
     words = f"Mean while training: {', '.join(f'{row.first.cell} {mean:.0f}%' for row, mean in means)}."
-    words += f" With {listing(alone)}, nothing is idle, so more processes would only share the same." if alone else ""
+    words += f" With {listing(alone)}, nothing is idle, so more processes would compete." if alone else ""
     return words + (f" Part of the load may be other processes: {others}." if others else "") if means else ""

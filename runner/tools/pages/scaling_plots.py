@@ -256,5 +256,5 @@ def equality(subject: Subject) -> Plot | None:
     axes.set_ylabel("relative difference of the gradients")
     axes.set_xticks(range(1, max(len(check.off) for _, check in measured) + 1))
     style.finish(figure, axes)
-    caption = f"Relative difference of the first gradient to that of one process with all batches: {'; '.join(words)}."
+    caption = f"Relative difference between the first gradient and that of one process: {'; '.join(words)}."
     return Plot(subject.plot("equality"), "Do several processes train the same as one?", caption, figure)
