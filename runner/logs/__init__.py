@@ -1,7 +1,7 @@
-"""Other people's stdout: the log of a training becomes figures, each with the line that it was read from.
+"""Read figures, each with its line, from the logs of any training program.
 
-    bytes -> blocks of whole lines (lines) -> the lines with a pattern's fixed text (reading: dialect, pattern, mlperf)
-    -> values, with who printed them (origin) -> the facts of the log (facts) -> one JSON object with a status (summary)
+    bytes -> blocks of whole lines (lines) -> lines that patterns match (reading: dialect, pattern, mlperf)
+    -> values and their writers (origin) -> facts of the log (facts) -> one JSON object with a status (summary)
 
-What a log does not say is None, never a guess.
+Facts that a log does not state are None, never guesses.
 """

@@ -1,4 +1,4 @@
-r"""Dialects: YAML files that say how the lines of a program are read.
+r"""Load dialects: YAML files with patterns for the lines of a program.
 
     name: pytorch-mnist
     about: The MNIST example of pytorch/examples
@@ -6,7 +6,7 @@ r"""Dialects: YAML files that say how the lines of a program are read.
       - pattern: 'Train Epoch: (?P<epoch>{int}) .{0,40}Loss: (?P<train_loss>{number})'
         example: "Train Epoch: 1 [640/60000 (1%)]\tLoss: 0.3"
 
-A mistake in one is reported with its file and line when it is loaded.
+Errors name the file and line of the mistake.
 """
 
 import re
@@ -37,33 +37,33 @@ from runner.logs.pattern import (
 FOLDER = Path(__file__).parent / "dialects"
 LAUNCHERS = "launchers"
 PLAIN = "plain"
-"""The dialect that counts only where no other one reads a line of the training."""
+"""Dialect that counts only if no other dialect reads a line of the training."""
 MLPERF = "mlperf"
-"""The name of MLPerf's own events, which have no YAML file."""
+"""Name for MLPerf's events, which have no YAML file."""
 NONE = "none"
-"""No dialect: only what launchers say of the program is read."""
-PART = "a number of it was read only in part, or may be torn"
+"""Name for no dialect at all: only the lines of launchers are read."""
+PART = "a number may be cut off or only partly read"
 BELOW = "a value below 0"
 _REPLACED = {"train_loss", "step", "steps", "done", "total", "throughput", "epoch"}
-"""Fields of which the last value of a writer counts, in one epoch."""
+"""Fields whose later values replace earlier ones of the same writer and epoch."""
 _COUNT, _DIGIT = re.compile(r"\{\d*,?\d*\}"), re.compile(r"\d")
 _PLACE = re.compile(r"\.(\w+)|\[(\d+)\]")
 _Text = Annotated[str, Meta(min_length=1, pattern=r"\S")]
 
 
 class Line(msgspec.Struct):
-    """One kind of line, as a file has it."""
+    """Entry of `lines` in a dialect's file."""
 
     pattern: str
     example: _Text
     units: dict[str, str] = {}
     says: Literal["completed", "failed", "trouble", "ignored"] | None = None
-    """What it says of the run. `trouble` is a failure unless the training goes on; what is `ignored` is none."""
+    """Effect of a match on the status; `trouble` is a failure unless the training goes on."""
     scope: str | None = None
     weak: bool = False
-    """What it says counts only where nothing else says it."""
+    """Whether matches count only if no other line states the same."""
     after: str | None = None
-    """What the line before has to match."""
+    """Pattern that the line above must match."""
 
 
 class _File(msgspec.Struct):
@@ -74,7 +74,7 @@ class _File(msgspec.Struct):
 
 
 class Value(NamedTuple):
-    """A value and where it stands."""
+    """Value of a field and the line that states it."""
 
     value: Any
     line: int
@@ -82,35 +82,35 @@ class Value(NamedTuple):
     scope: str | None = None
     weak: bool = False
     is_guessed: bool = False
-    """Whether the unit is known only by the size of the value."""
+    """Whether the unit was inferred from the size of the value."""
     epoch: float | int | None = None
     samples: int | None = None
-    """The number of samples that an accuracy is of."""
+    """Number of samples behind an accuracy."""
 
     @property
     def comparable(self) -> float:
-        """Return a number to compare with others: of 98.5 percent 0.985."""
+        """Return a number for comparisons: 0.985 for 98.5 percent."""
         number: float = self.value / 100 if self.unit == "percent" else self.value
         return number
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """One kind of line, compiled."""
+    """Compiled entry of `lines`."""
 
     dialect: "Dialect" = field(repr=False)
     line: Line
     regex: re.Pattern[str]
     literals: tuple[str, ...]
-    """The texts in every line that matches, the longest one first."""
+    """Texts in every matching line, the longest first."""
     after: re.Pattern[str] | None
     takes_any_digits: bool
-    """Whether it matches all lines that differ in their digits alone, or none of them."""
+    """Whether lines that differ only in digits match alike."""
     is_replaced: bool
-    """Whether the values of its next line replace those of this one."""
+    """Whether the next match replaces the values of this one."""
 
     def matches(self, text: str, above: bytes | None = None) -> Iterator[re.Match[str]]:
-        """Return each match in a line, of which only the beginning is read, if it may follow on the line above."""
+        """Yield the matches in the beginning of a line; none if the line above does not match `after`."""
         if self.after and above is not None:
             before = origin.split(above.decode("utf-8", "replace"))[1]
             if not self.after.search(before[:LINE]):
@@ -118,7 +118,10 @@ class Pattern:
         return self.regex.finditer(text[:LINE])
 
     def read(self, match: re.Match[str], line: int, *, is_torn: bool = False) -> tuple[dict[str, Value], list[str]]:
-        """Return the values of a match, and why others are left out; `is_torn`: the end of the line is missing."""
+        """Return the values of a match, and the reasons why others are left out.
+
+        `is_torn` means that the end of the line is missing.
+        """
         values: dict[str, Value] = {}
         wrong = []
         for name, text in match.groupdict().items():
@@ -140,37 +143,37 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the lines of one kind of program are read."""
+    """Patterns for the lines of one kind of program."""
 
     name: str
     best: str
-    """Whether the best evaluation is computed from all, or only taken where a line states it."""
+    """`computed` from all evaluations, or only taken if `stated`."""
     patterns: list[Pattern] = field(default_factory=list)
 
 
 def load(path: Path) -> Dialect:
-    """Read a dialect; RequestError with file and line for a mistake in it."""
+    """Load a dialect; RequestError with file and line for a mistake in it."""
     return _dialect(yaml_reader.read(path))
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the dialects of the kit."""
+    """Return the names of the kit's dialects."""
     return (*sorted(path.stem for path in FOLDER.glob("*.yaml")), MLPERF, NONE)
 
 
 @cache
 def built_in() -> tuple[Dialect, ...]:
-    """Return the dialects of the kit."""
+    """Return the kit's dialects."""
     return tuple(load(path) for path in sorted(FOLDER.glob("*.yaml")))
 
 
 def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
-    """Return the dialects of the kit and those of some files, which replace the kit's of the same name."""
+    """Return the kit's dialects and those of files, which replace the kit's of the same name."""
     return tuple({dialect.name: dialect for dialect in (*built_in(), *map(load, paths))}.values())
 
 
 def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
-    """Return dialects by name, or by their text if there is one, and what launchers say; MLPerf's events are in all."""
+    """Return dialects from a mapping of names to texts ('' for the kit's own), and that of launchers."""
     known = {dialect.name: dialect for dialect in built_in()}
     named = (
         _dialect(yaml_reader.parse(text, name)) if text else known[name]
@@ -183,7 +186,7 @@ def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
 def _dialect(document: yaml_reader.Document) -> Dialect:
     values = document.values
     if not isinstance(values, dict):
-        document.fail("a dialect has the keys name, about and lines")
+        document.fail("a dialect needs the keys name, about and lines")
     document.only_keys(_File.__struct_fields__)
     for number, entry in enumerate(values["lines"] if isinstance(values.get("lines"), list) else ()):
         if isinstance(entry, dict):
@@ -198,7 +201,7 @@ def _dialect(document: yaml_reader.Document) -> Dialect:
         try:
             pattern = _pattern(dialect, line)
         except PatternError as error:
-            document.fail(f"this pattern cannot be used: {error}", "lines", number, "pattern")
+            document.fail(f"unusable pattern: {error}", "lines", number, "pattern")
         for message, *key in _mistakes(pattern):
             document.fail(message, "lines", number, *key)
         dialect.patterns.append(pattern)
@@ -214,17 +217,17 @@ def _pattern(dialect: Dialect, line: Line) -> Pattern:
 
 
 def _mistakes(pattern: Pattern) -> Iterator[tuple[str, ...]]:
-    """Yield what is wrong with a pattern, and the key of its line that is to be changed."""
+    """Yield each mistake in a pattern, and the key of its line to change."""
     units, fields = pattern.line.units, pattern.regex.groupindex.keys()
     for name in fields - FIELDS:
         yield f"unknown field '{name}'{did_you_mean(name, sorted(FIELDS))}", "pattern"
     for name, unit in units.items():
         if name not in fields or unit not in UNITS.get(name, (unit,)):
-            yield f"{unit!r} is no unit of a field '{name}' of the pattern", "units", name
+            yield f"{unit!r} is not a unit of a field '{name}' in the pattern", "units", name
     for name in sorted(NEED_UNITS & fields - units.keys()):
         yield f"'{name}' needs a unit: one of {', '.join(UNITS[name])}", "pattern"
     match = next(pattern.matches(origin.split(pattern.line.example)[1]), None)
     if match is None:
         yield "the pattern does not match its example", "example"
     elif lost := {name for name, text in match.groupdict().items() if text} - pattern.read(match, 0)[0].keys():
-        yield f"'{min(lost)}' of the example is no value", "example"
+        yield f"'{min(lost)}' has no valid value in the example", "example"

@@ -1,4 +1,4 @@
-"""What the lines of a log add up to. Nothing here grows with the log."""
+"""Combine the lines of a log into facts, in bounded memory."""
 
 import math
 import re
@@ -13,36 +13,36 @@ from runner.logs.origin import MOST_WRITERS, Origin, Who
 from runner.logs.pattern import METRICS
 
 _MOST_EPOCHS = 100_000
-"""Epochs that are kept; a higher number is one of samples."""
+"""Highest plausible epoch; higher numbers count samples."""
 _MOST_KEPT = 1_000
-"""Words of an end that are kept."""
+"""Maximum messages kept about the end."""
 _MOST_SAID = 20
-"""Different values that are kept for one fact."""
+"""Maximum different values kept of one fact."""
 _LONGEST_TRACEBACK = 200
-"""Lines of the traceback of an exception that Python ignores."""
+"""Maximum lines of the traceback of an exception that Python ignores."""
 _OF_THE_RUN = ("world_size", "nnodes", "backend", "epochs", "speedup")
 _PLACES = ("done", "total", "step", "steps")
 _ABOVE = "an accuracy above 100%"
 _CLOSE = 2e-3
 _NUMBER = re.compile(r"\d[\d.,:]*")
 _OPEN_NODES = re.compile(r"--nnode|[\\^`]\s*$")
-"""What a command of torchrun has if it does not say how many nodes there are: --nnodes=1:4, or a line that goes on."""
+"""torchrun without a fixed number of nodes: --nnodes=1:4, or the line continues."""
 _OF_A_PART = re.compile(
     r"(?:[Pp]arallel|[Ll]ocal|[Rr]ole|[Nn]ode|[Tt]ensor|[Pp]ipeline|[Dd]ata|[Ee]xpert|[Cc]ontext|[Mm]odel"
     r"|[Ss]hard|[Gg]roup,?|\b[TtPpDdEeCcSs][Pp])"
     r"[ _-]{1,2}[Ww]orld[ _]?[Ss]ize"
 )
-"""A number of processes that is not that of the whole run."""
+"""Names for the number of processes in a part of the run."""
 _OF_ANOTHER = re.compile(
     r"\W{0,3}[Ee]poch\W{0,3}\d(?!\d*: [Ee]arly)|\b(?:until|when|once|after|before|if|unless|[Tt]okenizer|[Vv]ocab\w*"
     r"|[Pp]hase|[Ss]tage)\b[^.]{0,60}[Tt]raining\b"
 )
-"""What was done, or is still to be done, is not the training: `kept until training is complete`."""
+"""Phrases that do not end the training: `kept until training is complete`."""
 
 
 @dataclass
 class Record:
-    """What one line says, by one dialect."""
+    """Values and words that one dialect reads in a line."""
 
     line: int
     text: str
@@ -50,21 +50,21 @@ class Record:
     dialect: str = MLPERF
     best: str = "computed"
     lines: int = 1
-    """How many lines it stands for: those are left out that can change nothing but a count."""
+    """Number of similar lines that it represents."""
     values: dict[str, Value] = field(default_factory=dict)
     says: set[str] = field(default_factory=set)
     weak: set[str] = field(default_factory=set)
-    """What it says of the run that counts only once a training has begun."""
+    """Words of `says` that count only once training has begun."""
     wrong: list[str] = field(default_factory=list)
-    """Why values were left out."""
+    """Reasons why values were left out."""
 
     @property
     def trains(self) -> bool:
-        """Return whether it is of the training."""
+        """Return whether the line is from the training."""
         return "train_loss" in self.values or "steps" in self.values
 
     def finish(self) -> None:
-        """Derive what its values say together, and leave out what cannot be right."""
+        """Derive further values, and drop implausible ones."""
         values = self.values
         if "correct" in values and "of" in values and values["of"].value:
             correct, samples = values["correct"], values["of"].value
@@ -76,7 +76,7 @@ class Record:
                 self.wrong.append(_ABOVE)
         if "epoch" in values and values["epoch"].value > _MOST_EPOCHS:
             del values["epoch"]
-            self.wrong.append("a number above 100,000, which is none of an epoch but perhaps of samples")
+            self.wrong.append("a number above 100,000 is not an epoch, perhaps a count of samples")
         if "world_size" in values and _OF_A_PART.search(self.text):
             del values["world_size"]
         if (nproc := values.get("nproc")) and "world_size" not in values:
@@ -86,7 +86,7 @@ class Record:
 
 
 class Progress(NamedTuple):
-    """The last line of the training, as far as it says where the training was."""
+    """Position of the training at its last line."""
 
     line: int
     epoch: float | int | None
@@ -98,19 +98,19 @@ class Progress(NamedTuple):
 
 @dataclass
 class Evaluations:
-    """The evaluations of one metric by one writer."""
+    """Evaluations of one metric by one writer."""
 
     last: Value
     lowest: Value
     highest: Value
     stated_best: bool
-    """Whether the best is only taken where it is stated."""
+    """Whether the best counts only if stated."""
     count: int = 0
     is_mixed: bool = False
-    """Of unlike data, or of units that are guessed: 0.9 beside 45.1 is perhaps a percentage too. None is the best."""
+    """Whether data or guessed units differ (0.9, then 45.1), so that no evaluation is the best."""
 
     def add(self, value: Value) -> None:
-        """Take the next evaluation."""
+        """Add the next evaluation."""
         last = self.last
         is_unlike = value.is_guessed and last.is_guessed and value.unit != last.unit
         self.is_mixed |= is_unlike or value.samples != last.samples
@@ -122,23 +122,23 @@ class Evaluations:
 
 @dataclass
 class Writer:
-    """What one process, container or rank says; of several the lowest counts."""
+    """Values by one process, container or rank; the lowest writer counts."""
 
     train_loss: Value | None = None
     run_loss: Value | None = None
     throughput: Value | None = None
     evaluations: dict[tuple[bool, str], Evaluations] = field(default_factory=dict)
-    """By whether they are weak, and by metric."""
+    """Keys: is it weak, metric."""
     places: dict[bool, tuple[float, float, int]] = field(default_factory=dict)
-    """The first epoch of its training and the last one, and the line of the first; its steps before an epoch (True)."""
+    """First and last epoch, and line of the first; True: steps if there are no epochs."""
     titles: dict[float | int, list[int]] = field(default_factory=dict)
-    """The lines of the first two epochs that only name it, as `Epoch 1/5`; also with a loss if there is one epoch."""
+    """Lines that only name one of the first two epochs, as `Epoch 1/5`."""
     ignored: int = 0
-    """The line of a traceback that Python ignores."""
+    """Line of the last traceback that Python ignored."""
 
 
 class End(NamedTuple):
-    """The last line with some words of an end: `completed`, `failed`, `trouble`, or only a duration."""
+    """Last line with a message about the end: `completed`, `failed`, `trouble`, or '' for a mere duration."""
 
     line: int
     text: str
@@ -149,45 +149,43 @@ class End(NamedTuple):
 
 @dataclass
 class Facts:
-    """All facts of one log."""
+    """Facts of one log."""
 
     writers: dict[Who, Writer] = field(default_factory=dict)
     has_more_writers: bool = False
     said: dict[str, list[Value]] = field(default_factory=dict)
-    """The different values that are said of the whole run."""
+    """Different values stated for the whole run."""
     epochs: dict[bool, dict[float | int, int]] = field(default_factory=lambda: {False: {}, True: {}})
-    """The first line of each epoch, by whether they are weak."""
+    """First line of each epoch; the key tells weak ones."""
     stated_best: Value | None = None
     progress: Progress | None = None
     widest: int | None = None
-    """The most of an epoch that was seen done before the next one began."""
+    """Furthest position in an epoch before the next began."""
     has_steps: bool = False
-    """Whether an epoch has several lines of the training, none of which says how far the epoch is."""
+    """Whether epochs have several training lines without a position."""
     is_repeated: bool = False
-    """Whether a writer says more than one loss or evaluation."""
+    """Whether a writer states several losses or evaluations."""
     evaluated: int = 0
-    """The line of the last evaluation."""
     failure: End | None = None
     ends: dict[tuple[Who, str], End] = field(default_factory=dict)
-    """The words of each writer, until the training goes on."""
+    """Messages about the end, by writer, unless training continued."""
     repeated: set[tuple[Who, str]] = field(default_factory=set)
-    """Words that the training went on after: they are of an epoch."""
+    """Messages followed by more training: they concern an epoch."""
     restart: tuple[int, int] | None = None
-    """The lines in which a training begins, and seems to begin again."""
+    """Lines where a training begins and apparently begins again."""
     left_out: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """The first line with a value that cannot be right, by what is wrong with it."""
+    """First line with an implausible value, by reason."""
     times: list[tuple[int, datetime]] = field(default_factory=list)
-    """The first loss line with a time stamp, and the last line with one that says something."""
+    """Time stamps of the first loss line and of the last informative line."""
     runs: dict[str, list[tuple[int, mlperf.Event, Who]]] = field(default_factory=dict)
-    """The events run_start and run_stop, with their lines."""
+    """MLPerf's run_start and run_stop events."""
     benchmark: str | None = None
     dialects: dict[str, int] = field(default_factory=dict)
     epoch: float | int | None = None
-    """The epoch that was named last."""
     _has_bare_numbers: bool = False
 
     def add(self, record: Record) -> None:
-        """Take in what a line says."""
+        """Add the values and words of a line."""
         values, origin = record.values, record.origin
         self.dialects[record.dialect] = self.dialects.get(record.dialect, 0) + record.lines
         for why in record.wrong:
@@ -216,7 +214,7 @@ class Facts:
             self.times[1:] = [(record.line, origin.time)]
 
     def add_event(self, event: mlperf.Event, record: Record) -> None:
-        """Take in an MLPerf event."""
+        """Add an MLPerf event."""
         key, value, epoch = event.key, event.value, mlperf.number(event.metadata.get("epoch_num"))
         new: Value | None = None
         if key in ("run_start", "run_stop"):
@@ -245,13 +243,13 @@ class Facts:
         self.add(record)
 
     def settle(self) -> None:
-        """Take no figure of a log with two trainings.
+        """Drop all figures of a log with two trainings, and losses whose rank may be something else.
 
-        Nor by bare numbers before lines, as in `[300] loss: 1.9`, if each stands once.
+        Bare numbers, as in `[300] loss: 1.9`, are not ranks if each occurs once.
         """
         world = self.fact("world_size")
         for writer in self.writers.values():
-            first, second = [*writer.titles.values(), [], []][:2]  # each rank may name each epoch
+            first, second = [*writer.titles.values(), [], []][:2]  # every rank may print every epoch
             times = max(len(second), world.value if world and len(self.writers) == 1 else 1)
             if len(first) > times:
                 self.restart = self.restart or (first[0], first[times])
@@ -264,34 +262,34 @@ class Facts:
                 writer.train_loss, writer.evaluations = None, {}
 
     def fact(self, name: str) -> Value | None:
-        """Return a fact about the whole run, or None if nothing is said or what is said differs."""
+        """Return a fact about the whole run; None if missing or contradictory."""
         values = self.said.get(name, [])
         values = [value for value in values if not value.weak] or values
         return values[0] if len({value.value for value in values}) == 1 else None
 
     def lowest(self, name: str) -> Value | None:
-        """Return a value of the lowest rank that says one."""
+        """Return a value from the lowest writer that states one."""
         values = (getattr(self.writers[who], name) for who in sorted(self.writers))
         return next((value for value in values if value), None)
 
     def seen(self) -> dict[float | int, int]:
-        """Return the epochs that the training names, or those that count only where it names none."""
+        """Return the epochs of the training, or the weakly stated ones if it names none."""
         return self.epochs[False] or self.epochs[True]
 
     def declared_epochs(self) -> Value | None:
-        """Return how many epochs are declared; of epochs 0/4 to 4/4 there are five."""
+        """Return the declared number of epochs: five for epochs 0/4 to 4/4."""
         value = self.fact("epochs")
         is_from_0 = value and 0 in self.seen() and value.value in self.seen()
         return value._replace(value=value.value + 1) if value and is_from_0 else value
 
     def wall(self) -> End | None:
-        """Return the words with the duration of the run: not those that are said again and again."""
+        """Return the message with the duration of the run, but none that repeats."""
         ends = (end for key, end in self.ends.items() if key not in self.repeated)
         walls = {(end.wall.weak, end.who, -end.line): end for end in ends if end.wall}
         return walls[min(walls)] if walls else None
 
     def _take_facts(self, values: dict[str, Value]) -> None:
-        if ranks := values.get("ranks_listed"):  # a table of ranks: its last line counts
+        if ranks := values.get("ranks_listed"):  # the last line of a table of ranks counts
             self.said.pop("world_size", None)
             values["world_size"] = ranks._replace(value=ranks.value + 1)
         for name in values.keys() & set(_OF_THE_RUN):
@@ -301,11 +299,11 @@ class Facts:
         if not (epoch := values.get("epoch")):
             return
         if "epochs" in values or "epochs" not in self.said or epoch.value + 1 != self.epoch:
-            self.epoch = epoch.value  # else it is the same epoch, by a number that counts from 0
+            self.epoch = epoch.value  # else: the same epoch, counted from 0
             self.epochs[epoch.weak].setdefault(epoch.value, epoch.line)
 
     def _take_summary(self, record: Record, writer: Writer) -> None:
-        """Take what is stated for the whole run; another summary of it is of a second training."""
+        """Take values for the whole run; a different second summary means a second training."""
         new, old = record.values.get("run_loss"), writer.run_loss
         if new and old and not (new.weak or old.weak or math.isclose(new.value, old.value, rel_tol=_CLOSE)):
             self.restart = self.restart or (old.line, record.line)
@@ -318,7 +316,7 @@ class Facts:
         epoch = values["epoch"].value if "epoch" in values else self.epoch
         now = Progress(record.line, epoch, *(values[name].value if name in values else None for name in _PLACES))
         if before and before.done is not None and before.done == before.total and before.epoch == now.epoch:
-            # A bar is shown again at its end; or one over other data is an evaluation, or the next epoch: nobody knows.
+            # A finished bar may be redrawn, or a bar over other data be an evaluation or the next epoch.
             has_ended = any(end.word for key, end in self.ends.items() if key[0] == who)
             is_other = loss and writer.train_loss and loss.value != writer.train_loss.value
             if loss and (epoch is None or (has_ended and is_other)):
@@ -336,7 +334,7 @@ class Facts:
             self.times = [(record.line, record.origin.time)]
 
     def _go_on(self, now: Progress, who: Who, writer: Writer) -> None:
-        """Take where the training is; a second one begins where it goes back to its first epoch or step."""
+        """Take the position of the training; going back to the begin means a second training."""
         place, before = now.step if now.epoch is None else now.epoch, self.progress
         if place is not None:
             first, last, line = writer.places.get(now.epoch is None, (place, place, now.line))
@@ -346,7 +344,7 @@ class Facts:
         if before and before.done is not None and now.done is not None and before.epoch != now.epoch:
             self.widest = max(self.widest or 0, before.done)
         self.progress = now
-        for key in [key for key in self.ends if key[0] == who]:  # its words of an end were of an epoch
+        for key in [key for key in self.ends if key[0] == who]:  # its messages ended an epoch, not the run
             del self.ends[key]
             if len(self.repeated) < _MOST_KEPT:
                 self.repeated.add(key)
@@ -366,12 +364,11 @@ class Facts:
             self.is_repeated |= known.count > 1
 
     def _end(self, record: Record, who: Who, writer: Writer) -> None:
-        """Take in what a line says about the end."""
         says = record.says if self.progress or self.evaluated else record.says - record.weak
         if "ignored" in says:
             writer.ignored = record.line
             return
-        if writer.ignored and (says or record.trains):  # the exception that ends a traceback which Python ignores
+        if writer.ignored and (says or record.trains):  # this may be the exception that Python ignored
             if record.line - writer.ignored <= _LONGEST_TRACEBACK:
                 says = says - {"trouble"}
             writer.ignored = 0

@@ -1,4 +1,4 @@
-"""Bytes of any size -> blocks of whole lines, of bounded length.
+"""Split bytes of any size into blocks of whole lines of bounded length.
 
 Line numbers count newlines, as editors do.
 """
@@ -10,54 +10,54 @@ from typing import NamedTuple
 
 BLOCK = 1 << 18
 LONGEST = 65_536
-"""Bytes of a line without an end; of a longer one only the beginning is read."""
+"""Maximum bytes read of a line."""
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PK\x05\x06")
 _ODD = bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"
-"""Bytes that no text has. Progress bars have backspaces; logs have NUL after a crash of their disk."""
+"""Bytes that text lacks, except backspaces (progress bars) and NUL (after a disk crash)."""
 _BEGINNING = 8_192
-"""Bytes at the beginning of an input that show what it is."""
+"""Bytes inspected to recognise binary input."""
 _BACK = re.compile(rb"\x08+\r?")
-"""Backspaces, with which progress bars go back to the beginning of the line."""
+"""Backspaces of progress bars, which return to the beginning of the line."""
 _BAR = re.compile(rb"((?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\[\]\r\n]{0,300})?\])(?=[A-Za-z{*^`])")
-"""The end of a progress bar of tqdm, on which something else follows: `7.00s/it]slurmstepd: error: ...`."""
+"""End of tqdm's progress bar with other output behind it: `7.00s/it]slurmstepd: error: ...`."""
 _EVENT, _KEY = b":::MLLOG", b'"key": "observed"'
 _TEE = rb"\[default\d{1,6}\]:"
-"""What torchrun puts before each line in a pod's log."""
+"""Prefix by torchrun of each line in a pod's log."""
 _OBSERVED = re.compile(rb"\n(%s|)%s [^\n]*%s[^\n]*\n\1" % (_TEE, _EVENT, _KEY))
-"""What trainkit/observer writes, perhaps within a line that the program has begun to print."""
+"""Event of trainkit/observer, possibly within an unfinished line of the program."""
 _PREFIX, _BEGIN = re.compile(rb"^%s" % _TEE), re.compile(rb"(?:%s)?%s" % (_TEE, _EVENT))
 _LONGEST_TEE = 17
 
 
 class Block(NamedTuple):
-    """Some whole lines, and the number of the first one."""
+    """Block of whole lines; `line` is the number of the first."""
 
     data: bytes
     line: int
     is_torn: bool = False
-    """Whether the end of its last line is missing."""
+    """Whether the end of the last line is missing."""
 
 
 class Lines:
-    """Reads blocks."""
+    """Reader of blocks, which counts bytes and lines."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         """Take a function that reads up to n bytes."""
         self._read = read
         self.bytes = 0
         self.line = 1
-        """The number of the line that begins next."""
+        """Number of the next line."""
         self.ends_with_newline = True
         self.is_unreadable = False
         self.cut = 0
-        """How many lines were longer than `LONGEST`."""
+        """Number of lines longer than `LONGEST`."""
         self.notes: dict[str, None] = {}
-        """What kept the input from being read as it is."""
+        """Notes on changes to the input and on unreadable input."""
         self._decoder: codecs.IncrementalDecoder | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks of the whole input; binary data ends it at once."""
+        """Yield all blocks of the input; none if it is binary."""
         begun = b""
         skipping = False
         while chunk := self._read(BLOCK):
@@ -91,7 +91,7 @@ class Lines:
             chunk = self._decoder.decode(chunk).encode("utf-8", "replace")
         if is_first and _is_binary(chunk[:_BEGINNING]):
             self.is_unreadable = True
-            self.notes["it is compressed, an archive or no text: not read; unpack it first"] = None
+            self.notes["not read: compressed, an archive, or not text; unpack it first"] = None
         elif b"\0" in chunk:
             self.notes["NUL bytes were left out"] = None
             chunk = chunk.replace(b"\0", b"")
@@ -113,7 +113,7 @@ class Lines:
 
 
 def _end_of_lines(data: bytes) -> int:
-    """Return where the last line ends that is not torn by an event of the observer, as far as the data shows."""
+    """Return the end of the last line that no event of the observer tears, as far as the data shows."""
     end = last = data.rfind(b"\n") + 1
     if len(data) > LONGEST and not end:
         end = last = data.rfind(b"\r") + 1
@@ -129,12 +129,12 @@ def _end_of_lines(data: bytes) -> int:
 
 
 def _without_observed(data: bytes) -> bytes:
-    """Join the lines that the observer tore, with empty ones before them for their numbers' sake."""
+    """Join lines torn by the observer; inserted empty lines keep line numbers right."""
     text, at = bytearray(), 0
     for event in _OBSERVED.finditer(data):
         text += data[at : event.start()]
         at, begin = event.start(), text.rfind(b"\n") + 1
-        if text.startswith(event[1], begin):  # else another rank's line has come in between
+        if text.startswith(event[1], begin):  # else another rank printed in between
             text[begin:begin] = b"\n\n"
             at = event.end()
     return bytes(text + data[at:])

@@ -1,4 +1,4 @@
-"""Figures that a person names: `--metric loss='loss: ({number})'`, and `metrics:` in a definition."""
+"""Read figures by the user's own expressions: `--metric loss='loss: ({number})'`, or `metrics:` in a definition."""
 
 import math
 import re
@@ -14,22 +14,22 @@ from runner.logs.pattern import LINE, PatternError, compile_pattern, is_cut
 NAME = "[a-z][a-z0-9_]{0,39}"
 _BEGIN = re.compile(r"(?<!\d)(?<!\d[.,eE])")
 _GLUED = re.compile(r"(?!(?:[num]?s|min|h|x)\b)\w")
-"""What follows on a part of a word, as in 0x1F, 3e or 5k; 12s is a number with its unit."""
+"""Rest of a word, as in 0x1F, 3e or 5k; not a unit, as in 12s."""
 _NUMBER = re.compile(r"[-+]?(?:(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 @dataclass(eq=False)
 class Metric:
-    """One expression, and what its group held."""
+    """Compiled expression of a metric, and the values that it matched."""
 
     regex: re.Pattern[str]
     literals: tuple[str, ...]
     best: str | None = None
     said: dict[Who, list[tuple[float, int]]] = field(default_factory=dict)
-    """The last value of each writer with its line, and its best."""
+    """Last and best value, each with its line, of each writer."""
 
     def add(self, text: str, line: int, who: Who, *, is_torn: bool) -> None:
-        """Take the matches of a line; what is no whole number, such as the 1 of 1e-05, is kept as NaN."""
+        """Add the matches of a line; partial numbers, such as the 1 of 1e-05, are kept as NaN."""
         for match in self.regex.finditer(text[:LINE]):
             new = _number(match, is_torn=is_torn), line
             best = self.said.get(who, [new])[-1]
@@ -38,7 +38,7 @@ class Metric:
                 self.said[who] = [new, new if is_better or not math.isfinite(best[0]) else best]
 
     def summary(self) -> dict[str, Any] | None:
-        """Return what the lowest rank said last, and its best."""
+        """Return the last and best value of the lowest writer; None without a match."""
         if not self.said:
             return None
         (value, line), (best, best_line) = self.said[min(self.said)]
@@ -54,7 +54,7 @@ def _number(match: re.Match[str], *, is_torn: bool) -> float:
 
 
 def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:
-    """Compile the metrics of a record; RequestError for what cannot be used."""
+    """Compile the metrics of a record; RequestError if one is unusable."""
     found = {}
     for name, said in metrics.items():
         try:
@@ -62,13 +62,13 @@ def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:
         except PatternError as error:
             raise RequestError(one_line(f"metric {name}: {said['pattern']}: {error}")) from None
         if regex.groups != 1:
-            raise RequestError(f"metric {name}: exactly one group holds the number, as in loss: ({{number}})")
+            raise RequestError(f"metric {name}: needs exactly one group, for the number, as in loss: ({{number}})")
         found[name] = Metric(regex, literals, said.get("best"))
     return found
 
 
 def read_words(words: list[str]) -> dict[str, dict[str, str]]:
-    """Return the metrics that `--metric NAME=REGEX` name; RequestError for a word that names none."""
+    """Return the metrics in the words of `--metric NAME=REGEX`; RequestError if a word is invalid."""
     found: dict[str, dict[str, str]] = {}
     for word in words:
         name, equals, pattern = word.partition("=")

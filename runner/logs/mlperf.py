@@ -1,4 +1,4 @@
-"""MLPerf log lines of other people's programs."""
+"""Parse the MLPerf log lines of other people's programs."""
 
 import contextlib
 import json
@@ -13,21 +13,21 @@ _TEXT_FORM = re.compile(
 )
 _METRICS = {"dlrm": "auc", "gnmt": "bleu", "transformer": "bleu", "rnnt": "wer", "unet3d": "dice"}
 _METRICS |= {"ssd": "map", "mask": "map", "retinanet": "map"}
-"""What `eval_accuracy` is in a benchmark, by how its name begins."""
+"""Metric behind `eval_accuracy`, by the beginning of the benchmark's name."""
 _LOSSES = ("gpt", "llama", "mixtral", "llm", "flux")
 _SHARES = ("accuracy", "dice", "map", "wer")
 _MOST_NUMBER = 10**15
 OBSERVED = "observed"
-"""The lines of trainkit/observer: what was seen of a program, not what it says."""
+"""Key of trainkit/observer's lines, which the program itself did not print."""
 EVALUATION = "eval_accuracy"
-"""The result in every benchmark; which metric it is depends on the benchmark."""
+"""Key of the result in every benchmark; its metric depends on the benchmark."""
 MARK = ":::ML"
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
 _KEYS |= {b"number_of_nodes", b"train_epoch"}
 
 
 class Event(NamedTuple):
-    """One event line."""
+    """Event of MLPerf logging."""
 
     key: str
     value: Any
@@ -41,26 +41,26 @@ def is_of_use(line: bytes) -> bool:
 
 
 def events(line: str) -> list[Event]:
-    """Return the events of a line; what is torn is left out."""
+    """Return the events of a line, without torn ones."""
     return [event for part in line.split(MARK)[1:] if (event := _event(MARK + part))]
 
 
 def metric_of(benchmark: str | None) -> str:
-    """Return what `eval_accuracy` is in a benchmark."""
+    """Return the metric behind `eval_accuracy` in a benchmark."""
     name = (benchmark or "").lower()
     loss = "val_loss" if any(word in name for word in _LOSSES) else "accuracy"
     return next((metric for begin, metric in _METRICS.items() if name.startswith(begin)), loss)
 
 
 def unit_of(metric: str, value: float) -> str | None:
-    """Return the unit of an evaluation; None if the value is outside of what the benchmark's rules define."""
+    """Return the unit of an evaluation; None for values that the benchmark's rules do not define."""
     if metric == "auc":
         return metric
     return "fraction" if metric in _SHARES and 0 <= value <= 1 else None
 
 
 def evaluation(value: Any) -> tuple[float | int | None, str | None]:
-    """Return the number of an evaluation, and what it is of where there are several, for example boxes and masks."""
+    """Return the number of an evaluation, and a scope if it has several parts, such as boxes and masks."""
     while isinstance(value, dict) and value.keys() & {"accuracy", "value"}:
         value = value.get("accuracy", value.get("value"))
     if isinstance(value, list):
@@ -75,7 +75,7 @@ def evaluation(value: Any) -> tuple[float | int | None, str | None]:
 
 
 def number(value: Any) -> float | int | None:
-    """Return a finite number, also one that is written as text."""
+    """Return a finite number, which may be written as text; None for other values."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -107,7 +107,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _json(text: str) -> Any:
-    """Decode a value; some programs write parts of it with the quotes of Python."""
+    """Decode a JSON value, also with Python's quotes, which some programs write."""
     for words in (text, text.replace("'", '"')):
         with contextlib.suppress(ValueError, RecursionError):
             return json.JSONDecoder().raw_decode(words.strip())[0]

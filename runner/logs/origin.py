@@ -1,4 +1,4 @@
-"""Who printed a line: the prefixes of launchers, containers and loggers."""
+"""Find the writer of a line from prefixes of launchers, containers and loggers."""
 
 import re
 from datetime import datetime, timezone
@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 MOST_WRITERS = 4_096
 Who = tuple[int, int, str]
-"""A key that sorts writers: lower ranks and masters first, whoever has no name before all."""
+"""Sort key of writers: by rank, masters first, unnamed ones before all."""
 _INDENT = " \t\ufeff"
 _MOST = 6
-"""Prefixes of one line, for example a container's, torchrun's and a logger's."""
+"""Maximum prefixes of a line: of a container, torchrun, a logger."""
 _LONGEST = 300
 _POD = re.compile(
     r"(?P<name>[a-z0-9][a-z0-9.-]{0,80}-(?:master|worker|launcher|chief|ps|leader|node|trainer)-\d{1,4}"
     r"(?:-[a-z0-9]{1,10}){0,3}) (?:pytorch|tensorflow|jax|mpi|xgboost|paddle|trainer|node|launcher|worker|main|train) "
 )
-"""A pod of a training job and its container, as stern writes them."""
+"""Pod and container of a training job, as stern prints them."""
 _LEVELS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|SUCCESS"
-# Each is tried at the beginning of the line. None has a repeat within a repeat.
+# Tried at the beginning of a line; without nested repeats, for speed on hostile lines.
 _PREFIXES = {
     "torchrun": r"\[(?:default|rank|local_rank ?)(?P<rank>\d{1,6})\]:? ?",
     "mpirun": r"\[(?:prterun-[\w.@-]{1,120}@)?\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?",
@@ -65,17 +65,17 @@ _BEGINS = frozenset("[(0123456789ACDEFIJMNOSVW")
 
 
 class Origin(NamedTuple):
-    """Who printed a line, and when, as far as the line says."""
+    """Writer and time of a line, as far as its prefixes state them."""
 
     rank: int | None = None
     name: str = ""
     time: datetime | None = None
     is_number: bool = False
-    """Whether the rank is a bare number, `[3]` or `3:`, which may count anything else."""
+    """Whether the rank is a bare number, `[3]` or `3:`, which may mean anything else."""
 
     @property
     def writer(self) -> Who:
-        """Return who prints."""
+        """Return the sort key of the writer."""
         return (self.rank or 0, bool(self.name) and "master" not in self.name, self.name)
 
 
@@ -83,7 +83,7 @@ NOBODY = Origin()
 
 
 def split(line: str) -> tuple[Origin, str]:
-    """Return the origin of a line, and the line without its prefixes and its indentation."""
+    """Return the origin of a line, and the line without prefixes and indentation."""
     begin = at = len(line) - len(line.lstrip(_INDENT))
     if line[at : at + 1] not in _BEGINS and "|" not in line[:_LONGEST] and not _POD.match(line, at):
         return NOBODY, line[at:]
@@ -98,7 +98,7 @@ def split(line: str) -> tuple[Origin, str]:
         if rank is None and "rank" in said:
             rank, is_number = int(said["rank"]), kind == "number"
         names += [said["name"]] if "name" in said else []
-        if kind != "time" or time:  # a logger's time may follow on that of `docker compose logs --timestamps`
+        if kind != "time" or time:  # a logger's time may follow that of `docker compose logs --timestamps`
             del left[kind]
         time = time or _time_of(said.get("time"), said.get("zone"))
         at = match.end()
@@ -108,7 +108,7 @@ def split(line: str) -> tuple[Origin, str]:
 
 
 def _time_of(text: str | None, zone: str | None) -> datetime | None:
-    """Read a time stamp; without a zone it is taken for UTC, which is enough for the time between two of them."""
+    """Parse a time stamp, by default as UTC, which suffices for differences."""
     if not text:
         return None
     whole, _, part = text.replace("/", "-").replace(",", ".").replace("T", " ").partition(".")

@@ -1,6 +1,6 @@
-"""Regular expressions of dialects and metrics: the fixed text that each match holds, and the values of its groups.
+"""Compile regular expressions of dialects and metrics, and convert the values of their groups.
 
-Lines without the fixed text are never tried; Python's parser of expressions tells it.
+The fixed text that each match contains comes from Python's expression parser; lines without it are never tried.
 """
 
 import math
@@ -17,15 +17,15 @@ except ImportError:  # Python 3.10
     import sre_parse as _sre
 
 LINE = 4_096
-"""Letters of a line that patterns see."""
+"""Characters of a line that patterns see."""
 METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_loss", "wer")
-"""What an evaluation measures; of several the first one is a log's result."""
+"""Metrics of evaluations, in order of preference."""
 LOWER_IS_BETTER = {"perplexity", "val_loss", "wer"}
 _MAY_DIVERGE = {"train_loss", "val_loss", "perplexity"}
 _WHOLE = {"epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc", "rank"}
 _WHOLE |= {"ranks_listed"}
 COUNTED = {"epoch", *_WHOLE, "backend"}
-"""Fields that are no measured numbers."""
+"""Fields that are not measured."""
 FIELDS = COUNTED | {"train_loss", "run_loss", *METRICS, "best_accuracy", "wall", "throughput", "speedup"}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
@@ -34,9 +34,9 @@ UNITS: dict[str, tuple[str, ...]] = {
     "wall": (*_SECONDS, "clock"),
     "throughput": _RATES,
 }
-"""The units of fields that have to be of one of several; those of the others are free text."""
+"""Allowed units of fields; other fields take any unit."""
 NEED_UNITS = {"accuracy", "best_accuracy", "wall", "throughput"}
-"""Fields that say nothing without a unit."""
+"""Fields that need a unit."""
 _SHORTHANDS = {
     "{number}": r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30}|nan|NaN|NAN|[iI]nf(?:inity)?|INF)(?:[eE][-+]?\d{1,4})?",
     "{int}": r"\d{1,3}(?:,\d\d\d){1,5}|\d{1,18}",
@@ -47,9 +47,9 @@ _PADDED = re.compile(
     r"(?:(?P<blank> |\\s|\[ \\t\])(?P<times>\?|\*|\{(?P<least>\d{1,3}),?(?P<most>\d{0,3})\})?"
     r"|(?<=[^\w\s.}*+-]))(?P<number>(?:\(\?P<\w+>)?\{(?:number|int)\})"
 )
-"""A number of a pattern, with the blanks before it: ` {number}`, ` ?{number}`, `:{number}`, but not `v{number}`."""
+"""A number in a pattern with its blanks: ` {number}`, ` ?{number}`, `:{number}`, but not `v{number}`."""
 _PADDING = 16
-"""Blanks that may stand before a number, with which programs fill a column: `Epoch:  1`."""
+"""Maximum blanks before a number that is aligned in a column: `Epoch:  1`."""
 _FLAGS = re.IGNORECASE | re.VERBOSE | re.MULTILINE | re.DOTALL | re.ASCII
 _NAME = re.compile(r"(?<!\\)\{([A-Za-z_]\w*)\}")
 _CUT = re.compile(r"[.,]?\d|[eE][-+]?\d")
@@ -59,11 +59,14 @@ _WORDS = re.compile(r"(?:(\d{1,5}) ?(?:h|小时) ?)?(?:(\d{1,5}) ?(?:m|min|分�
 
 
 class PatternError(ValueError):
-    """What is wrong with a pattern, as a part of a sentence."""
+    """Mistake in a pattern; the message is part of a sentence."""
 
 
 def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Compile a pattern; return it with the texts that each of its matches holds, the longest one first."""
+    """Compile a pattern; return it with the texts that every match contains, the longest first.
+
+    Raises PatternError unless one of them has at least `least` characters.
+    """
     text = _PADDED.sub(_with_padding, text)
     for word, meaning in _SHORTHANDS.items():
         text = text.replace(word, f"(?:{meaning})")
@@ -72,17 +75,17 @@ def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[s
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"it is broken: {error}") from None
+        raise PatternError(f"invalid expression: {error}") from None
     literals = {one for one in _literals(_sre.parse(text)) if len(one) >= (least if one.isascii() else 1)}
     if pattern.flags & _FLAGS or not literals:
-        raise PatternError(f"every match has to contain the same {least} or more letters, and no flags are set")
+        raise PatternError(f"every match must contain the same {least} or more letters, and flags are not allowed")
     return pattern, tuple(sorted(literals, key=lambda literal: (-len(literal), literal)))
 
 
 def is_cut(match: re.Match[str], group: str | int, *, is_torn: bool, is_counted: bool = False) -> bool:
-    """Return whether a group may be only the beginning of a number: 0 of 0,4193, 1 of 1e-05 or of `1 234.5`.
+    """Return whether a group may hold only part of a number: 0 of 0,4193, or 1 of 1e-05 or `1 234.5`.
 
-    So may be what ends a torn line, and `0.` at the end of any line; a number that is counted may stand before a comma.
+    So may the end of a torn line, and a final `0.`; counted numbers may precede a comma.
     """
     text, end = match[group], match.end(group)
     if end == len(match.string) and (is_torn or end == LINE or text.endswith(".")):
@@ -94,7 +97,7 @@ def is_cut(match: re.Match[str], group: str | int, *, is_torn: bool, is_counted:
 
 
 def value_of(match: re.Match[str], field: str, unit: str | None) -> Any:
-    """Read a field of a match; None if it is no value. Only a loss may be infinite or no number."""
+    """Return the value of a field in a match; None if invalid. Only losses may be NaN or infinite."""
     text = match[field]
     if field == "backend" or unit == "clock":
         return text.lower() if field == "backend" else _seconds(text)
@@ -120,14 +123,13 @@ def _seconds(text: str) -> float | None:
 
 
 def _with_padding(match: re.Match[str]) -> str:
-    """Return a number of a pattern that takes as many blanks before it as a column may have."""
+    """Let a number in a pattern match after as many blanks as column alignment needs."""
     blank = match["blank"]
     least = match["least"] or (1 if blank and not match["times"] else 0)
     return f"{blank or ' '}{{{least},{max(_PADDING, int(match['most'] or 0))}}}{match['number']}"
 
 
 def _literals(items: Any) -> list[str]:
-    """Return the texts that each match holds."""
     texts: list[str] = []
     run = ""
     for kind, value in items:
@@ -139,7 +141,7 @@ def _literals(items: Any) -> list[str]:
             continue
         if kind is _code.SUBPATTERN:
             if value[1] | value[2]:
-                raise PatternError("it sets flags; write both letters, as in [Ll]oss")
+                raise PatternError("flags are not allowed; write both letters, as in [Ll]oss")
             inner = _literals(value[3])
         elif kind in (_code.MAX_REPEAT, _code.MIN_REPEAT) and value[0] > 0:
             inner = _literals(value[2])

@@ -1,8 +1,7 @@
-"""A log -> its facts: one loop over lines.
+"""Read a log into facts, in one loop over its lines.
 
-Every pattern has texts that stand in each of its matches, so that most lines are only searched for a few fragments.
-What patterns may match a line is kept for all lines that differ in their digits alone. Of lines that only replace each
-other's values, such as the states of a progress bar, the first and the last are read.
+For speed, lines are searched for fragments before patterns are tried, lines that differ only in digits share their
+patterns, and of lines that replace each other's values (a progress bar) only the first and last are read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,40 +19,40 @@ from trainkit import files
 _MASK = bytes.maketrans(b"123456789", b"0" * 9)
 _MARK = mlperf.MARK.encode()
 _COMMON = (b"poch", b"oss", b"ccura", b"acc", b"raining", b"rror: ", b"tep", b"orld", b"ime", b"erf", b"alid")
-"""Fragments that many texts have."""
+"""Fragments in the fixed texts of many patterns."""
 _PLACES = {"epoch", "total", "done", "step"}
 _KEPT = 32
-"""Blocks of which the masked lines are kept."""
+"""Blocks after which masked lines are forgotten."""
 
 
 @dataclass
 class Reading:
-    """A log that was read."""
+    """Facts of a log, and how much of the log was read."""
 
     facts: Facts
     bytes: int
     lines: int
     notes: list[str]
-    """What kept the log from being read as it is."""
+    """Notes on unreadable or damaged parts."""
     tail: list[tuple[int, str]]
-    """The last lines, each with its number."""
+    """Last lines with their numbers."""
     metrics: Mapping[str, Metric]
 
 
 class _Kind(NamedTuple):
-    """What lines that differ in their digits alone have in common."""
+    """Readers of lines that differ only in digits."""
 
     patterns: list[Pattern]
     metrics: list[Metric]
     replaced: Pattern | None = None
-    """The one that reads values that only replace those of the line before."""
+    """Pattern whose values only replace those of the line before."""
     same: Sequence[slice] = ()
-    """Where such lines have to be equal: their prefix, epoch and total."""
+    """Slices that must be equal in such lines: prefix, epoch and total."""
     place: slice = slice(0)
-    """How far the training is, which must not go back."""
+    """Slice with the position of the training, which must not decrease."""
 
     def key(self, line: bytes) -> tuple[object, ...]:
-        """Return what is the same in lines that replace each other; nothing for other lines."""
+        """Return the common key of lines that replace each other; () for other lines."""
         if not self.replaced:
             return ()
         if len(self.patterns) > 1:
@@ -64,7 +63,6 @@ class _Kind(NamedTuple):
 
 
 _EVENTS = _Kind([], [])
-"""Events of MLPerf."""
 
 
 def read_log(
@@ -72,7 +70,7 @@ def read_log(
     dialects: Iterable[Dialect] | None = None,
     metrics: Mapping[str, Metric] | None = None,
 ) -> Reading:
-    """Read a regular file; OSError if it is none, or a link."""
+    """Read a log from a regular file; OSError for links and other files."""
     with files.open_file(path) as file:
         return read_stream(file.read, dialects, metrics)
 
@@ -82,7 +80,7 @@ def read_stream(
     dialects: Iterable[Dialect] | None = None,
     metrics: Mapping[str, Metric] | None = None,
 ) -> Reading:
-    """Read a log in blocks: what a function returns, to its end."""
+    """Read a log from a function that returns up to n bytes, until it returns none."""
     reader = _Reader(built_in() if dialects is None else tuple(dialects), metrics or {})
     lines, tail = Lines(read), b""
     for block in lines.blocks():
@@ -91,32 +89,32 @@ def read_stream(
     facts = reader.finished()
     notes = [*lines.notes]
     if not lines.bytes:
-        notes.append("it is empty")
+        notes.append("the log is empty")
     elif not (facts.dialects or lines.is_unreadable):
-        notes.append("no line of it is in a known dialect; `docs/dialects.md` shows them and how to add one")
+        notes.append("no line is in a known dialect; see docs/dialects.md for how to add one")
     if lines.cut:
-        notes.append(f"{lines.cut} lines are too long: only the beginning of each was looked at")
+        notes.append(f"{lines.cut} overlong lines: only the beginning of each was read")
     if lines.bytes and not (lines.ends_with_newline or lines.is_unreadable):
-        notes.append("the last line has no newline: it may be torn")
+        notes.append("the last line has no newline: it may be cut off")
     count = lines.line - (lines.ends_with_newline or not lines.bytes)
     last = list(enumerate(tail.decode("utf-8", "replace").split("\n"), lines.line - tail.count(b"\n")))
     return Reading(facts, lines.bytes, count, notes, last, metrics or {})
 
 
 class _Reader:
-    """Finds the lines that patterns match, and adds what they say to the facts."""
+    """Reader of lines that patterns match, which adds their values to the facts."""
 
     def __init__(self, dialects: tuple[Dialect, ...], metrics: Mapping[str, Metric]) -> None:
         self._facts = Facts()
         self._plain: Facts | None = Facts() if any(dialect.name == PLAIN for dialect in dialects) else None
-        """What dialects and `plain` have read, until a dialect reads a line of the training."""
+        """Facts including those of `plain`, until another dialect reads a training line."""
         readers: list[Pattern | Metric] = [one for dialect in dialects for one in dialect.patterns]
         readers += metrics.values()
         self._readers: list[tuple[list[bytes], Pattern | Metric]] = [
             ([text.encode().translate(_MASK) for text in one.literals], one) for one in readers
         ]
         self._fragments: dict[bytes, list[int]] = {_MARK: []}
-        """Which readers may read a line with a fragment."""
+        """Numbers of the readers for lines with a fragment."""
         for number, (texts, _) in enumerate(self._readers):
             common = (part for part in _COMMON for text in texts if part in text)
             self._fragments.setdefault(next(common, texts[0]), []).append(number)
@@ -124,16 +122,16 @@ class _Reader:
         self._blocks = 0
         self._above = b""
         self._bar = 0, b""
-        """The line of a progress bar, and the prefix that stands once before all of its states."""
+        """Line of a progress bar, and the prefix that precedes its first state only."""
 
     def finished(self) -> Facts:
-        """Return the facts, after the last block."""
+        """Return the facts after the last block."""
         facts = self._plain if self._plain and PLAIN in self._plain.dialects else self._facts
         facts.settle()
         return facts
 
     def read(self, block: Block) -> None:
-        """Read the lines of a block."""
+        """Add the lines of a block."""
         text, numbers = self._lines(block)
         lines, masked = text.split(b"\n"), text.translate(_MASK).split(b"\n")
         self._blocks += 1
@@ -150,7 +148,7 @@ class _Reader:
         self._above = next(filter(bytes.strip, reversed(lines)), self._above)
 
     def _lines(self, block: Block) -> tuple[bytes, Sequence[int]]:
-        """Return lines with their numbers. A carriage return ends a line as well, but is not counted."""
+        """Return lines with their numbers; carriage returns end lines too, but are not counted."""
         data = block.data.replace(b"\r\n", b"\n")
         if b"\r" not in data and block.line != self._bar[0]:
             return data, range(block.line, block.line + data.count(b"\n") + 1)
@@ -167,7 +165,7 @@ class _Reader:
         return b"\n".join(lines), numbers
 
     def _learn(self, masked: set[bytes]) -> None:
-        """Find what may read lines whose digits are masked: most of them have none of the fragments."""
+        """Choose the readers of masked lines; most contain none of the fragments."""
         self._kinds.update(dict.fromkeys(masked))
         text = b"\n".join(masked) + b"\n"
         readers: dict[bytes, set[int]] = {}
@@ -178,7 +176,7 @@ class _Reader:
                 readers.setdefault(text[text.rfind(b"\n", 0, at) + 1 : end], set()).update(numbers)
                 at = text.find(fragment, end)
         for line, found in readers.items():
-            pairs = [self._readers[number] for number in sorted(found)]  # of two dialects the last one counts
+            pairs = [self._readers[number] for number in sorted(found)]  # of two dialects the later one counts
             wanted = [reader for texts, reader in pairs if all(text in line for text in texts)]
             if _MARK in line:
                 self._kinds[line] = _EVENTS if mlperf.is_of_use(line) else None
@@ -209,7 +207,7 @@ class _Reader:
         return kind._replace(replaced=pattern, same=[slice(begin), *places.values()], place=place)
 
     def _take(self, line: bytes, kind: _Kind, number: int, above: bytes, count: int, *, is_torn: bool) -> None:
-        """Add what each dialect reads in a line; what `plain` reads counts where no other dialect reads it."""
+        """Add the values of each dialect in a line; `plain` counts only if no other dialect reads it."""
         who, text = origin.split(line.decode("utf-8", "replace"))
         if kind is _EVENTS:
             for event in mlperf.events(text):
@@ -224,7 +222,7 @@ class _Reader:
             new = Record(number, text, who, name, pattern.dialect.best, count)
             record = records.setdefault(name, new)
             if any(key in record.values and record.values[key].value != values[key].value for key in values):
-                self._add(record)  # two lines in one
+                self._add(record)  # two records in one line
                 record = records[name] = new
             record.values |= values
             record.wrong += wrong
@@ -248,7 +246,7 @@ class _Reader:
 
 
 def _needed(lines: list[bytes], kinds: list[_Kind | None]) -> Iterator[tuple[int, int]]:
-    """Yield the places of lines, and how many each is for: of lines that replace values the first and the last."""
+    """Yield places of lines with counts; of lines that replace values, only the first and last."""
     places: dict[tuple[object, ...], int] = {}
     held: dict[tuple[object, ...], tuple[int, int]] = {}
     for at, kind in enumerate(kinds):

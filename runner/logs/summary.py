@@ -1,4 +1,4 @@
-"""The facts of a log -> one JSON object, which has every field: what the log does not say is None."""
+"""Summarise the facts of a log as a JSON object with all fields, None if not stated."""
 
 import math
 import re
@@ -13,33 +13,33 @@ from runner.logs.pattern import LOWER_IS_BETTER, METRICS
 from runner.logs.reading import Reading
 
 _OF_THE_RUN = {"world_size": "world_size", "nnodes": "nnodes", "backend": "backend", "epochs_declared": "epochs"}
-"""Facts that are the same for the whole run, with the fields that say them."""
+"""Fields of the summary about the whole run, and the facts behind them."""
 _MEASURED = ("last_train_loss", "final_eval", "best_eval", "wall_time_s", "timestamps_span_s", "throughput", "speedup")
 FIELDS = ("status", *_OF_THE_RUN, "epochs_seen", *_MEASURED)
 _MOST_AFTER = 20
-"""Lines after a failure that are not of it, and with which it may still be the end of the run."""
+"""Maximum unrelated lines behind a failure that ends the run."""
 _OF_A_FAILURE = re.compile(
     r"^\s{0,8}$|^[\W_]{4,}|^ {2}|[Ee]xception|[Tt]erminat|[Ee]xit|[Ww]arn|WARN|wandb:|NCCL|UCX|[Tt]orch[./]distributed"
     r"|srun|mpirun|MPI|[Rr]ank\b|[Hh]ost\b|leaked|[Rr]oot [Cc]ause|^\[?\d?\]?\s?[#$>]|^\S{1,60}[$#%>] ?"
     r"|^(?:time|exitcode)\b"
 )
-"""What stands in the lines that launchers, other processes and the shell write after a failure."""
+"""Typical texts of launchers, other processes and the shell after a failure."""
 _SMELLS = re.compile(
     r"Traceback|Error|ERROR|[Ff]ailed|FAIL|\b[Kk]ill|[Aa]bort|SIG[A-Z]{3}|[Ss]ignal|[Cc]ancel|CANCEL|core dumped"
     r"|[Ff]ault\b|[Oo]ut of memory|OOM|exit(?:ed)?(?: with)? (?:code|status)[: ]{1,8}-?[1-9]"
 )
-"""What a failure may look like of which no dialect knows the words."""
+"""Signs of a failure that no dialect recognises."""
 _Status = tuple[str | None, int | None, list[str]]
-"""A status, None if the log does not say; the line that shows it; and notes."""
+"""Status (None if not stated), the line that shows it, and notes."""
 
 
 def unread(name: str, why: str) -> dict[str, Any]:
-    """Return the object of a log that could not be read."""
+    """Return the summary of an unreadable log."""
     return {"log": one_line(name), **dict.fromkeys(FIELDS), "lines": {}, "dialects": {}, "notes": [one_line(why)]}
 
 
 def summary(name: str, reading: Reading) -> dict[str, Any]:
-    """Return the object of a log."""
+    """Return the summary of a log."""
     facts = reading.facts
     status, line, notes = _status(facts, reading.tail)
     shown: dict[str, Any] = {"log": one_line(name), **dict.fromkeys(FIELDS), "status": status}
@@ -70,14 +70,14 @@ def summary(name: str, reading: Reading) -> dict[str, Any]:
 
 
 def _shown(value: Value, **more: Any) -> dict[str, Any]:
-    """Return a value that JSON can carry."""
+    """Return a value for JSON, which has neither NaN nor infinity."""
     if not math.isfinite(value.value):
         return {"value": None, **more, "scope": f"printed as {value.value}", "line": value.line}
     return {"value": value.value, **more, "line": value.line}
 
 
 def _evaluations(facts: Facts, *, is_mlperf: bool) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return the last and the best evaluation, of the metric and the writer that say most."""
+    """Return last and best evaluation, for the preferred metric and the lowest writer."""
     stated = facts.stated_best and _evaluation("accuracy", facts.stated_best, "best accuracy, as stated")
     benchmark = mlperf.metric_of(facts.benchmark)
     known = [
@@ -91,7 +91,7 @@ def _evaluations(facts: Facts, *, is_mlperf: bool) -> tuple[dict[str, Any] | Non
     *_, metric, found = min(known, key=lambda one: one[:3])
     final = _evaluation(metric, found.last, found.last.scope)
     if facts.stated_best and metric == "accuracy" and found.last.comparable > 1.001 * facts.stated_best.comparable:
-        return final, None  # it is of other data, or of before
+        return final, None  # the stated best is of other data or of an earlier run
     if stated or found.count == 1 or found.stated_best or found.is_mixed:
         return final, stated
     best = found.lowest if metric in LOWER_IS_BETTER else found.highest
@@ -106,7 +106,7 @@ def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
 
 
 def _span(facts: Facts) -> dict[str, Any] | None:
-    """Return the time between the first and the last time stamp that say something about the run."""
+    """Return the time between the first and the last informative time stamp."""
     if facts.runs:
         starts, stops = (
             [(line, event.time_ms) for line, event, _ in facts.runs.get(key, []) if event.time_ms is not None]
@@ -138,24 +138,24 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
         notes.append(f"line {walls[0].line}: the duration of one epoch: {walls[0].text}")
     if facts.restart:
         notes.append(
-            "lines {} and {}: a training seems to begin again: of two trainings no figure is taken".format(
+            "lines {} and {}: a second training seems to begin, so no figure is taken from either".format(
                 *facts.restart
             )
         )
     notes += [f"line {line}: left out: {why}: {text}" for why, (line, text) in facts.left_out.items()]
     if facts.has_more_writers:
-        notes.append(f"more than {MOST_WRITERS:,} ranks and containers print here: the others are left out")
+        notes.append(f"more than {MOST_WRITERS:,} ranks and containers: the others are left out")
     if facts.dialects and not (
         facts.restart or facts.progress or facts.evaluated or facts.runs or facts.lowest("throughput")
     ):
-        notes.append("no line of a training was read; `docs/dialects.md` shows the known ones and how to add one")
+        notes.append("no line of a training was recognised; see docs/dialects.md for how to add a dialect")
     if (epochs := shown["epochs_seen"]) and epochs[0] > 1:
-        notes.append(f"its epochs begin with {epochs[0]:g}: a run that goes on from a checkpoint, or the end of a log")
+        notes.append(f"epochs begin with {epochs[0]:g}: resumed from a checkpoint, or the log lacks its beginning")
     return notes
 
 
 def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
-    """Judge whether a run completed or failed, as far as its log says so."""
+    """Return whether the run completed or failed, if its log shows it."""
     failure, notes = facts.failure, list[str]()
     if stops := facts.runs.get("run_stop"):
         stop = stops[-1][0]
@@ -185,7 +185,7 @@ def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
 
 
 def _end_of_epochs(facts: Facts) -> tuple[bool, bool]:
-    """Return whether a declared number of epochs or steps was not reached, and whether the last of them ended."""
+    """Return whether declared epochs or steps were not reached, and whether the last of them ended."""
     progress, declared, seen = facts.progress, facts.declared_epochs(), facts.seen()
     is_short = bool(declared and seen and max(seen) < declared.value - (min(seen) == 0))
     if progress is None or (progress.epoch is None and progress.steps is None):
@@ -196,7 +196,7 @@ def _end_of_epochs(facts: Facts) -> tuple[bool, bool]:
     if facts.restart or declared is None or not seen or progress.epoch != max(seen) or is_short:
         return is_short, False
     if max(seen) < declared.value and declared.line in seen.values():
-        return False, False  # of epochs that begin with 0, the last one of `Epoch 3/4` may be 3 or 4
+        return False, False  # if epochs begin with 0, the last of `Epoch 3/4` may be 3 or 4
     is_last = facts.evaluated < progress.line
     if progress.done is None or not progress.total:
         return False, not (facts.has_steps or (is_last and facts.evaluated))
@@ -205,7 +205,7 @@ def _end_of_epochs(facts: Facts) -> tuple[bool, bool]:
 
 
 def _ends_with(tail: list[tuple[int, str]], line: int) -> bool:
-    """Return whether nothing follows on a failure but its own lines and those of launchers and the shell."""
+    """Return whether only related lines and those of launchers and the shell follow a failure."""
     after = [text for number, text in tail if number > line]
     if line < tail[0][0] or any(text.startswith("real\t") for text in after):
         return False

@@ -1,1 +1,1 @@
-"""What a run leaves in `results/`, and what is read from that."""
+"""Records of runs in `results/`: writing, reading and parsing them."""

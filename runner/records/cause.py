@@ -1,9 +1,8 @@
-"""Why a program failed, by what it printed, and what helps against failures that are well known (`hints.yaml`).
+"""Find the cause of a failure in a program's output, and its hint in `hints.yaml`.
 
-A Python program prints a traceback, whose last line is the cause; torch puts `[rank0]: ` before each of its lines, and
-torchrun may put more there. An uncaught C++ exception prints `terminate called ...` and `what():`, a crash
-`Fatal Python error` (faulthandler), and a refusal a line that begins with `error: `. A program whose main function has
-the decorator `torch.distributed.elastic.multiprocessing.errors.record` leaves a JSON file.
+Causes are Python tracebacks (each line begins with `[rank0]: ` by torch, perhaps after a prefix by torchrun), C++
+exceptions (`what():`), crashes (`Fatal Python error`), lines that begin with `error: `, and the file of
+`torch.distributed.elastic.multiprocessing.errors.record`.
 """
 
 import re
@@ -22,25 +21,25 @@ from runner.records.folder import end_of
 from runner.records.schema import decode
 
 OUT_OF_MEMORY = "out_of_memory"
-"""End of a process whose container ran out of memory."""
+"""Value of `ended` in `hints.yaml` for a process whose container ran out of memory."""
 _LONGEST_LINE = 4_096
 _FOLLOWING = 12
-"""Lines of an exception: its message may have several, and C++ adds frames."""
+"""Lines kept of an exception: messages span several lines, and C++ adds frames."""
 _LARGEST_ERROR_FILE = 1_000_000
 _LAST = 5
 _LONGEST = 300
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_RETHROWN = "Original "  # what torch's DataLoader puts before the traceback of its worker
+_RETHROWN = "Original "  # torch's DataLoader puts this before the traceback of its worker
 _IGNORED = "Exception ignored in"
-# Exceptions of launchers, which only say that a worker failed.
+# Launchers raise these when a worker has failed.
 _LAUNCHERS = re.compile(r"[\w.]{0,200}ChildFailedError|[\w.]{0,100}CalledProcessError: .{0,2000}--local[_-]rank")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:: |:?$)")
 _REFUSAL = re.compile(r"(?:[\w./-]{1,100}: )?error: \S|[\w./-]{0,200}python[\d.]{0,8}: \S")
-# How torch, and torchrun where it tees, begin the lines of a rank.
+# Prefix of a rank's lines, by torch (`rank`) or by torchrun with --tee (`default`).
 _RANK = re.compile(r"\[(?:rank|default)(\d{1,6})\]: ?")
-# Lines about a lost rank: whoever printed them may be only a victim. Linear in the length of a line: nothing unbounded
-# stands before a part that may fail.
+# Messages about a lost connection: the rank that printed them may be a victim of another rank's failure. No unbounded
+# repeat precedes a part that can fail, so that the search is linear.
 VICTIM = re.compile(
     r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer [^\n]{0,100}(closed|lost)|"
     r"remote process exited|socket timeout|recvvalue failed|\]:\d{1,5}: [^\n]{0,100}(reset|closed)|distnetworkerror|"
@@ -51,7 +50,10 @@ VICTIM = re.compile(
 
 @dataclass
 class Statement:
-    """The failure of a process: in one line, in all its lines with those of earlier exceptions, and their place."""
+    """Failure of a process as stated in its output.
+
+    `lines` includes the messages of chained exceptions; `place` is the index of the exception's line in the output.
+    """
 
     cause: str | None = None
     lines: list[str] = field(default_factory=list)
@@ -80,9 +82,9 @@ class _ErrorFile(msgspec.Struct):
 
 
 def read_error_file(path: Path | None) -> Statement:
-    """Read what torch's ErrorHandler wrote (torch/distributed/elastic/multiprocessing/errors/error_handler.py).
+    """Read torch's error file; return an empty statement for any other file, because programs can write there.
 
-    Return an empty statement for any other file: the program may have written it.
+    Format: torch/distributed/elastic/multiprocessing/errors/error_handler.py.
     """
     try:
         message = decode(end_of(path, _LARGEST_ERROR_FILE).encode(), _ErrorFile).message
@@ -92,13 +94,16 @@ def read_error_file(path: Path | None) -> Statement:
 
 
 def of_message(text: str) -> Statement:
-    """Read an exception in the form `type: message`."""
+    """Parse an exception in the form `type: message`."""
     lines = [line for line in text[: 500 * _FOLLOWING].splitlines() if line.strip()][:_FOLLOWING]
     return Statement(_sentence(lines), lines) if lines else Statement()
 
 
 def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any]:
-    """Add the hint to the facts of a failed log, and the first rank's exception in place of the launcher's words."""
+    """Add a hint to the summary of a failed log, and put the first rank's exception before the launcher's message.
+
+    `tail` holds the last lines of the log with their numbers.
+    """
     if log["status"] != "failed":
         return log | {"hint": None}
     ranks: dict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -122,7 +127,7 @@ def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any
 
 
 def _tracebacks(lines: list[str]) -> list[Statement]:
-    """Return a statement for each traceback, with those it was chained to; without a cause if it is cut off."""
+    """Return a statement per traceback with its chain; the cause of a cut one is None."""
     chains: list[list[tuple[int, list[str]]]] = []
     prefix = source = ""
     in_frames = is_chained = False
@@ -156,10 +161,9 @@ def _statement(chain: list[tuple[int, list[str]]]) -> Statement:
 
 
 def _sentence(block: list[str]) -> str:
-    """Return an exception in one line, with the first line of its message and NCCL's last error."""
     first, further = block[0].strip(), [line.strip() for line in block[1:]]
     if ":" not in first and further and further[0]:
-        first = f"{first}: {further[0]}"  # an assertion without a message: its source
+        first = f"{first}: {further[0]}"  # an assertion without a message: show its source line
     if first.endswith(":"):
         first = f"{first} {next(filter(None, further), '')}".strip()
     if "Last error:" in further[:-1]:
@@ -168,7 +172,7 @@ def _sentence(block: list[str]) -> str:
 
 
 class Hint(msgspec.Struct, rename={"needs": "with"}):
-    """One well-known failure; `hints.yaml` says what each field is."""
+    """Well-known failure; `hints.yaml` describes the fields."""
 
     name: str
     means: str
@@ -182,13 +186,16 @@ class Hint(msgspec.Struct, rename={"needs": "with"}):
 
 @cache
 def hints() -> dict[str, Hint]:
-    """Return all hints by name, in the order in which they are tried."""
+    """Return all hints by name, in the order of `hints.yaml`."""
     data = yaml_reader.read(Path(__file__).with_name("hints.yaml")).values["hints"]
     return {hint.name: hint for hint in msgspec.convert(data, list[Hint])}
 
 
 def find_hint(lines: list[str], printed: list[str], ended: Collection[str]) -> str | None:
-    """Return the first hint that fits the lines of a failure, all last lines, or how the process ended."""
+    """Return the name of the first hint that matches a failure; None if no hint does.
+
+    `lines` belong to the failure, `printed` are all last lines, `ended` is the process's signal or `OUT_OF_MEMORY`.
+    """
     fitting = [
         hint.name
         for hint in hints().values()

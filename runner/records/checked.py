@@ -1,4 +1,4 @@
-"""What `runner check` said of an experiment, kept beside its records."""
+"""Results of `runner check`, kept beside the records of an experiment."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -11,10 +11,10 @@ FILE = "checked.json"
 
 
 class Check(msgspec.Struct):
-    """A verdict, the program with its arguments and the hash of its sources, the mistakes, and what was not compared.
+    """Result of one `runner check`.
 
-    `off` says how far the gradient of each of the first steps is from that of one process with the batches of all
-    ranks, relative to it, and `order` how far another order of the ranks leads by itself.
+    `off` is the relative error of the gradient in each of the first steps, compared with one process that has the
+    batches of all ranks; `order` is the error by reordering the ranks alone.
     """
 
     verdict: Literal["same", "differs", "unknown"]
@@ -28,8 +28,8 @@ class Check(msgspec.Struct):
 
 
 def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
-    """Keep the newest check of an experiment with so many processes; OSError if it cannot be written."""
-    from runner.records.folder import keep_out_of_git  # it loads all that writes a record
+    """Save the check of an experiment with a number of processes; OSError if that fails."""
+    from runner.records.folder import keep_out_of_git  # importing it loads everything that writes records
 
     keep_out_of_git(results)
     folder = results / experiment
@@ -39,7 +39,7 @@ def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
 
 
 def read(folder: Path) -> dict[str, Check]:
-    """Read the checks of an experiment by their number of processes; {} if the file is missing or invalid."""
+    """Return an experiment's checks by number of processes; {} if the file is missing or invalid."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=dict[str, Check])
     except (OSError, msgspec.DecodeError):

@@ -1,8 +1,7 @@
-"""What processes print -> events and broken event lines.
+"""Parse the output of processes into events and malformed event lines.
 
 Event lines follow MLPerf logging (mlcommons/logging, `mllog`): `:::MLLOG {json}` with the keys namespace, time_ms,
-event_type, key, value and metadata. As in that project's parser, text before the token is another program's
-prefix and is ignored, and so are all other lines. A line that begins right and breaks is returned with its place.
+event_type, key, value and metadata. Text before the token and other lines are ignored, as by that project's parser.
 """
 
 import re
@@ -15,13 +14,13 @@ TOKEN = b":::MLLOG "
 LONGEST_KEPT = 200
 BLOCK_BYTES = 65_536
 LONGEST_LINE = BLOCK_BYTES
-"""Bytes that are read of each line; those of the kit's own programs have at most 4,096."""
+"""Maximum bytes parsed of a line; the kit's own programs print at most 4,096."""
 
 
 class Event(msgspec.Struct, gc=False):
-    """One event: when (ms since 1970), what, its value, and the fields of its metadata (`rank`, `seq`, ...).
+    """Event of a rank; `time_ms` counts from 1970, `metadata` holds `rank`, `seq` and further fields.
 
-    Value and metadata hold any JSON: check figures with `core.values` where they are used.
+    `value` and `metadata` hold any JSON: check figures with `core.values`.
     """
 
     time_ms: float
@@ -31,7 +30,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class Malformed(NamedTuple):
-    """A line that begins as an event and is none: its number from 1, why, and its beginning."""
+    """Event line that cannot be decoded: its number from 1, the reason, and its beginning."""
 
     line: int
     reason: str
@@ -39,7 +38,7 @@ class Malformed(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The events and the broken event lines of some lines."""
+    """Events and malformed event lines of a block of output."""
 
     events: list[Event]
     malformed: list[Malformed]
@@ -51,7 +50,7 @@ _payload = re.compile(re.escape(TOKEN) + rb"(.*)")
 
 
 def parse_event(line: bytes) -> Event | None:
-    """Parse one line; None if it is no event."""
+    """Parse one line; None if it is not an event."""
     match = _payload.search(line) if len(line) <= LONGEST_LINE else None
     try:
         return _decode(match[1]) if match else None
@@ -60,9 +59,9 @@ def parse_event(line: bytes) -> Event | None:
 
 
 def read_events(file: BinaryIO) -> Iterator[Block]:
-    """Yield what a process printed, block by block; memory stays bounded whatever is in the file.
+    """Yield the events of a process's output in blocks, in bounded memory.
 
-    The end of a line that is too long is skipped; if it is an event, its beginning is malformed.
+    An event line that is too long counts as malformed.
     """
     number = 1
     while data := file.read(BLOCK_BYTES):
@@ -74,7 +73,6 @@ def read_events(file: BinaryIO) -> Iterator[Block]:
 
 
 def _parse(data: bytes, number: int) -> Block:
-    """Decode the event lines of a block; a broken one costs little more than itself."""
     events: list[Event] = []
     malformed: list[Malformed] = []
     counted = 0

@@ -1,7 +1,7 @@
-"""Who failed first and why, read from the reports of torchrun and the last lines of each rank.
+"""Find the rank that failed first, and why, from torchrun's reports and the last lines of each rank.
 
-When one rank dies, the others fail moments later because it is gone, and torchrun, which looks ten times a second,
-may name any of them. So a rank whose last lines are about a lost peer is a victim if another rank's are not.
+When a rank dies, the others lose their connections and fail moments later, and torchrun, which polls ten times a
+second, may name any of them. So ranks that report a lost connection count as victims if another rank does not.
 """
 
 import re
@@ -18,13 +18,13 @@ LINES_KEPT = 20
 _LONGEST = 500
 _TAIL_BYTES = 16_384
 _REPORT_BYTES = 4_000_000
-# These end a process before it can say why: its last lines are about something else.
+# A process ended by one of these prints no reason.
 _SILENT = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _UNEXPLAINED = 5
-"""Last lines that are searched for a hint where there is no exception."""
-# How torchrun begins to report a failed worker.
+"""Last lines searched for a hint if there is no exception."""
+# Begin of torchrun's report of a failed worker.
 _REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
-# A failed worker in a ChildFailedError of torch 2.3 to 2.11 (torch/distributed/elastic/multiprocessing/errors).
+# Failed worker in a ChildFailedError, torch 2.3 to 2.11 (torch/distributed/elastic/multiprocessing/errors).
 _CHILD = re.compile(
     r"^ *time *: (\S+).*\n(?: *host.*\n)? *rank *: (\d{1,9})\s?\(local_rank:.*\n *exitcode *: (-?\d{1,9})", re.MULTILINE
 )
@@ -33,7 +33,7 @@ _CLOSING = re.compile(r"Sending process (\d+) closing signal")
 
 
 def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]) -> Failure | None:
-    """Return the first failing rank, or the node whose launcher failed, and why; None if nothing failed."""
+    """Return the rank or node whose failure came first, with the cause; None if nothing failed."""
     if outcome is None:
         return None
     if outcome.stuck and outcome.stopped_because in ("hung", "timed_out"):
@@ -48,7 +48,7 @@ def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]
 
 
 def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
-    """Return the rank that the others waited for, with its stack; without such a rank, the position of each."""
+    """Return the rank that the others waited for, or else the position of each rank."""
     held = next((rank for rank in stuck.ranks if rank.rank == stuck.rank), None)
     lines = held.stack if held else [f"rank {rank.rank} {rank.words}" for rank in stuck.ranks]
     why = one_line(stuck.says[0], _LONGEST) if stuck.says else None
@@ -57,7 +57,6 @@ def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
 
 
 def _first(raw: RawFiles, failed: list[NodeExit], aborted: set[int]) -> Failure:
-    """Return the first failure of the nodes that failed."""
     layout = raw.layout
     removed = next((node for node in failed if node.removed), None)
     by_itself = [node for node in failed if not node.stopped] or failed
@@ -67,21 +66,21 @@ def _first(raw: RawFiles, failed: list[NodeExit], aborted: set[int]) -> Failure:
     words = {rank: _last_lines(raw, rank) for _, rank, _ in children}
 
     def innocence(child: tuple[str, int, int]) -> int:
-        # 1 if its last lines are about a lost peer, 2 if it also ended in order; 0 after a signal or silence.
+        # 1 if its last lines report a lost peer, 2 if it also printed run_stop, else 0.
         _, rank, code = child
         is_victim = code > 0 and any(map(VICTIM.search, words[rank]))
         return is_victim + (is_victim and rank in aborted)
 
     first = min(children, key=lambda child: (innocence(child), child), default=None)
     if first and first[2] > 0 and not words[first[1]]:
-        # All ranks may refuse alike while only one prints why.
+        # All ranks may exit with the same error while only one prints it.
         first = next((child for child in children if child[2] == first[2] and words[child[1]]), first)
     if first is None or (launcher.signal and innocence(first)):
         return Failure(None, launcher.node, launcher.code, launcher.signal, _last_lines(raw, None, launcher.node))
     _, rank, code = first
     node, lines = layout.node_of(rank), words[rank]
     if innocence(first):
-        # torchrun may see a victim end first, and end the rank at fault before it has an exit code.
+        # torchrun may see a victim end first and then terminate the failing rank.
         guilty = (other for other in range(layout.world_size) if other not in words and _has_own_error(raw, other))
         if (other := next(guilty, None)) is not None:
             return Failure(other, layout.node_of(other), last_lines=_last_lines(raw, other))
@@ -92,16 +91,16 @@ def _first(raw: RawFiles, failed: list[NodeExit], aborted: set[int]) -> Failure:
         return Failure(rank, node, None, names.get(-code, f"signal {-code}"), lines)
     speaker = layout.first_rank(node)
     if code and not lines and speaker in aborted:
-        # torchrun may end the rank that prints why for all before it has an exit code.
+        # torchrun may terminate the only rank that prints the error.
         spoken = _last_lines(raw, speaker)
         lines = [] if any(map(VICTIM.search, spoken)) else spoken
     return Failure(rank, node, code, None, lines)
 
 
 def _left(raw: RawFiles, node: int, victim: int, failed: Collection[int]) -> Failure | None:
-    """Return the rank that ended with exit code 0 before others failed by losing it, if any.
+    """Return the rank whose exit with code 0 made others fail; None if there is none.
 
-    torchrun reports each failed worker of a node, and each remaining one that it sends a signal to
+    torchrun reports each failed worker of a node, and each remaining worker that it signals
     (torch/distributed/elastic/multiprocessing/api.py).
     """
     others = [rank for rank in raw.layout.ranks_of(node) if rank not in failed]
@@ -110,16 +109,16 @@ def _left(raw: RawFiles, node: int, victim: int, failed: Collection[int]) -> Fai
         return None
     all_left = count == len(others)
     who = f"rank {listed(others)}" if all_left else f"{count} of the ranks {listed(others)}"
-    why = f"{who} had ended by itself (exit code 0) while rank {victim} still ran"
-    why += ": all ranks have to leave the loop together (broadcast the decision)"
+    why = f"{who} ended by itself (exit code 0) while rank {victim} still ran"
+    why += ": all ranks must leave the training loop together (broadcast the decision)"
     first = Failure(others[0], node, 0, last_lines=_last_lines(raw, others[0])) if all_left else Failure(None, node)
     first.cause = why
     return first
 
 
 def _explain(failure: Failure, raw: RawFiles, outcome: Outcome, ranks: list[RankFacts]) -> None:
-    """Fill in cause and hint, from the surest source to the least sure."""
-    # A launcher may name a rank of a node that reported no end.
+    """Set cause and hint from the most reliable source available."""
+    # A launcher may name a rank of a node whose exit was never reported.
     node = next((ended for ended in outcome.exits if ended.node == failure.node), NodeExit(failure.node))
     from_outside = [word for word in (outcome.stopped_because, node.why) if word]
     memory = ["the container ran out of memory"] if node.out_of_memory else []
@@ -131,7 +130,7 @@ def _explain(failure: Failure, raw: RawFiles, outcome: Outcome, ranks: list[Rank
         statements = [error_file, cause.of_message(event.removeprefix("Refusal: "))]
     if failure.signal not in _SILENT:
         printed = _printed(raw, failure.rank, failure.node)
-        # After a silent end these are the lines of the first rank of its node.
+        # If the rank printed nothing, `last_lines` are those of its node's first rank.
         statements.append(cause.read(next(filter(any, printed), failure.last_lines)))
     statements = [statement for statement in statements if statement.cause]
     causes = [*from_outside, *memory, *(statement.cause for statement in statements)]
@@ -144,27 +143,26 @@ def _explain(failure: Failure, raw: RawFiles, outcome: Outcome, ranks: list[Rank
 
 
 def _report(raw: RawFiles, node: int) -> str:
-    """Return the end of a launcher's log."""
     return end_of(raw.agents.get(node), _REPORT_BYTES)
 
 
 def _last_lines(raw: RawFiles, rank: int | None, node: int = 0) -> list[str]:
-    """Return the last lines of a rank's stderr, or of its stdout if that is empty, printable and bounded."""
+    """Return the last lines of a rank's stderr, or of its stdout if stderr is empty."""
     printed = next(filter(any, _printed(raw, rank, node)), [])
     return [escaped(line, _LONGEST) for line in printed if line][-LINES_KEPT:]
 
 
 def _has_own_error(raw: RawFiles, rank: int) -> bool:
-    """Return whether a rank's stderr ends with an exception that is not about a lost peer or a signal."""
+    """Return whether a rank's stderr ends with an exception other than a lost connection or a signal."""
     lines = _last_lines(raw, rank) if raw.output(rank, "stderr") else []
     error = cause.read(lines).cause
     return bool(error and lines[-1].endswith(error)) and not any(map(_NOT_FIRST.search, lines))
 
 
 def _printed(raw: RawFiles, rank: int | None, node: int = 0) -> list[list[str]]:
-    """Return the last lines of a rank's stderr and of its stdout; without a rank those of a node's launcher.
+    """Return the last lines of a rank's stderr and stdout, or of a node's launcher if `rank` is None.
 
-    A pod has one log for its launcher and all processes: take the part before the launcher's report.
+    A pod has one log for its launcher and all processes: only the part before the launcher's report counts.
     """
     if rank is None:
         texts = [end_of(raw.agents.get(node), _TAIL_BYTES)]

@@ -1,9 +1,8 @@
-"""Record <-> `results/`: the only writer there.
+"""Read and write the folders of runs; nothing else writes to `results/`.
 
-A run's folder is `results/<experiment>/<UTC time>-<target>-<id>/`. `run.json` says `running` before anything is
-started and is replaced whole (written beside, flushed to the disk, renamed), so that a kill at any moment leaves one
-of the two. `raw/` is the truth: all else of a record is parsed from it, from `request/launch.json` and from
-`raw/outcome.json`, and can be parsed again.
+A run's folder is `results/<experiment>/<UTC time>-<target>-<id>/`. `run.json` is written before anything starts, with
+the status `running`, and replaced atomically. The rest of a record can be parsed again from `raw/` and `request/` at
+any time.
 """
 
 import errno
@@ -33,17 +32,17 @@ from trainkit.files import write_file
 _BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""Errors of disks without locks."""
+"""Errors of file systems without locks."""
 _LASTING = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json|seen)|(agent)\.log|(exit)\.json)")
 _WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(stdout|stderr|error\.json)(?:\.log)?")
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
-"""A name that stays in its folder: an id may come from a cluster."""
+"""Valid folder name: an id may come from a cluster."""
 
 
 class RawFiles:
-    """The files of `raw/`, listed in one walk: each process's output, each launcher's, and how each node ended.
+    """Files of `raw/`: output of each process, log of each launcher, exit report of each node.
 
-    A process's file has its lasting name once the run has ended; before that it is where torchrun put it.
+    The files of processes lie where torchrun put them until the run has ended, and then get final names.
     """
 
     def __init__(self, raw: Path, layout: Layout) -> None:
@@ -53,22 +52,22 @@ class RawFiles:
         self.exits: dict[int, Path] = {}
         self.last_written = 0.0
         for folder, folders, names in os.walk(raw):
-            folders.sort()  # the last attempt of a process counts
+            folders.sort()  # so that the last attempt of a process counts
             for path in (Path(folder, name) for name in names):
-                with suppress(FileNotFoundError):  # it has just gone
+                with suppress(FileNotFoundError):  # it was removed meanwhile
                     status = path.lstat()
                     if stat.S_ISREG(status.st_mode):
                         self.last_written = max(self.last_written, status.st_mtime)
                         self._sort(path.relative_to(raw).as_posix(), path)
 
     def output(self, rank: int, stream: str) -> Path | None:
-        """Return the file of one process: `stdout`, `stderr`, `error.json` (torch) or `seen` (the hooks)."""
+        """Return a process's file: `stdout`, `stderr`, `error.json` (torch) or `seen` (targets/hooks)."""
         return self.outputs.get((rank, stream))
 
     def printed(self) -> Iterator[tuple[int, Path]]:
-        """Yield each file with output of processes, with the first rank that it may belong to.
+        """Yield each file with output of processes, and the first rank that may have written it.
 
-        A pod has one log for its launcher and all processes: the launcher's file.
+        A pod has one log for its launcher and all processes.
         """
         yield from ((rank, path) for (rank, stream), path in sorted(self.outputs.items()) if stream == "stdout")
         yield from ((self.layout.first_rank(node), path) for node, path in sorted(self.agents.items()))
@@ -90,7 +89,7 @@ class RawFiles:
 
 
 def end_of(path: Path | None, most: int) -> str:
-    """Read the last bytes of a file; empty for one that cannot be read."""
+    """Return the last `most` bytes of a file as text; '' if it cannot be read."""
     with suppress(OSError):
         if path:
             with path.open("rb") as file:
@@ -100,14 +99,14 @@ def end_of(path: Path | None, most: int) -> str:
 
 
 class RunFolder:
-    """The folder of one run; secrets are masked in all that is kept in it but artifacts."""
+    """Folder of one run; secrets are masked in all its files except artifacts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def raw(self) -> Path:
-        """Return the folder for all output, byte for byte; secrets are masked in it at the end."""
+        """Return the folder of all output, in which secrets are masked when the run ends."""
         return self.path / "raw"
 
     def node(self, node: int) -> Path:
@@ -115,16 +114,16 @@ class RunFolder:
         return self.raw / f"node{node}"
 
     def agent(self, node: int) -> Path:
-        """Return the file for the output of a node's launcher."""
+        """Return the path of the log of a node's launcher."""
         return self.raw / f"node{node}-agent.log"
 
     def open_agent(self, node: int) -> BinaryIO:
-        """Make a node's folder, and open the file for the output of its launcher."""
+        """Create a node's folder, and open the log of its launcher for writing."""
         self.node(node).mkdir(exist_ok=True)
         return self.agent(node).open("wb")
 
     def keep_longer_agent(self, node: int, chunks: Iterable[bytes]) -> None:
-        """Keep the log of a node's launcher, read again, if it is longer than the one that was kept."""
+        """Keep a newly fetched log of a node's launcher if it is longer than the existing one."""
         kept = self.agent(node)
         again = kept.with_suffix(".again")
         try:
@@ -140,14 +139,14 @@ class RunFolder:
         return RawFiles(self.raw, layout)
 
     def held(self) -> AbstractContextManager[None]:
-        """Lock the run while its runner or one of its nodes lives; the kernel unlocks it however this process ends.
+        """Lock the run while its runner or one of its nodes lives; the kernel unlocks it however the process ends.
 
-        Without effect on a disk without `flock`; OSError if there is no such folder.
+        OSError if the folder does not exist; no effect on a file system without `flock`.
         """
         return self._locked(fcntl.LOCK_SH)
 
     def held_alone(self, seconds: float = 1.0) -> AbstractContextManager[None]:
-        """Lock the run exclusively; BlockingIOError if somebody holds it for so long."""
+        """Lock the run exclusively; BlockingIOError if another process still holds it after `seconds`."""
         return self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB, seconds)
 
     @contextmanager
@@ -159,7 +158,7 @@ class RunFolder:
                 try:
                     fcntl.flock(descriptor, how)
                     break
-                except BlockingIOError:  # `is_held` of another process holds it for a moment
+                except BlockingIOError:  # another process may lock it briefly, in `is_held`
                     if clock.monotonic() > until:
                         raise
                     clock.sleep(_AGAIN_SECONDS)
@@ -172,7 +171,7 @@ class RunFolder:
             os.close(descriptor)
 
     def is_held(self) -> bool:
-        """Return whether the runner or a node of the run still lives, in a container of this machine too."""
+        """Return whether the runner or a node of the run still lives, containers included."""
         try:
             with self.held_alone(0):
                 return False
@@ -180,11 +179,11 @@ class RunFolder:
             return True
 
     def keep_exit(self, ended: NodeExit) -> None:
-        """Write how one node ended, as its own launcher reports."""
+        """Write the exit report of one node."""
         _write(self.raw / f"node{ended.node}-exit.json", msgspec.json.encode(ended) + b"\n")
 
     def exits(self, raw: RawFiles, doubts: Doubts) -> dict[int, NodeExit]:
-        """Read how nodes ended, as far as their launchers reported it; a broken file is a doubt."""
+        """Read the exit reports of nodes; unreadable files become doubts."""
         exits = {}
         for node, path in sorted(raw.exits.items()):
             try:
@@ -194,50 +193,47 @@ class RunFolder:
         return exits
 
     def read(self) -> Record:
-        """Read `run.json`; ValueError says what is wrong with it."""
+        """Read `run.json`; ValueError if it is invalid."""
         return read_record((self.path / RECORD).read_bytes())
 
     def finished(self) -> Record | None:
-        """Return the record of a run that has ended; None if there is none, or none that can be read."""
+        """Return the record of a finished run; None if it is missing or unreadable."""
         with suppress(OSError, ValueError):
             record = self.read()
             return record if record.status in FINISHED else None
         return None
 
     def launch(self) -> Launch:
-        """Read `request/launch.json`; ValueError says what is wrong with it."""
+        """Read `request/launch.json`; ValueError if it is invalid."""
         return read_launch((self.path / "request" / "launch.json").read_bytes())
 
     def outcome(self) -> Outcome | None:
-        """Read `raw/outcome.json`; None if the runner was killed before it wrote it."""
+        """Read `raw/outcome.json`; None if the runner was killed before writing it."""
         try:
             return decode((self.raw / "outcome.json").read_bytes(), Outcome)
         except FileNotFoundError:
             return None
 
     def finish(self, record: Record) -> None:
-        """Write the final record; refuse if there is one."""
+        """Write the final record and the manifest; RequestError if the run has a final record."""
         if self.finished():
-            raise RequestError(f"{self.path}: the run has ended; its record is not written again")
+            raise RequestError(f"{self.path}: the run has ended: its record cannot be written again")
         self.replace(record)
         self.seal()
 
     def replace(self, record: Record) -> None:
-        """Put a record in place of the one that is there."""
+        """Write `run.json`, replacing any existing record."""
         _write(self.path / RECORD, _text(record))
 
     def seal(self) -> None:
-        """Write the manifest of what the folder holds now (`runner.records.manifest`).
-
-        A record is worth more than its manifest: if there is no room for one, verifying the run says that it is gone.
-        """
+        """Write the manifest of the folder (`runner.records.manifest`); a failure is found when the run is verified."""
         with suppress(OSError):
             write_file(self.path / manifest.NAME, manifest.write(manifest.make(self.path)))
 
     def reseal(self, replaced: str, why: str) -> None:
-        """Let the manifest follow a file that was written again; whatever else was altered since then stays found.
+        """Update the manifest's hash of a rewritten file, so that other alterations remain detectable.
 
-        A run without a manifest gets one, which says that it was made later; a broken one is left as it is.
+        A missing manifest is created and marked as late; an invalid one stays.
         """
         with suppress(OSError, ValueError):
             try:
@@ -249,16 +245,16 @@ class RunFolder:
             write_file(self.path / manifest.NAME, manifest.write(kept))
 
     def kept_manifest(self) -> manifest.Manifest:
-        """Read the manifest; ValueError for one that was altered, OSError if there is none that can be read."""
+        """Read the manifest; ValueError if it was altered, OSError if it is unreadable."""
         return manifest.read((self.path / manifest.NAME).read_bytes())
 
     def keep_outcome(self, outcome: Outcome) -> None:
-        """Write `raw/outcome.json`, and give each process's file its lasting name."""
+        """Write `raw/outcome.json`, and give the files of all processes their final names."""
         self.name_outputs()
         _write(self.raw / "outcome.json", _text(outcome))
 
     def name_outputs(self) -> None:
-        """Give each process's file its lasting name after all have ended, and mask secrets in `raw/`."""
+        """Give the files of all processes their final names, and mask secrets in `raw/`."""
         raw = self.raw_files(Layout.parse(self.launch().layout))
         for (rank, stream), path in raw.outputs.items():
             path.rename(self.raw / f"node{raw.layout.node_of(rank)}-rank{rank}.{stream}")
@@ -266,31 +262,31 @@ class RunFolder:
             for path in (Path(folder, name) for name in names):
                 if path.is_file():
                     _mask(path)
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # not empty
                 Path(folder).rmdir() if folder != str(self.raw) else None
 
     def remove_unfinished(self) -> None:
-        """Remove files that a killed runner was about to write; each would have been renamed."""
+        """Remove temporary files that a killed runner left behind."""
         for path in (*self.path.glob(".*.tmp"), *self.path.glob("r*/.*.tmp")):  # raw/ and request/
             path.unlink(missing_ok=True)
 
     def write_request(self, launch: Launch, request: str, diff: str, file: str) -> None:
-        """Write the launch, the request and the uncommitted changes."""
+        """Write the launch, the request and the uncommitted changes of the code."""
         _write(self.path / "request" / "launch.json", _text(launch))
         _write(self.path / "request" / file, request.encode())
         if diff:
             _write(self.path / "request" / "code.diff", diff.encode("utf-8", "surrogateescape"))
 
     def discard(self) -> None:
-        """Remove the run, of which there will be another record."""
+        """Remove the folder of the run."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
-    """Make a run's folder with its request and its record, `running`; RequestError if it cannot be written."""
+    """Create a run's folder, with a record `running`; RequestError if it cannot be written."""
     for name in (launch.experiment, launch.id):
         if not _NAME.fullmatch(name):
-            raise RequestError(f"{name!r} is no name for a folder in {results}")
+            raise RequestError(f"{name!r} is not a valid folder name in {results}")
     folder = RunFolder(results / launch.experiment / launch.id)
     try:
         folder.path.mkdir(parents=True)
@@ -308,21 +304,21 @@ def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "r
 
 
 def new_id(target: str) -> str:
-    """Make the name of a run: when, where, and four bytes of chance."""
+    """Return a new run id: UTC time, target, and four random bytes in hex."""
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{target}-{secrets.token_hex(4)}"
 
 
 def require_writable(results: Path) -> None:
-    """Raise RequestError if no run's folder can be made there."""
+    """Raise RequestError if no run's folder can be created in `results`."""
     existing = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
-        raise _unwritable(results, f"{existing} is no folder, or not writable")
+        raise _unwritable(results, f"{existing} is not a folder, or not writable")
 
 
 def keep_out_of_git(results: Path) -> None:
-    """Make the folder of the records, ignored by git, if it does not exist; the repository stays as it is."""
+    """Create the results folder, with a `.gitignore` for everything in it, unless it exists."""
     if not results.exists():
-        with suppress(OSError):  # the first run says why it cannot be written
+        with suppress(OSError):  # the first run reports the error
             results.mkdir()
             (results / ".gitignore").write_text("*\n")
 
@@ -340,7 +336,6 @@ def _text(value: Record | Launch | Outcome) -> bytes:
 
 
 def _mask(path: Path) -> None:
-    """Mask secrets in what was printed: the file is written again only if there are any."""
     with path.open("rb") as file:
         if all(mask(block) == block for block in _blocks(file)):
             return
@@ -354,6 +349,5 @@ def _mask(path: Path) -> None:
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Read a file in blocks of whole lines; a line that is longer than a block is cut."""
     while block := file.read(_BLOCK):
         yield block + file.readline(_BLOCK)

@@ -1,4 +1,4 @@
-"""The folders of runs below `results/`. No record is opened here."""
+"""List the folders of runs in `results/` without opening their records."""
 
 import os
 import shlex
@@ -11,14 +11,17 @@ RECORD = "run.json"
 
 
 def list_runs(results: Path, left_out: list[str]) -> list[str]:
-    """Return where below a folder each run with a record lies, and note what is left out; RequestError without one."""
+    """Return the paths of runs with a record below `results`; RequestError if there is no such folder.
+
+    `left_out` takes a note for each skipped folder.
+    """
     if not results.is_dir():
-        raise RequestError(f"{results}: there is no such folder; `runner` alone says how to make a first one")
+        raise RequestError(f"{results}: there is no such folder; `runner` without arguments shows how to start")
     runs = []
     base = len(str(results)) + 1
     for entry in run_folders(results, left_out):
         try:
-            os.stat(f"{entry.path}/{RECORD}", follow_symlinks=False)  # noqa: PTH116 - a hundred thousand times
+            os.stat(f"{entry.path}/{RECORD}", follow_symlinks=False)  # noqa: PTH116 - pathlib is slow for 100,000 runs
             runs.append(entry.path[base:])
         except FileNotFoundError:
             if Path(entry.path, "raw").is_dir():
@@ -30,9 +33,9 @@ def list_runs(results: Path, left_out: list[str]) -> list[str]:
 
 
 def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield the folders of runs, `results/<experiment>/<run>/`, also where `results` names one experiment's folder.
+    """Yield the folders of runs, `results/<experiment>/<run>/`; `results` may also be one experiment's folder.
 
-    `left_out` takes a note for each folder that is a link or cannot be read.
+    `left_out` takes a note for each skipped folder.
     """
     for outer in _folders(str(results), left_out):
         if os.path.lexists(f"{outer.path}/{RECORD}"):
@@ -49,7 +52,7 @@ def _folders(path: str, left_out: list[str]) -> list[os.DirEntry[str]]:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry)
                 elif entry.is_symlink():
-                    left_out.append(f"{entry.path}: left out: it is a link, and links are not followed")
+                    left_out.append(f"{entry.path}: left out: symbolic links are not followed")
     except OSError as error:
         left_out.append(f"{path}: left out: {error.strerror}")
     return sorted(folders, key=lambda entry: entry.name)

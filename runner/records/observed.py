@@ -1,21 +1,21 @@
-"""Counts of the observer in the processes of a script (trainkit/observer) -> figures of its record."""
+"""Derive the figures of a script from trainkit/observer's counts inside its processes."""
 
 from collections import defaultdict
 
 from runner.records.schema import Observed, RankFacts, Record
 
 SAMPLE_SECONDS = "sample_seconds"
-"""Of all ranks together, from the end of the warm-up to the last step: the inverse of samples per second."""
+"""Name of the seconds per sample of all ranks together, after warm-up."""
 _INSIDE = "the counts and clocks inside its processes"
-_NOT_OBSERVED = "its processes were not observed (docs/own-repository.md says where they are)"
+_NOT_OBSERVED = "its processes were not observed (docs/own-repository.md lists where they can be)"
 _MOST_WARMUP = 1 / 3
-"""Of all steps; what follows a longer one is no longer most of the training."""
+"""Largest share of steps before the end of warm-up that leaves enough to measure."""
 _MOST_APART = 0.05
-"""How far the last steps of two ranks of a node may be apart, of the time that is measured."""
+"""Largest distance between the last steps of a node's ranks, relative to the measured time."""
 
 
 def take_observed(record: Record) -> None:
-    """Fill in the figures of a script whose processes were observed; `unobserved` says why they are missing."""
+    """Set the figures of an observed script; the fact `unobserved` explains missing ones."""
     facts, metrics = record.facts, record.metrics
     seen = [rank.observed for rank in record.ranks if rank.observed]
     if not seen:
@@ -44,27 +44,26 @@ def take_observed(record: Record) -> None:
 
 
 def _why_unknown(seen: Observed | None) -> str:
-    """Return why it is not known what a rank trained on; '' if it is."""
     if seen is None or "all" in seen.unknown:
-        return seen.unknown["all"] if seen else "it was not observed"
+        return seen.unknown["all"] if seen else "not observed"
     if not seen.is_last:
-        return "it ended without its last line"
+        return "ended without its final line"
     if seen.samples is None:
-        return seen.unknown.get("samples", "its samples were not counted")
+        return seen.unknown.get("samples", "samples were not counted")
     if not (seen.seconds_after_warmup and seen.samples_after_warmup):
-        return "too few steps, or too uneven ones, to see where the warm-up ends"
+        return "too few or too uneven steps to tell where warm-up ends"
     if (seen.warmup_steps or 0) > _MOST_WARMUP * (seen.steps or 0):
-        return f"its steps took as long as the later ones only after {seen.warmup_steps} of {seen.steps}"
+        return f"warm-up took {seen.warmup_steps} of {seen.steps} steps"
     return ""
 
 
 def _unlike(ranks: list[RankFacts], seconds: float) -> str:
-    """Return why the samples of the ranks cannot be added up; '' if nothing says so."""
+    """Return why the samples of the ranks cannot be added up; '' if they can."""
     nodes: dict[int, list[int]] = defaultdict(list)  # a node has one clock
     for rank in ranks:
         if rank.observed:
             nodes[rank.node].append(rank.observed.last_step_ms or 0)
     if len({rank.observed.samples_from for rank in ranks if rank.observed}) > 1:
-        return "some ranks have a DataLoader and others none, so that they may share a batch"
+        return "only some ranks have a DataLoader, so ranks may share a batch"
     apart = max((max(ends) - min(ends)) / 1000 for ends in nodes.values())
-    return f"the last steps of its ranks are {apart:.1f} s apart" if apart > _MOST_APART * seconds else ""
+    return f"the last steps of the ranks are {apart:.1f} s apart" if apart > _MOST_APART * seconds else ""

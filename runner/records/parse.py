@@ -1,4 +1,4 @@
-"""A run's raw files -> its record: a pure function that can be repeated at any time."""
+"""Parse the raw files of a run into its record, repeatably at any time."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ _MOST_SAID = 3
 
 
 def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Record:
-    """Parse a run's raw files into its record; without an outcome the runner was killed.
+    """Parse a run's raw files into its record; `outcome` is None if the runner was killed.
 
-    Broken files and events become doubts. ValueError for a launch with an invalid layout or dialect.
+    Broken files and events become doubts. ValueError if the layout or a dialect is invalid.
     """
     doubts: Doubts = {}
     raw = folder.raw_files(Layout.parse(launch.layout))
@@ -50,16 +50,16 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
         doubts |= dict.fromkeys(not_trained(raw, launch))
     folder.exits(raw, doubts)
     further = len(doubts) - MOST_DOUBTS
-    record.doubts = [*doubts][:MOST_DOUBTS] + ([f"and {further:,} more of this kind"] if further > 0 else [])
+    record.doubts = [*doubts][:MOST_DOUBTS] + ([f"and {further:,} more"] if further > 0 else [])
     record.status, reason = _verdict(record, launch)
     record.reason = one_line(reason) if reason else None
     return record
 
 
 def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
-    """Take the events into a record, and return the number of malformed event lines.
+    """Add the events to a record, and return the number of malformed event lines.
 
-    Of a program that is read by a dialect only the observer's lines count.
+    Of a program that is read by dialects, only the observer's events count.
     """
     taken = RunEvents(record, raw.layout, doubts)
     only_observed = bool(record.launch.dialects)
@@ -83,9 +83,9 @@ def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
 
 
 def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield since which epoch the training loss, or else the test loss, was NaN or infinite.
+    """Yield a doubt if the training loss, or else the test loss, became NaN or infinite.
 
-    JSON has no such numbers: the loss is null, and `loss_hex` holds its value.
+    `loss` is null then, for JSON, and `loss_hex` holds the value.
     """
     for what, rows in (("training", epochs), ("test", evaluations)):
         lost = [row for row in rows if "loss" in row and row["loss"] is None and "loss_hex" in row]
@@ -97,21 +97,21 @@ def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -
 
 
 def not_trained(raw: RawFiles, launch: Launch) -> Iterator[str]:
-    """Yield why a run that ended well did not train in its layout, by the notes of `runner/targets/hooks`.
+    """Yield why a run with exit code 0 did not train in its layout, from the notes of `runner/targets/hooks`.
 
-    A program may end well and print losses although its processes trained alone, or not at all.
+    Its processes may have trained alone or not at all, and printed losses nevertheless.
     """
     world = raw.layout.world_size
     paths = {rank: path for rank in range(world) if (path := raw.output(rank, "seen"))}
     notes = {rank: end_of(path, _LARGEST_NOTES).splitlines() for rank, path in paths.items()}
     all_notes = {line for lines in notes.values() for line in lines}
     if "spawned 0" in all_notes:
-        yield f"{NO_TRAINING}torch.multiprocessing.spawn was told to start 0 processes"
+        yield f"{NO_TRAINING}torch.multiprocessing.spawn was called to start 0 processes"
     elif "optimizer" in all_notes and "gradient" not in all_notes:
-        yield f"{NO_TRAINING}no gradient was computed: was it done before, by a checkpoint that it went on from?"
-    if launch.definition.get("launcher") == "python":  # which starts as many as it wants
+        yield f"{NO_TRAINING}no gradient was computed; did it resume from the checkpoint of a finished training?"
+    if launch.definition.get("launcher") == "python":  # the program chooses its number of processes
         return
-    # The rank and the size of each group that a process has joined, as words.
+    # Rank and size, as text, of each process group that a process joined.
     groups = {rank: [line.split()[1:] for line in lines if line.startswith("group ")] for rank, lines in notes.items()}
     sizes = {size for joined in groups.values() for _, size in joined}
     whole = {rank for joined in groups.values() for rank, size in joined if size == str(world)}
@@ -120,11 +120,10 @@ def not_trained(raw: RawFiles, launch: Launch) -> Iterator[str]:
         what = f"joined a group of {listed(sorted(sizes))}" if sizes else "joined no process group"
         yield f"{NO_TRAINING}rank {listed(alone)} of {world} {what}, so each process may have trained by itself"
     elif (world > 1 and len(notes) == world and len(whole) < world) or (world == 1 and sizes - {"1"}):
-        yield f"{NO_TRAINING}it has {world} processes, and groups of {listed(sorted(sizes))} were formed"
+        yield f"{NO_TRAINING}it has {world} processes, but its process groups have a size of {listed(sorted(sizes))}"
 
 
 def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
-    """Return status and reason."""
     outcome = record.outcome
     if outcome is None:
         return NO_OUTCOME
@@ -134,7 +133,7 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
     if because == "timed_out":
         limits = (ended.why for ended in outcome.exits if ended.stopped_because == because and ended.why)
         own = f"not done after timeout_seconds: {launch.timeout_seconds:g}{where}"
-        return because, next(limits, own)  # a limit that is not the run's own comes first
+        return because, next(limits, own)  # a limit of the cluster takes precedence over the run's own
     if because == "hung":
         patience = "" if launch.patience_seconds is None else f" (patience_seconds: {launch.patience_seconds:g})"
         return "failed", f"no progress{patience}{where}"
@@ -144,10 +143,10 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
 
 
 def _where(outcome: Outcome) -> str:
-    """Return where silent ranks were when the run was ended, else the explanation of a cluster."""
+    """Return the position of silent ranks when the run was ended, or else the cluster's explanation."""
     if stuck := outcome.stuck:
         why = f": {'; '.join(stuck.says[:_MOST_SAID])}" if stuck.says else ""
-        return f"; nothing was heard for {stuck.quiet_seconds:.0f} s{why}"
+        return f"; no output for {stuck.quiet_seconds:.0f} s{why}"
     nodes: dict[str, list[int]] = defaultdict(list)
     for ended in outcome.exits:
         if ended.why:
@@ -156,7 +155,7 @@ def _where(outcome: Outcome) -> str:
 
 
 def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
-    """Return which node or rank failed first."""
+    """Return status and reason of a run with a failed rank or node."""
     failure = record.failure
     gone = {ended.node: ended.why for ended in exits if ended.code is None and ended.signal is None}
     if gone and (not failure or failure.node in gone):
@@ -175,19 +174,19 @@ def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
 
 
 def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
-    """Return what the events of the ranks say, or the log of a program that is read by a dialect."""
+    """Return status and reason according to the ranks' events or a foreign program's log; None if it completed."""
     if launch.dialects:
         status = record.printed.get("status")
         if status and status["value"] == "failed":
-            return "failed", f"exit code 0, yet {place_of(status)} says that it failed"
+            return "failed", f"exit code 0, yet {place_of(status)} reports a failure"
         return None
     if silent := [facts.rank for facts in record.ranks if facts.status is None]:
         why = f"exit code 0, yet no run_stop from rank {listed(silent)}"
         if not any(facts.events_seen for facts in record.ranks):
-            why += "; a program that knows nothing of the kit is read by a dialect: name one in its definition"
+            why += "; if the program does not print the kit's events, name a dialect in its definition"
         return "incomplete", why
     if aborted := [facts.rank for facts in record.ranks if facts.status != "success"]:
-        return "failed", f"rank {listed(aborted)} says that it was aborted"
+        return "failed", f"rank {listed(aborted)} reports that it was aborted"
     missing, broken = record.events["expected"] - record.events["seen"], record.events["malformed"]
     if missing or broken:
         return "incomplete", f"{missing} of {record.events['expected']} events missing, {broken} malformed"
@@ -195,11 +194,11 @@ def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
 
 
 def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Record:
-    """Make and keep the record of a run that was started by hand and has ended.
+    """Write and return the record of a run that was started by hand and has ended.
 
-    `exits` are how its nodes ended, where somebody knows more of that than they have reported.
+    `exits` replaces the exit reports of its nodes.
     """
-    folder.name_outputs()  # the record names the files that its figures are from
+    folder.name_outputs()  # the record refers to files by their final names
     launch = folder.launch()
     layout = Layout.parse(launch.layout)
     raw = folder.raw_files(layout)
@@ -220,11 +219,11 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 
 
 def reparse(path: Path) -> Record:
-    """Parse a run's raw files again and replace its record; RequestError if it still runs or is none."""
+    """Parse a run's raw files again and replace its record; RequestError if it still runs or is not a run."""
     try:
         return _reparse(RunFolder(path))
     except FileNotFoundError as error:
-        raise RequestError(f"{path}: no run's folder: there is no {error.filename}") from None
+        raise RequestError(f"{path}: not the folder of a run: {error.filename} is missing") from None
     except (ValueError, OSError) as error:
         place = f"{Path(error.filename).name}: " if isinstance(error, OSError) and error.filename else ""
         raise RequestError(f"{path}: {place}{reason_of(error)}") from None
@@ -233,7 +232,7 @@ def reparse(path: Path) -> Record:
 def _reparse(folder: RunFolder) -> Record:
     launch, outcome = folder.launch(), folder.outcome()
     if not folder.raw.is_dir():
-        raise ValueError("its raw files are gone: there is nothing to parse")
+        raise ValueError("its raw files are gone, so there is nothing to parse")
     if outcome is None and launch.by_hand:
         if folder.is_held():
             raise ValueError("it still runs")

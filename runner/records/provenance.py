@@ -1,4 +1,4 @@
-"""Code, runner and host of a run, seen from outside; programs report their side in `run_start`."""
+"""Describe the code, the runner and the host of a run; programs report their own facts in `run_start`."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ from trainkit.sources import hash_sources
 
 READER = "reader_sha256"
 LOCKS = ("requirements/runtime.lock", "requirements.lock", "requirements/current.lock")
-"""Where a project's list of pinned packages may lie; the first one that is there counts."""
+"""Possible places of a project's lock file; the first that exists counts."""
 LARGEST_DIFF = 1_000_000
 _TOOL_SECONDS = 10
 _STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=none")
@@ -29,16 +29,15 @@ _DIFF = (
     *("diff", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-ext-diff", "--no-textconv"),
     *("--no-color", "--no-relative", "--submodule=short", "--ignore-submodules=dirty", "HEAD", "--", ":/"),
 )
-"""`git apply` takes what this prints whatever the settings of git are, binary files included."""
+"""Arguments that make a diff for `git apply` whatever git's settings, binary files included."""
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
-    """Describe the code that is about to run, and return the text of its uncommitted changes.
+    """Describe the code of a run, and return the diff of its uncommitted changes.
 
-    `sources_sha256` is over the Python files behind the program: two runs with the same one ran the same programs,
-    whatever else was committed or edited meanwhile.
+    Runs with the same `sources_sha256`, which covers the Python files behind the program, ran the same program.
     """
-    installed = Path(sys.prefix, ".kit-lock")  # requirements/setup.py says there from which list it installed
+    installed = Path(sys.prefix, ".kit-lock")  # requirements/setup.py writes the name of the installed lock file there
     names = [installed.read_text("utf-8"), *LOCKS] if installed.is_file() else LOCKS
     lock = next((root / name for name in names if (root / name).is_file()), None)
     repository, diff = describe_repository(root)
@@ -47,11 +46,11 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
 
 
 def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
-    """Describe the repository that a project is in, and return the text of its uncommitted changes, as far as kept.
+    """Describe the git repository of a project, and return the diff of its uncommitted changes, cut at LARGEST_DIFF.
 
-    `prefix` is the project's folder in it, `submodules` are those with changes of their own, which the text does not
-    have, and `git` says why something is not known ("nothing has changed" would be a guess); each is left out if there
-    is none. Nothing is said of a folder that is in no repository, or in one without a commit.
+    Without a repository or a commit there are no facts. Optional ones are `prefix`, the project's folder in the
+    repository, `submodules` with uncommitted changes, which the diff lacks, and `git`, the error that left facts
+    unknown.
     """
     facts: dict[str, Any] = {}
     diff = b""
@@ -65,7 +64,7 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
         lines = repository.ask(*_STATUS).split(b"\0")[:-1]
         facts["dirty"] = bool(lines)
         changed = (line.split(b" ", 8) for line in lines if line.startswith(b"1 "))
-        # A submodule with changed or untracked files, in porcelain version 2.
+        # Submodules with changed or untracked files (porcelain version 2).
         inner = [fields[8] for fields in changed if fields[2].startswith(b"S") and not fields[2].endswith(b"..")]
         facts |= {"submodules": [one_line(os.fsdecode(name), 200) for name in inner]} if inner else {}
         if lines and (diff := repository.ask(*_DIFF)):
@@ -76,7 +75,7 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def describe_runner() -> dict[str, Any]:
-    """Describe this process, so that a later one can find out whether it still lives."""
+    """Describe this process, so that another can find out whether it still lives."""
     process = psutil.Process()
     return {
         "version": runner.__version__,
@@ -84,14 +83,14 @@ def describe_runner() -> dict[str, Any]:
         "host": socket.gethostname(),
         "pid": process.pid,
         "pid_started": process.create_time(),
-        "manifest": manifest.NAME,  # so that one that is gone is not taken for one that never was
+        "manifest": manifest.NAME,  # tells a removed manifest from a run that never had one
         READER: hash_reader(),
     }
 
 
 @cache
 def hash_reader() -> str:
-    """Hash what reads raw files, so that a record can be told from one that another version of it has made."""
+    """Return a hash of the code that parses raw files, to recognise records parsed by another version."""
     kit = Path(runner.__file__).parent
     rooms = ("core", "logs", "records")
     paths = [path for room in rooms for path in (kit / room).rglob("*") if path.suffix in (".py", ".yaml")]
@@ -99,19 +98,19 @@ def hash_reader() -> str:
 
 
 def is_alive(description: dict[str, Any]) -> bool | None:
-    """Return whether a described runner still lives; None where it is on another machine."""
+    """Return whether a described runner still lives; None if it runs on another machine."""
     if description.get("host") != socket.gethostname():
         return None
     try:
         process = psutil.Process(description["pid"])
-        # Whoever started it may never ask how it ended, for example as process 1 of a container.
+        # An ended process stays a zombie if its parent never waits, for example process 1 of a container.
         return abs(process.create_time() - description["pid_started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 
 
 def describe_host() -> dict[str, Any]:
-    """Describe the machine that the runner is on."""
+    """Describe the machine of the runner."""
     return {
         "name": socket.gethostname(),
         **machine.describe(),
@@ -122,7 +121,7 @@ def describe_host() -> dict[str, Any]:
 
 
 def gpus() -> list[str]:
-    """Name the NVIDIA GPUs that may be used here, in order; `CUDA_VISIBLE_DEVICES` narrows them."""
+    """Return the names of the NVIDIA GPUs in `CUDA_VISIBLE_DEVICES`, or else of all, in order."""
     names = _all_gpus()
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
         return names

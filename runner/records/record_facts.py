@@ -1,4 +1,4 @@
-"""What the record of a run says of its machines, its time, and what it has learned."""
+"""Derive a run's machines, times and learned figures from its record."""
 
 import math
 from collections.abc import Iterable
@@ -15,16 +15,16 @@ _CLOCK_SECONDS = 2.0
 TEST_LOSS, TRAINING_LOSS = "test loss", "training loss"
 
 Machine = tuple[str, str]
-"""Its id and its name, each empty if it is not known."""
+"""Id and name of a machine, each '' if unknown."""
 Figures = dict[str, list[float]]
-"""The first and the last value of each figure, the most telling figure first; a missing value is NaN."""
+"""First and last value of each figure, NaN if missing; the most telling figure comes first."""
 
 
 class Machines(NamedTuple):
-    """The machines of a run.
+    """Machines of a run.
 
-    `kind` has to be the same in all runs of a claim. `memory` is the smallest and the largest, in bytes; empty if one
-    is unknown. `each` lists each machine once; an unknown one has neither id nor name.
+    `kind` must be equal in all runs behind a claim. `memory` is the smallest and largest in bytes, empty if one is
+    unknown. `each` lists every machine once.
     """
 
     kind: dict[str, str]
@@ -33,7 +33,7 @@ class Machines(NamedTuple):
 
 
 def machines_of(record: Record) -> Machines:
-    """Combine the facts of all nodes with those of the runner, if it is on the same machine."""
+    """Combine the facts of all nodes, and of the runner's machine if the run used it."""
     launch = record.launch
     nodes, here = _nodes(record), facts_here(launch)
 
@@ -41,13 +41,13 @@ def machines_of(record: Record) -> Machines:
         values = [facts.get(name) for facts, _ in nodes]
         return values if here.get(name) is None else [here[name], *(value for value in values if value is not None)]
 
-    # These cores are the cell's: what its axis names, or what Slurm and Kubernetes allot to so many processes.
+    # Cores that an axis, Slurm or Kubernetes allots belong to the cell and not to the machine.
     allotted = any("job" in place or "limits" in place for _, place in nodes) and not launch.options.get("cpu")
     cores = "" if allotted or "cpus" in launch.options else _kinds(values_of("cores"))
     memory = values_of("memory_bytes")
     each = set()
     for facts, place in nodes:
-        # The host of a container is its own name, and no machine's.
+        # A container's hostname does not name a machine.
         host = facts.get("host") if launch.image is None else None
         name = place.get("machine") or host or here.get("name")
         each.add((facts.get("machine") or here.get("machine") or "", name or ""))
@@ -59,7 +59,7 @@ def machines_of(record: Record) -> Machines:
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the facts of each node's first rank, and its place; empty if unknown."""
+    """Return facts and place of each node's first rank; {} if unknown."""
     of_nodes: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
         if rank.facts and rank.node not in of_nodes:
@@ -71,7 +71,7 @@ def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def facts_here(launch: Launch) -> dict[str, Any]:
-    """Return the facts of the machine of the runner, if it is that of the run."""
+    """Return the facts of the runner's machine if the run used it, else {}."""
     return launch.host if launch.target in _ON_THE_RUNNERS_MACHINE else {}
 
 
@@ -80,16 +80,16 @@ def _kinds(values: Iterable[object]) -> str:
 
 
 def read_moment(text: str) -> datetime:
-    """Read a time of day; one without a zone is UTC. ValueError for what is none."""
+    """Parse an ISO 8601 time, by default UTC; ValueError if it is invalid."""
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
 def moment_of(record: Record) -> float:
-    """Return when a run began, in seconds since 1970 UTC.
+    """Return the start of a run in seconds since 1970 UTC.
 
-    A job may wait in a queue after its launch, and the time of a launch is in whole seconds; so where the figures agree
-    it is its end less what its processes took.
+    A job may queue after its launch, whose time is in whole seconds; so if the clocks agree, the start is the end minus
+    the duration of the processes.
     """
     launched, ended = read_moment(record.launch.started).timestamp(), end_of(record)
     if ended is None or record.outcome is None:
@@ -100,17 +100,17 @@ def moment_of(record: Record) -> float:
 
 
 def end_of(record: Record) -> float | None:
-    """Return when the processes of a run had ended, in seconds since 1970 UTC; None if its record does not say."""
+    """Return the end of a run in seconds since 1970 UTC; None if the record has no outcome."""
     return read_moment(record.outcome.ended).timestamp() if record.outcome else None
 
 
 def figures_of(record: Record) -> Figures:
-    """Return the figures of a run, besides its accuracy, that say what it has learned."""
+    """Return the figures besides accuracy that show what a run has learned."""
     metrics = record.metrics
     figures: dict[str, list[float | None]] = {TEST_LOSS: _losses(record.evaluations, metrics.get("final_eval_loss"))}
-    if evaluated := record.printed.get("final_eval"):  # of a program that knows nothing of the kit
+    if evaluated := record.printed.get("final_eval"):  # of a program that prints no events
         metric, value = evaluated["value"]["metric"], evaluated["value"]["value"]
-        if metric == "perplexity":  # it is compared as the loss whose exponential it is
+        if metric == "perplexity":  # compare it as a loss: perplexity is the exponential of the loss
             metric, value = TEST_LOSS, math.log(value) if value and value > 0 else None
         name = TEST_LOSS if metric == "val_loss" else metric
         if name not in (None, "accuracy") and not figures.get(name):

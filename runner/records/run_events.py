@@ -1,4 +1,4 @@
-"""Events -> fields of a record, one event at a time: apart from loads, memory does not grow with their number."""
+"""Collect events into the fields of a record, in memory that only loads increase."""
 
 import math
 import re
@@ -18,14 +18,14 @@ from runner.records.events import Event
 from runner.records.schema import Doubts, Load, Observed, RankFacts, Record, figure
 
 MOST_POINTS = 300
-"""Points kept of a node's load; those of a longer run are means of equal stretches. Every look is in the raw file."""
+"""Maximum points of a node's load; those of longer runs are means over equal stretches."""
 _LOAD_FIGURE = re.compile(r"\w{1,60}_(percent|bytes|bytes_per_second|watts)")
 _CLOCK_MS = 1_000
-"""Steps back of a clock up to this size are ignored."""
+"""Backward steps of a clock up to this size are ignored."""
 _CLOCK_SHARE = 0.01
-"""Tolerated difference between the host's clock and a rank's own, relative: slewing is at most 0.05%."""
+"""Tolerated relative difference between the clocks of a host and a rank; slewing is at most 0.05%."""
 _MOST_BYTES = 16_000_000
-"""All events whose fields are kept, as msgpack; as JSON the record stays below `schema.LARGEST_RECORD`."""
+"""Limit of all kept fields as msgpack; as JSON the record stays below `schema.LARGEST_RECORD`."""
 _LARGEST = 10**12
 _PHASES = ("setup", "data", "init", "warmup", "train", "eval")
 _PLACE = ("rank", "seq", "node_rank")
@@ -38,7 +38,7 @@ _EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_r
 
 @dataclass
 class _Rank:
-    """One rank, with the times of its events by the host's clock in ms, and its own measured seconds."""
+    """Rank, with event times in ms by the host's clock, and seconds by its own clock."""
 
     number: int
     kept: RankFacts
@@ -50,7 +50,7 @@ class _Rank:
 
 @dataclass
 class NodeLoad:
-    """The load of one node of a run; all looks are held, a day of one node takes some 50 MB."""
+    """Load of one node; all samples are held, some 50 MB for a day."""
 
     looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
     first: float = math.inf
@@ -58,7 +58,7 @@ class NodeLoad:
     ended: float = -math.inf
 
     def take(self, event: Event) -> None:
-        """Take one look, the begin and end of the training, and the time of the run's first event."""
+        """Add a load sample, or note when the run or its training begins or ends."""
         self.first = min(self.first, event.time_ms)
         if event.key == "load":
             figures = ((name, number(value)) for name, value in event.metadata.items() if _LOAD_FIGURE.fullmatch(name))
@@ -69,9 +69,12 @@ class NodeLoad:
             self.ended = max(self.ended, event.time_ms)
 
     def summary(self, node: int) -> Load:
-        """Return the load of a node. Points count their `seconds` from its first event; without epochs all counts."""
+        """Return the load of a node; the `seconds` of its points count from its first event.
+
+        Means cover the epochs, or the whole run if there are none.
+        """
         looks = sorted(self.looks, key=itemgetter(0))
-        # A look reports on the second before it.
+        # A sample covers the second before it.
         training = [look for look in looks if self.began < look[0] <= self.ended + 1000] or looks
         stretch = -(-len(looks) // MOST_POINTS)
         parts = [looks[start : start + stretch] for start in range(0, len(looks), stretch)]
@@ -92,11 +95,11 @@ def _values(looks: list[tuple[float, dict[str, float]]], name: str) -> list[floa
 
 def _mean(values: list[float]) -> float:
     mean = sum(values) / len(values)
-    return round(mean, 1 if mean < 1000 else None)  # of bytes
+    return round(mean, 1 if mean < 1000 else None)  # bytes need no decimals
 
 
 class RunEvents:
-    """Collects the events of a run, and fills in its record."""
+    """Collector of a run's events, which fills in its record."""
 
     def __init__(self, record: Record, layout: Layout, doubts: Doubts) -> None:
         self._record, self._layout, self._doubts = record, layout, doubts
@@ -120,13 +123,13 @@ class RunEvents:
         }
 
     def take(self, event: Event, default_rank: int) -> None:
-        """Add one event; without a rank of its own it belongs to the rank whose file it is in."""
+        """Add one event; `default_rank` owns events that name no rank."""
         try:
             if event.key == OBSERVED:
                 seen = msgspec.convert(event.metadata, Observed)
                 if seen.process not in self._observed[seen.rank]:
                     self._make_room(event.metadata)
-                self._observed[seen.rank][seen.process] = seen  # the last line of a process counts
+                self._observed[seen.rank][seen.process] = seen  # later lines of a process replace earlier ones
             else:
                 self._take(event, default_rank)
         except (ValueError, OverflowError, msgspec.MsgspecError) as error:
@@ -138,12 +141,12 @@ class RunEvents:
     def _take(self, event: Event, default_rank: int) -> None:
         number = whole(event.metadata.get("rank", default_rank), 0, LARGEST_WORLD - 1)
         if number is None:
-            raise ValueError("left out: there can be no such rank")
+            raise ValueError("left out: impossible rank")
         rank = self._ranks.get(number) or self._rank(number)
         if rank.latest == -math.inf or event.key in ("load", "epoch_start", "epoch_stop"):
             self._load[rank.kept.node].take(event)
         if event.time_ms < rank.latest - _CLOCK_MS:
-            self._doubt(number, "its clock runs backwards")
+            self._doubt(number, "its clock ran backwards")
         rank.latest = max(rank.latest, event.time_ms)
         self._count(rank.kept, whole(event.metadata.get("seq"), 0, _LARGEST))
         if taker := self._takers.get(event.key):
@@ -157,24 +160,23 @@ class RunEvents:
         return self._ranks[number]
 
     def _count(self, rank: RankFacts, seq: int | None) -> None:
-        """Count an event: a rank numbers its events from 0 without a gap, and prints them in this order."""
+        """Count an event; a rank numbers its events from 0 without gaps, and prints them in order."""
         expected = rank.events_expected or 0
         if seq is None:
             rank.events_seen += not expected
         elif seq < expected:
-            self._doubt(rank.rank, "a sequence number came twice")
+            self._doubt(rank.rank, "duplicate sequence number")
         else:
             rank.events_seen = rank.events_seen + 1 if expected else 1
             rank.events_expected = seq + 1
 
     def _make_room(self, value: Any) -> None:
-        """Count what is to be kept; an error if the record is full, or for numbers beyond 64 bits."""
+        """Reserve room for a value; ValueError if the record is full."""
         self._room -= len(msgspec.msgpack.encode(value))
         if self._room < 0:
-            raise ValueError("more facts than a record holds; this one is left out")
+            raise ValueError("left out: the record is full")
 
     def _figure(self, rank: _Rank, event: Event, name: str, value: object) -> float | None:
-        """Return a figure; None if it is not a number, and with a doubt if it cannot have been measured."""
         try:
             return figure(name, value)
         except ValueError as error:
@@ -182,11 +184,11 @@ class RunEvents:
             return None
 
     def finish(self) -> None:
-        """Fill in the record; its ranks are those of the layout and any others that printed events."""
+        """Fill in the record; its ranks are those of the layout and all others that printed events."""
         record = self._record
         trained = (rank for rank, seen in self._observed.items() if any(one.steps for one in seen.values()))
         for rank in map(self._rank, sorted({*range(self._layout.world_size), *self._ranks, *trained})):
-            if rank.first_start == math.inf:  # of a program that prints no events
+            if rank.first_start == math.inf:  # the program prints no events
                 rank.kept.observed = _of_trainer([*self._observed[rank.number].values()])
             record.ranks.append(rank.kept)
         record.metrics = {name: value for name, (_, value) in self._metrics.items()}
@@ -198,9 +200,9 @@ class RunEvents:
         record.load = [load.summary(node) for node, load in sorted(self._load.items()) if load.looks]
 
     def _total(self) -> float | None:
-        """Return max(run_stop) - min(run_start) where all ranks read one clock that nobody set.
+        """Return max(run_stop) - min(run_start) if all ranks share one clock that was not set meanwhile.
 
-        Elsewhere it is the slowest rank's own time.
+        Otherwise return the longest time that a rank measured.
         """
         started = [rank for rank in self._ranks.values() if rank.first_start < math.inf]
         stopped = [rank for rank in self._ranks.values() if rank.last_stop > -math.inf]
@@ -209,7 +211,7 @@ class RunEvents:
             by_clock, measured = (rank.last_stop - rank.first_start) / 1_000, rank.total_seconds
             if measured is not None and abs(by_clock - measured) > max(_CLOCK_MS / 1_000, _CLOCK_SHARE * measured):
                 one_clock = False
-                self._doubt(rank.number, f"its clock was set: {by_clock:g} s by it, {measured:g} s measured")
+                self._doubt(rank.number, f"its clock was set: {by_clock:g} s by the clock, {measured:g} s measured")
         if stopped and one_clock:
             total = max(rank.last_stop for rank in stopped) - min(rank.first_start for rank in started)
             return total / 1000 if total >= 0 else None
@@ -235,16 +237,15 @@ class RunEvents:
             rank.total_seconds = max(rank.total_seconds or 0.0, seconds)
 
     def _link(self, rank: _Rank, event: Event) -> None:
-        """Keep the speed of this rank's link to another one."""
         name = "bytes_per_second"
         to = whole(event.metadata.get("to"), 0, LARGEST_WORLD - 1)
         if to is not None and (speed := self._figure(rank, event, name, event.metadata.get(name))):
             rank.kept.facts["link"] = {"to": to, name: speed}
 
     def _stats(self, rank: _Rank, event: Event) -> None:
-        """Keep the longest time and the largest size of any rank, else the value of the lowest rank.
+        """Keep the maximum of times and sizes over ranks, and of other figures the lowest rank's value.
 
-        Durations come from each rank's monotonic clock with a barrier at both ends, so the slowest rank's is the run's.
+        Barriers at both ends of measured times make the slowest rank's time that of the run.
         """
         for name, given in event.value.items() if isinstance(event.value, dict) else ():
             if (value := self._figure(rank, event, name, given)) is None:
@@ -256,12 +257,11 @@ class RunEvents:
                 self._metrics[name] = rank.number, value
 
     def _phase(self, rank: _Rank, event: Event) -> None:
-        """Sum the seconds of a phase by rank; the slowest rank counts for the run."""
         if (seconds := self._figure(rank, event, "seconds", event.metadata.get("seconds"))) is not None:
             self._phases[event.key.removesuffix("_stop")][rank.number] += seconds
 
     def _epoch(self, rank: _Rank, event: Event) -> None:
-        """Fill one row per epoch: fields of rank 0, seconds of the slowest rank, samples and times of each rank."""
+        """Fill one row per epoch: fields of rank 0, seconds of the slowest rank, samples and times per rank."""
         fields, who = event.metadata, rank.number
         epoch = whole(fields.get("epoch_num"), 0, _LARGEST)
         if epoch is None:
@@ -273,7 +273,7 @@ class RunEvents:
             row.update({name: value for name, value in self._possible(rank, event).items() if name not in _EPOCH})
         row["samples_by_rank"][str(who)] = whole(fields.get("samples"))
         times = {name: number(fields.get(name), 0.0) for name in _TIMES}
-        if all(times[name] is not None for name in _TIME_USE[1:]):  # all ranks report these
+        if all(times[name] is not None for name in _TIME_USE[1:]):  # every rank reports these
             times = {name: value for name, value in times.items() if value is not None}
             row.setdefault("time_by_rank", {})[str(who)] = times
 
@@ -282,7 +282,6 @@ class RunEvents:
         self._evaluations.append((event.time_ms, {**_fields(event), "accuracy": accuracy}))
 
     def _fact(self, rank: _Rank, event: Event) -> None:
-        """Keep facts about data and work, which rank 0 prints once."""
         if rank.number or (
             number(event.value) is not None and self._figure(rank, event, event.key, event.value) is None
         ):
@@ -291,7 +290,6 @@ class RunEvents:
         self._record.facts |= _fields(event) if event.key == "dataset" else {}
 
     def _possible(self, rank: _Rank, event: Event) -> dict[str, Any]:
-        """Return an event's fields without figures that cannot have been measured."""
         fields = _fields(event)
         return {
             name: value
@@ -301,12 +299,12 @@ class RunEvents:
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """Return an event's fields without rank, number and node."""
+    """Return the fields of an event without rank, sequence number and node."""
     return {key: value for key, value in event.metadata.items() if key not in _PLACE}
 
 
 def _of_trainer(processes: list[Observed]) -> Observed | None:
-    """Return what was observed in the process of a rank that trained; unknown if several did."""
+    """Return the figures of a rank's process that trained; unknown if several did."""
     trained = [seen for seen in processes if seen.steps != 0]
     if len(trained) > 1:
         why = f"{len(trained)} processes of this rank trained"

@@ -1,6 +1,6 @@
-"""`run.json`, schema version 1. Times are UTC in ISO 8601, durations are in seconds.
+"""Structures of `run.json`, schema version 1: times are UTC in ISO 8601, durations in seconds.
 
-msgspec checks types and ranges once, on decoding. Facts reported by programs and machines are open mappings.
+msgspec checks types and ranges when decoding. Facts reported by programs and machines are open mappings.
 """
 
 import re
@@ -26,14 +26,14 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Figure = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]
 Doubts = dict[str, None]
-"""The doubts about one run while it is parsed, each once, in their order."""
+"""Doubts about a run during parsing: a mapping keeps each once, in order."""
 _NEVER_NEGATIVE = ("accuracy", "seconds", "bytes", "per_second", "samples", "samples_of_each_process", "steps", "size")
 NO_TRAINING = "no training of this layout: "
-"""Start of a doubt after which nothing is compared."""
+"""Prefix of doubts that exclude a run from all comparisons."""
 
 
 class Side(msgspec.Struct):
-    """The side of a comparison that a run was made for: the comparison's id, `A` or `B`, and what the side is."""
+    """Side of the comparison that a run was made for: id of the comparison, `A` or `B`, and a label."""
 
     comparison: str
     name: str
@@ -42,16 +42,15 @@ class Side(msgspec.Struct):
 
 BETWEEN_NODES = "between nodes"
 OF_EACH_NODE = "of each node"
-"""Kinds of options that affect the duration of a run. The second kind may have one value per node: `1,0.5`."""
+"""Kinds of options that affect the duration of a run; the second may have a value per node: `1,0.5`."""
 
 
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is known before a run starts; written once, before the launch, and never changed.
+    """Description of a run, written once before its launch.
 
-    `dialects` say how the stdout of a program that prints no events is read: by name for those of the kit, else as
-    text. `metrics` are the patterns of `--metric`, `options` those of the target, as given, and `option_axes` the kinds
-    of the options that affect the duration. NaN and infinity are words in `axes`, `args` and `definition`. `masked`
-    lists files in which a secret is masked, at most `request/code.diff`.
+    `dialects` maps names to texts, '' for the kit's own dialects. `metrics` are the patterns of `--metric`, `options`
+    those of the target, `option_axes` the kinds of options that affect durations. NaN and infinity are words in `axes`,
+    `args` and `definition`. `masked` names files with a masked secret, at most `request/code.diff`.
     """
 
     schema: Annotated[int, msgspec.Meta(le=SCHEMA)]
@@ -87,11 +86,10 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class NodeExit(msgspec.Struct, omit_defaults=True):
-    """How the processes of one node ended, as reported by its launcher: an exit code, or the signal that killed it.
+    """Exit report of a node's launcher: an exit code, or the signal that killed it.
 
-    Without either the end is unknown: the node was removed, or its launcher was killed too. `removed` is true for a
-    pod that was deleted while it ran, `why` is the cluster's explanation, and `place` tells where it ran: pod, machine,
-    image and digest, limits.
+    Without either, the end is unknown: the node was removed, or its launcher was killed too. `removed` marks a pod
+    deleted while it ran, `why` is the cluster's explanation, and `place` holds pod, machine, image, digest and limits.
     """
 
     node: Count
@@ -106,9 +104,9 @@ class NodeExit(msgspec.Struct, omit_defaults=True):
 
 
 class StuckRank(msgspec.Struct, omit_defaults=True):
-    """One rank of a run that made no progress: its last event, where it was, and its stack, the innermost line first.
+    """Rank of a run without progress: its last event, its position, and its stack, innermost line first.
 
-    `quiet_seconds` is the time since its last line; null if it never printed one.
+    `quiet_seconds` is the time since its last line, if it printed one.
     """
 
     rank: Count
@@ -120,7 +118,7 @@ class StuckRank(msgspec.Struct, omit_defaults=True):
 
 
 class Stuck(msgspec.Struct, omit_defaults=True):
-    """Why a run made no progress when it was ended: sentences, the cause first, and the rank that the others wait for.
+    """Explanation of a run without progress: sentences, the cause first, and the rank that others wait for.
 
     `quiet_seconds` is the time since the last line of any rank.
     """
@@ -132,10 +130,10 @@ class Stuck(msgspec.Struct, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the runner saw of a run, kept in `raw/outcome.json`.
+    """End of a run as seen by the runner, kept in `raw/outcome.json`.
 
-    `stopped_because` is `interrupted`, `timed_out`, `hung`, or a sentence about why the run could not be started or
-    followed. `stuck` says where the ranks were if they had been silent for some time when the run was ended.
+    `stopped_because` is `interrupted`, `timed_out`, `hung`, or a sentence on why the run could not be started or
+    followed. `stuck` locates the ranks if all were silent at the end.
     """
 
     ended: str
@@ -146,9 +144,9 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """The first failing rank, the cause, and the last lines that it printed.
+    """First failing rank of a run, the cause, and the last lines of its output.
 
-    `cause` is the exception, or the explanation of a container or cluster; `hint` names a failure of `hints.yaml`.
+    `cause` is an exception, or the explanation of a container or cluster; `hint` is a name in `hints.yaml`.
     """
 
     rank: Count | None
@@ -161,7 +159,7 @@ class Failure(msgspec.Struct, omit_defaults=True):
 
 
 class Group(msgspec.Struct):
-    """Process groups of one size and backend that a process is in."""
+    """Process groups of one size and backend that a process joined."""
 
     size: Count
     backend: str
@@ -169,10 +167,10 @@ class Group(msgspec.Struct):
 
 
 class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What trainkit/observer has counted in one process, in SI units; `unknown` says why a figure is null.
+    """Counts of trainkit/observer in one process, in SI units; `unknown` explains missing figures.
 
-    `samples` are rows followed by a backward pass. Figures that end in `after_warmup` cover the time from the end of
-    the warm-up to the end of the last step.
+    `samples` are rows followed by a backward pass. Figures with `after_warmup` cover the time from there to the last
+    step.
     """
 
     process: Count
@@ -211,7 +209,7 @@ class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One rank: the facts of its `run_start`, how many of its events arrived, and the error that ended it.
+    """Facts of one rank: its `run_start` fields, the number of its events, and the error that ended it.
 
     `observed` holds the figures of a process that prints no events.
     """
@@ -227,7 +225,7 @@ class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Load(msgspec.Struct):
-    """How busy one node was: number of looks, mean and maximum of each figure in training, and points over time."""
+    """Load of one node: number of samples, mean and maximum of each figure in training, and points over time."""
 
     node: Count
     looks: Count
@@ -237,13 +235,11 @@ class Load(msgspec.Struct):
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`run.json`: the launch, and once the run has ended, everything parsed from its raw files.
+    """Content of `run.json`: the launch and, once the run has ended, everything parsed from its raw files.
 
-    `printed` are the facts in the log of a program that prints no events, in the form of `runner collect`, and
-    `sources` the origin of each figure that is not from the kit's own events.
-
-    `doubts` are reasons not to rely on the run, for example a clock that runs backwards: each becomes a note below the
-    table, and the run supports no claim.
+    `printed` holds the figures of a program without events, as by `runner collect`, and `sources` the origin of figures
+    from elsewhere than events. `doubts` are reasons not to rely on the run, such as a clock that ran backwards: the run
+    then supports no claim.
     """
 
     launch: Launch
@@ -267,8 +263,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
 def figure(name: str, value: object) -> float | None:
     """Return a figure, None if it is not a number; ValueError if it cannot have been measured.
 
-    Seconds, bytes, rates and counts are 0 or more, an accuracy is a share from 0 to 1, and none is beyond
-    `values.LARGEST`.
+    Seconds, bytes, rates and counts are at least 0, accuracies from 0 to 1, and all figures within `values.LARGEST`.
     """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
@@ -276,16 +271,16 @@ def figure(name: str, value: object) -> float | None:
     if least <= value <= (1.0 if name.endswith("accuracy") else LARGEST):
         return value
     shown = f"{value:g}" if isinstance(value, float) or abs(value) < 10**15 else "beyond 10^15"
-    raise ValueError(f"{name} {shown}: no such figure can be measured")
+    raise ValueError(f"{name} {shown} cannot have been measured")
 
 
 def load_figure(name: str) -> str:
-    """Return the figure that a node reports by a name: `gpu_percent` is that of each GPU, as `gpu0_percent`."""
+    """Return the device-independent name of a load figure: `gpu_percent` for `gpu0_percent`."""
     return re.sub(r"^gpu\d+_", "gpu_", name)
 
 
 def mean_load(nodes: list[Load]) -> dict[str, float]:
-    """Average the mean of each figure over nodes and devices."""
+    """Average each load figure over nodes and devices."""
     values = defaultdict(list)
     for node in nodes:
         for name, value in node.mean.items():
@@ -294,19 +289,19 @@ def mean_load(nodes: list[Load]) -> dict[str, float]:
 
 
 def read_record(data: bytes) -> Record:
-    """Decode `run.json`."""
+    """Decode `run.json`; ValueError if it is invalid."""
     return decode(data, Record)
 
 
 def read_launch(data: bytes) -> Launch:
-    """Decode `request/launch.json`."""
+    """Decode `request/launch.json`; ValueError if it is invalid."""
     return decode(data, Launch)
 
 
 def decode(data: bytes, kind: type[_Kind]) -> _Kind:
-    """Decode JSON into a structure; ValueError says in one line if it is torn, of another shape, or newer."""
+    """Decode JSON into a structure; ValueError if it is cut off, of another shape, or of a newer schema."""
     try:
-        with _making:  # msgspec 0.22 crashes if two threads meet a type for the first time
+        with _making:  # msgspec 0.22 crashes if two threads use a new type at once
             decoder = _decoder(cast("Hashable", kind))
         return cast("_Kind", decoder.decode(data))
     except msgspec.ValidationError as error:

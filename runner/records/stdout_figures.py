@@ -1,7 +1,6 @@
-"""Figures from the stdout of a program that prints no events, read by dialects, with the place of each.
+"""Read figures by dialects from the output of a program that prints no events.
 
-The stdout and stderr of each process are separate logs. If several state a figure, the lowest rank counts, and its
-stdout before its stderr.
+If several logs state a figure, the lowest rank counts, and its stdout before its stderr.
 """
 
 from collections import Counter
@@ -25,20 +24,20 @@ _FIGURES: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("final_loss", "last_train_loss", {}),
     ("samples_per_second", "throughput", {"samples/s": 1, "images/s": 1}),
 )
-"""The figures of a record, the fields of a log that they are from, and by what a value of each unit is divided."""
+"""Figure of a record, field of a log, and divisors of the field's units."""
 _NAMES = {
     "loss": ("final_loss", 1),
     "accuracy": ("final_accuracy", 1),
     "accuracy_percent": ("final_accuracy", 100),
     "seconds": ("stated_seconds", 1),
 }
-"""The figures of a record that a metric stands for, and by what it is divided; any other is one of its own."""
+"""Figure and divisor for well-known names of metrics; others are figures of the same name."""
 
 
 def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> None:
-    """Read the output of all processes, and fill in the record's figures with their places."""
+    """Set a record's figures, with their sources, from the output of all processes."""
     logs = list(_logs(record, folder, raw, doubts))
-    if not record.launch.dialects:  # a program of the kit: its events say all else
+    if not record.launch.dialects:  # the other figures are in the events of the program
         _take_metrics(record, logs, doubts)
         return
     printed = record.printed = _merged(logs)
@@ -51,32 +50,32 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
     _take_metrics(record, logs, doubts)
     if (accuracy := record.metrics.get("final_accuracy")) is not None:
         record.evaluations = [{"accuracy": accuracy}]
-        final = printed["final_eval"]  # the samples are the log's, if the accuracy is
+        final = printed["final_eval"]  # the number of samples belongs to this accuracy
         if final and record.sources["final_accuracy"] == place_of(final) and "samples" in final["value"]:
             record.facts["eval_samples"] = final["value"]["samples"]
     doubts |= dict.fromkeys(note for note in printed["notes"] if ": left out: an accuracy " in note)
     started = raw.layout.world_size
     world = printed["world_size"]
     if world and world["value"] != started:
-        doubts[f"{place_of(world)} says that {world['value']} processes trained, and {started} were started"] = None
+        doubts[f"{place_of(world)} reports {world['value']} processes, but {started} were started"] = None
     if seen := printed["epochs_seen"]:
         epochs, declared, place = seen["value"], printed["epochs_declared"], place_of(seen)
         record.epochs = [{"epoch_num": epoch} for epoch in epochs]
-        if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # a program that prints every tenth epoch begins with 10
-            why = "it went on from a checkpoint of an earlier run"
-            doubts[f"{place}: its epochs begin with {epochs[0]:g}: {why}"] = None
+        if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # not if every tenth epoch is printed: 10, 20
+            why = "resumed from a checkpoint of an earlier run"
+            doubts[f"{place}: epochs begin with {epochs[0]:g}: {why}"] = None
         if declared and max(epochs) < declared["value"] - (0 in epochs):
-            doubts[f"{place}: its epochs end with {max(epochs):g} of {declared['value']}"] = None
+            doubts[f"{place}: epochs end with {max(epochs):g} of {declared['value']}"] = None
 
 
 def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) -> None:
-    """Fill in the figures of `--metric` from the first log with each; those measured by a program of the kit stay."""
+    """Set the figures of `--metric` from the first log with each; figures from the kit's events stay."""
     is_foreign = bool(record.launch.dialects)
     for metric in record.launch.metrics:
         name, per = _NAMES.get(metric, (metric, 1))
         log, value = next(((log["log"], one) for log in logs if (one := log["metrics"].get(metric))), ("", None))
         if value is None or value["value"] is None:
-            doubts[f"metric {metric}: no line has such a number, or a log has two trainings"] = None
+            doubts[f"metric {metric}: no line has a matching number, or a log holds two trainings"] = None
             record.metrics.pop(name, None) if is_foreign else None
             continue
         best = f"best_{name.removeprefix('final_')}"
@@ -86,7 +85,7 @@ def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) ->
 
 
 def _take_figure(record: Record, name: str, value: float, place: str, doubts: Doubts) -> None:
-    """Take a figure in place of one of the same name, or doubt it if it is impossible."""
+    """Set a figure, replacing one of the same name, or doubt it if it is impossible."""
     record.metrics.pop(name, None)
     try:
         if (taken := figure(name, value)) is not None:
@@ -101,8 +100,8 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
     try:
         dialects = chosen(launch.dialects) if launch.dialects else ()
         compiled(launch.metrics)
-    except RequestError as error:  # of a record from an archive
-        raise ValueError(f"its dialect cannot be read: {error}") from None
+    except RequestError as error:  # the record may come from an archive
+        raise ValueError(f"invalid dialect or metric: {error}") from None
     errors = (raw.output(rank, "stderr") for rank in range(raw.layout.world_size))
     for path in filter(None, chain((path for _, path in raw.printed()), errors)):
         name = str(path.relative_to(folder.path))
@@ -113,7 +112,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
 
 
 def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Take each field from the first log that has it, the status from the first that failed, if one did."""
+    """Merge logs: each field from the first log that has it, the status from the first that failed."""
     merged: dict[str, Any] = dict.fromkeys(FIELDS)
     dialects: Counter[str] = Counter()
     notes: dict[str, None] = {}
@@ -130,7 +129,7 @@ def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def place_of(fact: dict[str, Any]) -> str:
-    """Name the file and the line that a field is from."""
+    """Return the file and line of a field."""
     line = fact["line"]
     lines = f"{line[0]}-{line[-1]}" if isinstance(line, list) else line
     return f"{fact['log']}:{lines}" if lines else str(fact["log"])

@@ -1,4 +1,4 @@
-"""An archive of records, from anybody: opened in a private folder, within bounds. Nothing of it is run."""
+"""Unpack an archive of records, which anybody may have made, into a private folder, within limits."""
 
 import os
 import shutil
@@ -15,18 +15,18 @@ from runner.core.text import one_line
 from runner.records import manifest
 
 TOP = "kit"
-"""The one folder that an archive holds."""
+"""The only folder at the top of an archive."""
 RESULTS = "results"
 MOST_FILES = 500_000
 _LARGEST_HEADER = 17_000
-"""Bytes of a header that carries text: a name of 4,000 letters of four bytes each, and some room."""
+"""Maximum bytes of a header with text: a name of 4,000 four-byte characters, and some room."""
 _MAGIC = slice(257, 262)
-"""Where POSIX has the magic of tar in each header."""
+"""Position of tar's magic bytes in each header (POSIX)."""
 
 
 @dataclass
 class Archive:
-    """An opened archive: `faults` names each file that is not as it was packed."""
+    """Unpacked archive; `faults` has one line for each file that differs from the manifest."""
 
     path: Path
     folder: Path
@@ -34,19 +34,22 @@ class Archive:
 
     @property
     def results(self) -> Path:
-        """The folder of the records; RequestError if there is none."""
+        """Return the folder of the records; RequestError if there is none."""
         if not (self.folder / RESULTS).is_dir():
-            raise RequestError(f"{self.path}: there are no records in it")
+            raise RequestError(f"{self.path}: the archive holds no records")
         return self.folder / RESULTS
 
     def within(self, text: str) -> str:
-        """Write paths as they are in the archive; its folder is gone when somebody reads the text."""
+        """Replace paths in a text by those in the archive, because its folder is temporary."""
         return text.replace(f"{self.folder}/", "")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
-    """Unpack an archive in a block, and compare it with its manifest; RunError, RequestError as for `unpack`."""
+    """Unpack an archive until the end of a `with` block, and compare it with its manifest.
+
+    Raises RunError and RequestError as `unpack` does.
+    """
     with temporary_folder("kit") as scratch:
         unpack(path, scratch)
         archive = Archive(path, scratch / TOP)
@@ -60,16 +63,15 @@ def opened(path: Path) -> Iterator[Archive]:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Unpack an archive into an empty folder, and nothing outside.
+    """Unpack an archive into an empty folder, writing nothing outside of it.
 
-    Raises RunError if it is damaged, or holds what no archive of the kit does; RequestError if it is none, or cannot be
-    read.
+    Raises RunError if it is damaged or has unexpected members; RequestError if it is not an archive or is unreadable.
     """
     try:
         with path.open("rb") as file:
             begin = file.read(tarfile.BLOCKSIZE)
             file.seek(0)
-            # One that was altered in one of the two, or cut off before both, is an archive that does not hold.
+            # A damaged archive still has the name or the magic, and is refused below.
             if begin and not begin.startswith(f"{TOP}/".encode()) and begin[_MAGIC] != b"ustar":
                 raise RequestError(f"{path}: neither a folder nor an archive of runner bundle")
             left = os.fstat(file.fileno()).st_size
@@ -78,7 +80,7 @@ def unpack(path: Path, folder: Path) -> None:
                     left -= member.size
                     if why := _refused(member, count, left):
                         raise tarfile.ReadError(f"{member.name}: {why}")
-                    # Without `extract`, whose filter not every Python has; in a new folder of plain files is no link.
+                    # Some Pythons lack the filter of `extract`; a new folder of plain files holds no links to follow.
                     target = folder / member.name
                     target.parent.mkdir(parents=True, exist_ok=True)
                     with target.open("wb") as output:
@@ -90,18 +92,17 @@ def unpack(path: Path, folder: Path) -> None:
 
 
 def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
-    """Return why a member is not unpacked."""
     if not member.isreg():
-        return "it is no regular file"
+        return "not a regular file"
     if not member.name.startswith(f"{TOP}/") or ".." in member.name.split("/"):
-        return f"only what lies in {TOP}/ is unpacked"
+        return f"only files in {TOP}/ are unpacked"
     if ".git" in member.name.lower().split("/"):
-        return "a repository of git"
+        return "part of a git repository"
     return f"more than {MOST_FILES:,} files, or more bytes than the archive" if count > MOST_FILES or left < 0 else None
 
 
 class _BoundedHeader(tarfile.TarInfo):
-    """A tar header; one that carries text (a long name, pax records) is read into memory whole, so it is bounded."""
+    """Tar header of bounded size: headers with text (long names, pax) are read into memory whole."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type not in tarfile.REGULAR_TYPES and self.size > _LARGEST_HEADER:

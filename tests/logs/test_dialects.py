@@ -73,9 +73,9 @@ def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        *((text, "every match has to contain") for text in ("", "a", r"\d+", "(?P<epoch>{int})", "(a|ab)(c|bcd)(d*)")),
-        ("a{9999999999}bcd", "it is broken"),
-        ("(?i:loss): {number}", "it sets flags"),
+        *((text, "every match") for text in ("", "a", r"\d+", "(?P<epoch>{int})", "(a|ab)(c|bcd)(d*)")),
+        ("a{9999999999}bcd", "invalid"),
+        ("(?i:loss): {number}", "flags"),
     ],
 )
 def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str, why: str) -> None:

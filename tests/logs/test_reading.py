@@ -37,7 +37,7 @@ def test_what_a_log_does_not_say_is_none() -> None:
     found = read("Downloading the data\nProcessing...\nDone with it\n")
     assert {field: found[field] for field in FIELDS} == dict.fromkeys(FIELDS)
     assert "known dialect" in found["notes"][0]
-    assert read("")["notes"] == ["it is empty"]
+    assert "empty" in read("")["notes"][0]
 
 
 def test_each_value_has_the_line_that_it_came_from() -> None:

@@ -57,11 +57,11 @@ def test_the_last_line_of_a_process_counts_and_not_that_of_a_child_that_trained_
 @pytest.mark.parametrize(
     ("second", "says"),
     [
-        (None, "rank 1: it was not observed"),
-        ({"is_last": False}, "rank 1: it ended without"),
+        (None, "rank 1: not observed"),
+        ({"is_last": False}, "rank 1: ended"),
         ({"samples": None, "unknown": {"samples": "another thread fetches them"}}, "another thread"),
         ({"seconds_after_warmup": None, "warmup_steps": None}, "warm-up"),
-        ({"warmup_steps": 59}, "after 59 of 100"),
+        ({"warmup_steps": 59}, "59 of 100"),
     ],
 )
 def test_what_was_not_seen_of_one_rank_is_known_of_none(

@@ -31,7 +31,7 @@ def test_a_run_says_that_it_runs_before_anything_is_started(weird_path: Path, ma
 def test_a_run_that_has_ended_is_never_written_again(tmp_path: Path, make: Make) -> None:
     folder = make.run(tmp_path)
     before = (folder.path / "run.json").read_bytes()
-    with pytest.raises(RequestError, match="the run has ended; its record is not written again"):
+    with pytest.raises(RequestError, match="has ended"):
         folder.finish(Record(launch=make.launch(), status="failed"))
     assert (folder.path / "run.json").read_bytes() == before
 

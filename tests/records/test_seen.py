@@ -24,8 +24,8 @@ TRAINED = ["optimizer", "gradient"]
         ("1x2", [["torch", "group 0 1", *TRAINED]] * 2, "group of 1"),
         ("1x2", [[], []], ""),  # without torch nothing is known
         ("1x2", [["torch", *TRAINED], ["torch", *TRAINED]], "rank 0, 1 of 2 joined no process group"),
-        ("1x2", [["torch", "group 0 2", *TRAINED]] * 2, "groups of 2"),
-        ("1x1", [["torch", "group 0 4", *TRAINED]], "groups of 4"),
+        ("1x2", [["torch", "group 0 2", *TRAINED]] * 2, "size of 2"),
+        ("1x1", [["torch", "group 0 4", *TRAINED]], "size of 4"),
         ("1x1", [["torch", "spawned 0"]], "0 processes"),
         ("1x1", [["torch", "optimizer"]], "no gradient"),
     ],

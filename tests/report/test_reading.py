@@ -89,7 +89,7 @@ def test_a_run_without_a_record_is_a_note_that_says_how_to_make_it(results: Path
 
 
 def test_a_folder_that_is_not_there_and_an_empty_one_say_how_to_make_a_first_run(results: Path) -> None:
-    with pytest.raises(RequestError, match="`runner`"):
+    with pytest.raises(RequestError, match="there is no such folder"):
         summarize(results)
     results.mkdir()
     (results / "README.md").write_text("as in a fresh clone")
@@ -192,6 +192,9 @@ def test_no_text_of_a_record_forges_a_row_or_reaches_a_terminal_raw(results: Pat
 
 
 def test_a_run_is_not_begun_outside_of_the_results_folder_or_over_another(results: Path, make: Make) -> None:
+    for name in ("../../x", "a/b", "", "-x"):
+        with pytest.raises(RequestError, match="folder name"):
+            begin(results, make.launch(id=name), "", "")
     launch = make.launch()
     begin(results, launch, "", "")
     before = state(results)
