@@ -147,7 +147,7 @@ class Dialect:
 
     name: str
     best: str
-    """`computed` from all evaluations, or only taken if `stated`."""
+    """`computed` from all evaluations, or only as `stated` by a line."""
     patterns: list[Pattern] = field(default_factory=list)
 
 

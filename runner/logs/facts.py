@@ -32,7 +32,7 @@ _OF_A_PART = re.compile(
     r"|[Ss]hard|[Gg]roup,?|\b[TtPpDdEeCcSs][Pp])"
     r"[ _-]{1,2}[Ww]orld[ _]?[Ss]ize"
 )
-"""Names for the number of processes in a part of the run."""
+"""Names of a world size that covers only a part of the run."""
 _OF_ANOTHER = re.compile(
     r"\W{0,3}[Ee]poch\W{0,3}\d(?!\d*: [Ee]arly)|\b(?:until|when|once|after|before|if|unless|[Tt]okenizer|[Vv]ocab\w*"
     r"|[Pp]hase|[Ss]tage)\b[^.]{0,60}[Tt]raining\b"
@@ -128,9 +128,9 @@ class Writer:
     run_loss: Value | None = None
     throughput: Value | None = None
     evaluations: dict[tuple[bool, str], Evaluations] = field(default_factory=dict)
-    """Keys: is it weak, metric."""
+    """Evaluations by weakness and metric."""
     places: dict[bool, tuple[float, float, int]] = field(default_factory=dict)
-    """First and last epoch, and line of the first; True: steps if there are no epochs."""
+    """First and last epoch, and the line of the first; under True, steps outside of epochs."""
     titles: dict[float | int, list[int]] = field(default_factory=dict)
     """Lines that only name one of the first two epochs, as `Epoch 1/5`."""
     ignored: int = 0
@@ -156,7 +156,7 @@ class Facts:
     said: dict[str, list[Value]] = field(default_factory=dict)
     """Different values stated for the whole run."""
     epochs: dict[bool, dict[float | int, int]] = field(default_factory=lambda: {False: {}, True: {}})
-    """First line of each epoch; the key tells weak ones."""
+    """First line of each epoch, apart from those stated weakly (True)."""
     stated_best: Value | None = None
     progress: Progress | None = None
     widest: int | None = None
@@ -334,7 +334,7 @@ class Facts:
             self.times = [(record.line, record.origin.time)]
 
     def _go_on(self, now: Progress, who: Who, writer: Writer) -> None:
-        """Take the position of the training; going back to the begin means a second training."""
+        """Take the position of the training; a return to its first epoch or step means a second training."""
         place, before = now.step if now.epoch is None else now.epoch, self.progress
         if place is not None:
             first, last, line = writer.places.get(now.epoch is None, (place, place, now.line))

@@ -14,7 +14,7 @@ LONGEST = 65_536
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PK\x05\x06")
 _ODD = bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"
-"""Bytes that text lacks, except backspaces (progress bars) and NUL (after a disk crash)."""
+"""Bytes that text does not contain; progress bars use backspaces, and NUL follows a disk crash."""
 _BEGINNING = 8_192
 """Bytes inspected to recognise binary input."""
 _BACK = re.compile(rb"\x08+\r?")

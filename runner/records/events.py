@@ -1,7 +1,7 @@
 """Parse the output of processes into events and malformed event lines.
 
 Event lines follow MLPerf logging (mlcommons/logging, `mllog`): `:::MLLOG {json}` with the keys namespace, time_ms,
-event_type, key, value and metadata. Text before the token and other lines are ignored, as by that project's parser.
+event_type, key, value and metadata. Like that project's parser, this one ignores text before the token and other lines.
 """
 
 import re
@@ -18,7 +18,7 @@ LONGEST_LINE = BLOCK_BYTES
 
 
 class Event(msgspec.Struct, gc=False):
-    """Event of a rank; `time_ms` counts from 1970, `metadata` holds `rank`, `seq` and further fields.
+    """Event of a rank; `time_ms` is Unix time, `metadata` holds `rank`, `seq` and further fields.
 
     `value` and `metadata` hold any JSON: check figures with `core.values`.
     """

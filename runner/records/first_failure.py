@@ -22,7 +22,7 @@ _REPORT_BYTES = 4_000_000
 _SILENT = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _UNEXPLAINED = 5
 """Last lines searched for a hint if there is no exception."""
-# Begin of torchrun's report of a failed worker.
+# Beginning of torchrun's report of a failed worker.
 _REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
 # Failed worker in a ChildFailedError, torch 2.3 to 2.11 (torch/distributed/elastic/multiprocessing/errors).
 _CHILD = re.compile(

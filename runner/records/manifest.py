@@ -81,7 +81,7 @@ def altered(manifest: Manifest, folder: Path) -> list[str]:
 
 
 def write(manifest: Manifest) -> bytes:
-    """Return the text of a manifest; names are escaped as by `sha256sum`."""
+    """Return the text of a manifest, with names escaped as `sha256sum` does."""
     lines = [_FIRST, *(f"# {word}".encode() for word in manifest.said)]
     for name, sha256 in sorted(manifest.entries.items()):
         data = os.fsencode(name)

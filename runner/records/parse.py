@@ -1,4 +1,4 @@
-"""Parse the raw files of a run into its record, repeatably at any time."""
+"""Parse the raw files of a run into its record, which can be repeated at any time."""
 
 from collections import defaultdict
 from collections.abc import Iterator
