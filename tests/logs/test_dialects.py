@@ -1,6 +1,5 @@
-"""Dialects: each reads the lines that it shows, and a bad one is refused in one line with its place."""
+"""Dialects: each reads its own examples quickly, and a bad one is refused in one line with its place."""
 
-import io
 import re
 import time
 from pathlib import Path
@@ -10,9 +9,9 @@ import pytest
 from runner.core.errors import RequestError
 from runner.logs.dialect import Dialect, built_in, load
 from runner.logs.pattern import LINE, PatternError, compile_pattern, value_of
-from runner.logs.reading import read_stream
+from runner.logs.reading import read_log
 
-ROOT = Path(__file__).resolve().parents[2]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "dialects.md"
 GOOD = r"""name: mine
 about: a program of mine
 lines:
@@ -22,14 +21,8 @@ lines:
 """
 
 
-def write(folder: Path, text: str) -> Path:
-    path = folder / "mine.yaml"
-    path.write_text(text, "utf-8")
-    return path
-
-
 def test_the_page_about_dialects_lists_each() -> None:
-    listed = (ROOT / "docs" / "dialects.md").read_text("utf-8").partition("\nKnown are:\n")[2]
+    listed = PAGE.read_text("utf-8").partition("\nKnown are:\n")[2]
     assert set(re.findall(r"`([\w-]+)`", listed)) == {dialect.name for dialect in built_in()}
 
 
@@ -37,19 +30,18 @@ def test_the_page_about_dialects_lists_each() -> None:
 def test_a_field_that_is_no_number_is_left_out(text: str) -> None:
     match = re.match("(?P<epoch>(?P<accuracy>.*))", text)
     assert match
-    assert value_of(match, "epoch", None) is None
-    assert value_of(match, "accuracy", "percent") is None
+    assert value_of(match, "epoch", None) is value_of(match, "accuracy", "percent") is None
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "words"),
+    ("old", "new", "line", "word"),
     [
-        ("(?P<epoch>{int})", "(?P<epoch>{int}", 4, "missing )"),
+        ("{int})", "{int}", 4, "missing )"),
         ("<epoch>", "<epcoh>", 4, "'epoch'"),
         ("wall: ms", "wall: fortnights", 6, "'fortnights'"),
         ("wall: ms", "wal: ms", 6, "'wal'"),
         ("    units: {wall: ms}\n", "", 4, "needs a unit"),
-        ("round 3 cost", "round three cost", 5, "example"),
+        ("round 3", "round three", 5, "example"),
         ("    example: round 3 cost 0.25 in 1200\n", "", 4, "`example`"),
         ("about: a", "abuot: a", 2, "'about'"),
         ("    units", "    unit", 6, "'units'"),
@@ -58,16 +50,11 @@ def test_a_field_that_is_no_number_is_left_out(text: str) -> None:
         ("    units", "    says: maybe\n    units", 6, "maybe"),
     ],
 )
-def test_a_bad_dialect_is_refused_in_one_line_with_its_place(
-    tmp_path: Path, old: str, new: str, line: int, words: str
-) -> None:
-    assert old in GOOD
-    path = write(tmp_path, GOOD.replace(old, new))
-    with pytest.raises(RequestError) as error:
+def test_a_bad_dialect_is_refused_in_one_line(tmp_path: Path, old: str, new: str, line: int, word: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace(old, new))
+    with pytest.raises(RequestError, match=rf"^{re.escape(str(path))}:{line}: .*{re.escape(word)}.*$"):
         load(path)
-    assert str(error.value).startswith(f"{path}:{line}: ")
-    assert words in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -86,18 +73,17 @@ def test_a_pattern_without_fixed_text_or_of_another_kind_is_refused(text: str, w
 @pytest.mark.parametrize("dialect", built_in(), ids=lambda dialect: dialect.name)
 def test_no_pattern_of_the_kit_is_slow_on_a_line_made_to_be(dialect: Dialect) -> None:
     for pattern in dialect.patterns:
-        part = pattern.line.example[: len(pattern.line.example) // 2] or "x"
-        for line in ((part * LINE)[:LINE], (pattern.literals[0] * LINE)[:LINE], pattern.line.example + "1" * LINE):
+        example = pattern.line.example
+        for line in (example[: len(example) // 2] * LINE, pattern.literals[0] * LINE, example + "1" * LINE):
             begun = time.process_time()
-            pattern.regex.search(line)
+            pattern.regex.search(line[: 2 * LINE])
             assert time.process_time() - begun < 1, pattern.regex.pattern
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_blank_line_is_not_the_one_before_a_pattern_whatever_ends_the_lines(tmp_path: Path, end: str) -> None:
-    text = "name: mine\nabout: x\nlines:\n"
-    text += "  - pattern: '^result (?P<accuracy>{number})'\n    example: result 0.9\n"
-    text += "    units: {accuracy: fraction}\n    after: '^== test$'\n"
-    log = f"== test{end}{end}result 0.91{end}".encode()
-    facts = read_stream(io.BytesIO(log).read, [load(write(tmp_path, text))]).facts
-    assert facts.evaluated == 3
+def test_a_blank_line_does_not_count_as_the_line_before(tmp_path: Path, end: str) -> None:
+    fraction = "units: {accuracy: fraction}, after: '^== test$'"
+    line = f"{{pattern: '^result (?P<accuracy>{{number}})', example: result 0.9, {fraction}}}"
+    (tmp_path / "mine.yaml").write_text(f"name: mine\nabout: x\nlines: [{line}]\n")
+    (tmp_path / "log").write_text(f"== test{end}{end}result 0.91{end}", newline="")
+    assert read_log(tmp_path / "log", [load(tmp_path / "mine.yaml")]).facts.evaluated == 3

@@ -13,32 +13,31 @@ from runner.records.schema import NO_TRAINING
 from runner.targets import clean_environment, local
 from tests.support.records import make_launch
 
-TRAINED = ["optimizer", "gradient"]
-
 
 @pytest.mark.parametrize(
-    ("layout", "ranks", "says"),
+    ("layout", "ranks", "doubt"),
     [
-        ("1x2", [["torch", "group 0 2", *TRAINED], ["torch", "group 1 2", *TRAINED]], ""),
-        ("1x2", [["torch", "group 0 1", "group 1 2", *TRAINED], ["torch", "group 0 2", *TRAINED]], ""),
-        ("1x2", [["torch", "group 0 1", *TRAINED]] * 2, "group of 1"),
-        ("1x2", [[], []], ""),  # without torch nothing is known
-        ("1x2", [["torch", *TRAINED], ["torch", *TRAINED]], "rank 0, 1 of 2 joined no process group"),
-        ("1x2", [["torch", "group 0 2", *TRAINED]] * 2, "size of 2"),
-        ("1x1", [["torch", "group 0 4", *TRAINED]], "size of 4"),
-        ("1x1", [["torch", "spawned 0"]], "0 processes"),
-        ("1x1", [["torch", "optimizer"]], "no gradient"),
+        ("1x2", ["group 0 2", "group 1 2"], ""),
+        ("1x2", ["group 0 1, group 1 2", "group 0 2"], ""),
+        ("1x2", ["group 0 1", "group 0 1"], "group of 1"),
+        ("1x2", ["", ""], ""),  # without torch nothing is known
+        ("1x2", ["torch", "torch"], "rank 0, 1 of 2 joined no process group"),
+        ("1x2", ["group 0 2", "group 0 2"], "size of 2"),
+        ("1x1", ["group 0 4"], "size of 4"),
+        ("1x1", ["spawned 0"], "0 processes"),
+        ("1x1", ["optimizer"], "no gradient"),
+        ("1x1", ["optimizer, gradient"], ""),
     ],
 )
-def test_what_is_no_training_of_its_layout(tmp_path: Path, layout: str, ranks: list[list[str]], says: str) -> None:
-    (tmp_path / "raw").mkdir()
-    for rank, lines in enumerate(ranks):
-        if lines:
-            (tmp_path / "raw" / f"node0-rank{rank}.seen").write_text("".join(f"{line}\n" for line in lines))
-    raw = RawFiles(tmp_path / "raw", Layout.parse(layout))
-    found = list(not_trained(raw, make_launch(layout=layout)))
-    assert len(found) == bool(says)
-    assert all(doubt.startswith(NO_TRAINING) and says in doubt for doubt in found)
+def test_a_run_that_did_not_train_in_its_layout_is_doubted(
+    tmp_path: Path, layout: str, ranks: list[str], doubt: str
+) -> None:
+    for rank, notes in enumerate(ranks):
+        if notes:
+            (tmp_path / f"node0-rank{rank}.seen").write_text(notes.replace(", ", "\n"))
+    doubts = list(not_trained(RawFiles(tmp_path, Layout.parse(layout)), make_launch(layout=layout)))
+    assert len(doubts) == bool(doubt)
+    assert all(found.startswith(NO_TRAINING) and doubt in found for found in doubts)
 
 
 def test_a_process_notes_its_group_and_its_gradients_beside_another_sitecustomize(tmp_path: Path) -> None:
