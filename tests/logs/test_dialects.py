@@ -11,7 +11,6 @@ from runner.logs.dialect import Dialect, built_in, load
 from runner.logs.pattern import LINE, PatternError, compile_pattern, value_of
 from runner.logs.reading import read_log
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "dialects.md"
 GOOD = r"""name: mine
 about: a program of mine
 lines:
@@ -22,7 +21,7 @@ lines:
 
 
 def test_the_page_about_dialects_lists_each() -> None:
-    listed = PAGE.read_text("utf-8").partition("\nKnown are:\n")[2]
+    listed = Path(__file__, "../../../docs/dialects.md").resolve().read_text("utf-8").partition("\nKnown are:\n")[2]
     assert set(re.findall(r"`([\w-]+)`", listed)) == {dialect.name for dialect in built_in()}
 
 

@@ -51,7 +51,6 @@ APART = b"[default1]:loss: 1\n[default0]:%s[default0]:x\n[default0]:y\n[default0
         ),
         (TORN + APART, b"\n\n[default0]:accuracy: 0.90\n" + APART),
     ],
-    ids=["plain", "with torchrun's prefixes"],
 )
 def test_lines_of_one_rank_that_the_observer_tore_are_joined_and_keep_their_numbers(data: bytes, joined: bytes) -> None:
     for size in (*range(1, 60), 1_000):

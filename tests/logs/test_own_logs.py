@@ -1,4 +1,4 @@
-"""Small logs with the truth beside each: some printed by real runs, the others written in the formats of programs."""
+"""Small logs with the truth beside each: some printed by real runs, the others in the formats of programs."""
 
 import io
 import json
@@ -15,19 +15,16 @@ from runner.logs.summary import FIELDS, summary
 LOGS = sorted((Path(__file__).parent / "logs").glob("*.log"))
 
 
-def said(data: bytes) -> dict[str, Any]:
+def read_in_parts(data: bytes) -> dict[str, Any]:
+    """Return the summary without the text of a duration, which has the prefixes of its line."""
     parts = [data[at : at + 1_000] for at in range(0, len(data), 1_000)]
-    return summary("-", read_stream(lambda _: parts.pop(0) if parts else b""))
-
-
-def without_prefixes(found: dict[str, Any]) -> dict[str, Any]:
-    """What does not depend on who printed a line; the text of a duration is the line."""
+    found = summary("-", read_stream(lambda _: parts.pop(0) if parts else b""))
     walls = found["wall_time_s"] and found["wall_time_s"]["value"]
-    return {**{field: found[field] for field in FIELDS}, "wall_time_s": walls, "lines": found["lines"]}
+    return {**{field: found[field] for field in (*FIELDS, "lines")}, "wall_time_s": walls}
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_a_log_says_exactly_its_truth(path: Path) -> None:
+def test_the_summary_of_a_log_is_its_truth(path: Path) -> None:
     truth = json.loads(path.with_suffix(".json").read_text("utf-8"))["truth"]
     found = summary(path.stem, read_log(path))
     assert set(truth) == set(FIELDS)
@@ -42,13 +39,11 @@ def test_each_dialect_has_logs() -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_a_log_says_the_same_behind_the_prefix_of_a_launcher_and_with_the_line_ends_of_windows(path: Path) -> None:
+def test_prefixes_of_launchers_and_line_ends_of_windows_change_nothing(path: Path) -> None:
     data = path.read_bytes()
-    found = said(data)
-    plain = without_prefixes(found)
+    plain = read_in_parts(data)
     if all(split(line)[0].writer == NOBODY.writer for line in data.decode(errors="replace").splitlines()):
         for prefix in (b"[pod/mnist-master-0/pytorch] ", b"\x1b[36mtrainer-1  |\x1b[0m "):
-            behind = b"".join(prefix + line for line in io.BytesIO(data))
-            assert without_prefixes(said(behind)) == plain, prefix
+            assert read_in_parts(b"".join(prefix + line for line in io.BytesIO(data))) == plain, prefix
     if b"\r" not in data:
-        assert without_prefixes(said(data.replace(b"\n", b"\r\n"))) == plain
+        assert read_in_parts(data.replace(b"\n", b"\r\n")) == plain

@@ -26,18 +26,18 @@ def collected(place: Path, make: Make, stdout: dict[int, bytes], layout: str = "
 
 
 def test_the_slowest_rank_determines_the_times_of_a_run(tmp_path: Path, make: Make) -> None:
-    def printed(rank: int, seconds: float) -> bytes:
+    stdout = {}
+    for rank, seconds in enumerate((3.0, 5.0, 4.0)):
         events = [
             ("run_start", None, {"host": "h"}),
             ("init_stop", None, {"seconds": seconds}),
             ("init_stop", None, {"seconds": 1.0}),
             ("epoch_stop", None, {"epoch_num": 1, "train_seconds": seconds, "loss": rank, "samples": rank}),
             ("tracked_stats", {"train_seconds": seconds, "peak_bytes": rank, "loss": rank}, {}),
-            ("run_stop", None, {"status": "success", "total_seconds": (8_000 - 200 * rank) / 1000}),
+            ("run_stop", None, {"status": "success", "total_seconds": 8 - rank / 5}),
         ]
-        return event_lines(rank, events, first_ms=1_000 + 100 * rank, apart_ms=1_600 - 40 * rank)
-
-    record = collected(tmp_path, make, {rank: printed(rank, (3.0, 5.0, 4.0)[rank]) for rank in range(3)}, "1x3")
+        stdout[rank] = event_lines(rank, events, first_ms=1_000 + 100 * rank, apart_ms=1_600 - 40 * rank)
+    record = collected(tmp_path, make, stdout, "1x3")
     times = {"train_seconds": 5.0, "total_seconds": 8.0, "wall_seconds": 9.0}
     assert record.metrics == {**times, "peak_bytes": 2, "loss": 0}
     assert record.phases == {"init": 6.0}
@@ -57,14 +57,11 @@ def test_the_slowest_rank_determines_the_times_of_a_run(tmp_path: Path, make: Ma
 def test_a_clock_that_was_set_is_a_doubt_and_clocks_of_two_hosts_are_not_compared(
     tmp_path: Path, make: Make, by_clock: int, measured: int, other: str, kept: int, is_set: bool
 ) -> None:
-    def printed(rank: int, host: str, seconds: int, total: int) -> bytes:
-        events = [
-            ("run_start", None, {"host": host}),
-            ("run_stop", None, {"status": "success", "total_seconds": total}),
-        ]
-        return event_lines(rank, events, apart_ms=1_000 * seconds)
-
-    record = collected(tmp_path, make, {0: printed(0, "h", by_clock, measured), 1: printed(1, other, 8, 8)}, "1x2")
+    stdout = {}
+    for rank, (host, seconds, total) in enumerate([("h", by_clock, measured), (other, 8, 8)]):
+        events = [("run_start", None, {"host": host}), ("run_stop", None, {"total_seconds": total})]
+        stdout[rank] = event_lines(rank, events, apart_ms=1_000 * seconds)
+    record = collected(tmp_path, make, stdout, "1x2")
     assert (record.metrics["total_seconds"], len(record.doubts)) == (kept, is_set)
     assert all("clock" in doubt and f" {by_clock} s" in doubt for doubt in record.doubts)
 
@@ -157,6 +154,7 @@ HERE = [NodeExit(0, 1)]
 @pytest.mark.parametrize(
     ("children", "stderr", "exits", "first", "last"),
     [
+        # Not a victim; the earliest; the one with output; after a signal; on another node.
         ("0:1@1 1:3@1 2:1@1", {0: LOST_PEER, 1: "why\n", 2: LOST_PEER}, HERE, (1, 0, 3, None), "why"),
         ("0:1@5 1:2@4", {0: "a\n", 1: "why\n"}, HERE, (1, 0, 2, None), "why"),
         ("1:2@1 0:2@2", {0: "why\n", 1: ""}, HERE, (0, 0, 2, None), "why"),
@@ -171,13 +169,12 @@ HERE = [NodeExit(0, 1)]
         (
             "0:1@1",
             {0: LOST_PEER},
-            [*HERE, NodeExit(1, None, kill := "SIGKILL")],
-            (None, 1, None, kill),
+            [*HERE, NodeExit(1, None, "SIGKILL")],
+            (None, 1, None, "SIGKILL"),
             "of the agent",
         ),
         ("", {}, HERE, (None, 0, 1, None), "of the agent"),
     ],
-    ids=["no victim", "the earliest", "with output", "signal", "another node", "launcher before victims", "no child"],
 )
 def test_the_first_failure_is_named(
     tmp_path: Path, make: Make, children: str, stderr: Any, exits: list[NodeExit], first: Any, last: str
@@ -230,8 +227,7 @@ def test_a_launcher_may_name_a_rank_of_a_node_without_exit_report(tmp_path: Path
 def test_an_aborted_first_rank_of_a_node_speaks_for_one_without_output(
     tmp_path: Path, make: Make, status: str, lines: list[str]
 ) -> None:
-    stop = told("run_stop", status=status)
-    found = failure(tmp_path, make, "1:2@1", {0: "error: why\n", 1: ""}, HERE, stdout=stop)
+    found = failure(tmp_path, make, "1:2@1", {0: "error: why\n", 1: ""}, HERE, stdout=told("run_stop", status=status))
     assert (found.rank, found.exit_code, found.last_lines) == (1, 2, lines)
 
 

@@ -12,20 +12,18 @@ from runner.records.events import BLOCK_BYTES, LONGEST_KEPT, LONGEST_LINE, Event
 EVENT = b':::MLLOG {"time_ms": 1, "key": "k"}'
 FOREIGN = st.binary(max_size=80).filter(lambda line: b"\n" not in line and b":::MLLOG " not in line)
 VALUES = st.none() | st.integers(-(2**53), 2**53) | st.text() | st.lists(st.booleans(), max_size=3)
-GOOD = st.fixed_dictionaries(
-    {
-        "time_ms": st.integers(0, 2**45),
-        "key": st.text(),
-        "value": VALUES,
-        "metadata": st.dictionaries(st.text(), VALUES),
-    }
+GOOD = st.builds(
+    dict, time_ms=st.integers(0, 2**45), key=st.text(), value=VALUES, metadata=st.dictionaries(st.text(), VALUES)
 ).map(lambda event: b":::MLLOG " + json.dumps(event).encode())
+TORN = (
+    b":::MLLOG ",
+    b":::MLLOG {",
+    b":::MLLOG \xff",
+    b":::MLLOG " + b"[" * 5000,
+    b':::MLLOG ":::MLLOG "}',
+)
 BROKEN = st.sampled_from(
-    [
-        *(b":::MLLOG ", b":::MLLOG {", b":::MLLOG []", b":::MLLOG \xff"),
-        *(b":::MLLOG " + b"[" * 5000, b':::MLLOG ":::MLLOG "}'),
-        *(EVENT[:-1], EVENT[:-1] + b', "metadata": null}', EVENT.replace(b"1", b"NaN"), EVENT + EVENT),
-    ]
+    [*TORN, EVENT[:-1], EVENT[:-1] + b', "metadata": null}', EVENT.replace(b"1", b"NaN"), EVENT + EVENT]
 )
 
 

@@ -43,7 +43,6 @@ def test_a_real_log_gets_its_hint_and_no_other(tmp_path: Path, make: Make, entry
 def test_every_hint_has_a_real_log_and_every_log_an_entry() -> None:
     assert {entry["hint"] for entry in INDEX} - {""} == set(cause.hints()) - {"terminated"}
     assert sorted(path.stem for path in LOGS.glob("*.log")) == sorted(entry["log"] for entry in INDEX)
-    assert all(entry["from"].startswith(("https://github.com/", "made with torch ")) for entry in INDEX)
 
 
 # Other people's programs that failed.

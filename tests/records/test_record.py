@@ -4,8 +4,8 @@ import json
 import multiprocessing
 import os
 import signal
-from multiprocessing.synchronize import Semaphore
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from runner.core.errors import RequestError
 from runner.records.folder import RunFolder, begin
 from runner.records.listing import run_folders
-from runner.records.schema import SCHEMA, Record, read_record
+from runner.records.schema import Record, read_record
 from tests.support.records import Make
 
 
@@ -35,7 +35,7 @@ def test_a_run_that_has_ended_is_never_written_again(tmp_path: Path, make: Make)
     assert (folder.path / "run.json").read_bytes() == before
 
 
-def replace_for_ever(folder: RunFolder, records: list[Record], written: Semaphore) -> None:
+def replace_for_ever(folder: RunFolder, records: list[Record], written: Any) -> None:
     while True:
         for record in records:
             folder.replace(record)
@@ -60,7 +60,7 @@ def test_a_kill_during_writing_leaves_one_of_the_two_records(tmp_path: Path, mak
 def test_an_invalid_record_is_refused_with_the_reason(tmp_path: Path, make: Make) -> None:
     good = (make.run(tmp_path).path / "run.json").read_bytes()
     newer = json.loads(good)
-    newer["launch"]["schema"] = SCHEMA + 1
+    newer["launch"]["schema"] = 2
     wrong = {
         b"": "broken or cut off",
         good[: len(good) // 2]: "broken or cut off",

@@ -1,4 +1,4 @@
-"""What a log says, as `runner collect` shows it."""
+"""Summaries of logs, as by `runner collect`."""
 
 import io
 from typing import Any
@@ -8,5 +8,5 @@ from runner.logs.summary import summary
 
 
 def read_text(text: str | bytes) -> dict[str, Any]:
-    """Return the object of a log."""
+    """Return the summary of a log."""
     return summary("log", read_stream(io.BytesIO(text if isinstance(text, bytes) else text.encode()).read))

@@ -1,4 +1,4 @@
-"""Records of runs that never were, made as the runner makes them."""
+"""Records of runs that never happened, made as the runner makes them."""
 
 import itertools
 import json
@@ -15,11 +15,10 @@ from tests.support.projects import MINIMAL
 
 _NUMBERS = itertools.count(1)
 _TURNS: dict[Path, Counter[str]] = defaultdict(Counter)
-"""How many runs of each cell were made below a folder."""
+"""Number of runs of each cell below a folder."""
 
 
 def make_launch(**changes: Any) -> Launch:
-    """What is known before a run of the minimal definition."""
     number = next(_NUMBERS)
     values: dict[str, Any] = {
         "schema": SCHEMA,
@@ -48,7 +47,7 @@ def make_launch(**changes: Any) -> Launch:
 
 
 def _in_turn(results: Path, launch: Launch) -> str:
-    """Say when a run was started: the repeats of all cells take turns, whatever the order of the calls."""
+    """Return the start of a run: the repeats of all cells alternate, whatever the order of the calls."""
     turns = _TURNS[results]
     cell = str((launch.layout, launch.axes, launch.program, launch.args, launch.experiment, launch.side))
     turns.setdefault(cell, 0)
@@ -58,7 +57,7 @@ def _in_turn(results: Path, launch: Launch) -> str:
 
 
 def make_lines(rank: int, seconds: float, accuracy: float = 0.9, **start: Any) -> bytes:
-    """What a rank of a well-behaved program prints."""
+    """Return the output of a rank of a well-behaved program."""
     facts = {
         "host": "here",
         "device_name": "Toy CPU",
@@ -89,7 +88,7 @@ def make_lines(rank: int, seconds: float, accuracy: float = 0.9, **start: Any) -
 def event_lines(
     rank: int, told: list[tuple[str, Any, dict[str, Any]]], *, first_ms: int = 1_000, apart_ms: int = 1
 ) -> bytes:
-    """The event lines of a rank: key, value and fields of each."""
+    """Return the event lines of a rank from key, value and fields of each."""
     events = (
         {
             "time_ms": first_ms + apart_ms * number,
@@ -110,7 +109,7 @@ def make_run(
     outcome: Outcome | None = None,
     **changes: Any,
 ) -> RunFolder:
-    """Keep a run as the runner does: raw files, outcome, and the record that is parsed from them."""
+    """Make a run as the runner does: raw files, outcome, and the record that is parsed from them."""
     accuracy, start = changes.pop("accuracy", 0.9), changes.pop("start", {})
     launch = make_launch(**changes)
     if "started" not in changes:
@@ -128,7 +127,7 @@ def make_run(
 
 
 class Make:
-    """The makers of this file, for tests to call."""
+    """Makers of this file, for tests to call."""
 
     launch = staticmethod(make_launch)
     lines = staticmethod(make_lines)
