@@ -21,8 +21,8 @@ lines:
 
 
 def test_the_page_about_dialects_lists_each() -> None:
-    listed = Path(__file__, "../../../docs/dialects.md").resolve().read_text("utf-8").partition("\nKnown are:\n")[2]
-    assert set(re.findall(r"`([\w-]+)`", listed)) == {dialect.name for dialect in built_in()}
+    page = Path(__file__, "../../../docs/dialects.md").resolve().read_text("utf-8")
+    assert {dialect.name for dialect in built_in()} <= set(re.findall(r"`([\w-]+)`", page))
 
 
 @pytest.mark.parametrize("text", ["nan", "1e999", "9" * 4_000, "x"])
