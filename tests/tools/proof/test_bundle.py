@@ -75,7 +75,7 @@ def test_a_file_that_is_no_archive_is_a_wrong_request(project: Project) -> None:
         ("../evil", {}, "kit/"),
         ("kit/link", {"type": tarfile.SYMTYPE, "linkname": "/etc"}, "regular file"),
         ("kit/pipe", {"type": tarfile.FIFOTYPE}, "regular file"),
-        ("kit/project/.GIT/config", {}, "a repository"),
+        ("kit/project/.GIT/config", {}, "repository"),
         ("kit/big", {"pax_headers": {"size": str(10**15)}}, "more bytes"),
         ("kit/bomb", {"pax_headers": {"GNU.sparse.size": str(10**15), "GNU.sparse.map": "0,1"}}, ""),
         ("kit/long", {"pax_headers": {"comment": "x" * 10_000_000}}, "header"),
