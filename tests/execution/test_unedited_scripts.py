@@ -131,7 +131,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"dialect": "broken.yaml"}, "broken.yaml:6"),
     ({"metrics": {"cost": "cost .*"}}, "group"),
     ({"measure": "train_seconds"}, "sample_seconds"),
-    ({"measure": "stated_seconds"}, "metrics"),
+    ({"measure": "stated_seconds"}, "the metric"),
 ]
 
 
