@@ -83,7 +83,7 @@ def test_applied_by_hand_then_collected_then_summarized(kind: str, file: str, pr
     name = "quickstart-2x1" if kind == "indexed" else "mnist-multinode-cpu"
     results = project.root / f"by-hand-{kind}"
     collect = ("collect", file, "--with", f"namespace={namespace}", "--results", results)
-    assert f"{name} there: kubectl apply -f {file}" in project.refused(*collect)
+    assert f"{name}: kubectl apply -f {file}" in project.refused(*collect)
     kubectl("apply", "-n", namespace, "-f", file, cwd=project.root)
     project.runner(*collect)  # while it runs
     (path,) = results.glob("quickstart/*/run.json")

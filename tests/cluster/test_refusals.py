@@ -17,7 +17,10 @@ contexts: [{name: c, context: {cluster: c, user: u}}]
 current-context: c
 """
 SMALL = b"""
-{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {cpu: 100m}}]}}
+apiVersion: v1
+kind: LimitRange
+metadata: {name: small}
+spec: {limits: [{type: Container, max: {cpu: 100m}}]}
 """
 
 
