@@ -145,7 +145,7 @@ def _world(layout: str) -> int:
 
 
 def request(chosen: Selection, world: int) -> tuple[Run, Program]:
-    """Return the run with one process, and the program to check."""
+    """Return the run with one process, and the program with its command lines for one process and for `world`."""
     runs: list[Run] = []
     line = chosen.arguments
     for processes in (1, world):

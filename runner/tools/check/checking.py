@@ -1,4 +1,4 @@
-"""Run a program with one process, with several, and with one that gets all batches; then judge."""
+"""Run a program with one process, with several, and with one process on the batches of all; then judge the runs."""
 
 import json
 from collections import Counter
@@ -29,7 +29,7 @@ def check(
 ) -> Verdict:
     """Check that `world` processes train the same as one; `seconds` limits each run.
 
-    With `again`, the arguments of a restart, check instead that a killed training resumes correctly.
+    If `again` gives the arguments of a restart, check instead that a killed training resumes correctly.
     """
     if again is not None:
         return check_resume(program, world, seconds, folder, say, again)
@@ -39,7 +39,7 @@ def check(
     alone = _trained(seen, failure, "one process", verdict)
     caps = json.dumps(_caps(alone) if alone else {})
     limit = {}
-    if alone and any(alone.of("cut")) and not alone.loaders:  # a training without loaders was cut
+    if alone and any(alone.of("cut")) and not alone.loaders:  # end the ranks' run after as many steps
         limit = {"KIT_CHECK_STEPS": str(max(step for step, _ in alone.steps) + 1)}
     failure, ranks = runs.run("ranks", world, f"{world} processes", KIT_CHECK_CAPS=caps, **limit)
     first = _trained(ranks, failure, f"{world} processes", verdict)
@@ -107,13 +107,13 @@ class _Runs:
     say: Callable[[str], None]
 
     def run(self, name: str, world: int, what: str, **settings: str) -> tuple[str, list[Rank]]:
-        """Run the program once; return why it failed, and its ranks."""
+        """Run the program once; return why it failed, or "", and the events of its ranks."""
         self.say(what)
         (failure,) = run_side_by_side([self._job(name, world, settings)], self.seconds)
         return failure, read(self.folder / name)
 
     def look_for_clock(self, alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
-        """Add to the verdict if the training ends by the clock: its number of samples is then no mistake."""
+        """Report as unknown a training that ends after a time, because its number of samples varies between runs."""
         passes = [own for rank in (alone, *ranks) for own in rank.trainings]
         steps, others = len(alone.steps), len(ranks[0].steps)
         is_open = any(own.key == "by hand" or own.is_broken for own in passes)
@@ -129,9 +129,10 @@ class _Runs:
                 own.is_whole = False
 
     def replay(self, alone: Rank, ranks: list[Rank]) -> tuple[Rank | None, Rank | None, str]:
-        """Run one process on the batches of all ranks, in order and reversed; return both, and why they failed.
+        """Run one process on the batches of all ranks, once in the ranks' order and once reversed.
 
-        Ranks with dropout first run again without it, to keep gradients of a few steps.
+        Return both runs, and why the first failed. If the model has dropout, first run the ranks again without
+        dropout, to keep gradients that one process can reproduce.
         """
         kept, quiet = "ranks", {}
         if any(True for rank in ranks for _ in rank.of("noise")):
@@ -143,10 +144,10 @@ class _Runs:
             next((event["backwards"] for event in rank.steps.values() if event["optimizer"] == 0), 1)
             for rank in (alone, ranks[0])
         )
-        if several and one == several * len(ranks):  # one process accumulates as many batches
+        if several and one == several * len(ranks):  # one process accumulates the batches of all ranks
             settings["KIT_CHECK_SEQUENTIAL"] = "1"
         jobs = [self._job("replay", 1, settings), self._job("order", 1, {"KIT_CHECK_REVERSED": "1", **settings})]
-        # A program that chooses its own port would use the same one in both.
+        # A program that starts its processes itself may use a fixed port, so its jobs run one after the other.
         groups = [[job] for job in jobs] if self.program.alone else [jobs]
         failure, *_ = (failure for group in groups for failure in run_side_by_side(group, self.seconds))
         if failure and not self.program.alone:
@@ -160,7 +161,7 @@ class _Runs:
 
 
 def _trained(ranks: list[Rank], failure: str, who: str, verdict: Verdict) -> Rank | None:
-    """Return the first rank; None, with a reason in the verdict, if nothing was trained."""
+    """Return the first rank. If the run cannot be judged, add the reason to the verdict and return None."""
     if failure:
         verdict.unknown.append(f"{who}: {failure}")
         return None
@@ -174,7 +175,7 @@ def _trained(ranks: list[Rank], failure: str, who: str, verdict: Verdict) -> Ran
 
 
 def _caps(alone: Rank) -> dict[str, int]:
-    """Return where one process's passes were cut, in batches, to cut the ranks' passes there too."""
+    """Return after how many batches one process's passes were cut, so that the ranks' passes are cut there too."""
     caps: dict[str, int] = {}
     for event in alone.of("pass_end"):
         if event["cut"] and event["batches"] > 1:

@@ -40,7 +40,7 @@ def check_elsewhere(
     say: Callable[[str], None],
     again: list[str] | None,
 ) -> Verdict:
-    """Check a program where a target runs it; raise RequestError if the check cannot run there."""
+    """Check a program on a target's host or in its container; raise RequestError if the check cannot run there."""
     asked = {"program": asdict(program), "world": world, "seconds": seconds, "again": again}
     spec = target.spec(run)
     target.preflight(spec)
@@ -58,7 +58,7 @@ def check_elsewhere(
 
 
 def _archive(run: Run, asked: dict[str, Any]) -> bytes:
-    """Pack the project into `work`, the modules of a check into `kit`, and the request."""
+    """Return a tar archive: the project in `work`, the modules of a check in `kit`, and the request."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, data in (*_of_project(run), *_of_kit(), ("request.json", json.dumps(asked, default=str).encode())):

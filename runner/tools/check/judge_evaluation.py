@@ -46,9 +46,9 @@ def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evalua
 
 
 def _with_tails(evaluations: list[Evaluation], keys: list[str]) -> list[Evaluation]:
-    """Merge evaluations whose loader one process lacks, such as one over a remainder, into those before.
+    """Merge an evaluation whose loader one process lacks, such as that of a remainder, into the evaluation before.
 
-    Samples that every rank counts after the counts were summed go to `once`.
+    If every rank counts the remainder after the ranks' counts were summed, its samples go to `once`.
     """
     joined: list[Evaluation] = []
     for each in evaluations:
@@ -93,18 +93,18 @@ def _judge(whole: Evaluation, parts: list[Evaluation], number: int, root: Path) 
         return None  # padding may have been dropped after the gather
     counted = max(counts) if is_gathered else sum(counts) + max(max(part.once.values(), default=0) for part in parts)
     values = {value for event in joined for value in event["after"] or ()}
-    # A program that masks padding later sums the right count.
+    # If the right count is summed, the program masks padding later.
     trimmed = whole.rows in values and counted not in values
     if counted <= whole.rows or sum(len(part.samples) for part in parts) <= size or trimmed:
         return None
     if gathers and not (loader and loader.sampler_place):
-        place = gathers[0]["place"]  # a library made the sampler
+        place = gathers[0]["place"]  # the program did not make the sampler
     evidence = f"the figure counts {counted} samples, one process {whole.rows}: {counted - whole.rows} of them twice"
     return describe("padded-evaluation", evidence, place, epoch=number)
 
 
 def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) -> Finding | None:
-    """Return a finding if a rank prints the figure of its own samples as that of all."""
+    """Return a finding if a rank prints a figure of its own samples as if it covered all samples."""
     if _are_numbered([part.prints for part in parts]):
         return None
     for rank, part in enumerate(parts):
@@ -122,7 +122,7 @@ def _printed_alone(size: int, parts: list[Evaluation], number: int, root: Path) 
 
 
 def _are_numbered(prints: list[list[Event]]) -> bool:
-    """Return whether all ranks print their numbers at the same position: `[1] accuracy 0.93`."""
+    """Return whether all ranks print their rank at the same position: `[1] accuracy 0.93`."""
     for said_by_all in zip(*prints, strict=False):
         same = zip(*(_WHOLE_NUMBER.findall(event["text"]) for event in said_by_all), strict=False)
         if len(prints) > 1 and any(list(map(int, each)) == list(range(len(prints))) for each in same):
@@ -167,7 +167,7 @@ def judge_prints(ranks: list[Rank], verdict: Verdict) -> None:
 
 
 def _losses(rank: Rank) -> list[tuple[float, float]]:
-    """Return each loss with the running mean of its epoch."""
+    """Return each loss, and the mean of the losses of its epoch so far."""
     losses, values = list[tuple[float, float]](), list[float]()
     for event in rank.events:
         if event["kind"] == "pass":

@@ -1,4 +1,4 @@
-"""Judge samples: the ranks together must train on those of one process, each once."""
+"""Judge samples: the ranks together must train once on each sample that one process trains on."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -10,7 +10,7 @@ from runner.tools.check.observation import Pass, Place, Rank, Sample
 from runner.tools.check.source_lines import epoch_loop, iter_line, part_line, work_line
 
 _STREAM = "_InfiniteConstantSampler"
-"""The only sampler of a loader over an IterableDataset."""
+"""The sampler that torch gives each loader over an IterableDataset."""
 Name = Callable[[Sample], Hashable]
 
 
@@ -37,7 +37,7 @@ def judge_samples(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) 
         why = "each rank has its own list and changes samples at random, so none can be identified"
         verdict.unknown.append(f"samples: {why}")
     else:
-        # Splits that differ between ranks make samples overlap and go missing: report one cause.
+        # If ranks split the data differently, samples also overlap or go missing: report only the first cause.
         cause = _leak(alone, ranks) or _overlap(theirs, ours, name, ranks, root) or _missing(theirs, ours, name, root)
         order = _same_order(theirs, ours, name, ranks, root)
         verdict.findings += [each for each in (cause, order, _repeated(theirs, name)) if each is not None]
@@ -63,7 +63,7 @@ def per_step(rank: Rank, passes: list[Pass]) -> float:
 def naming(theirs: list[list[Pass]], ours: list[list[Pass]]) -> Name | None:
     """Return how to identify samples: by index in the data set, or by content; None if neither is reliable.
 
-    Contents may repeat, or change by noise and padding. Indices mislead where each rank has its own list.
+    Contents may repeat, or change by noise and padding. Indices mislead if each rank has its own list of samples.
     """
     indexed = all(sample[0] is not None for passes in ours for each in passes for sample in each.samples)
     is_noisy, per_rank = False, []
@@ -97,14 +97,14 @@ def _overlap(theirs: list[Pass], ours: list[list[Pass]], name: Name, ranks: list
     for epoch in range(min(map(len, ours))):
         counts = [Counter(name(sample) for sample in own[epoch].samples) for own in ours]
         total = sum(counts, Counter())
-        # Samples that one process repeats, such as equal rows or draws with replacement, may repeat here.
+        # The ranks may repeat samples that one process repeats, such as equal rows or draws with replacement.
         extra = sum(max(0, number - max(1, natural[key], *(c[key] for c in counts))) for key, number in total.items())
         own = sum(number - 1 for number in natural.values())
         identical = len({tuple(name(sample) for sample in own[epoch].samples) for own in ours}) == 1
         if (identical and len(ours) > 1) or (extra > _allowed(ours) and own < 0.02 * natural.total()):
             place = _where(ours[0][epoch], root)
             if ours[0][epoch].sampler == "DistributedSampler" and not identical:
-                place = differing_draw(ranks) or place  # it divides lists that differ
+                place = differing_draw(ranks) or place  # the sampler divides lists that differ
             rows = sum(len(passes[epoch].samples) for passes in ours)
             evidence = (
                 f"in epoch {epoch + 1} {extra} of the {rows} samples of the ranks occur on another rank too; "
@@ -158,7 +158,7 @@ def _same_order(
     if len(theirs) < 2 or min(map(len, ours)) < 2:
         return None
     training = ours[0][1]
-    # A DistributedSampler without set_epoch repeats itself with one process too.
+    # A DistributedSampler without set_epoch repeats its order with one process too.
     is_meant = _is_constant(theirs, name) and not training.shuffles
     if is_meant or not all(_is_constant(own, name) for own in ours):
         return None
@@ -179,7 +179,7 @@ def _is_constant(passes: list[Pass], name: Name) -> bool:
 
 
 def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
-    """Return a finding if ranks evaluate other ranks' training samples, which one process keeps apart."""
+    """Return a finding if ranks evaluate samples that some rank trains on, although one process keeps them apart."""
     before, after = _leaked([alone]), _leaked(ranks)
     if after is None or before is None or after[0] <= max(2, 0.02 * after[1]):
         return None
@@ -196,7 +196,7 @@ def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
 
 
 def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
-    """Return how many evaluated samples are also trained on, and how many there are; None if unknown."""
+    """Return how many evaluated samples are training samples too, and how many are evaluated; None if unknown."""
     trained = [(own.base, sample) for rank in ranks for own in rank.trainings for sample in own.samples]
     evaluated = [(each.of_loader, each.samples) for rank in ranks for each in rank.evaluations]
     tested = [(loader.base if loader else -1, sample) for loader, samples in evaluated for sample in samples]
@@ -213,7 +213,7 @@ def _leaked(ranks: list[Rank]) -> tuple[int, int] | None:
 
 
 def differing_draw(ranks: list[Rank]) -> Place | None:
-    """Return the first place whose random draw differs between ranks or runs; None if all agree."""
+    """Return the first place where random draws differ between ranks or runs; None if all draws agree."""
     draws = [[event for event in rank.of("draw") if event["name"] != "randperm"] for rank in ranks]
     for same in zip(*draws, strict=False):
         if len({event["number"] for event in same}) > 1 and len({str(event["place"][0]) for event in same}) == 1:

@@ -10,13 +10,13 @@ from runner.tools.check.observation import Event, Place, Rank
 from runner.tools.check.source_lines import calls_backward, divides, loss_line, rate_line
 
 _EXACT = 1e-4
-"""Relative tolerance for single-precision gradients, which reordering sums on a CPU does not exceed."""
+"""Relative tolerance for single-precision gradients. On a CPU, reordering sums changes gradients by less."""
 _HALF = 3e-2
 _SHARE = 5e-4
-"""Tolerance for equal shares of two ranks."""
+"""Tolerance within which a rank's share of the gradient is right."""
 _RATE_STEPS = 4
 FEW_ELEMENTS = 8
-"""Tensors of at most this size may be counts or losses."""
+"""Tensors with at most this many elements may be counts or losses."""
 _ORDERS = 30
 """Tolerance as a multiple of the difference that reordering the ranks causes."""
 
@@ -74,7 +74,7 @@ def _title(event: Event) -> str:
 
 
 def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
-    """Return how a rank averages gradients, if at all, and the line to change."""
+    """Return why a rank's gradients are not averaged, and the line to change."""
     if wrapper := rank.first("ddp"):
         bare = next((event for event in rank.of("forward") if event["bare"] and event["train"]), None)
         if bare:
@@ -96,9 +96,9 @@ def _averaging(rank: Rank, model: Place) -> tuple[str, Place]:
 
 
 def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
-    """Return collectives that may reduce gradients: those between the first backward and step, and those after.
+    """Return the collectives that may reduce gradients before the first step, and those after this step.
 
-    Optimizers that call a closure, such as LBFGS, compute gradients within the step.
+    If the step itself computes gradients, as LBFGS does, all collectives count as after the step.
     """
     kinds = [event["kind"] for event in rank.events]
     step = kinds.index("step")
@@ -151,7 +151,7 @@ def judge_gradients(  # noqa: C901 - a branch for each reason why they differ
     for path in replay.of("path") if until is None else ():
         off = f"off by {path['relative']:.1e} of the distance moved"
         verdict.facts.append(f"weights after {path['steps']} steps against one process with all batches: {off}")
-    # Any difference grows from step to step.
+    # Even a tiny difference grows from step to step.
     event = next((event for event in compared if event["relative"] > limit * 10 ** event["step"]), None)
     is_hooked = _hooked(ranks[0], compared, event is not None, verdict)
     if event is None:
@@ -206,13 +206,13 @@ def _rounding(rank: Rank, event: Event) -> float:
     compresses = any("compress" in hook["name"] and not hook["lossy"] for hook in rank.of("comm_hook"))
     if not compresses and not any(event["half"] for kind in ("forward", "collective") for event in rank.of(kind)):
         return _EXACT
-    # A difference that other weights of the ranks explain is no rounding.
+    # If other weights of the ranks explain a difference, the difference is no rounding.
     is_explained = event.get("rest") is not None and event["relative"] > 2 * event["rest"]
     return _HALF / 3 if is_explained else _HALF
 
 
 def judge_rate(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
-    """Compare the first learning rates if gradients agree; more samples per step may justify a higher rate."""
+    """If gradients agree, compare the first learning rates. More samples per step may justify a higher rate."""
     if not verdict.off or verdict.off[0] > _HALF:
         return
     pairs = (
@@ -254,7 +254,7 @@ def _uneven(event: Event, ranks: list[Rank], limit: float, place: Place, verdict
         return
     reduces = next(iter(_around_first_step(ranks[0])[0]), None)
     if reduces and len({rank.trainings[0].batch_size for rank in ranks}) > 1:
-        place = reduces["place"]  # batch sizes differ: the average must weight them, not the loss
+        place = reduces["place"]  # batch sizes differ: the average must weight the ranks
     wanted, given = (" and ".join(f"{share:.4f}" for share in each) for each in shares)
     kind, clip, seen = "uneven-weights", ranks[0].first("clip"), ranks[0].events
     if clip and reduces and seen.index(clip) < seen.index(reduces):
@@ -293,7 +293,7 @@ def _scaled(
 
 
 def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None:
-    """Compare the losses of the first steps, since gradients are sharded."""
+    """Compare the losses of the first steps, since sharded gradients cannot be compared."""
     if replay is None:
         verdict.unknown.append("gradients: they are sharded, and one process could not train on the ranks' batches")
         return

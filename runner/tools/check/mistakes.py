@@ -35,7 +35,7 @@ MENDS = {
     "resumed-noise": "save and restore the states of every rank's random generators",
     "resumed-elsewhere": "make checkpoints independent of the number of processes: map_location, one file for all",
 }
-"""The remedy for each kind."""
+"""The remedy for each kind of finding."""
 NOTES = {
     *("repeated-samples", "global-batch", "same-noise", "unsynchronised-buffers", "not-repeatable", "wrong-loss-print"),
     *("resumed-order", "resumed-noise", "resumed-elsewhere"),
@@ -44,7 +44,7 @@ NOTES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake or note; `file` and `line` are the line to change, the rest says where it was first seen."""
+    """A mistake or note. `file` and `line` name the line to change; the other numbers say where it was first seen."""
 
     kind: str
     level: str
@@ -70,10 +70,10 @@ def describe(kind: str, evidence: str, place: Place | None, **where: int | None)
 
 @dataclass
 class Verdict:
-    """The result of a check; `unknown` lists decisive facts that could not be seen.
+    """The result of a check; `unknown` says why decisive facts could not be seen.
 
-    `compared` maps samples, weights, gradients and losses to the number of epochs or steps compared. `off` holds each
-    step's relative difference of gradients, `order` that from reordering the ranks.
+    `compared` maps samples, weights, gradients and losses to the number of epochs or steps compared. `off` holds the
+    relative difference of gradients at each step, and `order` the difference that reordering the ranks causes.
     """
 
     findings: list[Finding] = field(default_factory=list)

@@ -14,7 +14,7 @@ Place = list[list[Any]]
 """The program's stack at a call, innermost frame first: [file, line, function]."""
 _OF_PASS = ("key", "place", "loader", "sampler", "sampler_place", "size", "base", "shuffles", "workers", "number")
 WHOLE_PASSES = 3
-"""Passes over a loader that are compared; the observer shortens later ones."""
+"""Number of passes over a loader that are compared. The observer shortens later passes."""
 
 
 Sample = tuple[Hashable, Hashable]
@@ -25,8 +25,8 @@ Sample = tuple[Hashable, Hashable]
 class Batch:
     """A batch of a loader.
 
-    `uses` counts the training forward passes before the next batch, `fed` their rows. `part` holds the rows that
-    entered the model, if not all did; None if unknown.
+    `uses` counts the training forward passes before the next batch, and `fed` the rows of these passes. `part` holds
+    the rows that entered the model, is empty if all rows did, and None if unknown.
     """
 
     samples: list[Sample]
@@ -39,8 +39,9 @@ class Batch:
 class Pass:
     """One iteration over a loader, or one epoch of a training loop without a loader.
 
-    `length` is the loader's number of batches; `rest` are the samples not fetched. `is_whole`: `samples` is complete.
-    `is_cut_up`: which rows of a batch entered the model is unknown. `is_skipped`: some rows entered no model.
+    `length` is the loader's number of batches, and `rest` the samples that were not fetched. `is_whole` means that
+    `samples` is complete, `is_cut_up` that the rows which entered the model are unknown, `is_skipped` that some rows
+    entered no model, and `is_broken` that the program left the pass before its end.
     """
 
     key: str
@@ -88,7 +89,7 @@ class Pass:
             batch.part = None if batch.part is None or taken is None else batch.part | set(taken)
 
     def leave_out_cut_off(self) -> None:
-        """Drop rows that entered no model: some programs slice the rank's part out of each batch."""
+        """Drop rows that entered no model, since some programs slice the rank's part out of each batch."""
         for batch in self.batches:
             self.is_cut_up |= batch.part is None and batch.fed < len(batch.samples)
             if batch.part and len(batch.part) < len(batch.samples):
@@ -96,7 +97,7 @@ class Pass:
                 self.is_skipped = True
 
     def end(self, event: Event) -> None:
-        """End the pass; drop batches that the program skipped, as some give every rank those of all."""
+        """End the pass. Drop skipped batches, since in some programs every rank loads the batches of all ranks."""
         self.is_broken = False
         self.leave_out_cut_off()
         used = [batch for batch in self.batches if batch.uses]
@@ -113,8 +114,9 @@ class Pass:
 class Evaluation:
     """One rank's evaluation between two training steps.
 
-    `counted` holds the number of samples in its figure by how that was seen, `once` those that every rank counts.
-    `reads_back`: the rank read a file of another rank before printing, so figures may be combined.
+    `counted` maps each way of counting samples, such as `loss`, to the number counted for the figure; `once` does so
+    for samples that every rank counts. `reads_back` means that the rank read a rank's file before printing, perhaps
+    to combine figures.
     """
 
     key: str
@@ -130,7 +132,7 @@ class Evaluation:
     reads_back: bool = False
 
     def take(self, event: Event) -> None:
-        """Add an event after a forward pass, if it belongs to an evaluation."""
+        """Add an event that follows a forward pass, if events of its kind matter to an evaluation."""
         if event["kind"] == "counted":
             self.counted[event["how"]] += event["rows"]
         elif event["kind"] == "collective" and event["name"] not in ("barrier", "broadcast"):
@@ -146,7 +148,7 @@ class Evaluation:
         return max(self.counted.values(), default=None)
 
     def goes_on(self, earlier: "Evaluation") -> bool:
-        """Return whether an earlier evaluation has the same data set and step."""
+        """Return whether this evaluation continues an earlier one: same data set, same step."""
         ours, theirs = self.of_loader, earlier.of_loader
         return self.step == earlier.step and bool(ours and theirs and ours.base == theirs.base)
 
@@ -174,7 +176,7 @@ class Rank:
 
     @cached_property
     def restarts(self) -> list[int]:
-        """The steps that start from the initial weights again, as after a rehearsal."""
+        """The steps at which training begins again from the initial weights, as after a trial run."""
         weights = {step: event["weights"] for (step, optimizer), event in self.steps.items() if optimizer == 0}
         start = weights.get(0)
         again = [step for step, value in weights.items() if step > 1 and value == start != weights.get(step - 1)]
@@ -185,7 +187,7 @@ class Rank:
         """The passes over loaders."""
         passes: dict[int, Pass] = {}
         current: int | None = None
-        over = set[int]()  # passes that ended before another began, to which no forward pass belongs
+        over = set[int]()  # passes that had ended when another began: forward passes no longer use them
         for event in self.events:
             kind = event["kind"]
             if kind == "pass":
@@ -230,7 +232,7 @@ class Rank:
 
     @cached_property
     def trainings(self) -> list[Pass]:
-        """The training passes of the loader with the most samples, or those without a loader."""
+        """The training passes of the loader with the most samples, or the epochs without a loader."""
         amounts: Counter[str] = Counter()
         for each in self.loaders:
             amounts[each.key] += len(each.samples) if each.trains else 0
@@ -279,7 +281,7 @@ def _samples(event: Event) -> list[Sample]:
 
 
 def _epoch_counter(events: list[Event]) -> str | None:
-    """Return the loop counter with the fewest values that rises by one after equally many batches."""
+    """Return the variable that rises by one after equally many batches; of several, the one with the fewest values."""
     best: tuple[int, str] | None = None
     names = set.intersection(*(set(event["loops"]) for event in events)) if events else set()
     for name in sorted(names):

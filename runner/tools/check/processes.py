@@ -25,10 +25,10 @@ from runner.tools.check.observation import Rank, read
 
 HOOKS = Path(__file__).parent / "hooks"
 _GRACE_SECONDS = 8.0
-"""Time to exit after the last line: with Gloo, torch 2.3 may hang there."""
+"""Time for a process to exit after its last line, since torch 2.3 with Gloo may hang there."""
 _POLL_SECONDS = 0.05
 _STILL_SECONDS = 20.0
-"""Time without events from any rank after which their numbers of steps are compared."""
+"""If no rank writes an event for this time, the ranks' numbers of steps are compared."""
 _OVER = ("waits", "destroy", "end")
 _LAST_LINES = 200
 _EXCEPTION = re.compile(r"(?:\[rank\d{1,6}\]:\s*)?[\w.]{1,120}(?:Error|Exception|Exit|Interrupt)\b")
@@ -39,9 +39,9 @@ _PLACE = re.compile(r'(?:\[rank\d{1,6}\]:)?\s*File "(.{1,300}?)", line (\d{1,9})
 
 @dataclass(frozen=True)
 class Program:
-    """The program to check: its folder, and its arguments to `python` for one process and for several.
+    """The program to check; `words` are its arguments to `python` for one process and for several.
 
-    If `alone`, it starts its processes itself. `settings` are the observer's variables.
+    If `alone`, the program starts its processes itself. `settings` are environment variables for the observer.
     """
 
     words: Sequence[list[str]]
@@ -94,12 +94,12 @@ def _world(rank: int, world: int, port: int) -> dict[str, str]:
 
 
 def run_side_by_side(jobs: Sequence[Job], seconds: float) -> list[str]:
-    """Run jobs at once and return why each failed, or ""; leave no process behind."""
+    """Run jobs at the same time. Return why each failed, or "", and leave no process behind."""
     given_up = Event()
     with ThreadPoolExecutor(len(jobs)) as pool:
         try:
             return list(pool.map(lambda job: run(job, seconds, given_up), jobs))
-        except BaseException:  # Ctrl-C; the threads do not see it
+        except BaseException:  # Ctrl-C, which only this thread gets
             given_up.set()
             raise
 
@@ -110,7 +110,7 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
     held, deadline = held_port(), clock.monotonic() + seconds
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for rank in range(1 if job.program.alone else job.world):  # if one fails to start, those before are ended
+        for rank in range(1 if job.program.alone else job.world):  # if a process does not start, end those before
             with (job.folder / f"output-{rank}.txt").open("wb") as output:
                 process = subprocess.Popen(
                     [sys.executable, *job.program.words[job.world > 1]],
@@ -120,7 +120,7 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl(2)
+                    preexec_fn=die_with_parent,  # noqa: PLW1509 - only calls prctl(2)
                 )
             started.append(process)
         return _wait(job, started, deadline, given_up or Event())
@@ -135,14 +135,14 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
 
 
 def written(folder: Path) -> list[tuple[str, str | None]]:
-    """Return the paths that a run wrote while training, each with a copy from before, if any."""
+    """Return the paths that a run wrote while training, each with the copy of an older file, or None."""
     noted = folder / "saved.txt"
     return [json.loads(line) for line in noted.read_text("utf-8").splitlines()] if noted.exists() else []
 
 
 def put_back(folder: Path) -> None:
-    """Restore the files that a run wrote, or the next run would resume from its checkpoint."""
-    for name, copy in reversed(written(folder)):  # the first rank's copy counts, so it comes last
+    """Restore the files that a run wrote, so that the next run does not resume from a checkpoint."""
+    for name, copy in reversed(written(folder)):  # the first copy of a file is restored last, so that it stays
         path = Path(name)
         if copy:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,13 +155,13 @@ def put_back(folder: Path) -> None:
 
 
 def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, given_up: Event) -> str:
-    """Wait for all processes, with a grace time after the first; return why the job failed, or ""."""
+    """Wait until all processes end, for a grace time once one has ended. Return why the job failed, or ""."""
     patience: float | None = None
     still = Stillness(job.folder)
     while not given_up.is_set():
         codes = [process.poll() for process in started]
         for rank, code in enumerate(codes):
-            # Torch's destructors may die of a signal after the last line.
+            # A signal after the last line is no failure: torch's destructors may cause it.
             if code and (code > 0 or not _is_over(job, rank)):
                 return uneven(read(job.folder), stand_still=False) or _why(job, rank, code)
         if all(code is not None for code in codes):
@@ -232,11 +232,11 @@ class Stillness:
         self._folder, self._size, self._since = folder, -1, 0.0
 
     def uneven(self) -> str:
-        """Return how the ranks' numbers of steps differ, if no event was written for some time, or ""."""
+        """If no event was written for some time, return how the ranks' numbers of steps differ, otherwise ""."""
         size, now = sum(path.stat().st_size for path in self._folder.glob("*.jsonl")), clock.monotonic()
         if size != self._size:
             self._size, self._since = size, now
         elif now > self._since + _STILL_SECONDS:
-            self._since = math.inf  # until something is written again
+            self._since = math.inf  # until another event is written
             return uneven(read(self._folder), stand_still=True)
         return ""

@@ -17,7 +17,7 @@ _REMOVALS = 40
 
 def main(folder: str) -> None:
     """Check the program in an unpacked folder, and print the verdict after `MARK`."""
-    if sys.version_info < (3, 10):  # noqa: UP036 - the Python of the host
+    if sys.version_info < (3, 10):  # noqa: UP036 - the host's Python
         sys.exit(f"a check needs Python 3.10 or newer, but {sys.executable} is {sys.version.split()[0]}")
     from runner.tools.check.checking import check
     from runner.tools.check.processes import Program
@@ -32,11 +32,11 @@ def main(folder: str) -> None:
 
 
 def _end_without_reader(folder: Path) -> None:
-    """End this process and its children once nobody reads its output, since the requester has gone."""
+    """Wait until nobody reads the output, as the requester has gone; then end this process and its children."""
     output = select.poll()
     output.register(1, 0)  # errors and hang-ups are always reported
     output.poll()
-    for _ in range(_REMOVALS):  # running processes may still write files into it
+    for _ in range(_REMOVALS):  # processes may still write files into the folder
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             break

@@ -80,7 +80,7 @@ def check_resume(
 
 
 def saves_again(rank: Rank, saves: list[int]) -> int:
-    """Return the last step at which killing the training leaves another save and epoch to come."""
+    """Return the last step at which to kill the training, so that another save and another epoch follow."""
     begun = [training.first_step for training in rank.loaders if training.trains]
     return min([saves[-1], *begun[1:][-1:]])
 
@@ -92,7 +92,7 @@ def _processes(count: int) -> str:
 def _judge(
     whole: list[Rank], again: list[Rank], before: Rank, files: set[str], failure: str, count: int, verdict: Verdict
 ) -> None:
-    """Compare a restarted training with the uninterrupted one; `files` were written by the killed run."""
+    """Compare a restarted training with the uninterrupted one; `files` are those that the killed run wrote."""
     loads = again[0].of("loaded") if again else iter(())
     saved, loaded = before.first("saved"), next((event for event in loads if event["path"] in files), None)
     place: Place = (loaded or saved or {"place": []})["place"]
@@ -121,7 +121,7 @@ def _judge(
 
 
 class _Apart(NamedTuple):
-    """The first step at which a rank differs, and how."""
+    """The first step at which a rank differs from the uninterrupted training, and how."""
 
     step: int
     rank: int
@@ -130,7 +130,7 @@ class _Apart(NamedTuple):
 
 
 def _differences(whole: list[Rank], again: list[Rank], start: int) -> Iterator[tuple[str, _Apart]]:
-    """Yield the differences from the uninterrupted training, causes first."""
+    """Yield the differences from the uninterrupted training, causes before effects."""
     if apart := _samples(whole, again, start):
         yield apart
     if rate := _first_apart(whole, again, "rate", start):
@@ -152,7 +152,7 @@ def _differences(whole: list[Rank], again: list[Rank], start: int) -> Iterator[t
 
 
 def _first_apart(whole: list[Rank], again: list[Rank], key: str, start: int) -> _Apart | None:
-    """Return the first step at which a rank's value differs, None if none does."""
+    """Return the first step at which a rank's value of `key` differs; None if there is no such step."""
     for (step, optimizer), event in sorted(again[0].steps.items()) if again else ():
         for ours, theirs in zip(whole, again, strict=False):
             value = theirs.steps.get((step, optimizer), event)[key]
@@ -175,7 +175,7 @@ def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Ap
         before, rest = _split(passes, epoch, start)
         given = [_name(sample) for sample in given_to.samples[_passed_over(given_to) :]]
         is_broken = passes[epoch].is_broken or given_to.is_broken
-        if is_broken:  # one of the two ended within the epoch
+        if is_broken:  # one training ended within the epoch
             rest, given = rest[: len(given)], given[: len(rest)]
         done.update(before)
         wanted.update(rest)
@@ -206,7 +206,7 @@ def _name(sample: Sample) -> Hashable:
 
 
 def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], list[Hashable]]:
-    """Split the samples of an epoch at a step."""
+    """Return the samples of an epoch before a step, and those from the step on."""
     lengths = [after.first_step - before.first_step for before, after in pairwise(passes)]
     training = passes[epoch]
     steps = lengths[epoch] if epoch < len(lengths) else next(iter(lengths), len(training.batches))
@@ -219,7 +219,7 @@ def _split(passes: list[Pass], epoch: int, start: int) -> tuple[list[Hashable], 
 
 
 def _samples_by_hand(whole: Rank, again: Rank, start: int) -> tuple[str, _Apart] | None:
-    """Compare the first batch by its content, for trainings without a loader."""
+    """Compare the first batch after the restart by content, since the training has no loader."""
     ours, theirs = _by_step(whole), _by_step(again)
     wanted, given = ours.get(start), theirs.get(0)
     if not wanted or not given or wanted == given:

@@ -21,7 +21,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _around(path: Path, line: int) -> list[ast.stmt]:
-    """Return the statements around a line in its innermost function, outermost first."""
+    """Return the statements that contain a line, from its innermost function inwards."""
     statements = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.stmt))
     around = [node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
     around.sort(key=lambda node: (node.lineno, -(node.end_lineno or 0)))
@@ -78,7 +78,7 @@ def divides(root: Path, place: Place) -> bool:
 
 
 def work_line(root: Path, place: Place) -> Place:
-    """Return where the number of processes divides the work of a loop without a loader."""
+    """Return where a program divides the work of a loop without a loader by the number of processes."""
 
     def names(around: list[ast.stmt]) -> Iterator[str]:
         return (name for loop in around if isinstance(loop, ast.For) for name in _names(loop.iter))
@@ -104,12 +104,12 @@ def part_line(root: Path, place: Place, *, of_loader: bool) -> Place:
 def _origin(
     root: Path, place: Place, names: Callable[[list[ast.stmt]], Iterator[str]], kinds: tuple[type[ast.AST], ...]
 ) -> Place:
-    """Trace the names at a place back to a line that uses the rank in a node of `kinds`, such as a slice."""
+    """Follow the names at a place back to a line that uses the rank in a node of `kinds`, such as a slice."""
     for file, line, function in place:
         around, tree = _around(root / file, line), _tree(root / file)
         ranks = _holders(tree)
         work = [(name, _scope(around, root / file)) for name in names(around)] if around else []
-        for name, scope in work:  # it grows
+        for name, scope in work:  # grows in the loop
             _pass_on(tree, name, ranks)
             for node, value, inside in _definitions(tree, scope, name):
                 is_of_kind = any(isinstance(part, kinds) for part in ast.walk(value))
@@ -132,7 +132,7 @@ def iter_line(root: Path, place: Place) -> Place:
 
 
 def figure_line(root: Path, place: Place, printed: Place) -> Place:
-    """Return where an evaluating function returns its figure to the printing one; else `printed`."""
+    """Return where an evaluating function returns its figure to the function that prints it; else `printed`."""
     for (file, line, function), caller in pairwise(place):
         parts = [part for scope in _around(root / file, line)[:1] for part in ast.walk(scope)]
         returns = [part.lineno for part in parts if isinstance(part, ast.Return)]
@@ -199,7 +199,7 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _holders(tree: ast.AST, word: str = "rank") -> set[str]:
-    """Return names that hold the rank or the number of processes (only the latter for `world_size`)."""
+    """Return the names that hold the rank or the number of processes; for `world_size`, only the latter."""
     names = {word, f"local_{word}", "world_size", "WORLD_SIZE", "world", "num_replicas", "nprocs", "n_procs"}
     for node in ast.walk(tree):
         text = ast.unparse(node.value).lower() if isinstance(node, ast.Assign) else ""
@@ -216,7 +216,7 @@ def _says_rank(value: ast.AST, ranks: set[str]) -> bool:
 
 
 def _pass_on(tree: ast.AST, name: str, ranks: set[str]) -> None:
-    """Add to `ranks` a function's parameters that receive the rank or the number of processes."""
+    """Add to `ranks` the parameters of function `name` to which callers pass the rank or the number of processes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             calls = [call for call in ast.walk(tree) if isinstance(call, ast.Call) and _last_name(call) == name]

@@ -1,7 +1,7 @@
 """The observer of `runner check`: records the events of a training process without changing its numbers.
 
-Needs only Python 3.8 and PyTorch 2.0, and hooks a module once the program has imported it. Each process writes a file
-of JSON lines. A failing hook is recorded, and stops nothing.
+Needs only Python 3.8 and PyTorch 2.0. Installs the hooks of a module when the program imports the module. Each process
+writes a file of JSON lines. A hook that fails is recorded, but does not stop the program.
 """
 
 import importlib.abc
@@ -36,16 +36,16 @@ _HOOKS = {
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules as Python would, and hooks those in `_HOOKS` after their import."""
+    """Finds modules as Python would, and calls the function in `_HOOKS` for a module after its import."""
 
     def __init__(self):
         self.done = set()
 
-    def find_spec(self, name, path, target=None):  # noqa: ARG002 - as Python calls it
+    def find_spec(self, name, path, target=None):  # noqa: ARG002 - Python's signature
         if name not in _HOOKS or name in self.done:
             return None
         self.done.add(name)
-        spec = importlib.util.find_spec(name)  # by later finders, which may have their own hooks
+        spec = importlib.util.find_spec(name)  # asks the other finders too, which may have hooks
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module

@@ -8,7 +8,7 @@ from kit_check.state import state
 
 _TORCHS = "torch.distributed.algorithms.ddp_comm_hooks"
 _HARMLESS = f"{_TORCHS}.default_hooks"
-"""The module whose hooks only average, some in half precision."""
+"""The module of torch whose hooks only average gradients, some in half precision."""
 _MOST_KEPT = 100
 
 _NAMES = (
@@ -39,7 +39,7 @@ def of_torch(torch):
         draws.seed_rank(torch, module.get_rank())
 
     def is_over(*args, **kwargs):
-        recorder.sum_up("destroy")  # with Gloo, torch 2.3 may hang in it
+        recorder.sum_up("destroy")  # now, as torch 2.3 with Gloo may hang while destroying
 
     recorder.hook([module, distributed_c10d], "init_process_group", after=begun)
     recorder.hook([module, distributed_c10d], "destroy_process_group", is_over)
@@ -54,10 +54,10 @@ def of_torch(torch):
             begins = getattr(kept, "start_powerSGD_iter", 0)
             if begins < _MOST_KEPT:
                 state.kept = max(state.kept, begins + 2)
-            if hook.__module__ != _HARMLESS or "wrapper" in name:  # it may wrap any hook
+            if hook.__module__ != _HARMLESS or "wrapper" in name:  # a wrapper may call any hook
                 lossy = any(of.__module__.startswith(_TORCHS) for of in (hook, type(kept)))
                 recorder.emit("comm_hook", name=name, lossy=lossy, begins=begins, place=recorder.place())
-        # Reference gradients bypass the hook.
+        # In a replay, gradients are the reference, which no hook may change.
         return None if recorder.mode == "replay" else register(self, kept, hook)
 
     DistributedDataParallel.register_comm_hook = register_comm_hook

@@ -15,14 +15,14 @@ _seeded = set()
 
 
 def _watch(owners, name, value_of):
-    """Record a function's draws, computed from its result and arguments."""
+    """Record each call of a random function; `value_of` gets the numbers drawn from its result and arguments."""
     recorder.hook(owners, name, after=lambda result, *args, **kwargs: _drawn(name, value_of(result, *args)))
 
 
 def _drawn(name, value):
     place = recorder.place()
     line = linecache.getline(os.path.join(recorder.root, place[0][0]), place[0][1]) if place else "import "
-    if not line.lstrip().startswith(("import ", "from ")):  # not a library's draw during its import
+    if not line.lstrip().startswith(("import ", "from ")):  # ignore draws while a library is imported
         recorder.emit("draw", name=name, number=zlib.crc32(repr(value)[:4000].encode()), place=place)
 
 
@@ -52,7 +52,7 @@ def _faster(real, began, speed):
 
 
 def of_python():
-    """Install hooks on random; make the program's clock faster if requested."""
+    """Install hooks on random; make the program's clock faster if `KIT_CHECK_CLOCK` is set."""
     if speed := float(os.environ.get("KIT_CHECK_CLOCK", "0")):
         for name in ("time", "monotonic", "perf_counter"):
             real = getattr(time, name)
@@ -83,7 +83,7 @@ def of_sklearn(module):
 
 
 def _folds(function):
-    """Record each fold of a splitter at the line that asks for it."""
+    """Wrap a splitter's `split`, to record each fold at the program's line that takes the fold."""
 
     @functools.wraps(function)
     def split(*args, **kwargs):
@@ -101,7 +101,7 @@ def of_datasets(module):
 
 
 def of_torch(torch):
-    """Install hooks on torch's generators and its split."""
+    """Install hooks on torch's seed, `randperm` and `random_split`."""
     import torch.utils.data as data
 
     torch.manual_seed(_base + (recorder.rank or 0))
@@ -111,7 +111,7 @@ def of_torch(torch):
 
 
 def fingerprints():
-    """Return a hash of each generator's state: of torch, numpy and random."""
+    """Return a hash of the state of each random generator: torch's, numpy's and Python's."""
     numpy = sys.modules.get("numpy")
     states = {
         "torch": sys.modules["torch"].get_rng_state().tolist(),
@@ -122,7 +122,7 @@ def fingerprints():
 
 
 def seed_rank(torch, rank):
-    """Seed a process that learns its rank late, unless the program has set a seed."""
+    """Seed a process that learns its rank only from `init_process_group`, unless the program has set a seed."""
     if "RANK" in os.environ and os.environ["RANK"] == str(rank):
         return
     if "torch" not in _seeded:

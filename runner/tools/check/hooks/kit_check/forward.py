@@ -51,7 +51,7 @@ def of_torch(torch):
 
 def _birth(module, *args, **kwargs):
     if id(module) not in _born:
-        forget = functools.partial(_born.pop, id(module))  # the dead reference is the default
+        forget = functools.partial(_born.pop, id(module))  # called with the dead reference, pop's default
         _born[id(module)] = (weakref.ref(module, forget), recorder.place(made=module))
 
 
@@ -61,7 +61,7 @@ def _wrap(_, wrapper, *args, **kwargs):
 
 
 def _before(torch, module, args, kwargs):
-    """Record a model's inputs, replacing them in a replay; return them, and the state of the generators."""
+    """Record a model's inputs, replaced first in a replay; return the inputs, and the random generators' state."""
     trains = module.training and torch.is_grad_enabled()
     if id(module) not in _known:
         _known[id(module)] = weakref.ref(module)
@@ -107,7 +107,7 @@ def _noise(torch):
 
 
 def _loops():
-    """Return the integer variables in the program's frames, which include its loop counters."""
+    """Return the integer variables of the program's frames, in which an epoch counter is looked for later."""
     counters, frame = {}, sys._getframe(2)
     while frame is not None:
         if recorder.is_own(frame.f_code.co_filename):
@@ -142,7 +142,7 @@ def _describe(module, trains):
 
 
 def _cuts(parameter):
-    """Return along how many mesh dimensions a DTensor is sharded; FSDP uses one."""
+    """Return along how many dimensions of the device mesh a DTensor is sharded. FSDP alone shards along one."""
     return sum(not placement.is_replicate() for placement in getattr(parameter, "placements", ()))
 
 

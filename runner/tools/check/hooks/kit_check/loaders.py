@@ -1,4 +1,4 @@
-"""Hooks for the samples of loaders; cuts long passes."""
+"""Hooks on data loaders, to record their samples and to end long passes early."""
 
 import json
 import os
@@ -136,7 +136,7 @@ class Pass:
         return batch
 
     def rows_of(self, tensors):
-        """Return the rows of the last batch that a model's input tensors hold; None if all, or unknown."""
+        """Return which rows of the last batch are in a model's input tensors; None if all are, or if unknown."""
         for given in tensors:
             if given.dim() and 0 < len(given) < self.rows:
                 own = sample_rows.hashes([given], len(given))
@@ -179,7 +179,7 @@ class Pass:
         state.current = None
 
     def _rest(self):
-        """Return the indices not yet fetched; None if they are too many or missing."""
+        """Return the indices of the samples that were not fetched; None if there are too many, or one is missing."""
         indices = []
         for index in [*_indices.get(self._inner, ()), *self._inner._sampler_iter]:
             if index is None or (isinstance(index, list) and None in index):
@@ -206,29 +206,29 @@ class Pass:
 def _length(loader):
     try:
         return len(loader)
-    except TypeError:  # of an iterable data set without a length
+    except TypeError:  # an iterable data set may have no length
         return None
 
 
 def _place_of(sampler):
-    """Return the line of a sampler's `__iter__` in the program, or of the sampler's creation."""
+    """Return where the program defines the sampler's `__iter__`, otherwise where it creates the sampler."""
     code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
     if code is not None and recorder.is_own(code.co_filename):
         return [recorder.line(code.co_filename, code.co_firstlineno, code.co_name)]
     try:
         return _places.get(sampler, [])
-    except TypeError:  # a range, a list
+    except TypeError:  # a range or list allows no weak reference
         return []
 
 
 def _take_up(key):
-    """Count a pass once; a glance at the first batch does not count."""
+    """Count a loader's latest pass once. Callers leave out passes that only look at the first batch."""
     if _begun.pop(key, None) is not None:
         _taken_up[key] = _taken_up.get(key, 0) + 1
 
 
 def _among_loaders_of_a_place(key, loader):
-    """Return a loader's index among the live ones that one line created, as in accelerator.prepare(a, b)."""
+    """Return a loader's index among the live loaders that the same line made, as accelerator.prepare(a, b) does."""
     slots = _alive.setdefault(key, [])
     own = next((at for at, slot in enumerate(slots) if slot() is loader), None)
     if own is None:
@@ -238,7 +238,7 @@ def _among_loaders_of_a_place(key, loader):
 
 
 def _base(dataset, index):
-    """Follow subsets down to the underlying data set."""
+    """Follow subsets down to the underlying data set; return the data set and the sample's index there."""
     while hasattr(dataset, "indices") and hasattr(dataset, "dataset") and not callable(dataset.indices):
         index = dataset.indices[index] if len(dataset.indices) else index
         dataset = dataset.dataset

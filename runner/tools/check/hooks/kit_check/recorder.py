@@ -1,4 +1,4 @@
-"""Write events as JSON lines, with the program's lines that caused them."""
+"""Write events as JSON, with the lines of the program that caused them."""
 
 import atexit
 import functools
@@ -14,9 +14,9 @@ _MOST_FRAMES = 12
 
 
 class Recorder:
-    """The event file of one process; its forks write nothing."""
+    """Writes the event file of one process. Forks of the process write nothing."""
 
-    clock = staticmethod(time.monotonic)  # the program's own clock may be sped up
+    clock = staticmethod(time.monotonic)  # kept, as the program's clock may be sped up
 
     def __init__(self):
         self.rank = None
@@ -32,9 +32,9 @@ class Recorder:
         self._is_own = {}
 
     def begin(self):
-        """Open the file, and complete it however the process ends."""
+        """Open the event file, and have `end` called even if the process ends by `os._exit`."""
         self._pid = os.getpid()
-        started = os.environ.pop("KIT_CHECK_RANK", None)  # its own children are named by pid
+        started = os.environ.pop("KIT_CHECK_RANK", None)  # child processes name files by pid
         name = f"{self._pid}.jsonl" if started is None else f"rank-{started}.jsonl"
         path = os.path.join(self.folder, name)
         # Line-buffered: a file that stops growing shows that the process waits.
@@ -82,14 +82,14 @@ class Recorder:
         self.emit(kind)
 
     def leave(self):
-        """End the program early, since enough was seen."""
+        """End the program early, when enough events are recorded."""
         self.emit("cut")
         sys.stdout.flush()
         os._exit(0)
 
     @contextmanager
     def guarded(self):
-        """Record the first failure of each kind, and continue."""
+        """Record an exception of the observer, once for each text, and let the program continue."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - the program must continue
@@ -99,7 +99,7 @@ class Recorder:
                 self.emit("trouble", text=text[:300])
 
     def hook(self, owners, name, before=None, after=None):
-        """Call `before(*args)` before a function, and `after(result, *args)` after it, in this process."""
+        """Wrap the function `name` of `owners`: call `before(*args)` before it, and `after(result, *args)` after it."""
         function = getattr(owners[0], name)
 
         @functools.wraps(function)
@@ -131,7 +131,7 @@ class Recorder:
     def place(self, made=None):
         """Return the program's stack, innermost frame first: [file, line, function].
 
-        Constructors of `made`, an object under construction, are left out.
+        If an object `made` is under construction, leave out the frames of its constructors.
         """
         found, frame = [], sys._getframe(1)
         while frame is not None and len(found) < _MOST_FRAMES:

@@ -1,7 +1,7 @@
 """Keep each rank's first batches, weights and gradients, and let one process train on the batches of all ranks.
 
-With `KIT_CHECK_MODE=replay` a loader yields the batches of all ranks joined into one, so that a correct training has
-the ranks' gradient. The loss must depend on the number of samples as in one process with a batch of that size.
+With `KIT_CHECK_MODE=replay`, a loader yields the batches of all ranks joined into one. Ranks that train correctly have
+the same gradient, with the same scale, as one process computes for this large batch.
 """
 
 import functools
@@ -27,7 +27,7 @@ _reversed = os.environ.get("KIT_CHECK_REVERSED") == "1"
 
 
 def of_torch(torch):
-    """Load the ranks' files in a replay; remove noise if requested."""
+    """In a replay, load what the ranks kept. Remove dropout and other noise if `KIT_CHECK_QUIET` is set."""
     if recorder.mode == "replay":
         folder = os.environ["KIT_CHECK_KEPT"]
         while os.path.exists(path := os.path.join(folder, f"kept-{len(_ranks)}.pt")):
@@ -40,7 +40,7 @@ def of_torch(torch):
 
 
 def _shared(function):
-    """In a replay, return the ranks' draws outside of models: latent codes, time steps."""
+    """Wrap a random function: keep draws outside of models, such as latent codes; in a replay, return the ranks'."""
 
     @functools.wraps(function)
     def drawn(*args, **kwargs):
@@ -121,13 +121,13 @@ def _keeps():
 
 
 def keep_weights():
-    """Keep the weights before the first step."""
+    """Keep rank 0's weights before the first step."""
     if _keeps() and recorder.rank == 0:
         _kept["weights"] = [_copied(parameter) for parameter in state.parameters()]
 
 
 def keep_step(kept):
-    """Keep the gradients of a step; in a replay, compare them."""
+    """Keep the gradients of a step; in a replay, compare them with the ranks'."""
     if recorder.mode == "replay":
         _compare(kept)
     elif _keeps():
@@ -135,7 +135,7 @@ def keep_step(kept):
 
 
 def rates(step):
-    """Return the ranks' learning rates at a step; None if their first gradient was another."""
+    """Return the ranks' learning rates at a step; None if their first gradient differs from this process's."""
     alike = _given.get("alike") and all(step < len(rank["steps"]) for rank in _ranks)
     return _ranks[0]["steps"][step]["rates"] if alike else None
 
@@ -152,27 +152,27 @@ def keep_batch(key, batch, index):
 
 
 class _Batch:
-    """A batch with its indices, its number of forward passes, and the rows that they used."""
+    """A batch with its indices, its number of forward passes, and the rows that these passes used."""
 
     def __init__(self, batch, index):
         self.given, self.uses, self.rows = (batch, index), 0, set()
 
 
 def use_rows(key, places):
-    """Record the rows used of a pass's last batch: some programs slice a rank's part out of each."""
+    """Record which rows of a loader's last batch were used: some programs slice a rank's part out of each batch."""
     for batch in _passes[key][-1][-1:]:
         batch.rows.update(places)
 
 
 def use_batches():
-    """Record the use of each pass's last batch: in some programs, ranks skip each other's batches."""
+    """Count a forward pass on each loader's last batch: in some programs, a rank skips the other ranks' batches."""
     for passes in _passes.values():
         for batch in passes[-1][-1:]:
             batch.uses += 1
 
 
 def _taken(batches):
-    """Return the used batches of a pass; all, if some were fetched ahead."""
+    """Return the used batches of a pass. If batches were fetched ahead, return all, since uses are not known."""
     used = [batch for batch in batches if batch.uses]
     skips = 1 < len(used) < len(batches) - 1 and all(batch.uses < 2 for batch in used)
     return [
@@ -222,7 +222,7 @@ def save():
 
 
 def path():
-    """Compare the weights after the kept steps with rank 0's, relative to the distance moved."""
+    """Record how far the weights after the kept steps are from rank 0's, relative to the distance rank 0's moved."""
     import torch
 
     if recorder.mode != "replay" or not _loaded or not _ranks or not _ranks[0]["after"]:
@@ -263,7 +263,7 @@ def load_weights(torch):
 
 
 def batches(key):
-    """Return the next pass over a loader, as lists of one batch per rank; None if none was kept."""
+    """Return the ranks' next pass over a loader, as lists of one batch per rank; None if the ranks kept no pass."""
     if not _ranks or any(key not in rank["batches"] for rank in _ranks):
         return None
     number = _given.get(key, 0)
@@ -308,7 +308,7 @@ def _joined(values):
 
 
 def _parts(kind):
-    """Return the ranks' next inputs of a kind; None if a loader delivers them, or there are none."""
+    """Return the ranks' next `arguments` or `targets`; None if a loader delivers them, or the ranks kept none."""
     if state.current is not None or not _ranks or not _ranks[0][kind]:
         return None
     number = _given.get(kind, 0)
@@ -322,16 +322,16 @@ def _parts(kind):
 
 
 def arguments(args, kwargs):
-    """Return the joined model inputs of all ranks, if no loader delivers them."""
+    """Replace a model's inputs that come from no loader by the joined inputs of all ranks."""
     parts = _parts("arguments")
     joined = (args, kwargs) if parts is None else _joined(parts)
-    # Equal rows keep the program's order, to match the targets of its own loss.
+    # If the rows are equal, keep the program's order, which its own targets have too.
     _given["own"] = parts is None or _rows(joined) == _rows((args, kwargs))
     return (args, kwargs) if _given["own"] else joined
 
 
 def target(input, target):
-    """Return the joined targets of all ranks, if no loader delivers them."""
+    """Replace a loss's target that comes from no loader by the joined targets of all ranks."""
     parts = _parts("targets")
     return target if parts is None or _given.get("own") else _joined(parts)
 
@@ -348,7 +348,7 @@ def _flat(parts, keys):
 
 
 def _compare(kept):
-    """Compare the gradients of a step with those of the ranks."""
+    """Record how the gradients of a step differ from the ranks'."""
     import torch
 
     number = state.steps
@@ -383,7 +383,7 @@ def _compare(kept):
 
 
 def _weights_of(torch, parts, whole):
-    """Return weights by which the rows of `parts` sum to `whole`, and the relative remainder."""
+    """Return the weights with which the rows of `parts` best sum to `whole`, and the relative remainder."""
     found = torch.linalg.lstsq(parts.T, whole.unsqueeze(1), driver="gelsd").solution.squeeze(1)
     size = float(whole.norm())
     return found.tolist(), float((found @ parts - whole).norm()) / size if size else None

@@ -33,7 +33,7 @@ def _bits(tensor):
 
 
 def hashes(tensors, rows):
-    """Return a hash of each row, over all tensors with that number of rows."""
+    """Return a hash of each row, over all tensors that have `rows` rows."""
     total = None
     with torch.no_grad():
         for given in tensors:
@@ -53,7 +53,7 @@ def hashes(tensors, rows):
 
 
 def found_in(whole, part):
-    """Return the positions of a part's hashes in the whole: a slice, a stride, or single rows; None if ambiguous."""
+    """Return where the hashes `part` are in `whole`, as a slice, a stride, or single rows; None if ambiguous."""
     size, stride = len(part), len(whole) // len(part)
     slices = [slice(start, start + size) for start in range(len(whole) - size + 1)]
     slices += [slice(start, None, stride) for start in range(stride)]

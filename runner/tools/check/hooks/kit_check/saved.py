@@ -1,6 +1,7 @@
-"""Record and back up the files that a program writes while training, so that no later run resumes from them.
+"""Record the files that a program writes while training, and copy files before they are overwritten.
 
-Files written before an optimizer exists, such as downloaded data, stay.
+The runner can then restore the files, so that no later run resumes from them. Files written before an optimizer
+exists, such as downloaded data, are not recorded.
 """
 
 import json
@@ -53,7 +54,7 @@ def _own():
 
 
 def _audit(event, args):
-    """Handle an audit event about a file (see Python's audit events table)."""
+    """Handle one of Python's audit events: note a file that is changed, or read after a rank wrote it."""
     if _inside or not state.optimizers or event not in ("open", "os.mkdir", "os.rename", "os.remove"):
         return
     _inside.append(event)
@@ -67,14 +68,14 @@ def _audit(event, args):
                 if path not in _noted and path in _written():
                     recorder.emit("read_back")
             else:
-                folder = args[-1] if event != "open" else -1  # a descriptor, as of shutil.rmtree
+                folder = args[-1] if event != "open" else -1  # shutil.rmtree passes a folder's descriptor
                 _note(os.path.realpath(path if folder == -1 else os.path.join(f"/proc/self/fd/{folder}", path)))
     finally:
         _inside.pop()
 
 
 def _written():
-    """Return the files that the ranks have written; the list is reread only if it has grown."""
+    """Return the files that the ranks have written; read their list again only if it has grown."""
     noted = os.path.join(recorder.folder, "saved.txt")
     size = os.path.getsize(noted) if os.path.exists(noted) else 0
     if size != _read["size"]:
@@ -94,7 +95,7 @@ def _note(path):
     copy = None
     if os.path.isdir(path):
         return
-    if os.path.isfile(path) and os.path.getmtime(path) < _began:  # not from another rank
+    if os.path.isfile(path) and os.path.getmtime(path) < _began:  # not another rank's new file
         copy = os.path.join(recorder.folder, f"before-{os.getpid()}-{len(_noted)}")
         shutil.copy2(path, copy)
     recorder.emit("wrote", path=path)

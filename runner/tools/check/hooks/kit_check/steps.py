@@ -73,7 +73,7 @@ def _add(key, gradient):
 
 
 def _is_inner(optimizer):
-    """Return whether another optimizer steps through this one, as ZeroRedundancyOptimizer does."""
+    """Return whether another optimizer calls this one's step, as ZeroRedundancyOptimizer does."""
     return bool(_stepping) and _stepping[0] is not optimizer
 
 
@@ -137,7 +137,7 @@ def _after_step(optimizer, args, kwargs):
 
 
 def _has_closure(optimizer, args, kwargs):
-    """Return whether the step itself computes gradients."""
+    """Return whether the step gets a closure, in which it computes gradients."""
     return callable(kwargs.get("closure") or next((value for value in args if value is not optimizer), None))
 
 
@@ -146,7 +146,7 @@ def _rates_of(optimizer):
 
 
 def _set_rates(optimizer, rates):
-    """Set learning rates: a replay uses the ranks', which may depend on their number."""
+    """Set learning rates. A replay sets the ranks' rates, since a program may derive rates from its number of ranks."""
     for group, rate in zip(optimizer.param_groups, rates):
         group.update(rate)
 
@@ -175,7 +175,7 @@ def _kept_by(optimizer, parameters):
 
 
 def _fingerprint(tensors):
-    """Return a hash of tensors; None once hashing has become too slow for every step."""
+    """Return a hash of tensors; None when hashing at every step has taken too long."""
     began = recorder.clock()
     if state.steps >= _HASHED and not recorder.is_whole and _clock["hashing"] > 0.1 * (began - _clock["began"]):
         return None
