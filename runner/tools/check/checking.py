@@ -99,8 +99,6 @@ def not_checked(alone: Rank, ranks: list[Rank]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Runs:
-    """Starts the runs of one check, each in its own folder."""
-
     program: Program
     seconds: float
     folder: Path

@@ -58,7 +58,6 @@ def check_elsewhere(
 
 
 def _archive(run: Run, asked: dict[str, Any]) -> bytes:
-    """Return a tar archive: the project in `work`, the modules of a check in `kit`, and the request."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, data in (*_of_project(run), *_of_kit(), ("request.json", json.dumps(asked, default=str).encode())):

@@ -32,7 +32,6 @@ def judge_evaluation(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdic
 
 
 def _pairs(alone: Rank, ranks: list[Rank]) -> list[tuple[Evaluation, list[Evaluation]]]:
-    """Pair each evaluation of one process with the ranks' evaluations of the same loader."""
     pairs = []
     keys = [*dict.fromkeys(evaluation.key for evaluation in alone.evaluations)]
     joined = [_with_tails(rank.evaluations, keys) for rank in ranks]
@@ -131,7 +130,6 @@ def _are_numbered(prints: list[list[Event]]) -> bool:
 
 
 def _distinct(whole: Evaluation, parts: list[Evaluation]) -> int | None:
-    """Return how many distinct samples the ranks evaluated together; None if unknown."""
     loaders = [part.of_loader for part in [whole, *parts]]
     sizes = {loader.size for loader in loaders if loader}
     samples = [sample for part in parts for sample in part.samples]

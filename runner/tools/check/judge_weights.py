@@ -110,7 +110,6 @@ def _around_first_step(rank: Rank) -> tuple[list[Event], list[Event]]:
 
 
 def _reductions(events: list[Event]) -> list[Event]:
-    """Return the collectives that may reduce gradients, not counts or losses."""
     joins = [event for event in events if event["kind"] == "collective" and "broadcast" not in event["name"]]
     return [event for event in joins if event["gradient"] or event["elements"] > FEW_ELEMENTS]
 
@@ -202,7 +201,6 @@ def _loss_place(rank: Rank, root: Path) -> Place:
 
 
 def _rounding(rank: Rank, event: Event) -> float:
-    """Return the relative difference of gradients that rounding may cause."""
     compresses = any("compress" in hook["name"] and not hook["lossy"] for hook in rank.of("comm_hook"))
     if not compresses and not any(event["half"] for kind in ("forward", "collective") for event in rank.of(kind)):
         return _EXACT
@@ -293,7 +291,6 @@ def _scaled(
 
 
 def _by_losses(ranks: list[Rank], replay: Rank | None, verdict: Verdict) -> None:
-    """Compare the losses of the first steps, since sharded gradients cannot be compared."""
     if replay is None:
         verdict.unknown.append("gradients: they are sharded, and one process could not train on the ranks' batches")
         return

@@ -41,7 +41,7 @@ class Pass:
 
     `length` is the loader's number of batches, and `rest` the samples that were not fetched. `is_whole` means that
     `samples` is complete, `is_cut_up` that the rows which entered the model are unknown, `is_skipped` that some rows
-    entered no model, and `is_broken` that the program left the pass before its end.
+    entered no model, and `is_broken` that the pass was not seen to end.
     """
 
     key: str

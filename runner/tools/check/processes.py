@@ -181,7 +181,6 @@ def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, giv
 
 
 def _is_over(job: Job, rank: int) -> bool:
-    """Return whether the last event of a process is its end, or the end of its process group."""
     try:
         with (job.folder / f"rank-{rank}.jsonl").open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -193,7 +192,6 @@ def _is_over(job: Job, rank: int) -> bool:
 
 
 def _why(job: Job, rank: int, code: int | None) -> str:
-    """Return a rank's exit code and exception, with the program's line that caused it."""
     text = (job.folder / f"output-{rank}.txt").read_text("utf-8", "replace")
     printed = [line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]
     last = next((line for line in reversed(printed) if _EXCEPTION.match(line)), (printed or ["no output"])[-1])

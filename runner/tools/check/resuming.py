@@ -121,8 +121,6 @@ def _judge(
 
 
 class _Apart(NamedTuple):
-    """The first step at which a rank differs from the uninterrupted training, and how."""
-
     step: int
     rank: int
     evidence: str
@@ -130,7 +128,6 @@ class _Apart(NamedTuple):
 
 
 def _differences(whole: list[Rank], again: list[Rank], start: int) -> Iterator[tuple[str, _Apart]]:
-    """Yield the differences from the uninterrupted training, causes before effects."""
     if apart := _samples(whole, again, start):
         yield apart
     if rate := _first_apart(whole, again, "rate", start):
@@ -152,7 +149,6 @@ def _differences(whole: list[Rank], again: list[Rank], start: int) -> Iterator[t
 
 
 def _first_apart(whole: list[Rank], again: list[Rank], key: str, start: int) -> _Apart | None:
-    """Return the first step at which a rank's value of `key` differs; None if there is no such step."""
     for (step, optimizer), event in sorted(again[0].steps.items()) if again else ():
         for ours, theirs in zip(whole, again, strict=False):
             value = theirs.steps.get((step, optimizer), event)[key]

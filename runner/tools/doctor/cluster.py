@@ -1,6 +1,6 @@
-"""Checks of the Kubernetes cluster that the kubeconfig names; nothing is created in it.
+"""Checks of the Kubernetes cluster that the kubeconfig names, without creating anything there.
 
-Image pulls are not tried, since that takes a pod; nodes list their images.
+No image is pulled, since a pull needs a pod; the nodes list their images.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _MENDS = {"kubeconfig": "export KUBECONFIG=FILE", "api": "kubectl cluster-info"}
 
 
 def check_cluster(options: Options, device: str, name: str, where: str) -> list[Finding]:
-    """Check the cluster up to the first failed request; `name` is the project's image name without a tag."""
+    """Check the cluster until a request fails; `name` is the project's image name without a tag."""
     findings: list[Finding] = []
     stage, kinds = "kubeconfig", OBJECTS[options.job]
     try:
@@ -61,7 +61,7 @@ def _rights(lacking: list[str], where: str, namespace: str) -> Finding:
 
 
 def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
-    """Return the nodes; None if the user may not list them, which a run does not need."""
+    """Return the nodes; None if the user may not list nodes, since a run does not need that right."""
     try:
         return cluster.get("/api/v1/nodes", limit=500).get("items") or []
     except ClusterError as error:
@@ -71,7 +71,7 @@ def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
 
 
 def check_nodes(nodes: list[dict[str, Any]] | None, where: str, image: str, device: str) -> list[Finding]:
-    """Check the nodes (None: unknown), their resources, and whether they hold the image."""
+    """Check that nodes accept pods, offer GPUs if needed, and hold the image; None stands for unknown nodes."""
     if nodes is None:
         return [ok("nodes", where, "the user may not list the nodes, so they are not checked")]
     checked = [_check_node(node) for node in nodes]
@@ -86,7 +86,6 @@ def check_nodes(nodes: list[dict[str, Any]] | None, where: str, image: str, devi
 
 
 def _check_node(node: dict[str, Any]) -> tuple[Finding, bool]:
-    """Return the finding about a node, and whether the node accepts pods."""
     name, status = node["metadata"]["name"], node.get("status") or {}
     conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or []}
     if conditions.get("Ready") != "True":
@@ -110,7 +109,7 @@ def _gpus(node: dict[str, Any]) -> int:
 
 
 def _check_image(ready: list[dict[str, Any]], where: str, image: str) -> Finding:
-    """Check that every node holds the image; nodes list full names (`docker.io/library/...`)."""
+    """Check that every node holds the image, which nodes list by full name (`docker.io/library/...`)."""
     whole = image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
     names = {whole, f"docker.io/library/{whole}", f"docker.io/{whole}"}
     without = [

@@ -34,7 +34,7 @@ class Container:
     def gather(self, image: str, options: Options, *, gpus: bool) -> dict[str, Any]:
         """Return the facts that `inside.py` prints in the container; raise RequestError if it prints none.
 
-        Even if this process is killed, the script ends by itself, and --rm removes the container.
+        Even if this process is killed, `inside.py` ends by itself, and --rm removes the container.
         """
         words = ["docker", "run", "--rm", "--init", "--pull=never", "--name", self._name, "--network", "bridge"]
         words += ["--log-driver", "none", "--hostname", "node0", "--entrypoint", "sh", "--shm-size", options.shm_size]
@@ -83,7 +83,7 @@ def check_engine(options: Options, device: str, container: Container, name: str,
         with engine.asked():
             info = client.info()
         findings.append(ok(stage, where, f"Docker Engine {info.get('ServerVersion')}"))
-        with suppress(OSError):  # an engine in a virtual machine, or a folder only for root
+        with suppress(OSError):  # the folder is in a virtual machine, or only root sees it
             root = str(info.get("DockerRootDir"))
             findings.append(check_image_disk(root, shutil.disk_usage(root).free, where))
         engine.check_here(client)

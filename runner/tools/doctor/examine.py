@@ -18,7 +18,7 @@ from runner.tools.doctor.peers import check_peers, check_variables, together
 from runner.tools.doctor.slurm import check_slurm
 
 SECONDS = 12.0
-"""Time limit for all checks together, without SSH; a check that has not answered by then becomes a finding."""
+"""Time limit for all checks together, unless target is ssh. A check without an answer by then becomes a finding."""
 SSH_SECONDS = 60.0
 """Timeout for SSH checks: 18 s per host, 11 s more if a stale connection must be reopened."""
 _MENDS = {
@@ -48,7 +48,7 @@ class Request:
 
 
 def examine(request: Request) -> list[Finding]:
-    """Check this machine, the target and the peers; remove whatever was started."""
+    """Check this machine, the target and the peers; remove the container that was started."""
     where, options = one_line(socket.gethostname(), 60), request.options
     device = "cuda" if request.device == "cuda" else "cpu"
     container = Container()
@@ -75,7 +75,7 @@ def examine(request: Request) -> list[Finding]:
 
 
 def _check_here(request: Request, where: str) -> list[Finding]:
-    """Check this machine; fully if runs start here: with target local, or as a node started by hand."""
+    """Check this machine; check everything only if runs start here: with target local, or with peers."""
     facts = inside.gather(str(request.results))
     if request.target != "local" and not request.peers:
         return [ok("python", where, f"Python {facts['python']}"), check_folder(facts, where)]
@@ -87,8 +87,7 @@ def _check_here(request: Request, where: str) -> list[Finding]:
 
 
 def _check_port(port: int, where: str) -> Finding:
-    """Check that the port is free for node 0, without opening it."""
-    import psutil  # imported on use
+    import psutil
 
     sockets = psutil.net_connections("tcp")
     if any(one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port for one in sockets):
@@ -98,7 +97,7 @@ def _check_port(port: int, where: str) -> Finding:
 
 
 def _check_hosts(options: Any, device: str, where: str) -> list[Finding]:
-    from runner.targets.ssh.target import Ssh  # imported on use
+    from runner.targets.ssh.target import Ssh
 
     try:
         verdicts = Ssh(options).examine(device)

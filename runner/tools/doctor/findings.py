@@ -10,7 +10,7 @@ STATES = (OK, WARNING, WRONG)
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; its texts may come from engines, clusters and hosts, so each is cut to one line.
+    """One line of the report. Texts may come from engines, clusters and hosts, so each text is cut to one line.
 
     `check` is a stable name such as `shared-memory`; `where` names the machine, container, peer or node.
     """
@@ -42,6 +42,6 @@ def wrong(check: str, where: str, seen: str, mend: str) -> Finding:
 
 
 def of_error(check: str, where: str, error: object, mend: str) -> Finding:
-    """Return a `wrong` finding for an error `fact: remedy`; `mend` is the remedy if the error names none."""
+    """Return a `wrong` finding for an error with text `fact: remedy`; `mend` is used if the error has no remedy."""
     seen, _, way = str(error).partition(": ")
     return wrong(check, where, seen, way or mend)

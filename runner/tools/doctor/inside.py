@@ -1,7 +1,7 @@
 """Print facts about this machine or container as one line of JSON.
 
 Runs as `python -c <this file>` in any image with Python 3.8 or newer, for `_SECONDS` at most. Imports nothing that
-could be missing or slow: torch's version is read from its files, the GPU driver's from its library.
+could be missing or slow: reads torch's version from torch's files, and asks the GPU driver's library.
 """
 
 from __future__ import annotations  # Python 3.8 does not know `list[str]`
@@ -25,7 +25,7 @@ MARK = "KIT-DOCTOR "
 
 
 def gather(folder: str = ".") -> dict[str, Any]:
-    """Return the facts, ready for JSON; missing ones are None or empty."""
+    """Return the facts, ready for JSON; missing facts are None or empty."""
     shm_bytes, shm_free_bytes, _ = _disk("/dev/shm")  # noqa: S108 - only its size is read
     _, folder_bytes, folder_files = _disk(folder)
     return {
@@ -80,7 +80,6 @@ def versions() -> dict[str, Any]:
 
 
 def _driver() -> dict[str, Any]:
-    """Return the NVIDIA driver's version, the newest CUDA that it supports, and its number of GPUs."""
     facts: dict[str, Any] = {"driver": None, "driver_cuda": None, "gpus": 0, "driver_error": None}
     try:
         match = re.search(r"\b(\d{3,4}(?:\.\d+)+)\b", _read("/proc/driver/nvidia/version"))
@@ -108,7 +107,6 @@ def _read(path: str) -> str:
 
 
 def _nearest(folder: str) -> str:
-    """Return the folder, or its nearest existing parent."""
     path = os.path.abspath(folder)  # noqa: PTH100
     while not os.path.exists(path) and path != os.path.dirname(path):  # noqa: PTH110, PTH120
         path = os.path.dirname(path)  # noqa: PTH120
@@ -126,7 +124,6 @@ def _disk(folder: str) -> tuple[int | None, int | None, int | None]:
 
 
 def _memory() -> int | None:
-    """Return the available bytes of memory: the machine's, or the cgroup's if less."""
     left: list[int] = []
     try:
         match = re.search(r"MemAvailable: +(\d+)", _read("/proc/meminfo"))

@@ -1,6 +1,6 @@
 """Checks of versions, GPUs, memory, `/dev/shm`, disks and limits, from the facts of `inside.gather`.
 
-`where` is the machine or container described.
+`where` is the machine or container that the facts describe.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ SHM = (128 * _MIB, 512 * _MIB)
 MEMORY, DISK, IMAGES = (256 * _MIB, _GIB), (16 * _MIB, _GIB), (256 * _MIB, 2 * _GIB)
 """Free bytes: below the first number is wrong, below the second a warning."""
 FILES_LEAST, FILES_GOOD = 256, 1024
-"""Open files: Linux allows 1024 by default, and a data loader worker takes some dozens."""
+"""Limits of open files: Linux allows 1024 by default, and a data loader worker opens some dozens."""
 TORCH = "pip install 'distributed-experiment-kit[torch]'"
 COMPATIBLE = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 """The oldest driver for a major version of CUDA.
@@ -24,7 +24,7 @@ _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/la
 
 
 def check_machine(facts: dict[str, Any], where: str, *, shm_mend: str) -> list[Finding]:
-    """Check `/dev/shm`, memory and open files; `shm_mend` says how to enlarge `/dev/shm` there."""
+    """Check `/dev/shm`, memory and open files; `shm_mend` says how to enlarge `/dev/shm`."""
     findings = []
     if (free := facts["shm_free_bytes"]) is not None:
         mend = shm_mend if facts["shm_bytes"] < SHM[1] else "ls -l /dev/shm; remove leftovers of ended runs"
@@ -87,7 +87,7 @@ def check_versions(facts: dict[str, Any], where: str, *, image: str = "") -> lis
 
 
 def check_difference(here: dict[str, Any], there: dict[str, Any], where: str) -> list[Finding]:
-    """Return a warning for each version that differs in a container."""
+    """Return a warning for each version that differs between this machine and a container."""
     mend = "install the same on both, or compare only runs of one image"
     return [
         warning("versions", where, f"{name} {there[name]} in the container, {name} {here[name]} on this machine", mend)
@@ -97,12 +97,12 @@ def check_difference(here: dict[str, Any], there: dict[str, Any], where: str) ->
 
 
 def _version(name: str, text: str) -> str:
-    """Return the part that must match: Python's minor version, torch's version without its build (`+cu121`, `+cpu`)."""
+    """Return the part of a version to compare: for Python `3.11`, for torch without the build (`+cu121`, `+cpu`)."""
     return ".".join(text.split(".")[:2]) if name == "python" else text.partition("+")[0]
 
 
 def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "") -> list[Finding]:
-    """Check the NVIDIA driver and GPUs (with device `auto` only if there are any); `image` is the container's."""
+    """Check the NVIDIA driver and GPUs; with device `auto`, only if any are there. `image` is the container's."""
     driver, count = facts["driver"], facts["gpus"]
     if device == "cpu" or (device == "auto" and not driver and not count):
         return []
@@ -120,7 +120,6 @@ def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "
 
 
 def _check_driver(facts: dict[str, Any], where: str) -> Finding:
-    """Check that the NVIDIA driver supports the CUDA that torch was built with."""
     cuda, driver = facts["cuda"], facts["driver"]
     seen = f"NVIDIA driver {driver}" if driver else f"a driver for CUDA {facts['driver_cuda']}"
     if not facts["torch"]:

@@ -21,7 +21,7 @@ SECONDS = 3.0
 RESOLVE_SECONDS = 5.0
 OPEN, CLOSED, FILTERED, ABSENT, NO_ROUTE = "open", "closed", "filtered", "absent", "no route"
 ANY_PORT = 47_591
-"""Stands for the random ports of Gloo and NCCL: a port in Linux' ephemeral range."""
+"""A port in Linux' ephemeral range, tried in place of the random ports of Gloo and NCCL."""
 _PEER = re.compile(
     r"\[([\w:.%]+)\](?::(\d{1,5}))?|([\w:.%]*:[\w:.%]*:[\w:.%]*)()|(\w[\w.-]{0,252})(?::(\d{1,5}))?", re.ASCII
 )
@@ -64,7 +64,7 @@ def parse(words: str, port: int) -> list[tuple[str, int]]:
 
 
 def check_peers(names: list[tuple[str, int]], where: str) -> list[Finding]:
-    """Check all hosts at once; at most `RESOLVE_SECONDS` for names, then `2 * SECONDS + 1` for ports."""
+    """Check all hosts at once: for `RESOLVE_SECONDS` at most their names, then for `2 * SECONDS + 1` their ports."""
     peers = [Peer(name, port) for name, port in names]
     for peer, done in zip(peers, together([partial(_resolve, peer) for peer in peers], RESOLVE_SECONDS), strict=True):
         if not done:
@@ -98,7 +98,7 @@ def _reach(peer: Peer) -> None:
 
 
 def _connect(address: str, port: int) -> tuple[str, str]:
-    """Return a port's state and its reason; wait the full timeout while ARP resolves."""
+    """Return a port's state and the reason; if ARP finds no host, this may take the whole timeout."""
     try:
         socket.create_connection((address, port), SECONDS).close()
     except TimeoutError:
@@ -110,9 +110,9 @@ def _connect(address: str, port: int) -> tuple[str, str]:
 
 
 def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[Answer | None]:
-    """Call functions in parallel and return their results; None for one that takes longer than `seconds`.
+    """Call functions in parallel and return their results, None for a function that takes longer than `seconds`.
 
-    Exceptions are raised again here. A function that hangs, as in the resolver, is left in its daemon thread.
+    Exceptions are raised again here. A function that hangs, as in the resolver, stays in its daemon thread.
     """
     answers: list[Answer | None] = [None] * len(questions)
     errors: list[BaseException] = []

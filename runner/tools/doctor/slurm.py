@@ -13,7 +13,7 @@ _OUT = ("down", "drain", "drng", "fail", "failg", "maint", "unk")
 
 
 def check_slurm(partition: str, where: str) -> list[Finding]:
-    """Check the nodes of a partition, or of all partitions if it is empty."""
+    """Check the nodes of a partition, or of all partitions if `partition` is empty."""
     if missing := [name for name in ("sinfo", *commands.NEEDED) if shutil.which(name) is None]:
         seen = f"there is no {' and no '.join(missing)} here"
         return [wrong("slurm", where, seen, "run doctor on a login node, where jobs are submitted")]

@@ -4,5 +4,5 @@
     -> first run (first_run), how to read its output (trial), why it failed (way_out)
     -> texts of the definition and the settings (proposal) -> files
 
-Nothing of the repository is imported or edited, and only the first run executes it.
+The repository is not edited, and only the first run executes its code.
 """

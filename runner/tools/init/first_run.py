@@ -37,15 +37,13 @@ class _Screen(Screen):
     trial: Trial
 
     def begin(self, number: int, total: int, run: Run, _folder: Path) -> None:
-        """Start showing the run."""
         self._progress = Progress(number, total, run, [])
         self._said = clock.monotonic()
 
     def stopping(self, _why: str) -> None:
-        """Print nothing, since the time limit was announced."""
+        """Print nothing, since the time limit was announced before the run."""
 
     def end(self, _run: Run, record: Record, folder: Path) -> None:
-        """Stop showing the run, and keep its record."""
         self._progress = None
         self.trial = Trial(record, folder)
 

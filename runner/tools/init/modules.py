@@ -23,9 +23,9 @@ _TRAINERS = {"transformers", "trl", "sentence_transformers", "setfit"}
 
 
 class Modules:
-    """The files that a script consists of; raises RequestError if Python cannot parse one.
+    """The files that a script consists of; raises RequestError if Python cannot parse a file.
 
-    `places` maps each top-level import that is not beside the script to its folder.
+    `places` maps the name of each top-level import that is not beside the script to its folder.
     """
 
     def __init__(self, root: Path, script: str) -> None:
@@ -60,7 +60,7 @@ class Modules:
 
     @property
     def spawns(self) -> bool:
-        """Whether the script starts its process group itself; one that calls torchrun may also be a worker."""
+        """Whether the script starts its processes itself; if it joins a group, naming torchrun does not count."""
         return Sign.SPAWN in self.signs if Sign.GROUP in self.signs else Sign.LAUNCH in self.itself.signs
 
     @property
@@ -87,7 +87,7 @@ class Modules:
 
     @property
     def cpu_alone(self) -> bool:
-        """Whether the script trains with one process whenever it runs on a CPU."""
+        """Whether the script trains with only one process on a CPU, as Lightning does by default."""
         return "Lightning" in self.layout[1] and self.devices in (None, "'auto'", "-1", "'-1'")
 
     def _place(self, name: str) -> str | None:
@@ -105,7 +105,7 @@ class Modules:
 
 @lru_cache(maxsize=4_096)
 def _is_installed(name: str, root: Path) -> bool:
-    """Return whether a module comes from Python or from outside of a folder, without importing it."""
+    """Return whether a module comes from Python or from outside `root`, without importing the module."""
     if name in sys.stdlib_module_names:
         return True
     try:
@@ -128,7 +128,7 @@ def placement(modules: Modules) -> tuple[str, tuple[str, ...]]:
         name, path, form = script, sorted(place or "." for place in places), PROGRAM
     else:
         name = script.removesuffix(".py").removeprefix(top).strip("/").replace("/", ".")
-        # torchrun itself puts the project's folder on the path for a module.
+        # torchrun itself puts the project's folder on the path when it starts a module.
         path, form = [place for place in (top, *sorted(places)) if place], rf"{WORD}(\.{WORD})+"
     # A file name that is not UTF-8 is not printable.
     if len(name) > LONGEST_PROGRAM or not name.isprintable() or not re.fullmatch(form, name):

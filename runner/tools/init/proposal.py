@@ -1,4 +1,4 @@
-"""The root, script and new files that `runner init` derives without starting anything."""
+"""Derive a project's root, script and new files without starting anything."""
 
 import json
 import os
@@ -32,14 +32,14 @@ from runner.tools.init.trial import Reading
 INIT, RUN = "runner init", "runner run"
 LIMIT_SECONDS = 1800
 _FOLDERS = (PACKAGE, "runner-definitions")
-"""Folders for definitions; the first that is missing or holds only definitions is taken."""
+"""Folders for definitions. The first folder that is missing or holds only definitions is taken."""
 _GENERIC = {"main", "__main__", "run", "script", "app", "cli"}
-"""Names of scripts that do not name an experiment."""
+"""Names of scripts that are too general to name an experiment."""
 _LONGEST_NAME = 40
 _GIT_SECONDS = 20
 _TRAINING = {Sign.BACKWARD, Sign.FIT, Sign.TRAINER}
 _STARTS = re.compile(rb"__main__|^(?:for|while|with)\b|^[A-Za-z_](?:.*=[ \t]*)?[\w.]*\(", re.MULTILINE)
-"""Matches files that may do something when started; much faster than parsing them."""
+"""Matches files that may do something when started. Matching is much faster than parsing."""
 _FOREIGN = {"tests", "test", "docs", "build", "dist", "results", "node_modules", "site-packages", "__pycache__"}
 _NO_PROGRAM = re.compile(r"setup\.py|conftest\.py|test_.*|.*_test\.py")
 _DEFINITION = re.compile(r"(?s)^program:.*^matrix:|^matrix:.*^program:", re.MULTILINE)
@@ -67,7 +67,7 @@ class Proposal:
         return self.settings.folder / f"{self.name}.yaml"
 
     def experiment(self, reading: Reading, folder: Path) -> Experiment:
-        """Load the definition that would be written, from a draft in a temporary folder."""
+        """Write the proposed definition as a draft into a temporary folder, and load the draft."""
         draft = folder / self.path.name
         draft.write_text(self.text(reading), "utf-8")
         return definition.load(draft, self.root, self.settings)
@@ -128,8 +128,8 @@ def propose(
 ) -> Proposal:
     """Return the proposal for the repository around `here`; raise RequestError if no definition can be written.
 
-    `script` and `name` are the user's, if given. `words` are `arg=value`, `line` the arguments as on the script's own
-    command line. An `unsaved` proposal is never written.
+    `script` and `name` are None if the user gave none. `words` are arguments as `arg=value`, `line` arguments as on
+    the script's own command line. An `unsaved` proposal is never written.
     """
     settings, repository = project(here)
     if unsaved and script is not None:
@@ -161,7 +161,7 @@ def propose(
 
 
 def of_line(program: Program, line: list[str]) -> dict[str, Any]:
-    """Parse a command line into named args if they render to the same words; else return all words below REST."""
+    """Parse a command line into named args. If these do not give the same line again, return all words as REST."""
     args: dict[str, Any] = {}
     words = deque(line)
     while words:
@@ -181,7 +181,7 @@ def of_line(program: Program, line: list[str]) -> dict[str, Any]:
 
 
 def project(here: Path) -> tuple[Settings, git.Repository | None]:
-    """Return the project around a folder in the same git repository, or a new one, and that repository."""
+    """Return the project around a folder, or a new project if its git repository has none, and the repository."""
     try:
         repository = git.find(here)
     except git.GitError as error:
@@ -197,7 +197,7 @@ def choose(root: Path, here: Path, repository: git.Repository | None, command: s
     scripts: dict[str, Modules] = {}
     for name in filter(_may_train, _files(here, repository)):
         path = here / name
-        with suppress(RequestError):  # this Python cannot parse it or an import
+        with suppress(RequestError):  # Python cannot parse the script or an import
             if path.is_file() and _STARTS.search(path.read_bytes()) and source.read(path).is_program:
                 modules = Modules(root, path.relative_to(root).as_posix())
                 if modules.signs & _TRAINING and modules.frameworks:
@@ -216,7 +216,7 @@ def choose(root: Path, here: Path, repository: git.Repository | None, command: s
 
 
 def _files(here: Path, repository: git.Repository | None) -> Iterator[str]:
-    """Yield the files below a folder: those that git does not ignore, else all but hidden and installed ones."""
+    """Yield the files below a folder that git does not ignore; without git, all but hidden and installed files."""
     if repository:
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
         yield from os.fsdecode(repository.ask(*words, seconds=_GIT_SECONDS)).split("\0")
@@ -234,7 +234,6 @@ def _may_train(name: str) -> bool:
 
 
 def _named(word: str, here: Path, root: Path) -> Modules:
-    """Return the script at a path that the user named; raise RequestError if there is none."""
     path = Path(os.path.normpath(here / word))
     name = one_line(word, 200)
     if path.is_dir():
@@ -247,7 +246,7 @@ def _named(word: str, here: Path, root: Path) -> Modules:
 
 
 def _name_of(script: str, root: Path, given: str | None) -> str:
-    """Return the experiment's name: as given, or the script's, or its folder's if that is generic."""
+    """Return the experiment's name: the given name, else the script's, or the folder's if the script's is generic."""
     if given is not None:
         if not re.fullmatch(NAME, given):
             raise RequestError(f"--name {one_line(given, 100)} has to be {NAME_FORM}, such as {_valid(given)}")
@@ -261,13 +260,11 @@ def _name_of(script: str, root: Path, given: str | None) -> str:
 
 
 def _valid(word: str) -> str:
-    """Turn any word into a valid name: lower-case letters, digits and hyphens."""
     name = re.sub(r"[^a-z0-9]+", "-", word.lower().encode("ascii", "ignore").decode()).strip("-")
     return name[:_LONGEST_NAME].strip("-") or "train"
 
 
 def _definitions(root: Path) -> str:
-    """Choose a folder for definitions that holds nothing else."""
     for name in _FOLDERS:
         paths = (root / name).glob("*") if (root / name).exists() else ()
         if all(path.suffix == ".yaml" and _DEFINITION.search(read_text(path)) for path in paths):

@@ -54,7 +54,7 @@ _SPAWNS = ("spawn", "start_processes")
 class Source:
     """A Python file: its top-level imports, its signs of a training, and whether starting it does anything.
 
-    `level` is the largest number of dots in a relative import, `devices` the source text of Lightning's argument.
+    `level` is the largest number of dots in a relative import, `devices` the text of Lightning's argument `devices`.
     """
 
     imports: frozenset[str]
@@ -91,7 +91,7 @@ def read(path: Path) -> Source:
 
 
 def _dotted(node: ast.AST) -> str:
-    """Return a dotted name, `a.b.c`; `.b.c` for attributes of other expressions."""
+    """Return a dotted name, `a.b.c`; `.b.c` if the first part is no name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -140,9 +140,9 @@ def _is_work(node: ast.stmt) -> bool:
 
 
 def _ends_with_own_call(body: list[ast.stmt]) -> bool:
-    """Return whether the file assigns a call of its own function after all definitions, as in `best = run()`.
+    """Return whether the file assigns a result of its own function after all definitions: `best = run()`.
 
-    Such a call between definitions is a module's constant: `DEVICE = find_device()`.
+    Between definitions, such an assignment sets a constant: `DEVICE = find_device()`.
     """
     functions, found = set[str](), False
     for node in body:

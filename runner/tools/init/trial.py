@@ -18,7 +18,7 @@ FIELDS = {
     "epochs_seen": "epochs",
     "epochs_declared": "number of epochs",
 }
-"""The fields of a log that make a dialect worth naming, with their names for the user."""
+"""The fields of a log by which a dialect is chosen, with their names for the user."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a program's output; `dialects` is empty if it prints the kit's event lines.
+    """How to read a program's output; `dialects` is empty if the program prints the kit's event lines.
 
     `fields` names what the dialects read; `unobserved` says why samples could not be counted.
     """
@@ -63,7 +63,7 @@ def recognise(trial: Trial) -> Reading:
         if count and name != LAUNCHERS:
             alone = _read(trial, (name,))
             fields = [field for field in FIELDS if alone.printed.get(field)]
-            # A dialect that calls this run failed would do so every time.
+            # A dialect that calls this run failed would call every run failed.
             if fields and (trial.ended_early or alone.status == "completed"):
                 usable[name] = fields
     if not usable:

@@ -1,4 +1,4 @@
-"""Run a script without a definition, with the one that `runner init` would write."""
+"""Run a script that has no definition, with the definition that `runner init` would write."""
 
 import os
 import shlex
@@ -48,7 +48,7 @@ def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experimen
 
 
 def command_of(here: Path) -> str:
-    """Return the command that runs a folder's training script, and what it does; or why no script was found."""
+    """Return, as text for the user, the command that runs a folder's script, or why no script was found."""
     try:
         settings, repository = project(here)
         modules = choose(settings.root, here, repository, RUN)

@@ -1,4 +1,4 @@
-"""Explain in one line why a first run failed, with the way out."""
+"""Explain in one line why a first run failed, and what to do."""
 
 import re
 import shlex
@@ -44,7 +44,6 @@ def describe(trial: Trial, root: Path, script: str, command: str) -> tuple[str, 
 
 
 def _last_own_line(lines: list[str], root: Path) -> str:
-    """Return the place and text of a traceback's last line in the project."""
     for frame, code in reversed([*pairwise(lines)]):
         match = _PLACE.match(frame)
         path = root / match[1] if match else root

@@ -15,7 +15,6 @@ _seeded = set()
 
 
 def _watch(owners, name, value_of):
-    """Record each call of a random function; `value_of` gets the numbers drawn from its result and arguments."""
     recorder.hook(owners, name, after=lambda result, *args, **kwargs: _drawn(name, value_of(result, *args)))
 
 
@@ -83,7 +82,6 @@ def of_sklearn(module):
 
 
 def _folds(function):
-    """Wrap a splitter's `split`, to record each fold at the program's line that takes the fold."""
 
     @functools.wraps(function)
     def split(*args, **kwargs):

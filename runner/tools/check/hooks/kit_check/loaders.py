@@ -238,7 +238,7 @@ def _among_loaders_of_a_place(key, loader):
 
 
 def _base(dataset, index):
-    """Follow subsets down to the underlying data set; return the data set and the sample's index there."""
+    """Return the data set below all subsets, and the sample's index there."""
     while hasattr(dataset, "indices") and hasattr(dataset, "dataset") and not callable(dataset.indices):
         index = dataset.indices[index] if len(dataset.indices) else index
         dataset = dataset.dataset

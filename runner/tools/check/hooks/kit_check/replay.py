@@ -89,7 +89,6 @@ def _while_training(function, value):
 
 
 def _mapped(value, change):
-    """Apply `change` to the tensors of a batch, and to its lists without tensors."""
     if hasattr(value, "detach"):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -348,7 +347,6 @@ def _flat(parts, keys):
 
 
 def _compare(kept):
-    """Record how the gradients of a step differ from the ranks'."""
     import torch
 
     number = state.steps

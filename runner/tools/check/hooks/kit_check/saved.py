@@ -54,7 +54,6 @@ def _own():
 
 
 def _audit(event, args):
-    """Handle one of Python's audit events: note a file that is changed, or read after a rank wrote it."""
     if _inside or not state.optimizers or event not in ("open", "os.mkdir", "os.rename", "os.remove"):
         return
     _inside.append(event)
@@ -75,7 +74,6 @@ def _audit(event, args):
 
 
 def _written():
-    """Return the files that the ranks have written; read their list again only if it has grown."""
     noted = os.path.join(recorder.folder, "saved.txt")
     size = os.path.getsize(noted) if os.path.exists(noted) else 0
     if size != _read["size"]:

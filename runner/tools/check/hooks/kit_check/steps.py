@@ -137,7 +137,6 @@ def _after_step(optimizer, args, kwargs):
 
 
 def _has_closure(optimizer, args, kwargs):
-    """Return whether the step gets a closure, in which it computes gradients."""
     return callable(kwargs.get("closure") or next((value for value in args if value is not optimizer), None))
 
 
