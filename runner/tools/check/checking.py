@@ -1,4 +1,4 @@
-"""Run a program with one process, with several, and with one process on the batches of all; then judge the runs."""
+"""Run a program with one process, with several, and with one on the batches of all processes; then judge the runs."""
 
 import json
 from collections import Counter
@@ -105,13 +105,13 @@ class _Runs:
     say: Callable[[str], None]
 
     def run(self, name: str, world: int, what: str, **settings: str) -> tuple[str, list[Rank]]:
-        """Run the program once; return why it failed, or "", and the events of its ranks."""
+        """Run the program once; return why the run failed ("" if it did not), and the events of its ranks."""
         self.say(what)
         (failure,) = run_side_by_side([self._job(name, world, settings)], self.seconds)
         return failure, read(self.folder / name)
 
     def look_for_clock(self, alone: Rank, ranks: list[Rank], verdict: Verdict) -> None:
-        """Report as unknown a training that ends after a time, because its number of samples varies between runs."""
+        """Report as unknown a training that ends by the clock, because its number of samples varies between runs."""
         passes = [own for rank in (alone, *ranks) for own in rank.trainings]
         steps, others = len(alone.steps), len(ranks[0].steps)
         is_open = any(own.key == "by hand" or own.is_broken for own in passes)

@@ -19,13 +19,11 @@ _NO_FIGURE = re.compile(
 )
 """Numbers that are no figure of an evaluation: `epoch 3 took 2.1 s`, `saved model_3.pt`."""
 _WHOLE_NUMBER = re.compile(r"(?<![\d.])\d+(?![\d.])")
-"""A number without a decimal point: `1` of `[1] accuracy 0.93`."""
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?")
-"""A number with a decimal point: `0.9312`, `1.2e-05`."""
 
 
 def judge_evaluation(alone: Rank, ranks: list[Rank], root: Path, verdict: Verdict) -> None:
-    """Compare the evaluations of the ranks with those of one process."""
+    """Compare the ranks' evaluations with one process's, and add the worst finding to the verdict."""
     judged = (_judge(whole, parts, number, root) for number, (whole, parts) in enumerate(_pairs(alone, ranks), 1))
     findings = [finding for finding in judged if finding]
     verdict.findings += sorted(findings, key=lambda finding: finding.kind != "partial-evaluation")[:1]

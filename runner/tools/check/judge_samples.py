@@ -179,7 +179,7 @@ def _is_constant(passes: list[Pass], name: Name) -> bool:
 
 
 def _leak(alone: Rank, ranks: list[Rank]) -> Finding | None:
-    """Return a finding if ranks evaluate samples that some rank trains on, although one process keeps them apart."""
+    """Return a finding if ranks evaluate samples that ranks train on, although one process keeps both sets apart."""
     before, after = _leaked([alone]), _leaked(ranks)
     if after is None or before is None or after[0] <= max(2, 0.02 * after[1]):
         return None

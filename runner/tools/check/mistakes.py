@@ -44,7 +44,7 @@ NOTES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake or note. `file` and `line` name the line to change; the other numbers say where it was first seen."""
+    """A mistake or note. `file` and `line` name the line to change; the other numbers say where it first occurred."""
 
     kind: str
     level: str

@@ -115,8 +115,8 @@ class Evaluation:
     """One rank's evaluation between two training steps.
 
     `counted` maps each way of counting samples, such as `loss`, to the number counted for the figure; `once` does so
-    for samples that every rank counts. `reads_back` means that the rank read a rank's file before printing, perhaps
-    to combine figures.
+    for samples that every rank counts. `reads_back` means that the rank read another rank's file before printing,
+    perhaps to combine figures.
     """
 
     key: str
@@ -166,7 +166,7 @@ class Rank:
         return (event for event in self.events if event["kind"] == kind)
 
     def first(self, kind: str) -> Event | None:
-        """Return the first event of a kind, None if there is none."""
+        """Return the first event of a kind, or None."""
         return next(self.of(kind), None)
 
     @cached_property
@@ -232,7 +232,7 @@ class Rank:
 
     @cached_property
     def trainings(self) -> list[Pass]:
-        """The training passes of the loader with the most samples, or the epochs without a loader."""
+        """The training passes of the loader with the most samples; if there is none, the epochs without a loader."""
         amounts: Counter[str] = Counter()
         for each in self.loaders:
             amounts[each.key] += len(each.samples) if each.trains else 0
@@ -281,7 +281,7 @@ def _samples(event: Event) -> list[Sample]:
 
 
 def _epoch_counter(events: list[Event]) -> str | None:
-    """Return the variable that rises by one after equally many batches; of several, the one with the fewest values."""
+    """Return the epoch counter: the variable with the fewest values that rises by one after equally many batches."""
     best: tuple[int, str] | None = None
     names = set.intersection(*(set(event["loops"]) for event in events)) if events else set()
     for name in sorted(names):

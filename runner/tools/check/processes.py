@@ -135,7 +135,7 @@ def run(job: Job, seconds: float, given_up: Event | None = None) -> str:
 
 
 def written(folder: Path) -> list[tuple[str, str | None]]:
-    """Return the paths that a run wrote while training, each with the copy of an older file, or None."""
+    """Return the paths that a run wrote while training, each with a copy of the former file, if any."""
     noted = folder / "saved.txt"
     return [json.loads(line) for line in noted.read_text("utf-8").splitlines()] if noted.exists() else []
 
@@ -155,7 +155,7 @@ def put_back(folder: Path) -> None:
 
 
 def _wait(job: Job, started: list[subprocess.Popen[bytes]], deadline: float, given_up: Event) -> str:
-    """Wait until all processes end, for a grace time once one has ended. Return why the job failed, or ""."""
+    """Wait until all processes end, but not long after the first has ended. Return why the job failed, or ""."""
     patience: float | None = None
     still = Stillness(job.folder)
     while not given_up.is_set():

@@ -80,7 +80,7 @@ def check_resume(
 
 
 def saves_again(rank: Rank, saves: list[int]) -> int:
-    """Return the last step at which to kill the training, so that another save and another epoch follow."""
+    """Return the last step at which the training can be killed so that another save and another epoch follow."""
     begun = [training.first_step for training in rank.loaders if training.trains]
     return min([saves[-1], *begun[1:][-1:]])
 
@@ -92,7 +92,7 @@ def _processes(count: int) -> str:
 def _judge(
     whole: list[Rank], again: list[Rank], before: Rank, files: set[str], failure: str, count: int, verdict: Verdict
 ) -> None:
-    """Compare a restarted training with the uninterrupted one; `files` are those that the killed run wrote."""
+    """Compare a restarted training with the uninterrupted one; `files` were written by the killed run."""
     loads = again[0].of("loaded") if again else iter(())
     saved, loaded = before.first("saved"), next((event for event in loads if event["path"] in files), None)
     place: Place = (loaded or saved or {"place": []})["place"]
@@ -159,7 +159,6 @@ def _first_apart(whole: list[Rank], again: list[Rank], key: str, start: int) -> 
 
 
 def _samples(whole: list[Rank], again: list[Rank], start: int) -> tuple[str, _Apart] | None:
-    """Compare the samples of the epoch in which the training resumes, per rank and over all ranks."""
     done, wanted, had = Counter[Hashable](), Counter[Hashable](), Counter[Hashable]()
     first, total = None, 0
     for ours, theirs in zip(whole, again, strict=False):

@@ -199,7 +199,7 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _holders(tree: ast.AST, word: str = "rank") -> set[str]:
-    """Return the names that hold the rank or the number of processes; for `world_size`, only the latter."""
+    """Return the names that hold the rank or the number of processes; if `word` is `world_size`, only the latter."""
     names = {word, f"local_{word}", "world_size", "WORLD_SIZE", "world", "num_replicas", "nprocs", "n_procs"}
     for node in ast.walk(tree):
         text = ast.unparse(node.value).lower() if isinstance(node, ast.Assign) else ""

@@ -61,7 +61,7 @@ def _rights(lacking: list[str], where: str, namespace: str) -> Finding:
 
 
 def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
-    """Return the nodes; None if the user may not list nodes, since a run does not need that right."""
+    """Return the nodes, or None if the user may not list nodes: a run does not need that right."""
     try:
         return cluster.get("/api/v1/nodes", limit=500).get("items") or []
     except ClusterError as error:
@@ -71,7 +71,7 @@ def _nodes(cluster: Cluster) -> list[dict[str, Any]] | None:
 
 
 def check_nodes(nodes: list[dict[str, Any]] | None, where: str, image: str, device: str) -> list[Finding]:
-    """Check that nodes accept pods, offer GPUs if needed, and hold the image; None stands for unknown nodes."""
+    """Check that nodes accept pods, offer GPUs if needed, and hold the image; `nodes` is None if unknown."""
     if nodes is None:
         return [ok("nodes", where, "the user may not list the nodes, so they are not checked")]
     checked = [_check_node(node) for node in nodes]

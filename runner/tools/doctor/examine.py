@@ -18,7 +18,7 @@ from runner.tools.doctor.peers import check_peers, check_variables, together
 from runner.tools.doctor.slurm import check_slurm
 
 SECONDS = 12.0
-"""Time limit for all checks together, unless target is ssh. A check without an answer by then becomes a finding."""
+"""Time limit for all checks together, except with target ssh. A check without an answer by then becomes a finding."""
 SSH_SECONDS = 60.0
 """Timeout for SSH checks: 18 s per host, 11 s more if a stale connection must be reopened."""
 _MENDS = {
@@ -75,7 +75,7 @@ def examine(request: Request) -> list[Finding]:
 
 
 def _check_here(request: Request, where: str) -> list[Finding]:
-    """Check this machine; check everything only if runs start here: with target local, or with peers."""
+    """Check this machine: everything if runs start here (target local, or peers given), else Python and the disk."""
     facts = inside.gather(str(request.results))
     if request.target != "local" and not request.peers:
         return [ok("python", where, f"Python {facts['python']}"), check_folder(facts, where)]

@@ -9,9 +9,9 @@ from runner.tools.doctor.findings import Finding, ok, warning, wrong
 
 _MIB, _GIB = 2**20, 2**30
 SHM = (128 * _MIB, 512 * _MIB)
-"""Limits for `/dev/shm`: with Docker's 64 MiB, NCCL (32 MiB a process) and data loaders die of bus errors."""
+"""Limits of free bytes in `/dev/shm`. With Docker's 64 MiB, NCCL (32 MiB a process) and loaders die of bus errors."""
 MEMORY, DISK, IMAGES = (256 * _MIB, _GIB), (16 * _MIB, _GIB), (256 * _MIB, 2 * _GIB)
-"""Free bytes: below the first number is wrong, below the second a warning."""
+"""Limits of free bytes: less than the first is wrong, less than the second a warning."""
 FILES_LEAST, FILES_GOOD = 256, 1024
 """Limits of open files: Linux allows 1024 by default, and a data loader worker opens some dozens."""
 TORCH = "pip install 'distributed-experiment-kit[torch]'"
@@ -102,7 +102,7 @@ def _version(name: str, text: str) -> str:
 
 
 def check_gpus(facts: dict[str, Any], where: str, *, device: str, image: str = "") -> list[Finding]:
-    """Check the NVIDIA driver and GPUs; with device `auto`, only if any are there. `image` is the container's."""
+    """Check the NVIDIA driver and GPUs; with device `auto`, only if present. `image` is the container's image."""
     driver, count = facts["driver"], facts["gpus"]
     if device == "cpu" or (device == "auto" and not driver and not count):
         return []

@@ -64,7 +64,7 @@ def parse(words: str, port: int) -> list[tuple[str, int]]:
 
 
 def check_peers(names: list[tuple[str, int]], where: str) -> list[Finding]:
-    """Check all hosts at once: for `RESOLVE_SECONDS` at most their names, then for `2 * SECONDS + 1` their ports."""
+    """Check all hosts at once: names for at most `RESOLVE_SECONDS`, then ports for at most `2 * SECONDS + 1`."""
     peers = [Peer(name, port) for name, port in names]
     for peer, done in zip(peers, together([partial(_resolve, peer) for peer in peers], RESOLVE_SECONDS), strict=True):
         if not done:
@@ -112,7 +112,8 @@ def _connect(address: str, port: int) -> tuple[str, str]:
 def together(questions: Sequence[Callable[[], Answer]], seconds: float) -> list[Answer | None]:
     """Call functions in parallel and return their results, None for a function that takes longer than `seconds`.
 
-    Exceptions are raised again here. A function that hangs, as in the resolver, stays in its daemon thread.
+    Exceptions are raised again in the caller's thread. A function that hangs, as in the resolver, is left in its
+    daemon thread.
     """
     answers: list[Answer | None] = [None] * len(questions)
     errors: list[BaseException] = []

@@ -60,7 +60,7 @@ class Modules:
 
     @property
     def spawns(self) -> bool:
-        """Whether the script starts its processes itself; if it joins a group, naming torchrun does not count."""
+        """Whether the script starts its processes itself; a script that calls torchrun but joins a group does not."""
         return Sign.SPAWN in self.signs if Sign.GROUP in self.signs else Sign.LAUNCH in self.itself.signs
 
     @property

@@ -193,7 +193,7 @@ def project(here: Path) -> tuple[Settings, git.Repository | None]:
 
 
 def choose(root: Path, here: Path, repository: git.Repository | None, command: str) -> Modules:
-    """Return the training script below `here` that is nearest to the top; RequestError unless there is exactly one."""
+    """Return the training script nearest to the top of `here`; raise RequestError unless there is exactly one."""
     scripts: dict[str, Modules] = {}
     for name in filter(_may_train, _files(here, repository)):
         path = here / name

@@ -23,7 +23,7 @@ FIRST_SECONDS = 60
 
 
 def experiment_of(here: Path, selection: Selection, *, start: bool) -> Experiment:
-    """Return the experiment of a script and print its properties; raise RequestError if it cannot run.
+    """Return the experiment of a script and print its properties; raise RequestError if the script cannot run.
 
     With `start` the script runs once first, to learn how to read its output.
     """

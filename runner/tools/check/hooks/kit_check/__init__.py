@@ -45,7 +45,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if name not in _HOOKS or name in self.done:
             return None
         self.done.add(name)
-        spec = importlib.util.find_spec(name)  # asks the other finders too, which may have hooks
+        spec = importlib.util.find_spec(name)  # asks the other finders, which may have their own hooks
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module

@@ -61,7 +61,7 @@ def _wrap(_, wrapper, *args, **kwargs):
 
 
 def _before(torch, module, args, kwargs):
-    """Record a model's inputs, replaced first in a replay; return the inputs, and the random generators' state."""
+    """Record a model's inputs, in a replay after replacing them; return the inputs and the random generators' state."""
     trains = module.training and torch.is_grad_enabled()
     if id(module) not in _known:
         _known[id(module)] = weakref.ref(module)
@@ -107,7 +107,7 @@ def _noise(torch):
 
 
 def _loops():
-    """Return the integer variables of the program's frames, in which an epoch counter is looked for later."""
+    """Return the integer variables of the program's frames: the runner looks for an epoch counter among them."""
     counters, frame = {}, sys._getframe(2)
     while frame is not None:
         if recorder.is_own(frame.f_code.co_filename):

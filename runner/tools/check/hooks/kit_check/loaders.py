@@ -1,4 +1,4 @@
-"""Hooks on data loaders, to record their samples and to end long passes early."""
+"""Hooks on data loaders that record samples and end long passes early."""
 
 import json
 import os

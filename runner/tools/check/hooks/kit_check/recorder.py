@@ -34,7 +34,7 @@ class Recorder:
     def begin(self):
         """Open the event file, and have `end` called even if the process ends by `os._exit`."""
         self._pid = os.getpid()
-        started = os.environ.pop("KIT_CHECK_RANK", None)  # child processes name files by pid
+        started = os.environ.pop("KIT_CHECK_RANK", None)  # removed, so that children name their files by pid
         name = f"{self._pid}.jsonl" if started is None else f"rank-{started}.jsonl"
         path = os.path.join(self.folder, name)
         # Line-buffered: a file that stops growing shows that the process waits.

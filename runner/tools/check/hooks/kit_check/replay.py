@@ -1,7 +1,7 @@
 """Keep each rank's first batches, weights and gradients, and let one process train on the batches of all ranks.
 
-With `KIT_CHECK_MODE=replay`, a loader yields the batches of all ranks joined into one. Ranks that train correctly have
-the same gradient, with the same scale, as one process computes for this large batch.
+With `KIT_CHECK_MODE=replay`, a loader yields the batches of all ranks joined into one. Ranks that train correctly get
+the gradient that one process computes for this large batch, in direction and scale.
 """
 
 import functools
@@ -40,7 +40,7 @@ def of_torch(torch):
 
 
 def _shared(function):
-    """Wrap a random function: keep draws outside of models, such as latent codes; in a replay, return the ranks'."""
+    """Wrap a random function: keep draws outside of models (latent codes); in a replay, return the ranks' draws."""
 
     @functools.wraps(function)
     def drawn(*args, **kwargs):
@@ -171,7 +171,7 @@ def use_batches():
 
 
 def _taken(batches):
-    """Return the used batches of a pass. If batches were fetched ahead, return all, since uses are not known."""
+    """Return the used batches of a pass. If batches were fetched ahead, return all, since their uses are unknown."""
     used = [batch for batch in batches if batch.uses]
     skips = 1 < len(used) < len(batches) - 1 and all(batch.uses < 2 for batch in used)
     return [
@@ -221,7 +221,7 @@ def save():
 
 
 def path():
-    """Record how far the weights after the kept steps are from rank 0's, relative to the distance rank 0's moved."""
+    """Record how far the weights after the kept steps are from rank 0's, relative to how far rank 0's moved."""
     import torch
 
     if recorder.mode != "replay" or not _loaded or not _ranks or not _ranks[0]["after"]:
@@ -236,7 +236,7 @@ def path():
 
 
 def is_gradient(tensor):
-    """Return whether a tensor overlaps a parameter's gradient; None if unknown, or after the kept steps."""
+    """Return whether a tensor shares memory with a parameter's gradient; None if unknown, or after the kept steps."""
     if tensor is None or state.steps >= state.kept:
         return None
     try:
@@ -247,7 +247,7 @@ def is_gradient(tensor):
 
 
 def load_weights(torch):
-    """Load rank 0's weights from before its first step, once."""
+    """Set the weights, once, to those of rank 0 before its first step."""
     global _loaded
     if _loaded or not _ranks:
         return
@@ -324,7 +324,7 @@ def arguments(args, kwargs):
     """Replace a model's inputs that come from no loader by the joined inputs of all ranks."""
     parts = _parts("arguments")
     joined = (args, kwargs) if parts is None else _joined(parts)
-    # If the rows are equal, keep the program's order, which its own targets have too.
+    # If the joined rows are the program's own, keep the program's order, in which its targets are.
     _given["own"] = parts is None or _rows(joined) == _rows((args, kwargs))
     return (args, kwargs) if _given["own"] else joined
 

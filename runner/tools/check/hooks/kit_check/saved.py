@@ -29,7 +29,7 @@ def of_torch(torch):
 
 
 def of_safetensors(module):
-    """Install hooks on safetensors, which opens files outside Python."""
+    """Install hooks on safetensors, which writes files without Python's audit events."""
     recorder.hook([module], "save_file", lambda tensors, filename, *args, **kwargs: _checkpoint(_path(filename)))
 
 

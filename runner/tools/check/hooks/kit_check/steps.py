@@ -174,7 +174,7 @@ def _kept_by(optimizer, parameters):
 
 
 def _fingerprint(tensors):
-    """Return a hash of tensors; None when hashing at every step has taken too long."""
+    """Return a hash of tensors; None once hashing has taken more than a tenth of the time."""
     began = recorder.clock()
     if state.steps >= _HASHED and not recorder.is_whole and _clock["hashing"] > 0.1 * (began - _clock["began"]):
         return None
