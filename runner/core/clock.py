@@ -1,6 +1,6 @@
-"""The runner's clock: every timer reads it here, so that a test can stop and advance it.
+"""The clock that all timers of the runner read, so that a test can stop and advance the clock.
 
-Code that is sent to a host or into a container cannot import `runner`, and reads its machine's clock.
+Code that is sent to a host or into a container cannot import `runner`, so it reads that machine's clock.
 """
 
 from time import monotonic, sleep

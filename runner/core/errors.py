@@ -3,7 +3,7 @@
     KitError                 one line on the screen, never a traceback
     ├── RequestError    2    invalid request: a definition, an option, or a machine that lacks something
     ├── RunError        1    a run failed, or a record or an archive is invalid
-    └── Interrupted   130    Ctrl-C or another signal; everything started has ended and is recorded
+    └── Interrupted   130    Ctrl-C or another signal
 
 Any other exception is a defect in the runner: exit code 3 and a log to send.
 """
@@ -19,13 +19,13 @@ _MOST_WORDS = 1_000
 
 
 class KitError(Exception):
-    """An expected error, whose one-line text names the place and the way out."""
+    """An expected error. Its one-line text says where the error is and how to mend it."""
 
     exit_code = 1
 
 
 class RequestError(KitError):
-    """The request cannot be carried out; nothing was started or written."""
+    """The request cannot be carried out. Nothing was started or written."""
 
     exit_code = 2
 
@@ -35,7 +35,7 @@ class RunError(KitError):
 
 
 class Interrupted(KitError):  # noqa: N818 - the user asked for it
-    """A signal ended the command; everything it had started has ended and is recorded."""
+    """A signal ended the command. Everything that the command had started has ended and is recorded."""
 
     exit_code = EXIT_INTERRUPTED
 
@@ -51,7 +51,7 @@ def reason_of(error: Exception) -> str:
 def did_you_mean(word: object, known: Iterable[object]) -> str:
     """Return `; did you mean 'x'?` for the most similar known word, or list the known words.
 
-    Long words and lists are cut, since comparing takes the product of their lengths.
+    Long words and lists are cut, since the time to compare them grows with the product of their lengths.
     """
     names = [str(name)[:_LONGEST_WORD] for name in itertools.islice(known, _MOST_WORDS)]
     near = difflib.get_close_matches(str(word)[:_LONGEST_WORD], names, n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""Run git in the user's repository, with hooks and file monitor off."""
+"""Run git in the user's repository, without its hooks and file monitor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECKOUT_SECONDS = 600
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _ENGLISH = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 _OTHER_REPOSITORY = re.compile("GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|COMMON_DIR|PREFIX|NAMESPACE|DIFF_OPTS)")
-"""Variables of a hook or a shell that would choose another repository than the folder's."""
+"""Environment variables with which a hook or a shell would make git use another repository than the folder's."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -28,7 +28,7 @@ class GitError(RequestError):
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository with a working tree, seen from one of its folders; `commit` is None before the first commit."""
+    """A repository with a working tree, and one folder in it. `commit` is None before the first commit."""
 
     folder: Path
     top: Path
@@ -50,7 +50,7 @@ class Repository:
         return done.stdout
 
     def check_out(self, commit: str, folder: Path) -> None:
-        """Write a commit's files into an empty folder, leaving the repository's index and files alone."""
+        """Write a commit's files into an empty folder, without changing the repository's own index and files."""
         words = ("-c", "core.sparseCheckout=false", "read-tree", "--reset", "-u", commit)
         with temporary_folder("git") as scratch:
             env = {**self._files_in(folder), "GIT_INDEX_FILE": str(scratch / "index")}
@@ -91,7 +91,7 @@ def folder_in(top: Path, prefix: str) -> Path:
 
 
 def is_commit(word: str) -> bool:
-    """Return whether a word is a full commit hash, and therefore not an option of git."""
+    """Return whether a word is a full commit hash, which git cannot take for an option."""
     return _COMMIT.fullmatch(word) is not None
 
 
@@ -109,7 +109,7 @@ def short_name(folder: Path, commit: str) -> str:
 def _name(folder: Path, *words: str) -> str | None:
     try:
         done = _run(folder, "rev-parse", *words)
-    except (OSError, ValueError):  # no git, or a word that no command line can carry
+    except (OSError, ValueError):  # git is missing, or a word cannot be passed on a command line
         return None
     return None if done.returncode else done.stdout.decode("ascii", "replace").strip()
 
@@ -134,7 +134,7 @@ def _run(
 
 
 def _refusal(done: subprocess.CompletedProcess[bytes]) -> GitError:
-    """Return git's reason, with its command to trust a repository of another user."""
+    """Return git's reason, with the command that makes git trust a repository of another user."""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
     way_out = f": {lines[-1].strip()}" if "safe.directory" in lines[-1] else ""
     return GitError(one_line(f"git refuses: {lines[0].removeprefix('fatal: ')}{way_out}", 300))

@@ -23,7 +23,7 @@ class Layout:
 
     @classmethod
     def parse(cls, text: object) -> Layout:
-        """Parse `2x4` or `2+3`. Raises ValueError for other forms, empty nodes, and too many processes."""
+        """Parse `2x4` or `2+3`. Raises ValueError for other forms, nodes without processes, and too many processes."""
         if isinstance(text, str) and _LAYOUT.fullmatch(text):
             nodes, is_even, per_node = text.partition("x")
             processes = (int(per_node),) * int(nodes) if is_even else tuple(map(int, text.split("+")))
@@ -43,7 +43,7 @@ class Layout:
         return self._first_ranks[-1]
 
     def first_rank(self, node: int) -> int:
-        """Return the global rank of a node's local rank 0 (static rendezvous keeps the order of nodes)."""
+        """Return the global rank of a node's local rank 0. Static rendezvous numbers ranks in the order of nodes."""
         return self._first_ranks[node]
 
     def ranks_of(self, node: int) -> range:

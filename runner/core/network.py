@@ -42,7 +42,7 @@ def interfaces() -> dict[str, list[str]]:
 
 
 def route_to(address: str, port: int = 9) -> Route | None:
-    """Look up the route to an address in the routing table, sending nothing; None if there is no route."""
+    """Return the route to an address from the routing table, or None if there is no route. Nothing is sent."""
     local = ""
     with suppress(OSError, UnicodeError):
         family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM)[0]

@@ -1,6 +1,6 @@
 """Write output files that the user names, or fail with a one-line error.
 
-Devices, FIFOs, sockets, links and folders are left alone, and nothing is written through a link.
+Devices, FIFOs, sockets, links and folders are never replaced, and nothing is written through a link.
 """
 
 import errno
@@ -14,7 +14,7 @@ from trainkit import files
 
 
 def require_outputs(paths: Iterable[Path], below: Path | None = None) -> None:
-    """Raise RequestError for a file that cannot be created or replaced, or lies behind a link inside `below`."""
+    """Raise RequestError for a file that cannot be created or replaced, or that lies behind a link inside `below`."""
     for path in paths:
         try:
             files.require_output(path, below)
@@ -23,7 +23,7 @@ def require_outputs(paths: Iterable[Path], below: Path | None = None) -> None:
 
 
 def write_outputs(outputs: Mapping[Path, bytes], below: Path | None = None) -> None:
-    """Write each file atomically, and none if one is refused; with `below`, create missing folders inside it."""
+    """Write each file atomically, or none if one is refused. If `below` is given, create missing folders inside it."""
     require_outputs(outputs, below)
     for path, data in outputs.items():
         try:

@@ -9,7 +9,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """Have the kernel send SIGTERM to this process when its parent dies (prctl(2)); for `preexec_fn`."""
+    """Have the kernel send SIGTERM to this process when its parent dies (prctl(2)). Use as `preexec_fn`."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

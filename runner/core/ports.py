@@ -1,4 +1,4 @@
-"""Choose a port for a rendezvous. Hosts receive this file too, so it imports only the standard library."""
+"""Choose a port for a rendezvous. This file is also sent to hosts, so it imports only the standard library."""
 
 import contextlib
 import secrets
@@ -9,10 +9,10 @@ _TRIES = 100
 
 
 def free_port(address: str = "") -> int:
-    """Return a TCP port that is free on one address of this machine, or on all of them.
+    """Return a TCP port that is free on the given address of this machine, or by default on all addresses.
 
-    The port lies below the range for outgoing connections (Linux: from 32768, ip(7)), where another process could
-    take it before the rendezvous listens.
+    The port lies below the range for outgoing connections (Linux: from 32768, ip(7)). In that range, another process
+    could take the port before the rendezvous listens.
     """
     with held_port(address) as holder:
         return int(holder.getsockname()[1])

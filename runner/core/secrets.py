@@ -1,4 +1,4 @@
-"""Recognize secrets by name, refuse them as arguments, and mask those of the environment.
+"""Recognize secrets by name, refuse secrets as arguments, and mask the environment's secrets in texts.
 
 A secret's name ends in token, secret, password, passphrase, or api, access, secret or private key, in any case and
 spelling: HF_TOKEN, --hf-token, hfToken, apiKey. Vocabulary tokens (`pad_token`), numbers, booleans and texts of fewer
@@ -45,7 +45,7 @@ def is_secret(name: str, value: object) -> bool:
 
 
 def refuse(words: Iterable[str]) -> None:
-    """Raise RequestError if the words of a command line hold a secret; the error omits the secret's value."""
+    """Raise RequestError if the words of a command line hold a secret. The error does not show the secret."""
     known = _of_environment()
     for word, following in pairwise([*words, ""]):
         name, equals, value = word.partition("=")
@@ -63,7 +63,7 @@ def refuse_args(args: Any, name: str = "") -> None:
         for key, value in args.items():
             refuse_args(value, str(key))
     elif isinstance(args, list | tuple):
-        refuse(word for word in args if isinstance(word, str))  # those of `--` are words: `--token ...`
+        refuse(word for word in args if isinstance(word, str))  # the values of `--`: `--token ...`
         for value in args:
             refuse_args(value, name)
     elif isinstance(args, str):
@@ -71,9 +71,9 @@ def refuse_args(args: Any, name: str = "") -> None:
 
 
 def refuse_script(text: str) -> None:
-    """Raise RequestError if a command in a shell script takes a secret as argument; `$NAME` is allowed."""
+    """Raise RequestError if a command in a shell script has a secret as an argument. `$NAME` is allowed."""
     for line in text.replace("\\\n", " ").splitlines():
-        with suppress(ValueError):  # an open quote: a word that spans lines
+        with suppress(ValueError):  # an open quote, since a word spans lines
             words = ["" if re.match(r"([\w.+-]*=)?\$", word) else word for word in shlex.split(line, comments=True)]
             refuse(dropwhile(_SET.match, words))
 
@@ -85,25 +85,25 @@ def _refuse(name: str, why: str = "") -> None:
 
 
 def mask(data: bytes) -> bytes:
-    """Replace the values of secrets in the environment with `MASK`, whatever name precedes them."""
+    """Replace the values of the environment's secrets with `MASK`, even where another name precedes a value."""
     known = _pattern(_of_environment())
     return known.sub(MASK.encode(), data) if known else data
 
 
 def mask_text(text: str) -> str:
-    """Replace the values of secrets in the environment with `MASK`."""
+    """Mask text as `mask` masks bytes."""
     return mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
 def _of_environment() -> tuple[tuple[str, str], ...]:
-    """List the environment's secrets as (name, value); a multi-line key gives one for each line."""
+    """List the environment's secrets as (name, value). A value of several lines gives one pair for each line."""
     found = ((name, value) for name, value in os.environ.items() if is_secret(name, value))
     return tuple((name, line) for name, value in found for line in value.splitlines() if len(line) >= SHORTEST)
 
 
 @cache
 def _pattern(known: tuple[tuple[str, str], ...]) -> re.Pattern[bytes] | None:
-    """Match values verbatim, as written in JSON, Python and URLs, and cut off before `...`."""
+    """Return a pattern for secrets: verbatim, as JSON, Python and URLs write them, or cut off before `...`."""
     forms = set()
     for _, value in known:
         written = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}

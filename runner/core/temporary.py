@@ -1,4 +1,4 @@
-"""Create temporary folders that signals cannot leave behind."""
+"""Create temporary folders that are removed even if a signal arrives."""
 
 import secrets
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 def temporary_folder(purpose: str) -> Iterator[Path]:
     """Create a private folder and remove it after the block. Raises OSError if it cannot be created.
 
-    tempfile.TemporaryDirectory leaks its folder if a signal's exception comes while it creates or removes it.
+    tempfile.TemporaryDirectory would leave its folder behind if a signal handler raised during creation or removal.
     """
     folder = Path(tempfile.gettempdir(), f"runner-{purpose}-{secrets.token_hex(8)}")
     try:

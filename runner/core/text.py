@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 LONGEST = 2_000
-"""The most characters of one line; a longer text is cut."""
+"""The most characters of one line. A longer text is cut."""
 MOST_NAMED = 8
-"""The most items that a list in a sentence names; a longer list gives its length."""
+"""The most items of a list to name in a sentence. A longer list is cut, and its length is given."""
 
 
 def one_line(text: object, most: int = LONGEST) -> str:
@@ -32,7 +32,7 @@ def escaped(line: str, most: int = LONGEST, *, cut: bool = False) -> str:
 
 
 def listed(items: Iterable[object], between: str = ", ", most: int = MOST_NAMED) -> str:
-    """Join items; of more than `most`, name the first ones and give the total."""
+    """Join items. If there are more than `most`, name only the first ones and give the total."""
     words = [str(item) for item in items]
     return between.join(words if len(words) <= most else [*words[:most], f"... ({len(words):,} in all)"])
 

@@ -1,4 +1,4 @@
-"""Check numbers from outside (an event line, a pod's annotation): an invalid one becomes None."""
+"""Check numbers from outside (an event line, a pod's annotation): an invalid number becomes None."""
 
 import math
 from typing import Any
@@ -34,7 +34,7 @@ def whole(value: object, least: int = 0, most: int = LARGEST_WHOLE) -> int | Non
 def spell_non_finite(value: Any) -> Any:
     """Return a copy of a value with the floats that JSON lacks replaced by "nan", "inf" and "-inf".
 
-    As null, all three would be equal, and runs with different values would share a row.
+    If all three became null, runs with different values would share a row of the table.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

@@ -1,4 +1,4 @@
-"""Read YAML 1.2 into plain values and their line numbers, within bounds.
+"""Read YAML 1.2 into plain values and their line numbers, with limits on size and depth.
 
 Aliases, tags, duplicate keys and files of several documents are refused.
 """
@@ -28,7 +28,7 @@ from trainkit import files
 
 LARGEST_BYTES = 200_000
 MOST_VALUES = 12_000
-"""The most keys, items and mappings in one file. The reader takes about 0.1 ms for each."""
+"""The most keys, items and mappings in one file. Reading takes about 0.1 ms for each of them."""
 LONGEST_NUMBER = 400
 DEEPEST = 20
 _PLAIN_TAGS = ("null", "bool", "int", "float", "str", "seq", "map")
@@ -61,7 +61,7 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """Read one YAML file. Raises RequestError, with its line, for any mistake in it."""
+    """Read one YAML file. Raises RequestError, with the line, for any mistake in the file."""
     name = one_line(path)
     try:
         raw = files.read_file(path, LARGEST_BYTES)
@@ -75,7 +75,7 @@ def read(path: Path) -> Document:
 
 
 def parse(text: str, file: str) -> Document:
-    """Parse YAML text; `file` names it in errors. Raises RequestError for any mistake in it."""
+    """Parse the text of a YAML file. Raises RequestError, with the file's name, for any mistake in the text."""
     if len(text) > LARGEST_BYTES:
         Document(file, None, {}).fail(f"more than {LARGEST_BYTES:,} characters")
     lines: dict[_Path, int] = {}
@@ -118,7 +118,7 @@ class _Builder:
         return values
 
     def _bounded(self, events: Iterator[Event]) -> Iterator[Event]:
-        """Refuse oversized, aliased or older YAML before building values."""
+        """Refuse YAML that is too large or deep, has aliases, or states another version, before building values."""
         depth = values = 0
         for event in events:
             depth += isinstance(event, MappingStartEvent | SequenceStartEvent)

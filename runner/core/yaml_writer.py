@@ -1,4 +1,4 @@
-"""Write values as YAML or JSON that is the same byte for byte each time."""
+"""Write values as YAML or JSON. The same values always give the same bytes."""
 
 import io
 import json
@@ -9,8 +9,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import ScalarNode, SequenceNode
 from ruamel.yaml.representer import SafeRepresenter
 
-# Every YAML 1.1 and 1.2 reader reads this as text without quotes: it begins like a word, an option, a path or a
-# variable, has no character with a meaning in YAML, and is none of the words below.
+# Texts that every reader of YAML 1.1 and 1.2 takes for text even without quotes. They begin like a word, an option, a
+# path or a variable, have no character with a meaning in YAML, and are none of the words below.
 _PLAIN = re.compile(r"(?:-{0,2}[A-Za-z]|[/$]|\.{1,2}/)(?:[A-Za-z0-9 ./_@$(){}+=-]|:(?=[^\s]))*(?<![\s:])")
 _WORDS = {"y", "yes", "n", "no", "on", "off", "true", "false", "null", "nan", "inf"}
 
@@ -21,7 +21,7 @@ def to_json(value: object) -> str:
 
 
 def to_yaml(value: object, header: str = "") -> str:
-    """Write plain values as YAML with the same meaning in versions 1.1 and 1.2, below the header as comments.
+    """Write plain values as YAML that means the same in versions 1.1 and 1.2, below the header as a comment.
 
     Text that a reader could take for a number, a boolean or a time (`no`, `1e3`, `20:30`) is quoted.
     """
@@ -29,7 +29,7 @@ def to_yaml(value: object, header: str = "") -> str:
     try:
         _writer().dump(value, text)
     except BaseException:
-        _writer.cache_clear()  # an interrupted writer writes nothing from then on
+        _writer.cache_clear()  # after an interruption, this writer would write nothing
         raise
     comments = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
     return comments + text.getvalue()
@@ -41,21 +41,21 @@ class _Representer(SafeRepresenter):
 
 
 def _list(representer: SafeRepresenter, values: list[object]) -> SequenceNode:
-    """Write a list of texts in one line, like a command."""
+    """Write a list in one line, like a command, if all its items are texts."""
     in_one_line = bool(values) and all(isinstance(value, str) for value in values)
     return representer.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=in_one_line)
 
 
 def _text(representer: SafeRepresenter, text: str) -> ScalarNode:
     plain = bool(_PLAIN.fullmatch(text)) and text.lower() not in _WORDS
-    # In single quotes JSON, for example, needs no backslashes.
+    # In single quotes, text such as JSON needs no backslashes.
     bare = '"' in text and "'" not in text and text.isprintable()
     return representer.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'" if bare else '"')
 
 
 @cache
 def _writer() -> YAML:
-    """Create the writer once, since ruamel searches its folder for plug-ins each time."""
+    """Create the writer only once, since ruamel searches its folder for plug-ins each time."""
     _Representer.add_representer(str, _text)
     _Representer.add_representer(list, _list)
     yaml = YAML(typ="rt", pure=True)

@@ -8,7 +8,7 @@ import msgspec
 from runner.core.values import LARGEST_WHOLE
 
 REST = "--"
-"""The arg whose values are passed as they are, without a name."""
+"""The arg whose values a program gets unchanged and without a name."""
 NAME = rf"(?:\+\+?|~)?[A-Za-z][\w-]*(?:[./@][\w-]+)*=?|--?[A-Za-z][\w.-]*|{REST}"
 """The name of an arg in the program's spelling, such as Hydra's `optimizer.lr=`."""
 RESERVED = {
@@ -16,9 +16,9 @@ RESERVED = {
     "device": "'device' cannot be an arg: choose it on the command line, by --device",
 }
 THREADS = "threads"
-"""The arg for the CPU threads of a process, declared by `trainkit.arguments` for every program."""
+"""The arg that sets the CPU threads of a process. `trainkit.arguments` declares the arg for every program."""
 DEVICES = "devices"
-"""The arg for the number of devices of a process, for programs that use several."""
+"""The arg that sets the number of devices of a process, for programs that use several."""
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE, title="a whole number of 63 bits, or a text")]
 Value = str | Whole | float | bool | None
 

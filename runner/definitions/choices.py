@@ -15,10 +15,10 @@ from runner.definitions.experiment import refused_layout, too_many
 
 @dataclass(frozen=True)
 class Selection:
-    """The command-line options for an experiment; by default the definition's values hold.
+    """The command-line options for an experiment. Without an option, the definition's value holds.
 
-    `experiment` is a name or the path of a script. `arguments` are the script's own, after `--`. `observed` allows the
-    kit to measure inside a script.
+    `experiment` is a name or the path of a script. `arguments` are the words for the script, after `--`. `observed`
+    allows the kit to measure inside a script.
     """
 
     experiment: str = ""
@@ -34,7 +34,7 @@ class Selection:
 
 
 def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | None:
-    """Parse `--layout 1x4,2+3`: layouts to run instead of the definition's, or None."""
+    """Parse `--layout 1x4,2+3` into layouts that replace the definition's, or None without the option."""
     try:
         parts = [part for word in words for part in word.split(",")]
         layouts = list(dict.fromkeys(str(Layout.parse(part)) for part in parts))
@@ -46,7 +46,7 @@ def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | No
 
 
 def read_only(experiment: Experiment, words: Sequence[str]) -> dict[str, set[object]]:
-    """Parse `--only axis=value[,value]` words into the identities of the chosen values of each axis."""
+    """Parse `--only axis=value[,value]` words into the chosen values of each axis, as `identity` gives them."""
     chosen: dict[str, set[object]] = {}
     for word in words:
         axis, equals, text = _split(word)
@@ -66,7 +66,7 @@ def read_only(experiment: Experiment, words: Sequence[str]) -> dict[str, set[obj
 
 
 def read_changes(experiment: Experiment, words: Sequence[str]) -> dict[str, Any]:
-    """Parse `--set arg=value` words into args, spelt as the experiment's programs spell them."""
+    """Parse `--set arg=value` words into args in the spelling of the experiment's programs."""
     changed: dict[str, Any] = {}
     of_families = not any(program.files for program in experiment.programs.values())
     for word in words:
@@ -94,7 +94,7 @@ def read_change(word: str) -> tuple[str, Any]:
 
 
 def _split(word: str) -> tuple[str, str, str]:
-    """Split a word at its first equals sign; a key may end with one: `model==big`."""
+    """Split a word into key, equals sign and value. A key may end with an equals sign: `model==big`."""
     key, equals, text = word.partition("=")
     return (f"{key}=", equals, text[1:]) if text.startswith("=") else (key, equals, text)
 

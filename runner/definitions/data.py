@@ -1,7 +1,4 @@
-"""Start programs outside of runs: `prepare.py` of a family to fetch data, and any program for its `--help`.
-
-Only the program of a cell knows whether it needs the data, so preparing data before a run never fails the run.
-"""
+"""Start programs outside of runs: `prepare.py` of a family to fetch data, and any program for its `--help`."""
 
 import os
 import subprocess
@@ -33,7 +30,7 @@ def require(root: Path, name: str) -> None:
 def prepare_command(root: Path, name: str, words: Sequence[str]) -> list[str]:
     """Return the command that prepares a family's data. Raises RequestError if there is none.
 
-    Run it with `environment(root)` in the current folder, so that relative paths among the words stay valid.
+    Run the command with `environment(root)`, but in the current folder, so that relative paths in `words` stay valid.
     """
     require(root, name)
     return [sys.executable, "-m", f"{PACKAGE}.{name}.{PREPARE}", *words]

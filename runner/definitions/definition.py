@@ -25,7 +25,7 @@ LONGEST_PROGRAM = 100
 WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 PROGRAM = rf"^(?:{WORD}(\.{WORD})+|([^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.py)$"
 _LATER = ("launcher", "data", "dialect", "metrics", "patience_seconds")
-"""Keys added later, which the hash omits at their defaults, so that older hashes stay valid."""
+"""Keys added later. The hash omits such a key if it has its default value, so that older hashes stay valid."""
 
 Text = Annotated[str, Meta(pattern=r"\S", title="text that is not blank")]
 ProgramName = Annotated[
@@ -176,7 +176,7 @@ class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class Experiment(Definition, kw_only=True):
     """A checked definition of a project, with layouts in canonical form.
 
-    `dialects` holds the text of each dialect file of the project, and "" for the kit's dialects.
+    `dialects` holds the text of each dialect file of the project, and "" for each dialect of the kit.
     """
 
     path: Path
@@ -194,7 +194,7 @@ class Experiment(Definition, kw_only=True):
         }
 
     def resolved(self) -> dict[str, Any]:
-        """Return the definition with its defaults as plain JSON values, for the record.
+        """Return the definition, including defaults, as plain JSON values for the record.
 
         NaN and infinity, which JSON lacks, are written as on a command line.
         """
@@ -212,7 +212,10 @@ class Experiment(Definition, kw_only=True):
     def cells(
         self, device: str | None = None, layouts: list[str] | None = None
     ) -> list[tuple[dict[str, Any], str | None]]:
-        """Return each point of the matrix (or of other layouts), and why it is skipped on the device, or None."""
+        """Return each point of the matrix, and why the point is skipped on the device, or None.
+
+        `layouts` replace the layouts of the matrix.
+        """
         matrix = {**self.matrix, "layout": layouts or self.matrix["layout"]}
         skips = [skip for skip in self.skip if skip.get("when") in (None, device)]
         points = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
@@ -243,7 +246,7 @@ def hash_resolved(resolved: dict[str, Any]) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a definition; `load` also checks programs, dialects and cells."""
+    """Return the JSON Schema of a definition. Beyond the schema, `load` checks programs, dialects and cells."""
     _, parts = msgspec.json.schema_components((Definition, Skip, Row), ref_template="#/$defs/{name}")
     whole = parts.pop("Definition")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole, "$defs": parts}

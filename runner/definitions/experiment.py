@@ -28,13 +28,13 @@ from runner.logs import dialect, metrics
 __all__ = ["Experiment", "files", "find", "load"]
 MOST_CELLS = 10_000
 MEASURES = ("sample_seconds", "wall_seconds", "stated_seconds")
-"""The times of a program read by a dialect: per sample, by the runner's clock, and as printed."""
+"""The times of a program whose output a dialect reads: per sample, by the runner's clock, and as printed."""
 
 
 def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment:
-    """Load and check one definition. Raises RequestError with file and line for any mistake in it.
+    """Load and check one definition. Raises RequestError, with file and line, for any mistake in the definition.
 
-    `settings` may replace those of the project's files, if they are not written yet.
+    Pass `settings` if the project's settings file is not written yet.
     """
     document, settings = yaml_reader.read(path), settings or settings_of(root)
     values = document.values
@@ -69,7 +69,7 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
 
 @contextmanager
 def _at(document: Document, *place: str | int) -> Iterator[None]:
-    """Report errors of the block with the line of a place in the document."""
+    """Report an error in the block with the line of a place in the document."""
     try:
         yield
     except (RequestError, ValueError) as error:
@@ -146,7 +146,7 @@ def _find_programs(document: Document, definition: Definition, root: Path, setti
 
 
 def _read_dialects(document: Document, definition: Definition, root: Path) -> dict[str, str]:
-    """Return the text of each dialect file, and "" for dialects of the kit."""
+    """Check metrics and dialects. Return the text of each dialect file, and "" for each dialect of the kit."""
     for name, said in definition.metrics.items():
         with _at(document, "metrics", name):
             if not re.fullmatch(metrics.NAME, name):
@@ -181,7 +181,7 @@ def _measure(document: Document, experiment: Experiment) -> str:
 
 
 def _check_cells(document: Document, experiment: Experiment) -> None:
-    """Refuse rows without a cell, and a published row or a baseline with only skipped cells."""
+    """Refuse a row that matches no cell, and a published row or a baseline that matches only skipped cells."""
     rows = experiment.published.rows if experiment.published else []
     compared: list[tuple[tuple[str | int, ...], dict[str, Any]]] = [
         (("published", "rows", index), row) for index, row in enumerate(rows)
@@ -202,7 +202,7 @@ def _check_cells(document: Document, experiment: Experiment) -> None:
 def _check_row(
     document: Document, experiment: Experiment, kind: type[Cells], row: dict[str, Any], *place: str | int
 ) -> None:
-    """Check a mapping that selects cells: its own keys by type, the others as axes with their values."""
+    """Check a mapping that selects cells: the keys of its kind by type, all other keys as axes of the matrix."""
     own, matrix = kind.__struct_fields__, experiment.matrix
     decode(document, kind, {key: value for key, value in row.items() if key in own}, *place)
     for axis in row.keys() - {*own}:
@@ -217,9 +217,9 @@ def _check_row(
 
 
 def files(root: Path) -> list[Path]:
-    """List the files of a project's definitions, inside and outside of families.
+    """List a project's definition files, inside and outside of families.
 
-    A folder that is unreadable or a link is listed itself, so that `load` reports it.
+    A folder that is unreadable or a link is itself listed, so that `load` reports the folder.
     """
     folder = settings_of(root).folder
     try:

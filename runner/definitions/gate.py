@@ -16,7 +16,7 @@ from runner.core.yaml_reader import Document
 def decode(document: Document, kind: Any, value: Any, *place: str | int) -> Any:
     """Convert a value of a file to a type. Raises RequestError with the value's line.
 
-    msgspec names neither unknown keys nor the place of a value in a mapping, so inner values are converted first.
+    Inner values are converted first, since msgspec's errors name neither unknown keys nor a value's place in a mapping.
     """
     within = _types_within(kind, value)
     if within is not None:
@@ -31,7 +31,7 @@ def decode(document: Document, kind: Any, value: Any, *place: str | int) -> Any:
 
 
 def _types_within(kind: Any, value: Any) -> dict[Any, Any] | None:
-    """Return the type of each key or item of a mapping or list, else None."""
+    """Return the type of each key of a mapping or item of a list, or None for another value."""
     kind = _bare(kind)
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     for option in map(_bare, typing.get_args(kind) if is_union else (kind,)):

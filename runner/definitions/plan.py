@@ -24,7 +24,7 @@ class Cell:
     args: dict[str, Any]
 
     def command(self) -> str:
-        """Return the command of every node, quoted for a shell."""
+        """Return the command that every node runs, quoted for a shell."""
         return shlex.join(["torchrun", *self.program.words, *self.program.argv(self.args)])
 
     @property
@@ -43,9 +43,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
-    """One execution of a cell; `repeat` counts from 1, and `side` is A or B in a comparison.
+    """One execution of a cell. `repeat` counts from 1. `side` is A or B in a comparison.
 
-    If `observed`, a script is measured from inside (trainkit/observer); the kit's own programs report themselves.
+    If `observed`, the kit measures inside a script (trainkit/observer). The kit's own programs report their figures.
     """
 
     experiment: Experiment
@@ -58,13 +58,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The run's name for messages: its cell, after its side in a comparison."""
+        """The run's name for messages: in a comparison A or B, then the cell."""
         return f"{self.side.name}: {self.cell}" if self.side else str(self.cell)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs in order, their cells, and the skipped cells with the reasons."""
+    """The runs in order, their cells, and the skipped cells with reasons."""
 
     runs: tuple[Run, ...]
     cells: tuple[Cell, ...]
@@ -74,8 +74,7 @@ class Plan:
 def make_plan(experiment: Experiment, selection: Selection) -> Plan:
     """Select the cells, apply `--set arg=value`, and interleave the repeats. Raises RequestError if no cell is left.
 
-    Repeats go through the cells forwards and backwards in turn, so that a machine that slowly changes its speed favours
-    no cell.
+    Repeats go through the cells forwards and backwards in turn, so that no cell gains if the machine's speed drifts.
     """
     device = selection.device
     layouts, chosen = read_layouts(experiment, selection.layouts), read_only(experiment, selection.only)

@@ -14,7 +14,7 @@ from runner.definitions.sources import read_imported
 from trainkit.sources import folders_of, read_sources
 
 PREPARE = "prepare"
-"""The module of a family that fetches its data; it trains nothing."""
+"""The module of a family that fetches the family's data and trains nothing."""
 _SCRIPT = ".py"
 ALONE = "trainkit.alone"
 """The module that hides torchrun from a program that starts its own processes."""
@@ -22,16 +22,16 @@ _DECLARES = {
     "scaling": re.compile(rb"[\"']--scaling[\"']|\badd_epochs\b"),
     "device": re.compile(rb"[\"']--device[\"']|\bprogram_parser\b"),
 }
-"""Arguments that a module of a family gets if its source, or `trainkit.arguments`, declares them."""
+"""Arguments that a module of a family gets if its source declares them, itself or through `trainkit.arguments`."""
 
 
 @dataclass(frozen=True)
 class Program:
     """A training program: a module of a family, another module of the project, or a script.
 
-    `declares` lists which of `scaling` and `device` a module of a family takes. For other programs, `files` lists the
-    sources, from the project's folder, and `search` further folders of modules. An `alone` program starts its own
-    processes.
+    `declares` lists which of `scaling` and `device` a module of a family takes. For other programs, `files` has the
+    sources and `search` the further folders of modules, as paths from the project's folder. An `alone` program starts
+    its own processes.
     """
 
     name: str
@@ -50,28 +50,28 @@ class Program:
         return [*before, "-m", self.name if self.files else f"{PACKAGE}.{self.name}"]
 
     def sources(self, root: Path) -> dict[str, bytes]:
-        """Read the program's source files, by their paths from the project's folder."""
+        """Return the content of the program's source files, by path from the project's folder."""
         if not self.files:
             return read_sources(root, self.name)
         return {name: (root / name).read_bytes() for name in self.files}
 
     @property
     def folders(self) -> list[str]:
-        """The folders, from the project's, that an image has to hold unchanged."""
+        """The folders that an image has to hold unchanged, as paths from the project's folder."""
         if not self.files:
             return folders_of(self.name)
         return sorted({"/".join(name.split("/")[:2]) for name in self.files if name.startswith(f"{PACKAGE}/")})
 
     @property
     def places(self) -> list[str]:
-        """The top-level folders and files, from the project's folder, with sources that no image has."""
+        """The project's top-level folders and files that contain sources but are in no image."""
         folders = {name.partition("/")[0] if "/" in name else name for name in self.files}
         return sorted(folders - {PACKAGE})
 
     def argv(self, args: dict[str, Any]) -> list[str]:
         """Return args as words, in order: None and False are left out, True is a flag, a list repeats its key.
 
-        For a module of a family `_` in a key becomes `-`; other programs get their keys as spelt.
+        For a module of a family, `_` in a key becomes `-`. Other programs get keys as the definition spells them.
         """
         return [word for key, value in args.items() for word in self._words(key, value)]
 
@@ -100,8 +100,8 @@ def as_path(script: str) -> str:
 def find(root: Path, name: str, settings: Settings | None = None) -> Program:
     """Find the program that a definition names. Raises RequestError if there is none.
 
-    `<family>.<program>` is a module below `experiments/`, else any module of the project. A name in `.py` is a script's
-    path from the project's folder. `settings` replace those of the project's files.
+    `<family>.<program>` is a module below `experiments/`, else any module of the project. A name that ends in `.py` is
+    a script's path from the project's folder. Given `settings` replace those in the project's files.
     """
     settings = settings or settings_of(root)
     if name.endswith(_SCRIPT):

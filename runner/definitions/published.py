@@ -1,4 +1,4 @@
-"""Read the figures that a document published from a definition's key `published`."""
+"""Read published figures from the key `published` of a definition."""
 
 import re
 from typing import Any
@@ -7,8 +7,8 @@ from typing import Any
 def figures(definition: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the published rows of a resolved definition, each with the speed-up computed from its times.
 
-    `computed_speedup` is relative to the published one-process row of the same hardware and axes, and absent without
-    such a row or on mixed hardware.
+    `computed_speedup` compares a row with the published row for one device of the same kind and the same axis values.
+    It is absent if there is no such row, and on mixed hardware.
     """
     rows = (definition.get("published") or {}).get("rows", [])
     axes = set(definition.get("matrix", {})) - {"layout"}

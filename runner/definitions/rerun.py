@@ -1,7 +1,7 @@
 """Rebuild a run from its record and the project's current definition.
 
-The record may be untrusted: it only chooses an experiment and a program of this project, and values of args. Anything
-that has changed since is refused by name.
+The record may be untrusted, so it only chooses an experiment and a program of this project, and values of args. If the
+definition has changed since, the run is refused, and the error names the changed keys.
 """
 
 import re
@@ -17,7 +17,7 @@ from runner.definitions.plan import Cell, Run
 from runner.records.schema import Launch
 
 _NAME = re.compile(r"\w[\w-]*")
-"""The form of an experiment's name, for example `mnist-ddp`; a path could load any file."""
+"""The form of an experiment's name, for example `mnist-ddp`. It excludes paths, which could load any file."""
 
 
 def run_of(launch: Launch, root: Path) -> Run:

@@ -56,7 +56,7 @@ class Settings:
         source: the file that marks the root, or None.
         definitions: the folder of the definitions.
         path: further folders of modules, for example `src`.
-        image: the container image without its tag, `cpu` or `gpu`; empty for the kit's own.
+        image: the container image without its tag (`cpu` or `gpu`), or empty for the kit's own image.
         dockerfile: the file that the image is built from.
         code: patterns of further files of the code, for example `configs/**/*.yaml`.
         options: the default options of each target.
@@ -77,7 +77,7 @@ class Settings:
         return self.root / self.definitions
 
     def words_for(self, target: str, given: list[str]) -> list[str]:
-        """Return a target's `name=value` options: the given ones, then the defaults of the settings."""
+        """Return a target's `name=value` options: first the given ones, then the settings' values of all others."""
         named = {word.partition("=")[0].replace("-", "_") for word in given}
         chosen = self.options.get(target, {})
         return given + [f"{name}={value}" for name, value in chosen.items() if name not in named]
@@ -107,7 +107,7 @@ def nearest(start: Path) -> Settings | None:
 
 
 def find_project(start: Path) -> Settings:
-    """Return the settings of the project that a folder is in. Raises RequestError if it is in none."""
+    """Return the settings of the project that a folder is in. Raises RequestError if the folder is in none."""
     if (settings := nearest(start)) is not None:
         return settings
     raise RequestError(
@@ -134,7 +134,7 @@ def _read(folder: Path) -> Settings | None:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file with its byte order mark. Raises RequestError if it is unreadable or not UTF-8."""
+    """Read a text file, keeping a byte order mark. Raises RequestError if the file is unreadable or not UTF-8."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -171,7 +171,7 @@ def _settings(root: Path, source: Path, document: Document, place: tuple[str, ..
     values = document.values
     for step in place:
         values = values[step]
-    if isinstance(values, dict):  # a single path may replace a list
+    if isinstance(values, dict):  # a single path may stand for a list
         values |= {key: [values[key]] for key in ("path", "code") if isinstance(values.get(key), str)}
     table: Table = decode(document, Table, values, *place)
     return Settings(

@@ -12,7 +12,7 @@ from trainkit.sources import LIBRARY
 
 
 def read_imported(root: Path, program: Path, search: tuple[Path, ...] = ()) -> dict[Path, bytes]:
-    """Read a program and the project's files that it imports, directly or not, except the library's.
+    """Read a program and the project's files that it imports, directly or through others, except `trainkit`.
 
     Raises RequestError, with the line, if a file is not valid Python.
     """
@@ -36,7 +36,7 @@ def _imported(
 ) -> list[Path]:
     """Return the project's files that an import statement names.
 
-    As with `python -m`, the project's folder is searched first, then the program's, then further ones.
+    As with `python -m`, the project's folder is searched first, then the program's folder, then `search`.
     """
     places = [root, program.parent, *search]
     names = [alias.name for alias in node.names]
@@ -56,7 +56,7 @@ def _imported(
 
 @lru_cache(maxsize=256)
 def _imports(path: Path, text: bytes) -> list[ast.Import | ast.ImportFrom]:
-    """List the import statements of a source, cached, since programs share sources."""
+    """List the import statements of a source file. The result is cached, since programs share files."""
     try:
         if b"coding" not in text[:200]:
             text.decode()  # Python decodes comments too, ast.parse does not
@@ -69,7 +69,7 @@ def _imports(path: Path, text: bytes) -> list[ast.Import | ast.ImportFrom]:
 
 
 def syntax_tree(text: bytes, name: str = "<unknown>") -> ast.Module:
-    """Parse a source file in the encoding that it declares, without Python's warnings about its strings."""
+    """Parse a source file in its declared encoding, without showing Python's warnings about the source."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text, name)
