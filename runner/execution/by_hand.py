@@ -1,6 +1,7 @@
 """Make the records of jobs that somebody else started, with kubectl or sbatch.
 
-A job states its experiment and cell; the rest of the launch describes this machine and its code now.
+A job names its experiment and cell. The rest of its launch describes this machine and its code at the time of
+collecting.
 """
 
 import json
@@ -45,7 +46,7 @@ from runner.targets.torchrun import node_specs
 
 
 class Told(msgspec.Struct):
-    """Experiment and cell that a job states."""
+    """Experiment and cell that a job names."""
 
     experiment: str
     program: str
@@ -69,10 +70,10 @@ class _Job(msgspec.Struct):
 def collect_jobs(
     path: Path, root: Path, results: Path, target: Target[Any], observer: Observer, interrupts: Interrupts
 ) -> list[Record]:
-    """Follow every job of a manifest to its end, without changing it, and make its record.
+    """Follow every job of a manifest to its end, without changing the job, and make its record.
 
-    `target` is kubernetes; its options name the namespace and the context. Raises RequestError if the file has no job
-    of the kit or the cluster lacks one of them; Interrupted after a signal: the job continues, to be collected later.
+    `target` is kubernetes, with options for namespace and context. Raises RequestError if the file has no job of the
+    kit, or if the cluster lacks a job. Raises Interrupted after a signal. The job continues, to be collected later.
     """
     require_writable(results)
     observer = guarded(observer)
@@ -80,7 +81,7 @@ def collect_jobs(
 
 
 def _jobs(path: Path) -> list[_Job]:
-    """Return the jobs of a manifest; raise RequestError if there is none, or one that the kit did not make."""
+    """Return the jobs of a manifest. Raises RequestError if there is none, or a job that the kit did not make."""
     try:
         # The base reader returns strings, so that an invalid date does not matter.
         documents = list(YAML(typ="base", pure=True).load_all(path.read_text("utf-8")))
@@ -110,7 +111,7 @@ def _collect_job(
         raise RequestError(where + (missing if error.is_absence else str(error))) from None
     metadata = made["metadata"]
     run = _run_told((metadata.get("annotations") or {}).get(RUN, ""), root, f"{path}: the job's annotation {RUN}")
-    # Derived from the job's uid, so that a job is collected once.
+    # The run's id contains the job's uid, so that a job is collected only once.
     created = read_moment(metadata["creationTimestamp"])
     run_id = f"{created:%Y%m%dT%H%M%SZ}-{target.name}-{metadata['uid'][:8]}"
     launch = _describe(run, target.name, run_id, created, target.options)
@@ -147,9 +148,9 @@ def _keep_job(folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
 
 
 def collect_batch(path: Path, root: Path, results: Path) -> Iterator[tuple[Path, Record]]:
-    """Yield the folder and the record of every job of a batch script; keep existing records.
+    """Yield the folder and the record of every job of a batch script. Existing records are kept.
 
-    Raises RequestError if the kit did not write the script, none of its jobs wrote results, or one still runs.
+    Raises RequestError if the kit did not write the script or no job wrote results, and at the end if a job still runs.
     """
     try:
         text = path.read_text("utf-8")
@@ -185,7 +186,7 @@ def _script(folder: RunFolder) -> Path:
 
 
 def _is_of(folder: RunFolder, told: str) -> bool:
-    """Return whether a job made the folder, not a runner, and its copy of the script names the same cell."""
+    """Return whether a job, not a runner, made the folder, and the folder's copy of the script names the cell."""
     try:
         by_hand = not (folder.path / "request" / "launch.json").exists() or folder.launch().by_hand
         return by_hand and cell_of(_script(folder).read_text("utf-8")) == told
@@ -194,7 +195,7 @@ def _is_of(folder: RunFolder, told: str) -> bool:
 
 
 def _exits(folder: RunFolder, layout: Layout, job: JobState) -> list[NodeExit] | None:
-    """Return the exit of each node, from its report and from Slurm; None while the job runs."""
+    """Return each node's exit, from the node's report and from Slurm, or None while the job runs."""
     nodes = [NodeFile(folder, node, job) for node in range(layout.nodes)]
     try:
         job.ask()
@@ -206,7 +207,7 @@ def _exits(folder: RunFolder, layout: Layout, job: JobState) -> list[NodeExit] |
 
 
 def _run_told(text: str, root: Path, where: str) -> Run:
-    """Return the run that a job states as JSON; RequestError names `where` if that is invalid."""
+    """Return the run that a job describes as JSON, read at `where`. Raises RequestError if the JSON is invalid."""
     try:
         told = msgspec.convert(json.loads(text), Told)  # msgspec's reader rejects infinity
         layout = Layout.parse(told.layout)

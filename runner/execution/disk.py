@@ -9,9 +9,9 @@ from pathlib import Path
 
 RESERVE_BYTES = 131_072
 LITTLE_BYTES = 65_536
-"""Free space below which a running run is stopped."""
+"""A run is stopped if less free space is left."""
 NEXT_RUN_BYTES = 1_000_000
-"""Free space below which no further run is started."""
+"""No further run is started if less free space is left."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def reserved(folder: Path) -> Iterator[None]:
 
 
 def what_is_lost(folder: Path, least_bytes: int = LITTLE_BYTES) -> str | None:
-    """Return why a folder can no longer be written (removed, read-only, disk full); None if it can."""
+    """Return why a folder can no longer be written (removed, read-only, disk full), or None if it can be."""
     try:
         disk = os.statvfs(folder)
     except OSError as error:

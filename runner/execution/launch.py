@@ -21,7 +21,7 @@ def describe_surroundings(run: Run) -> tuple[dict[str, Any], str]:
     root = run.experiment.root
     code, diff = provenance.describe_code(root, run.cell.program.sources(root))
     kept = mask_text(diff)
-    if kept != diff and _sha256(diff) == code.get("diff_sha256"):  # differs for a truncated diff, as it should
+    if kept != diff and _sha256(diff) == code.get("diff_sha256"):  # a truncated diff keeps the whole diff's hash
         code["diff_sha256"] = _sha256(kept)
     described = {"runner": provenance.describe_runner(), "host": provenance.describe_host(), "code": code}
     return {**described, "masked": [DIFF] if kept != diff else []}, kept

@@ -1,7 +1,7 @@
 """Select the repeats without a completed run, for `runner run X --missing`.
 
-Repeats are comparable only with the same code, args, machine and data. All but the data and the machines of the ranks
-are compared before the first start, those after the runs.
+Repeats are comparable only with the same code, args, machines and data. The data and the machines of the ranks are
+compared after the runs, everything else before the first start.
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ from runner.records.record_facts import facts_here, machines_of
 from runner.records.schema import Record
 
 There = dict[str, Record]
-"""A completed run of each cell that has one, by cell name."""
+"""One completed run for each cell that has any, by the cell's name."""
 _ONLY_AFTER = ("data", "machines")
 """Facts that are unknown until a run has completed."""
 
 
 def missing(plan: Plan, target: str, results: Path) -> tuple[Plan, There]:
-    """Return the plan without the repeats that have a completed run, and one such run of each cell."""
+    """Return the plan without the repeats that have a completed run, and one completed run of each cell."""
     first = plan.runs[0]
     there: There = {}
     done = []
@@ -47,7 +47,7 @@ def missing(plan: Plan, target: str, results: Path) -> tuple[Plan, There]:
 
 
 def require_same(runs: Iterable[Record], there: There) -> None:
-    """Raise RequestError if a planned run differs from the earlier run of its cell, RunError for a completed one."""
+    """Raise RequestError if a planned run, or RunError if a completed run, differs from the earlier run of its cell."""
     for now in runs:
         cell = cell_name(now.launch.layout, now.launch.axes)
         if cell not in there or now.status not in ("running", "completed"):

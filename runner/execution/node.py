@@ -1,11 +1,12 @@
 """Run one node of a run without a common supervisor, as the containers of `compose/` do.
 
-The last node to end makes the record; if a node was killed or the nodes share no results folder, `runner collect` does.
+The last node to end makes the record. If a node was killed or the nodes share no results folder, `runner collect` makes
+the record.
 
-Nodes agree on the run id through `.nodes/<work>` in the shared results folder, where `work` hashes the planned launch.
-Node 0 writes its id there, and removes the file when all nodes have joined or its own part has ended. Other nodes take
-an id younger than `YOUNG_SECONDS`; until then, `.nodes/<work>.node<number>` shows node 0 which work they wait for.
-Ages are by the disk's clock, so that the machines' clocks do not matter.
+Nodes agree on the run id through the file `.nodes/<work>` in the shared results folder, where `work` is a hash of the
+planned launch. Node 0 writes the id into the file, and removes the file when all nodes have joined or node 0 has ended.
+Other nodes take the id if the file is younger than `YOUNG_SECONDS`. While a node waits, its file
+`.nodes/<work>.node<number>` shows node 0 for which work. The disk's clock, not the machines', gives the ages of files.
 """
 
 import hashlib
@@ -66,7 +67,7 @@ def choose(experiment: Experiment, layout: str, device: str, words: list[str]) -
 def run_node(
     run: Run, node: int, master: str, results: Path, observer: Observer, interrupts: Interrupts, run_id: str = ""
 ) -> int:
-    """Start one node's processes, follow them to the end and keep their output; return the exit code, 0 or 1.
+    """Start one node's processes, follow them to the end and keep their output. Return the exit code, 0 or 1.
 
     `run_id` is the id that node 0 prints, for a node without access to the same results folder.
     """
@@ -103,7 +104,7 @@ def run_node(
             handle.meeting.end()
     failed = not record.outcome or [end.code for end in record.outcome.exits] != [0]
     if len(folder.exits(folder.raw_files(run.cell.layout), {})) == nodes:
-        # Nodes may end together: if another one holds the run, that one makes the record.
+        # Nodes may end together. If another node holds the run's lock, that node makes the record.
         with suppress(BlockingIOError), folder.held_alone():
             record = folder.finished() or finalize_ended(folder)
     if node == 0 or failed:
@@ -116,8 +117,8 @@ def run_node(
 def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], say: Callable[[str], None]) -> NodeSpec:
     """Make Gloo and NCCL use the interface that reaches the master, unless the environment names one.
 
-    Gloo's default is the address of the host name, which is a loopback address on Debian; NCCL's is the first
-    interface that is up, possibly one of a virtual machine.
+    By default, Gloo takes the address of the host name, on Debian a loopback address. NCCL takes the first interface
+    that is up, possibly one of a virtual machine.
     """
     route = route_to(master)
     if route is None or is_loopback(route.local):
@@ -132,7 +133,7 @@ def on_the_route(spec: NodeSpec, master: str, environment: Mapping[str, str], sa
 
 
 class Meeting:
-    """Node 0's side of the meeting: it publishes the run id and watches for the other nodes."""
+    """Node 0's part in the meeting of the nodes: to publish the run id and watch for the other nodes."""
 
     is_over = False
 
@@ -142,7 +143,7 @@ class Meeting:
         self._began = self._own.stat().st_mtime
 
     def missing(self) -> str:
-        """Describe the nodes that have not joined, and those with other work; empty once all have joined."""
+        """Describe the nodes that have not joined, or that wait for other work. Return "" once all have joined."""
         nodes = range(1, 1 if self.is_over else self._nodes)
         absent = [node for node in nodes if not self._folder.agent(node).exists()]
         others = [node for node in absent if self._has_other_work(node)]
@@ -155,10 +156,10 @@ class Meeting:
         return "; ".join(said)
 
     def end(self) -> None:
-        """Stop publishing the run id; may be called again."""
+        """Stop publishing the run id. A second call does nothing."""
         self.is_over = True
         with suppress(OSError):
-            if self._own.read_text() == self._folder.path.name:  # otherwise a later run's file
+            if self._own.read_text() == self._folder.path.name:  # otherwise the file is a later run's
                 self._own.unlink()
 
     def _has_other_work(self, node: int) -> bool:
@@ -169,7 +170,7 @@ class Meeting:
 
 
 def find(results: Path, work: str, node: int, say: Callable[[str], None], seconds: float = YOUNG_SECONDS) -> str:
-    """Wait for node 0's run of the same work and return its id; raise RunError after `seconds`."""
+    """Wait until node 0 publishes a run of the same work, and return the run's id. Raises RunError after `seconds`."""
     place = _place(results)
     own, shared = place / f"{work}.node{node}", place / work
     began = said = clock.monotonic()
@@ -198,7 +199,7 @@ def _place(results: Path) -> Path:
 
 
 class _Handle(LocalHandle):
-    """The handle of one node; on node 0 it reports missing nodes until its ranks print."""
+    """The handle of one node. Node 0's handle reports missing nodes until ranks of node 0 print."""
 
     meeting: Meeting | None = None
     waited_seconds = 0.0
@@ -219,7 +220,7 @@ class _Handle(LocalHandle):
 
 
 def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) -> Record:
-    """Write the node's exit; the returned record is only for display."""
+    """Write the node's exit. The returned record is only for display."""
     ended = outcome.exits[0] if outcome.exits else handle.exits[0]
     ended.stopped_because, outcome.exits = outcome.stopped_because, [ended]
     if ended.code != 0 and handle.meeting:
@@ -229,7 +230,7 @@ def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) 
 
 
 def _become_owner_of(results: Path) -> None:
-    """If this is root, become the owner of the results folder, who then also owns the new files."""
+    """If this process is root's, become the owner of the results folder, so that new files get the same owner."""
     try:
         owner = results.stat()
     except OSError as error:

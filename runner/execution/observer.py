@@ -20,7 +20,7 @@ class Observer(Protocol):
         """Report an event of the current run."""
 
     def printed(self, line: bytes) -> None:
-        """Report the latest line of rank 0 other than events, at most a few times a second."""
+        """Report the latest line of rank 0 that is not an event, at most a few times a second."""
 
     def note(self, text: str) -> None:
         """Report a message about the command as a whole."""
@@ -36,7 +36,7 @@ class Observer(Protocol):
 
 
 def guarded(observer: Observer) -> Observer:
-    """Wrap an observer so that its exceptions do not end a run; only the first becomes a note."""
+    """Wrap an observer so that its exceptions do not end a run. Only the first exception is reported, as a note."""
     return cast("Observer", _Guarded(observer))
 
 

@@ -3,9 +3,9 @@
 Processes are found by the run id, the name of the run's folder. They are left alone while the runner or another holder
 of the run's lock lives, and if the runner was on another machine.
 
-Hosts, configurations, jobs and containers in a record are not trusted unless this user started the run here. Until the
-run has completed, a file in `$XDG_STATE_HOME/distributed-experiment-kit/started` (by default in `~/.local/state`) with
-the path of the run's folder proves that.
+Hosts, configurations, jobs and containers in a record are not trusted unless this user started the run on this machine.
+The proof is a file in `$XDG_STATE_HOME/distributed-experiment-kit/started` (by default in `~/.local/state`) with the
+path of the run's folder. The file is removed when the run has completed.
 """
 
 import os
@@ -29,7 +29,7 @@ FINISHED_NOW, WOULD_FINISH, RUNS, LEFT = "finished", "would finish", "still runs
 
 @dataclass(frozen=True)
 class Found:
-    """An unfinished run, the action taken (one of the constants above), and a sentence about it."""
+    """An unfinished run, the action taken, such as `FINISHED_NOW`, and a sentence about the action."""
 
     path: Path
     what: str
@@ -41,9 +41,9 @@ class _StillRuns(Exception):  # noqa: N818 - not an error
 
 
 def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
-    """Finish each run below a folder whose runner is dead, and yield the outcome; `dry_run` changes nothing.
+    """Finish each run below `results` whose runner is dead, and yield the outcome. With `dry_run`, change nothing.
 
-    Raises RequestError if the folder does not exist.
+    Raises RequestError if the folder `results` does not exist.
     """
     if not results.is_dir():
         raise RequestError(f"{results}: there is no such folder")
@@ -64,7 +64,7 @@ def recover(results: Path, *, dry_run: bool = False) -> Iterator[Found]:
 
 
 def _recover(folder: RunFolder, *, dry_run: bool) -> str:
-    """Finish one run and describe the result; return "" if another `recover` was faster."""
+    """Finish one run and describe the result. Return "" if another `recover` was faster."""
     try:
         launch = folder.launch()
     except (OSError, ValueError) as error:
@@ -86,7 +86,7 @@ def _recover(folder: RunFolder, *, dry_run: bool) -> str:
 
 def _require_dead(folder: RunFolder, launch: Launch, target: str | None) -> None:
     if launch.by_hand and target:
-        if folder.is_held():  # unlike the pid and host, this also works for nodes in containers
+        if folder.is_held():  # unlike pid and host, the lock also works for nodes in containers
             raise _StillRuns("one of its nodes still runs")
     elif (alive := is_alive(launch.runner)) is None:
         again = f"runner recover {shlex.quote(str(folder.path.parent))}"
@@ -129,7 +129,7 @@ def _has_ended(folder: RunFolder) -> bool:
 
 
 def remember(run: Path) -> None:
-    """Store that this user started a run; without this, `runner recover` ends it only on target local."""
+    """Store that this user started a run. Runs without this proof are ended by `recover` only on target local."""
     with suppress(OSError):
         _note(run).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _note(run).write_bytes(os.fsencode(run.resolve()))

@@ -30,7 +30,7 @@ INTERRUPTED, TIMED_OUT, HUNG = "interrupted", "timed_out", "hung"
 CHECK_SECONDS = 2.0
 """Interval of the checks that the folder can still be written."""
 MOST_LOST = 3
-"""Failed checks in a row that end a run: a disk may be full only for a moment."""
+"""A run is ended after this many failed checks in a row, since a disk may be full only for a moment."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Job:
     diff: str
 
     def describe(self) -> Launch:
-        """Return the launch."""
+        """Return the launch of the run, with a new id."""
         target = self.target
         return describe_launch(self.run, target.name, self.spec.nodes, self.surroundings, target.options)
 
@@ -57,10 +57,10 @@ def execute(
     interrupts: Interrupts,
     there: missing.There | None = None,
 ) -> list[Record]:
-    """Carry out all runs in order; after a failure, skip further repeats of the cell.
+    """Carry out all runs in order. After a failure, skip further repeats of the cell.
 
-    Raises Interrupted after a signal, once the current run has ended and has its record; RunError if the disk is full
-    before a later run; and the errors of `missing.require_same` if the runs differ from those in `there`.
+    Raises Interrupted after a signal, once the current run has ended and has its record. Raises RunError if the disk is
+    full before a later run, and the errors of `missing.require_same` if the runs differ from those in `there`.
     """
     jobs = prepare(plan, target, results, observer, interrupts)
     missing.require_same([Record(launch=job.describe(), status="running") for job in jobs], there or {})
@@ -70,7 +70,7 @@ def execute(
 
 
 def prepare(plan: Plan, target: Target[Any], results: Path, observer: Observer, interrupts: Interrupts) -> list[Job]:
-    """Check that the plan can be carried out, and build the image; do not write to `results`."""
+    """Check that the plan can be carried out, and build the image. Nothing is written to `results`."""
     observer = guarded(observer)
     specs = [target.spec(run) for run in plan.runs]
     for spec in specs:
@@ -138,7 +138,7 @@ class Life:
     is_one_node: bool = False
     """Whether this runner starts and follows only one node."""
     target: Target[Any] | None = None
-    """The target that cleans up after a failed start or a killed runner; None if nothing is started."""
+    """The target that cleans up after a failed start or a killed runner, or None if nothing is started."""
     timeout_seconds: float | None = None
 
 
@@ -147,7 +147,7 @@ def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
     folder, launch = life.folder, life.launch
     with ExitStack() as stack:
         with suppress(OSError):  # a missing folder is reported below
-            stack.enter_context(folder.held())  # or `recover` takes the runner for dead
+            stack.enter_context(folder.held())  # without the lock, `recover` takes the runner for dead
         if life.target:
             remember(folder.path)
         outcome = _live(life, observer, interrupts)
@@ -168,7 +168,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
     exits: list[NodeExit] = []
     with ExitStack() as ending:
         try:
-            # Outside `raising`: a signal here would lose the watchdog, which would then take the runner for dead.
+            # Not in `raising`: if a signal lost the watchdog process here, that process would take the runner for dead.
             guard = watchdog.watch(life.target.name, folder.path, words_of(launch)) if life.target else None
             with interrupts.raising():
                 ending.enter_context(reserved(folder.path))
@@ -198,7 +198,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
 
 
 def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[NodeExit]]:
-    """Stop the run; return the reason and the exits, with a warning if processes may remain."""
+    """Stop the run. Return the reason and the exits, with a warning if processes may remain."""
     left = ""
     try:
         if handle:
@@ -222,7 +222,7 @@ def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[No
 def follow(
     handle: Handle, folder: RunFolder, deadline: float, observer: Observer, watch: Watch, interrupts: Interrupts
 ) -> str | None:
-    """Show the output of a run until it ends; return why it must be stopped early, or None."""
+    """Show the output of a run until the run ends. Return why the run must be stopped early, or None."""
     printed, losses, check = b"", 0, clock.monotonic() + CHECK_SECONDS
     for line in handle.lines():
         interrupts.raise_if_asked()

@@ -1,4 +1,4 @@
-"""Handle Ctrl-C, SIGTERM and SIGHUP: interrupt only code that allows it, and defer them elsewhere."""
+"""Handle Ctrl-C, SIGTERM and SIGHUP: let signals interrupt only code that allows this, and defer signals elsewhere."""
 
 import signal
 import sys
@@ -20,7 +20,7 @@ class Interrupts:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt in the block at the first signal, even an earlier one; defer further signals."""
+        """Raise KeyboardInterrupt in the block at the first signal, even an earlier one. Defer further signals."""
         try:
             self._raises = True
             self.raise_if_asked()
@@ -30,7 +30,7 @@ class Interrupts:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """Raise Interrupted in the block at a signal; for code that leaves nothing to clean up."""
+        """Raise Interrupted in the block at a signal. The block must leave nothing to clean up."""
         try:
             with self.raising():
                 yield
@@ -38,7 +38,7 @@ class Interrupts:
             raise Interrupted from None
 
     def take(self, _number: int, _frame: FrameType | None) -> None:
-        """Handle a signal: store it, and raise KeyboardInterrupt if that is allowed."""
+        """Note that a signal has arrived, and raise KeyboardInterrupt if that is allowed now."""
         self.asked = True
         if not self._taken:
             self.raise_if_asked()
@@ -46,7 +46,7 @@ class Interrupts:
     def raise_if_asked(self) -> None:
         """Raise KeyboardInterrupt inside `raising` if a signal has arrived.
 
-        Call this regularly: Python drops exceptions that handlers raise in fork hooks and in `__del__`.
+        Call this regularly, since Python drops exceptions that signal handlers raise in fork hooks and in `__del__`.
         """
         if self.asked and self._raises:
             self._taken = True
@@ -55,7 +55,7 @@ class Interrupts:
 
 @contextmanager
 def taken() -> Iterator[Interrupts]:
-    """Handle the signals that end a command within the block, except SIGHUP under `nohup`."""
+    """Within the block, handle the signals that end a command, except SIGHUP under `nohup`."""
     interrupts = Interrupts()
     numbers = [signal.SIGINT, signal.SIGTERM]  # SIGINT even if ignored: shells ignore it for background jobs
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

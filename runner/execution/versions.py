@@ -1,4 +1,4 @@
-"""Run two versions in turn, A B, B A, A B, ..., so that drift of the machine favours neither."""
+"""Run two versions in turn, A B, B A, A B, ..., so that a drift of the machine's speed favours neither."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -62,8 +62,8 @@ def run_in_turn(
 ) -> tuple[list[RunSummary], list[RunSummary]]:
     """Carry out the runs of two versions in turn, and return the summaries of A and of B.
 
-    Cells that only one version has are left out; after a failure, neither version runs the cell again. Raises
-    RequestError if no cell is common to both, and the errors of `execution.run.execute`.
+    Cells that only one version has are left out. After a failure, neither version runs the cell again. Raises
+    RequestError if the versions have no cell in common, and the errors of `execution.run.execute`.
     """
     comparison = new_id("comparison")
     first, second = (list(map(str, version.plan.cells)) for version in versions)
@@ -91,9 +91,9 @@ def run_in_turn(
 
 
 def kind_of(word: str, root: Path, target: str) -> Kind:
-    """Return the kind of version that a command-line word names; raise RequestError if it names none.
+    """Return the kind of version that a command-line word names. Raises RequestError if the word names none.
 
-    A file or folder takes precedence over a branch of the same name, which `refs/heads/<name>` selects.
+    A file or folder takes precedence over a branch of the same name. `refs/heads/<name>` selects the branch.
     """
     path = Path(word)
     if path.is_dir():
@@ -109,7 +109,7 @@ def kind_of(word: str, root: Path, target: str) -> Kind:
 
 
 def version_of(word: str, kind: Kind, choices: Choices, root: Path, check_out: Callable[[str], Path]) -> Version:
-    """Prepare one version; raise RequestError if it cannot run."""
+    """Prepare one version. Raises RequestError if the version cannot run."""
     words, label, project = list(choices.words), one_line(word), root
     if kind is Kind.COMMIT:
         if choices.target != "local":

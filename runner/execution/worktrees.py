@@ -17,9 +17,9 @@ DATA = "data"
 
 @contextmanager
 def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()) -> Iterator[Callable[[str], Path]]:
-    """Yield a function that checks out a commit, until the end of the block, and returns the project's folder there.
+    """Yield a function that checks out a commit and returns the project's folder in the checkout.
 
-    The function raises RequestError if the checkout fails.
+    The function raises RequestError if the checkout fails. Checkouts are removed at the end of the block.
     """
     made: list[Path] = []
     repository = git.find(root)
@@ -49,7 +49,7 @@ def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()
     try:
         with temporary_folder("compare") as folder:
             yield add
-    finally:  # git still lists the removed folders, or half a worktree after a signal
+    finally:  # git still lists removed worktrees, and after a signal an unfinished one
         for path in made:
             if repository:
                 repository.run("worktree", "remove", "--force", "--force", str(path))

@@ -17,13 +17,13 @@ from runner.targets.node_view import AgentView, NodeView
 
 STARTING = "its torchrun is starting"
 _OF_THE_NODE = "load"
-"""Event of a separate thread, which continues while the training hangs."""
+"""Key of the events of a separate thread, which goes on printing while the training hangs."""
 _LONGEST_EPOCH = 1_000_000_000
 _MOST_FRAMES = 20
 
 
 class Heard:
-    """The latest output of each rank of a run; times are of a monotonic clock, in seconds."""
+    """The latest output of each rank of a run. Times are in seconds of a monotonic clock."""
 
     def __init__(self, layout: Layout, began: float) -> None:
         self.layout = layout
@@ -36,10 +36,10 @@ class Heard:
         self.joining: set[int] = set()
         """Ranks that are joining the process group."""
         self.longest = 0.0
-        """Duration of the longest past silence of all ranks."""
+        """Duration of the longest past silence, in which no rank printed."""
 
     def take(self, line: Line, event: Event | None, now: float) -> None:
-        """Record a line of a process; ignore empty lines, because each event is printed after a newline."""
+        """Record a line of a process. Empty lines are ignored, because each event is printed after a newline."""
         if event.key == _OF_THE_NODE if event is not None else not line.text.strip():
             return
         self.longest, self.last = max(self.longest, now - self.last), now
@@ -58,7 +58,7 @@ class Heard:
 
 
 def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
-    """Explain which nodes are missing and why; return [] if all launchers are there."""
+    """Explain which nodes are missing and why. Return [] if the launchers of all nodes are there."""
     missing: dict[str, list[int]] = defaultdict(list)
     host = next((view.seen.host for view in views if view.node == 0 and view.seen), None)
     for view in views:
@@ -73,7 +73,7 @@ def of_rendezvous(heard: Heard, views: Sequence[NodeView]) -> list[str]:
 
 
 def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: bool = False) -> Stuck:
-    """Explain a silence, with the cause first: ranks that cannot run, otherwise ranks outside any exchange."""
+    """Explain why no rank prints. The cause comes first: ranks that cannot run, or else ranks that others wait for."""
     places = places_of(heard.layout, views, on_gpu=on_gpu)
     waiting = [place for place in places if place.kind in ("waits", "pair")]
     late = [place for place in places if place.kind == "held"]
@@ -85,7 +85,7 @@ def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: b
         whom = listed(place.rank for place in late)
         says = [*_sentences(late), *(f"{words} for rank {whom}" for words in waits), *_sentences(others)]
     elif len(waits) > 1 and not others and any(place.kind == "waits" for place in waiting):
-        # Unless all wait point to point: a send can match a receive.
+        # If all wait point to point, the operations may differ: a send matches a receive.
         says = [f"the ranks wait in different operations: {'; '.join(waits)}"]
         says.append("all ranks must call the same operations in the same order")
     else:
@@ -112,7 +112,7 @@ def of_silence(heard: Heard, views: Sequence[NodeView], now: float, *, on_gpu: b
 def _absence(view: NodeView, heard: Heard, *, is_beside_node_0: bool) -> str | None:
     agents = view.seen.agents if view.seen else []
     for nodes in [agent.told.nodes for agent in agents]:
-        if nodes not in (None, str(heard.layout.nodes)):  # its ranks may train alone
+        if nodes not in (None, str(heard.layout.nodes)):  # the node's ranks may train alone
             return f"its torchrun has nnodes={nodes}, not {heard.layout.nodes}"
     if view.node in heard.nodes:
         return None
@@ -160,7 +160,7 @@ def _lost(heard: Heard, view: NodeView, rank: int) -> str:
     never = rank not in heard.when and not view.seen.ranks
     if never or not any(agent.state not in "TtZ" for agent in view.seen.agents):
         return "has no process"
-    return "has ended by itself (exit code 0)"  # the launcher would have ended all ranks after another code
+    return "has ended by itself (exit code 0)"  # after any other code, the launcher would have ended all ranks
 
 
 def _sentences(places: Iterable[Place]) -> list[str]:

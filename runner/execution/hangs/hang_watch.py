@@ -17,20 +17,20 @@ from runner.targets.base import Handle, Line
 from runner.targets.node_view import NodeView
 
 RENDEZVOUS_SECONDS = 6.0
-"""Wait for missing nodes or ranks this long before inspecting all nodes, which takes some seconds."""
+"""How long to wait for missing nodes or ranks before all nodes are inspected. An inspection takes some seconds."""
 STARTING_SECONDS = 20.0
-"""Report a launcher that is starting only after this time; some seconds are normal on a busy machine."""
+"""A launcher that is still starting is reported after this time. Some seconds are normal on a busy machine."""
 PATIENCE_SECONDS = 60.0
 PATIENCE_TIMES = 10.0
-"""Report where the ranks are after a silence of this many seconds and this many times the longest one before."""
+"""Ranks are inspected after a silence of `PATIENCE_SECONDS` that is `PATIENCE_TIMES` as long as any silence before."""
 QUIET_SECONDS = 10.0
-"""Before a run is stopped, find out where its ranks are if they have been silent this long."""
+"""Ranks that have been silent this long are inspected before their run is stopped."""
 _MOST_STACKS = 8
 _QUOTED = re.compile(r'"[^"]{0,500}"')
 
 
 class Watch:
-    """The watch over one run, or over the one node of it that this runner follows."""
+    """The watch over one run, or over the one node of a run that this runner follows."""
 
     def __init__(self, handle: Handle, launch: Launch, *, is_one_node: bool = False) -> None:
         self._handle, self._agreed, self._on_gpu = handle, launch.patience_seconds, launch.device == "cuda"
@@ -43,7 +43,7 @@ class Watch:
         self._look: Future[list[NodeView]] | None = None
         self._said: list[str] = []
         self._all_there: float | None = None
-        """When all nodes were first seen to have ranks, although some have printed nothing."""
+        """When all nodes were first seen to have ranks, although some nodes have printed nothing."""
         self._silence: float | None = None
         """Start of the silence in which the ranks were last inspected."""
 
@@ -61,7 +61,7 @@ class Watch:
                 yield from self._tell(views, now)
         elif waits and now - self._looked > RENDEZVOUS_SECONDS:
             self._looked = now
-            # `look` is slow, and not needed if idle nodes explain the wait.
+            # `look` is slow. If idle nodes explain the wait, it is not needed.
             self._look = self._pool.submit(lambda: self._handle.idle() or self._handle.look())
         elif not waits and self._silence != heard.last and self._is_silent(now):
             self._silence = heard.last
@@ -70,15 +70,16 @@ class Watch:
     def is_hung(self, now: float) -> bool:
         """Return whether all ranks have been silent for longer than `patience_seconds` of the launch.
 
-        This starts with the first rank: the rendezvous has its own timeout, and nodes may wait in a queue.
+        Silence counts once a rank has printed or all nodes have ranks. Before, nodes may wait in a queue, and the
+        rendezvous has its own timeout.
         """
         since = self._heard.last if self._heard.when else self._all_there
         return self._agreed is not None and since is not None and now - since > self._agreed
 
     def last_look(self, folder: RunFolder, say: Callable[[str], None]) -> Stuck | None:
-        """Return where the ranks are before the run is stopped, and report their stacks; None if they are not silent.
+        """Before the run is stopped, return where its ranks are, and report their stacks; None if ranks still print.
 
-        Ranks whose stack cannot be read get SIGABRT, so that they print it, unless somebody else started them.
+        A rank whose stack cannot be read gets SIGABRT and prints the stack, unless somebody else started the run.
         """
         heard, now, waits = self._heard, clock.monotonic(), self._is_waiting
         quiet = now - heard.last
@@ -107,7 +108,7 @@ class Watch:
         return now - heard.last > usual
 
     def _tell(self, views: list[NodeView], now: float) -> Iterator[str]:
-        """Explain the hang, unless that was reported before or it is too early."""
+        """Yield an explanation of the hang, unless the same was reported before or it is too early."""
         heard, says, stacks = self._heard, [], []
         head = f"waiting for the rendezvous since {now - heard.began:.0f} s"
         if self._is_waiting:
@@ -119,7 +120,7 @@ class Watch:
         elif self._is_silent(now):
             stuck = of_silence(heard, views, now, on_gpu=self._on_gpu)
             head, says, stacks = f"no rank printed for {stuck.quiet_seconds:.0f} s", stuck.says, _stacks(stuck)
-        kinds = [_QUOTED.sub("", words) for words in says]  # a pod that is tried again has another name
+        kinds = [_QUOTED.sub("", words) for words in says]  # a pod that is started again has another name
         if says and kinds != self._said:
             self._said = kinds
             yield f"{head}: {says[0]}"
@@ -128,7 +129,7 @@ class Watch:
 
 
 def _stacks(stuck: Stuck) -> list[str]:
-    """Format the distinct stacks, each with its ranks; the rank that the others wait for comes first."""
+    """Format each distinct stack with its ranks. The stack of the rank that the others wait for comes first."""
     alike: dict[tuple[str, ...], list[StuckRank]] = defaultdict(list)
     for rank in sorted(stuck.ranks, key=lambda rank: rank.rank != stuck.rank):
         alike[tuple(rank.stack)].append(rank)

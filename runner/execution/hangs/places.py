@@ -1,4 +1,4 @@
-"""Find out where each rank is, from one snapshot of its process."""
+"""Find out where in its program each rank is, from one snapshot of the rank's process."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from runner.targets.look import OF_LIBRARIES, main_thread
 from runner.targets.node_view import NodeView, RankView
 
 BUSY = 0.3
-"""Share of a core above which a process computes."""
+"""A process that uses more than this share of a core computes."""
 _STOPPED = "is stopped by a signal (process {0}: kill -CONT {0} lets it go on)"
 _HELD = {
     "T": _STOPPED,
@@ -20,7 +20,7 @@ _HELD = {
     "Z": "has ended, and its launcher has not noticed (process {0})",
     "D": "waits for a disk or a device, which cannot be interrupted (process {0})",
 }
-"""States of proc(5) in which a process cannot run."""
+"""States of proc(5) in which a process cannot run, with descriptions."""
 _JOINS = "waits in init_process_group"
 _IN_BACKWARD = "waits in backward, where DistributedDataParallel exchanges gradients,"
 _THREAD = "waits for a thread"
@@ -28,13 +28,13 @@ _EXCHANGES = {
     r"/distributed_c10d\.py (init_process_group|_?new_(process_)?group\w*|rendezvous|_store_based_barrier)$": _JOINS,
     r"/torch/distributed/\S*rendezvous": _JOINS,
     r"/distributed_c10d\.py ([a-z]\w*)$": "waits in {}",
-    # `forward` also runs the model.
+    # Without `forward`, which also runs the model.
     r"/torch/nn/parallel/distributed\.py (?!forward|_run_ddp)": "waits in an exchange of DistributedDataParallel",
     r"/torch/autograd/\S* (_engine_run_backward|backward)$": _IN_BACKWARD,
     r"/torch/(cuda|accelerator)/\S* synchronize$": "waits on the GPU",
     r"/threading\.py (join|_wait_for_tstate_lock|_shutdown)$": _THREAD,
 }
-"""Patterns of functions in which a rank waits, as `file function`, and their descriptions; the first match counts."""
+"""Functions in which a rank waits, as patterns of `file function`, with descriptions. The first match counts."""
 _POINT_TO_POINT = re.compile(r"waits in (i?send|i?recv|batch_isend_irecv|(send|recv)_object_list)$")
 _LAST_BYTES = 100_000
 _ABORTED = "Fatal Python error: Aborted"
@@ -42,10 +42,10 @@ _ABORTED = "Fatal Python error: Aborted"
 
 @dataclass(frozen=True)
 class Place:
-    """The activity of a rank, as words that follow its name, and its stack, innermost line first.
+    """The activity of a rank: `does` follows the rank's name in a sentence; `stack` has the innermost line first.
 
-    `kind` is `held` (the process cannot run), `waits` (for other ranks, or for its GPU, where NCCL exchanges), `pair`
-    (waits point to point), `runs`, `unclear` (may wait for its GPU or a thread) or `unknown`.
+    `kind` is `held` (the process cannot run), `waits` (for other ranks, or for its GPU, on which NCCL exchanges data),
+    `pair` (waits in a point-to-point exchange), `runs`, `unclear` (may wait for its GPU or a thread) or `unknown`.
     """
 
     rank: int
@@ -56,14 +56,14 @@ class Place:
 
 
 def seen(views: Sequence[NodeView]) -> Iterator[tuple[int, RankView]]:
-    """Yield the node and the view of each rank with a process."""
+    """Yield the node and the view of each rank that has a process."""
     for view in views:
         for rank in view.seen.ranks if view.seen else ():
             yield view.node, rank
 
 
 def places_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False) -> list[Place]:
-    """Return the place of each rank with a process on its node, sorted by rank."""
+    """Return the place of each rank that has a process on its node, sorted by rank."""
     places = []
     for node, rank in sorted(seen(views), key=lambda one: one[1].rank):
         if rank.rank in layout.ranks_of(node):
@@ -76,7 +76,7 @@ def places_of(layout: Layout, views: Sequence[NodeView], *, on_gpu: bool = False
 def take_printed_stacks(folder: RunFolder, layout: Layout, views: Sequence[NodeView]) -> None:
     """Read the missing stacks from the output of ranks that SIGABRT ended.
 
-    A pod has one log for all its processes, so the stack in it is used only if the pod has one rank.
+    A pod has one log for all its processes, so a stack in the log is used only if the pod has one rank.
     """
     raw = folder.raw_files(layout)
     for node, rank in seen(views):
@@ -87,9 +87,9 @@ def take_printed_stacks(folder: RunFolder, layout: Layout, views: Sequence[NodeV
 
 
 def _doing(rank: RankView, *, on_gpu: bool) -> tuple[str, str]:
-    """Return `kind` and `does` of a rank's place: it waits if its innermost program line has called an exchange.
+    """Return `kind` and `does` of a rank's place. A rank waits if its program has called a function of `_EXCHANGES`.
 
-    Waiting on the GPU keeps a core busy; a wait in `loss.item()` has no frame.
+    A process that waits on the GPU keeps a core busy. A wait in `loss.item()` does not show in the stack.
     """
     if rank.state in _HELD and not (rank.state == "D" and rank.stack):
         return "held", _HELD[rank.state].format(rank.pid)
