@@ -1,11 +1,11 @@
-"""The command line, with one module per command, imported when the command is called."""
+"""The command line. Each command has a module, which is imported when the command is called."""
 
 import os
 import signal
 
 
 def main() -> None:
-    """Run the command `runner`, handling Ctrl-C before the imports, which take most of the time."""
+    """Run the command `runner`. Ctrl-C is handled before the imports, which take most of the time."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _leave)
     from runner.cli.app import run_command

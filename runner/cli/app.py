@@ -1,4 +1,4 @@
-"""Show the commands of the table in the help, and call them."""
+"""Show the commands of `command_table` in the help, and call them."""
 
 import io
 import os
@@ -65,7 +65,7 @@ def run_command() -> NoReturn:
     """Run the command and exit; an exception becomes a one-line message and an exit code."""
     if sys.stdout is None:  # the caller closed it
         sys.stdout = io.TextIOWrapper(io.FileIO(os.devnull, "w"))
-    for stream in (sys.stdout, sys.stderr):  # a terminal's missing characters become escapes
+    for stream in (sys.stdout, sys.stderr):  # characters that a terminal lacks become escapes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:

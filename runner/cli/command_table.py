@@ -1,4 +1,4 @@
-"""The table of commands. Modules are imported when called; nothing else in the pipeline names a tool."""
+"""The table of commands. A command's module is imported when the command is called. No other pipeline file names a tool."""
 
 from importlib import import_module
 from typing import Any
@@ -25,7 +25,7 @@ FURTHER = {
     "node": ("cli.node_command", "Start one node of a run by hand."),
     "render": ("cli.render_command", "Render compose/, k8s/ and slurm/."),
 }
-"""For each command, the module below `runner` with a function of the same name, and a summary."""
+"""For each command, a summary, and the module below `runner` with a function of the command's name."""
 SCRIPT = "tools.init.unsaved"
 """The module that runs a script without a definition."""
 

@@ -17,16 +17,16 @@ from runner.core.errors import EXIT_DEFECT, EXIT_INTERRUPTED, Interrupted, KitEr
 from runner.core.secrets import mask_text
 from runner.core.text import one_line
 
-# Depending on its version, typer uses click or its own copy: this is the base of both.
+# Depending on its version, typer uses click or a copy of click. This is the base class of usage errors in both.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
-"""Errors in a path that the user names, not defects of the runner."""
+"""Errors in a path that the user names, which are no defects of the runner."""
 AT_ONCE_SECONDS = 1.0
-"""A second signal ends the command at once after this time; some senders send two together."""
+"""A second signal within this time is ignored, since some senders send two together. A later signal ends the command at once."""
 
 
 class _Ended(BaseException):
-    """A signal has arrived. For KeyboardInterrupt, typer would print an empty line."""
+    """A signal has arrived. It is not a KeyboardInterrupt, for which typer would print an empty line."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> int:
-    """Print an error on one line and return the exit code; a defect of the runner also leaves a log to send."""
+    """Print an error on one line and return the exit code. A defect of the runner also leaves a log to send."""
     if isinstance(error, BrokenPipeError):
         _drop(sys.stdout)
         return 0
@@ -92,7 +92,7 @@ def explain(error: BaseException) -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """Exit, even if the reader of the output has gone or its disk is full."""
+    """Exit, even if the reader of the output has gone or the disk is full."""
     try:
         sys.stdout.flush()
     except OSError as error:

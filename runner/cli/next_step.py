@@ -1,4 +1,4 @@
-"""Suggest the next command, below the help that `runner` alone prints."""
+"""Suggest the next command. Called without a command, `runner` prints the suggestion below the help."""
 
 import shlex
 from pathlib import Path

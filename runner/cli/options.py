@@ -78,7 +78,7 @@ Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the
 
 
 def select(experiment: str | None = None, **words: Any) -> Selection:
-    """Collect a command's options for an experiment, by parameter name."""
+    """Make a Selection of a command's options, which `words` hold by parameter name."""
     if (scaling := words.get("scaling")) not in (None, *SCALINGS):
         raise RequestError(f"--scaling {scaling}: choose {' or '.join(SCALINGS)}")
     return Selection(

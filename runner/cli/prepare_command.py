@@ -10,7 +10,7 @@ from runner.cli.options import project_root, show_rows
 from runner.definitions import data as of_families
 
 SETTINGS = {"allow_interspersed_args": False}
-"""All words after the family go to its program, even `--help`."""
+"""All words after the family go to the family's program, even `--help`."""
 
 
 def prepare(
@@ -41,7 +41,7 @@ def prepare(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a program that also got the Ctrl-C, then terminate or kill it."""
+    """Wait for a program that also got the Ctrl-C. If the program does not end, terminate it, then kill it."""
     for seconds, end in ((1, process.terminate), (10, process.kill)):
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)

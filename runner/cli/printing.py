@@ -11,7 +11,7 @@ LONGEST = 20_000
 
 
 def say(text: object) -> None:
-    """Print one line for the user on stderr; a failure to write is ignored."""
+    """Print one line for the user on stderr. A failure to write is ignored."""
     with suppress(OSError):
         typer.echo(line(text), err=True)
 

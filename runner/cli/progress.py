@@ -40,7 +40,7 @@ class Progress:
         self._rate: float | None = None
 
     def take(self, event: Event) -> bool:
-        """Update the progress from an event of rank 0; return whether it changed. Invalid events are ignored."""
+        """Update the progress from a valid event of rank 0. Return whether the progress changed."""
         try:
             fields = msgspec.convert(event.metadata, _Fields)
             samples = msgspec.convert(event.value, _Figure) if event.key == "progress" else None
@@ -66,7 +66,7 @@ class Progress:
         return True
 
     def take_printed(self, line: bytes) -> bool:
-        """Show a printed line as the phase until the first epoch; return whether the progress changed."""
+        """Until the first epoch, take a printed line as the phase. Return whether the progress changed."""
         text = one_line(line[: 4 * _LONGEST].decode("utf-8", "replace"), _LONGEST)
         if self._epoch or not text:
             return False

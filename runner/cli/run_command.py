@@ -61,7 +61,7 @@ def run(
     without_definition = options.is_script(experiment)
     if without_definition:
         defined = cast("Experiment", module(SCRIPT).experiment_of(options.here(), chosen, start=not dry_run))
-        chosen = replace(chosen, changes=())  # its definition has them
+        chosen = replace(chosen, changes=())  # the script's definition has them
     elif arguments:
         raise RequestError(f"{arguments[0]}: {experiment} is not a script; give arguments as --set name=value")
     else:

@@ -30,7 +30,7 @@ def summarize(
     from runner.report.formats import FORMS, document
     from runner.report.summarize import summarize as read
 
-    gc.disable()  # nothing is freed before the end, and collecting takes a fifth of the time
+    gc.disable()  # nothing is freed before the end, and garbage collection takes a fifth of the time
     form = format_ or ("table" if sys.stdout.isatty() else "markdown")
     if form not in FORMS:
         raise RequestError(f"--format {form}: choose one of {', '.join(FORMS)}")

@@ -1,4 +1,4 @@
-"""Show progress and tables on a terminal. Only this module imports rich; no text is read as markup."""
+"""Show progress and tables on a terminal. Only this module imports rich. No text is read as rich's markup."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,12 +28,12 @@ from runner.report.table import Grid, Table, fit
 _PLAIN_SECONDS = 10.0
 _LONGEST = 500
 _WARNING = "magenta"
-"""Not yellow, which is illegible on a light background."""
+"""The colour of warnings. Yellow would be illegible on a light background."""
 _TITLE = "  {:<7} {}"
 
 
 class _Console(Console):
-    """A console that falls silent when its reader goes away, as in `2>&1 | head`; rich would exit."""
+    """A console that prints no more once its reader has gone, as in `2>&1 | head`. Rich's own console would exit."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -89,7 +89,7 @@ class Screen:
         self.note(f"{why.replace('_', ' ')}: ending the processes and collecting their output ...", _WARNING)
 
     def end(self, run: Run, record: Record, folder: Path) -> None:
-        """Print how a run ended; if it failed, also which rank failed first, why, and what to do."""
+        """Print how a run ended. If the run failed, also print which rank failed first, why, and what to do."""
         name = f"{run.name}  repeat {run.repeat}"
         if self._progress:
             self._earlier_seconds.append(self._progress.elapsed)
@@ -117,14 +117,14 @@ class Screen:
         return grid
 
     def _print(self, text: Text) -> None:
-        with suppress(OSError):  # a full disk under the log file ends no run
+        with suppress(OSError):  # if stderr is a file on a full disk, the run goes on
             self._console.print(text)
 
 
 def _failure_card(record: Record) -> Iterator[str]:
     """Yield the lines about a failure: the rank that failed first, the cause, a hint, and the last output.
 
-    There are none for a run that was ended from outside: a launcher's output about being stopped explains nothing.
+    A run that was ended from outside gives no lines, since its output would say only that the launcher was stopped.
     """
     failure = record.failure
     stuck = record.outcome.stuck if record.outcome else None
@@ -211,7 +211,7 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", _WARNING), "wrong": ("✗", "
 
 
 def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
-    """Print findings of `doctor`, (state, check, where, seen, mend), grouped by place."""
+    """Print findings of `doctor`, each (state, check, where, seen, mend), grouped by `where`."""
     console = _console()
     for place in dict.fromkeys(where for _, _, where, _, _ in findings):
         console.print(Text(line(place), "bold"))
@@ -226,7 +226,6 @@ def print_findings(findings: list[tuple[str, str, str, str, str]]) -> None:
 
 
 def _result(record: Record) -> str:
-    """Return the main figures of a run."""
     figures, measure = record.metrics, record.launch.measure
     by_sample = measure == SAMPLE_SECONDS
     words = []

@@ -28,9 +28,9 @@ from trainkit import files
 
 README = "README.md"
 LARGEST_SOURCE = 50_000_000
-"""The most bytes of a project file; a larger one is data, and is left out."""
+"""The most bytes of a project file. A larger file is taken for data and left out."""
 LARGEST_MASKED = 200_000_000
-"""The most bytes of a file to mask in memory; a larger one is left out."""
+"""The most bytes of a run's file, since files are masked in memory. A larger file is left out."""
 _ARTIFACT = re.compile(r"(attempts/\d+/)?artifacts/")
 _TIME = 315_532_800  # 1980, the earliest time in zip files
 _BLOCK = 1 << 20
@@ -61,7 +61,7 @@ class Bundle:
         _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
-        """Copy every ended run, masking secrets and noting that in its manifest."""
+        """Copy every ended run. Mask its secrets, and name the masked files in its manifest."""
         for path in runs_at(self.results, self.left_out):
             record, faults = check_whole_and_parsed(path)
             if record is not None and record.status == "running":
@@ -112,7 +112,7 @@ class Bundle:
     def _copy(
         self, source: Path, name: str, most: int, without: re.Pattern[str] | None = None
     ) -> tuple[list[str], list[str]]:
-        """Copy a folder's files; return the files with masked secrets, and the omissions."""
+        """Copy a folder's files. Return the files with masked secrets, and the omissions."""
         regular, other = manifest.listing(source)
         masked, gone = [], [f"{file}: it is {why}" for file, why in other.items()]
         for file in regular:
@@ -142,7 +142,7 @@ class Bundle:
 
 
 def pack(folder: Path, stream: Any) -> None:
-    """Write a folder's files to a stream as one archive. Raises OSError if one cannot be read."""
+    """Write a folder's files to a stream as one archive. Raises OSError if a file cannot be read."""
     regular, _ = manifest.listing(folder)
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, bufsize=_BLOCK) as tar:
         for name in sorted([*regular, *([manifest.NAME] if files.is_file(folder / manifest.NAME) else [])]):

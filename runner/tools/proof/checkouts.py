@@ -15,7 +15,7 @@ from trainkit import files
 
 DIFF = "request/code.diff"
 PROJECT = "project"
-"""The folder in an archive with the project's files at each commit."""
+"""The folder of an archive that holds the project's files at each commit."""
 LARGEST_DIFF = 4_000_000
 _TREE = re.compile("(?:[0-9a-f]{40}|[0-9a-f]{64})(?:-[0-9a-f]{12})?")
 
@@ -29,8 +29,8 @@ class Sources:
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path, list[str]]:
         """Check out a commit into an empty folder, and apply the kept changes. Raises RunError if that fails.
 
-        Return the project's folder in the checkout, and a note on each missing submodule. `git archive` would leave out
-        and rewrite files as `.gitattributes` says.
+        Return the project's folder in the checkout, and a note on each missing submodule. `git archive` is not used: as
+        `.gitattributes` says, it would leave out and rewrite files.
         """
         commit = str(code.get("commit"))
         try:
@@ -58,7 +58,7 @@ class Sources:
 
 
 class Kit:
-    """The code of an archive, without running git or applying diffs; or of a clone, if the archive has none."""
+    """The code of an archive, read without running git or applying diffs. If the archive has none, a clone's code."""
 
     def __init__(self, archive: Archive, clone: Sources) -> None:
         self.archive, self._clone = archive, clone
@@ -77,7 +77,7 @@ class Kit:
 
 
 def tree_name(code: dict[str, Any]) -> str | None:
-    """Return the archive folder of a run's code, named by commit and changes; None without a commit."""
+    """Return the archive's folder for a run's code, named by commit and changes, or None without a commit."""
     changes = code.get("diff_sha256")
     name = f"{code.get('commit')}-{str(changes)[:12]}" if changes else str(code.get("commit"))
     return f"{PROJECT}/{name}" if _TREE.fullmatch(name) else None

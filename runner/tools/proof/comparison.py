@@ -25,7 +25,7 @@ _EXACT = ("_hex", "_sha256")
 _FIELDS = ("correct", "samples", "trained_samples", "steps", "outcome", "before", "after")
 _POINTS = ("parameters", "loss", "seed", "global_batch_size", "train_samples", "eval_samples", "eval_accuracy", "split")
 _PROVES = ("parameters", "loss", "loss_hex", "after")
-"""Without one of these values (a loss, a hash of the model, an outcome) the others prove nothing."""
+"""Fields of a loss, a hash of the model, or an outcome. If a run reports none of them, equal values prove nothing."""
 
 
 def compare(before: Path, old: Record, after: Path, new: Record) -> Check:
@@ -96,9 +96,9 @@ def read_values(path: Path, record: Record) -> dict[int, list[Value]]:
 
 
 def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value]]) -> str | None:
-    """Name the earliest value that differs on any rank, or None; among equally early ones, the lowest rank's.
+    """Name the earliest value that differs on any rank, or None. Of equally early values, name the lowest rank's.
 
-    Ranks report different numbers of values, so a value's share of its rank's values says how early it is.
+    Ranks report different numbers of values, so a value's position is counted as a share of all values of its rank.
     """
     differences: list[tuple[float, int, str]] = []
     for rank in sorted({*before, *after}):
@@ -113,13 +113,13 @@ def first_divergence(before: dict[int, list[Value]], after: dict[int, list[Value
 
 
 def _values_of(event: Event, rank: int, steps: dict[int, int]) -> list[Value]:
-    if event.key == "run_start":  # the programs are inputs
+    if event.key == "run_start":  # its fields describe the programs, which are inputs
         return []
     fields = event.metadata
     place = _place(event, rank, steps)
     exact = [name for name in sorted(fields) if name in _FIELDS or name.endswith(_EXACT)]
     values = [Value(f"{place} {name}", fields[name]) for name in exact]
-    # If a loss has an exact form, only that is compared.
+    # If a loss has an exact form, only the exact form is compared.
     if event.key in _POINTS and "loss_hex" not in fields:
         values.append(Value(place if place.endswith(event.key) else f"{place} {event.key}", event.value))
     return values

@@ -30,7 +30,7 @@ LEVELS = {
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check; if `same` is None, the check was impossible, and `says` gives the reason."""
+    """The result of one check. If `same` is None, the check was impossible, and `says` gives the reason."""
 
     name: str
     same: bool | None
@@ -42,7 +42,7 @@ class Check:
 
 @dataclass
 class Verdict:
-    """The proof level of a run; `stopped` lists why it reaches no higher one that was asked for."""
+    """The proof level of a run. If a higher level was asked for, `stopped` lists why the run does not reach it."""
 
     run: str
     level: int | None = None
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def runs_at(path: Path, notes: list[str]) -> list[Path]:
-    """Return the folder itself if it is a run's, else the runs below it. Raises RequestError if there are none.
+    """Return the folder itself if it is a run's, else the runs below it. Raises RequestError if there are no runs.
 
     `notes` gets a line for each folder that was skipped.
     """
@@ -72,7 +72,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def verify(path: Path, level: int) -> Verdict:
-    """Return the proof level that a run reaches, at most 1, with the reasons."""
+    """Return the proof level that a run reaches, up to `level` (0 or 1), with the reasons."""
     record, faults = check_whole(path)
     verdict = Verdict(one_line(path), stopped=faults)
     if record is None or faults:
@@ -95,14 +95,14 @@ def verify(path: Path, level: int) -> Verdict:
 
 
 def repeat_with(record: Record) -> dict[str, str]:
-    """Return the arguments that repeat a run that followed the clock, as the run reported them."""
+    """Return the arguments, as the run reported them, that repeat its decisions that depended on the clock."""
     reported = record.facts.get("repeat_with")
     chosen = reported.items() if isinstance(reported, dict) else ()
     return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}
 
 
 def check_whole(path: Path) -> tuple[Record | None, list[str]]:
-    """Compare a run's folder with its manifest; return the record, or None if unreadable, and the faults."""
+    """Compare a run's folder with its manifest. Return the record, or None if unreadable, and the faults."""
     folder = RunFolder(path)
     try:
         record = folder.read()
@@ -131,7 +131,7 @@ def check_whole_and_parsed(path: Path) -> tuple[Record | None, list[str]]:
 def read_again(path: Path, record: Record) -> Check:
     """Parse the raw files of an ended run again, and compare the result with its record.
 
-    They have to agree if this version of the runner made the record, and nothing is masked.
+    Both have to agree if this version of the runner made the record, and nothing is masked or left out.
     """
     folder, name = RunFolder(path), "raw output"
     is_own = record.launch.runner.get(READER) == hash_reader()

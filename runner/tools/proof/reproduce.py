@@ -31,7 +31,7 @@ from runner.tools.proof.integrity import Verdict, check_whole_and_parsed, repeat
 from trainkit.files import is_folder
 
 _OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
-"""A record's facts about its commit; programs and the lock file are hashed again where they run."""
+"""A record's facts about its commit. Programs and the lock file are hashed again where they run."""
 _IMAGE = re.compile("sha256:[0-9a-f]{64}")
 
 
@@ -44,7 +44,7 @@ class Wish:
         words: `name=value` options of the target; if empty, the usable ones of the record.
         results: the folder for the new records.
         here: the user's project, with the prepared data.
-        with_files: further files that the programs use of that project.
+        with_files: further files of that project that the programs use.
     """
 
     target: str | None
@@ -55,7 +55,7 @@ class Wish:
 
 
 def require_whole(path: Path, *, anyway: bool) -> Record:
-    """Return the record of a run that may be repeated. Raises RunError if its hashes do not match."""
+    """Return the record of a run. Raises RunError if it may not be repeated because its hashes do not match."""
     record, faults = check_whole_and_parsed(path)
     if record is None:
         raise RunError(f"{one_line(path)}: no level: {faults[0]}; nothing is run from it")
@@ -73,7 +73,7 @@ def reproduce(
 ) -> Verdict:
     """Run a record again, with the code of a repository or an archive, and return its proof level.
 
-    Raises RequestError if it cannot be run there, RunError if the record is incomplete.
+    Raises RequestError if the target cannot run the record, and RunError if the record is incomplete.
     """
     name, is_trusted = wish.target or record.launch.target, isinstance(sources, Sources)
     if name == "node":
@@ -109,7 +109,7 @@ def reproduce(
 
 
 def not_run(path: Path, error: KitError) -> Verdict:
-    """Return the proof level of a run in an archive, with the error for which it was not repeated."""
+    """Return the proof level of a run in an archive, with the error that prevented its repetition."""
     verdict = verify(path, 1)
     verdict.stopped.append(str(error).removeprefix(f"{one_line(path)}: "))
     return verdict
@@ -117,7 +117,7 @@ def not_run(path: Path, error: KitError) -> Verdict:
 
 @contextmanager
 def _tree(record: Record, sources: Sources | Kit, diff: bytes | None, wish: Wish) -> Iterator[tuple[Path, list[str]]]:
-    """Yield a temporary folder with the commit, its kept changes and the prepared data, and notes."""
+    """Yield a temporary folder that holds the commit, its kept changes and the prepared data, together with notes."""
     with temporary_folder("reproduce") as scratch:
         root, notes = sources.check_out(record.launch.code, scratch, diff)
         place = root / DATA
@@ -137,7 +137,7 @@ def _tree(record: Record, sources: Sources | Kit, diff: bytes | None, wish: Wish
 
 
 def options_again(path: Path, launch: Launch, target: str, *, is_trusted: bool) -> list[str]:
-    """Return the options of a record's target as `name=value` words; none for another target.
+    """Return the options of a record's target as `name=value` words, or [] for another target.
 
     Raises RequestError if an untrusted record names hosts, files or images. An image of this machine's engine may be
     named by its id, which cannot be forged.

@@ -93,7 +93,7 @@ def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterato
 
 
 def ask(path: Path, chosen: Chosen) -> None:
-    """Show what would be run, and ask. Raises RequestError without a terminal, or if the answer is no."""
+    """Show the commands, and ask whether to run them. Raises RequestError after no, or without a terminal."""
     if not sys.stdin.isatty():
         raise RequestError(f"{path}: its code would run with your rights: read it first, then add --yes")
     for folder, record in chosen:
@@ -103,7 +103,6 @@ def ask(path: Path, chosen: Chosen) -> None:
 
 
 def _one_of_each_cell(runs: Chosen) -> Chosen:
-    """Return the first completed run of each cell."""
     chosen: dict[str, tuple[Path, Record]] = {}
     for path, record in sorted(runs, key=lambda pair: pair[1].launch.started):
         launch = record.launch

@@ -12,7 +12,7 @@ from runner.core.text import one_line
 from runner.tools.proof.integrity import LEVELS, Verdict, runs_at
 
 MOST_SHOWN = 20
-"""The most faults shown for one run; `--json` has all."""
+"""The most faults shown for one run. `--json` has all faults."""
 
 
 def verify(
@@ -48,7 +48,7 @@ def verify(
 
 
 def finish(verdicts: list[Verdict], level: int, document: dict[str, Any] | None) -> None:
-    """Show verdicts, in the JSON document if given, and exit with code 1 if a run is below the level."""
+    """Show verdicts, or print them in the JSON document if given. Exit with code 1 if a run is below the level."""
     if document is None:
         _show(verdicts, level)
     else:
