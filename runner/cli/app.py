@@ -69,7 +69,7 @@ def run_command() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        refuse(sys.argv[1:])  # before anything is printed or kept
+        refuse(sys.argv[1:])
         with ended_by_signals():
             code = app(standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every exception ends here

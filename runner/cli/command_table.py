@@ -1,4 +1,4 @@
-"""The table of commands. A command's module is imported when the command is called. No other pipeline file names a tool."""
+"""The table of commands. Modules are imported when a command is called. No other file of the pipeline names a tool."""
 
 from importlib import import_module
 from typing import Any

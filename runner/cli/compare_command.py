@@ -114,7 +114,6 @@ def _read(folder: Path, experiment: str | None) -> list[RunSummary]:
 def _run(
     words: tuple[str, str], kinds: list[Kind], choices: Choices, root: Path, results: Path, with_files: list[str]
 ) -> tuple[tuple[str, str], tuple[list[RunSummary], list[RunSummary]]]:
-    """Run both sides in turn. The worktrees are removed even after a signal."""
     from runner.cli.terminal import Screen
 
     with signals.taken() as interrupts, Screen() as screen, worktrees(root, interrupts, with_files) as check_out:

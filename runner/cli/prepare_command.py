@@ -41,7 +41,7 @@ def prepare(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a program that also got the Ctrl-C. If the program does not end, terminate it, then kill it."""
+    """Wait for a program that also got the Ctrl-C. If necessary, terminate it, then kill it."""
     for seconds, end in ((1, process.terminate), (10, process.kill)):
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)

@@ -182,7 +182,6 @@ def print_table(table: Table) -> None:
 
 
 def _print_grid(console: Console, grid: Grid, style: str = "") -> None:
-    """Print a grid, its footnotes, and the names of columns that do not fit."""
     fitted = fit(grid, console.width, cell_len)
     drawn = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, fitted.gap - 2))
     for head in fitted.head:

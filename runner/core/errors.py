@@ -51,7 +51,7 @@ def reason_of(error: Exception) -> str:
 def did_you_mean(word: object, known: Iterable[object]) -> str:
     """Return `; did you mean 'x'?` for the most similar known word, or list the known words.
 
-    Long words and lists are cut, since the time to compare them grows with the product of their lengths.
+    Long words and lists are cut, since comparing them would take too long.
     """
     names = [str(name)[:_LONGEST_WORD] for name in itertools.islice(known, _MOST_WORDS)]
     near = difflib.get_close_matches(str(word)[:_LONGEST_WORD], names, n=1, cutoff=0.6)

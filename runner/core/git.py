@@ -134,7 +134,6 @@ def _run(
 
 
 def _refusal(done: subprocess.CompletedProcess[bytes]) -> GitError:
-    """Return git's reason, with the command that makes git trust a repository of another user."""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
     way_out = f": {lines[-1].strip()}" if "safe.directory" in lines[-1] else ""
     return GitError(one_line(f"git refuses: {lines[0].removeprefix('fatal: ')}{way_out}", 300))

@@ -56,7 +56,6 @@ class Layout:
 
     @cached_property
     def _first_ranks(self) -> tuple[int, ...]:
-        """The first rank of each node, then the world size."""
         return tuple(accumulate(self.processes, initial=0))
 
     def __str__(self) -> str:

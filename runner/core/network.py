@@ -31,7 +31,7 @@ def is_loopback(address: str) -> bool:
 
 def interfaces() -> dict[str, list[str]]:
     """Return the addresses of each network interface that is up."""
-    import psutil  # imported on use
+    import psutil
 
     states = psutil.net_if_stats()
     return {

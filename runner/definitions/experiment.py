@@ -69,7 +69,6 @@ def load(path: Path, root: Path, settings: Settings | None = None) -> Experiment
 
 @contextmanager
 def _at(document: Document, *place: str | int) -> Iterator[None]:
-    """Report an error in the block with the line of a place in the document."""
     try:
         yield
     except (RequestError, ValueError) as error:
@@ -146,7 +145,6 @@ def _find_programs(document: Document, definition: Definition, root: Path, setti
 
 
 def _read_dialects(document: Document, definition: Definition, root: Path) -> dict[str, str]:
-    """Check metrics and dialects. Return the text of each dialect file, and "" for each dialect of the kit."""
     for name, said in definition.metrics.items():
         with _at(document, "metrics", name):
             if not re.fullmatch(metrics.NAME, name):
@@ -181,7 +179,6 @@ def _measure(document: Document, experiment: Experiment) -> str:
 
 
 def _check_cells(document: Document, experiment: Experiment) -> None:
-    """Refuse a row that matches no cell, and a published row or a baseline that matches only skipped cells."""
     rows = experiment.published.rows if experiment.published else []
     compared: list[tuple[tuple[str | int, ...], dict[str, Any]]] = [
         (("published", "rows", index), row) for index, row in enumerate(rows)
@@ -202,7 +199,6 @@ def _check_cells(document: Document, experiment: Experiment) -> None:
 def _check_row(
     document: Document, experiment: Experiment, kind: type[Cells], row: dict[str, Any], *place: str | int
 ) -> None:
-    """Check a mapping that selects cells: the keys of its kind by type, all other keys as axes of the matrix."""
     own, matrix = kind.__struct_fields__, experiment.matrix
     decode(document, kind, {key: value for key, value in row.items() if key in own}, *place)
     for axis in row.keys() - {*own}:

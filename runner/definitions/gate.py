@@ -31,7 +31,6 @@ def decode(document: Document, kind: Any, value: Any, *place: str | int) -> Any:
 
 
 def _types_within(kind: Any, value: Any) -> dict[Any, Any] | None:
-    """Return the type of each key of a mapping or item of a list, or None for another value."""
     kind = _bare(kind)
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     for option in map(_bare, typing.get_args(kind) if is_union else (kind,)):
@@ -50,7 +49,6 @@ def _bare(kind: Any) -> Any:
 
 
 def _explain(said: str, kind: Any, value: Any, place: tuple[str | int, ...]) -> str:
-    """Rephrase msgspec's error in the words of a definition."""
     if missing := re.match(r"Object missing required field `(\w+)`", said):
         return f"'{missing[1]}' is missing"
     key = next((step for step in reversed(place) if isinstance(step, str)), "the file")

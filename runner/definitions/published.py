@@ -28,6 +28,6 @@ def _with_speedup(row: dict[str, Any], rows: list[dict[str, Any]], axes: set[str
 
 
 def _devices(hardware: str) -> tuple[int, str]:
-    """Parse `2x A100` as (2, "A100"); the count is 0 if there are several kinds of device."""
+    """Parse `2x A100` as (2, "A100"). The count is 0 if there are several kinds of device."""
     found = re.fullmatch(r"(\d+)\s*x\s*([^+]+)", hardware.strip())
     return (int(found[1]), found[2].strip()) if found else (0, hardware)

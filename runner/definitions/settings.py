@@ -151,7 +151,6 @@ def _parse(path: Path) -> Document:
 
 
 def _lines(text: str) -> dict[tuple[str | int, ...], int]:
-    """Return the line of each table and key in a TOML text."""
     lines: dict[tuple[str | int, ...], int] = {}
     table: list[str] = []
     for number, row in enumerate(text.splitlines(), 1):

@@ -56,7 +56,6 @@ def _imported(
 
 @lru_cache(maxsize=256)
 def _imports(path: Path, text: bytes) -> list[ast.Import | ast.ImportFrom]:
-    """List the import statements of a source file. The result is cached, since programs share files."""
     try:
         if b"coding" not in text[:200]:
             text.decode()  # Python decodes comments too, ast.parse does not

@@ -81,7 +81,6 @@ def collect_jobs(
 
 
 def _jobs(path: Path) -> list[_Job]:
-    """Return the jobs of a manifest. Raises RequestError if there is none, or a job that the kit did not make."""
     try:
         # The base reader returns strings, so that an invalid date does not matter.
         documents = list(YAML(typ="base", pure=True).load_all(path.read_text("utf-8")))
@@ -195,7 +194,6 @@ def _is_of(folder: RunFolder, told: str) -> bool:
 
 
 def _exits(folder: RunFolder, layout: Layout, job: JobState) -> list[NodeExit] | None:
-    """Return each node's exit, from the node's report and from Slurm, or None while the job runs."""
     nodes = [NodeFile(folder, node, job) for node in range(layout.nodes)]
     try:
         job.ask()
@@ -207,7 +205,6 @@ def _exits(folder: RunFolder, layout: Layout, job: JobState) -> list[NodeExit] |
 
 
 def _run_told(text: str, root: Path, where: str) -> Run:
-    """Return the run that a job describes as JSON, read at `where`. Raises RequestError if the JSON is invalid."""
     try:
         told = msgspec.convert(json.loads(text), Told)  # msgspec's reader rejects infinity
         layout = Layout.parse(told.layout)

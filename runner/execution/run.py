@@ -153,7 +153,7 @@ def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
         outcome = _live(life, observer, interrupts)
         try:
             record = life.keep(folder, launch, outcome)
-        except (OSError, ValueError, KitError) as error:  # still report the run
+        except (OSError, ValueError, KitError) as error:  # report the run all the same
             status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
             why = f"its record could not be written: {describe_error(error, folder.path)}"
             record = Record(launch=launch, status=status, reason=why, outcome=outcome)
@@ -198,7 +198,7 @@ def _live(life: Life, observer: Observer, interrupts: Interrupts) -> Outcome:
 
 
 def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[NodeExit]]:
-    """Stop the run. Return the reason and the exits, with a warning if processes may remain."""
+    """Stop the run. Return reason and exits, with a warning if processes may remain."""
     left = ""
     try:
         if handle:

@@ -80,7 +80,6 @@ def run_in_turn(
         runs.sort(key=lambda run: (run.repeat, common.index(str(run.cell)) * (1 if run.repeat % 2 else -1)))
         plan = replace(version.plan, runs=tuple(runs))
         jobs.append(prepare(plan, version.target, results, observer, interrupts))
-    # Run pairs back to back: A first in odd repeats, B first in even ones.
     pairs = [(a, b) if a.run.repeat % 2 else (b, a) for a, b in zip(*jobs, strict=True)]
     sides: dict[str, list[RunSummary]] = {"A": [], "B": []}
     for record in carry_out([job for pair in pairs for job in pair], results, observer, interrupts):

@@ -68,7 +68,6 @@ def bring(root: Path, project: Path, names: Sequence[str]) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Link a file or a folder; if both are folders, link each missing entry."""
     if not os.path.lexists(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(source.resolve())

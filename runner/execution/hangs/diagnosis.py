@@ -139,7 +139,6 @@ def _of_agent(agent: AgentView, *, is_beside_node_0: bool) -> str | None:
 
 
 def _connections(views: Sequence[NodeView]) -> Iterator[str]:
-    """Report ranks whose connections get no answer, and ranks that only their own machine can reach."""
     machines = {view.seen.host for view in views if view.seen}
     for node, rank in seen(views):
         name = f"rank {rank.rank} (node {node})"

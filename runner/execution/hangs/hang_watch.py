@@ -108,7 +108,6 @@ class Watch:
         return now - heard.last > usual
 
     def _tell(self, views: list[NodeView], now: float) -> Iterator[str]:
-        """Yield an explanation of the hang, unless the same was reported before or it is too early."""
         heard, says, stacks = self._heard, [], []
         head = f"waiting for the rendezvous since {now - heard.began:.0f} s"
         if self._is_waiting:

@@ -61,7 +61,6 @@ class Bundle:
         _put(self.folder / manifest.NAME, manifest.write(whole))
 
     def _take_runs(self) -> None:
-        """Copy every ended run. Mask its secrets, and name the masked files in its manifest."""
         for path in runs_at(self.results, self.left_out):
             record, faults = check_whole_and_parsed(path)
             if record is not None and record.status == "running":

@@ -31,7 +31,7 @@ from runner.tools.proof.integrity import Verdict, check_whole_and_parsed, repeat
 from trainkit.files import is_folder
 
 _OF_COMMIT = ("commit", "dirty", "diff_sha256", "prefix", "submodules", "git")
-"""A record's facts about its commit. Programs and the lock file are hashed again where they run."""
+"""A record's facts about its commit."""
 _IMAGE = re.compile("sha256:[0-9a-f]{64}")
 
 

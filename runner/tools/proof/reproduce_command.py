@@ -69,7 +69,6 @@ def reproduce(
 
 @contextmanager
 def _source(path: Path, only: str | None, *, anyway: bool, yes: bool) -> Iterator[tuple[Chosen, Sources | Kit]]:
-    """Yield the runs to repeat, and the source of their code."""
     from runner.tools.proof.integrity import runs_at
     from runner.tools.proof.reproduce import require_whole
     from trainkit.files import is_file
