@@ -62,7 +62,7 @@ def _options(
 
 
 def run_command() -> NoReturn:
-    """Run the command and exit; an exception becomes a one-line message and an exit code."""
+    """Run the command and exit. An exception becomes a one-line message and an exit code."""
     if sys.stdout is None:  # the caller closed it
         sys.stdout = io.TextIOWrapper(io.FileIO(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):  # characters that a terminal lacks become escapes

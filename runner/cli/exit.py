@@ -22,7 +22,7 @@ _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__n
 _OF_A_PATH = (errno.EACCES, errno.ENAMETOOLONG)
 """Errors in a path that the user names, which are no defects of the runner."""
 AT_ONCE_SECONDS = 1.0
-"""A second signal ends the command at once, but is ignored within this time, since some senders send two together."""
+"""A second signal ends the command at once, but is ignored within this time: some senders send two signals together."""
 
 
 class _Ended(BaseException):

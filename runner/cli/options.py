@@ -78,7 +78,7 @@ Results = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the
 
 
 def select(experiment: str | None = None, **words: Any) -> Selection:
-    """Make a Selection of a command's options, which `words` hold by parameter name."""
+    """Make a Selection from a command's options, given in `words` by parameter name."""
     if (scaling := words.get("scaling")) not in (None, *SCALINGS):
         raise RequestError(f"--scaling {scaling}: choose {' or '.join(SCALINGS)}")
     return Selection(
@@ -115,7 +115,7 @@ def is_script(word: str) -> bool:
 
 
 def device_of(word: str) -> str:
-    """Return the device for `--device`; auto is cuda if this machine has a GPU."""
+    """Return the device for `--device`. For auto, return cuda if this machine has a GPU."""
     from runner.records.provenance import gpus
 
     if word not in ("auto", *DEVICES):
@@ -146,7 +146,7 @@ def options_of(target: str, words: list[str] | None) -> list[str]:
 
 
 def here() -> Path:
-    """Return the current folder. Raises RequestError if it was removed."""
+    """Return the current folder. Raises RequestError if the folder was removed."""
     try:
         return Path.cwd()
     except FileNotFoundError:

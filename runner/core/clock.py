@@ -1,6 +1,6 @@
-"""The clock that all timers of the runner read, so that a test can stop and advance the clock.
+"""The clock of all timers of the runner, which tests can stop and advance.
 
-Code sent to a host or into a container cannot import `runner`, so it reads that machine's clock.
+Code sent to a host or into a container cannot import `runner`, and reads the clock there.
 """
 
 from time import monotonic, sleep

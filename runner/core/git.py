@@ -57,7 +57,7 @@ class Repository:
             self.ask("-C", str(folder), *words, seconds=CHECKOUT_SECONDS, env=env)
 
     def apply(self, diff: bytes, folder: Path) -> str | None:
-        """Apply a diff to the files of a folder; return git's reason if it fails, else None."""
+        """Apply a diff to the files of a folder. Return git's reason if the diff does not apply, else None."""
         words = ("-C", str(folder), "apply", "--whitespace=nowarn", "-")
         done = self.run(*words, given=diff, seconds=CHECKOUT_SECONDS, env=self._files_in(folder))
         return one_line(done.stderr.decode("utf-8", "replace"), 200) if done.returncode else None

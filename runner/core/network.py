@@ -22,7 +22,7 @@ class Route(NamedTuple):
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether an address never leaves the machine."""
+    """Return whether packets to an address never leave the machine."""
     try:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:

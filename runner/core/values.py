@@ -14,7 +14,7 @@ _MAY_HOLD = (float, dict, list, tuple)
 
 
 def number(value: object, least: float = -LARGEST, most: float = LARGEST) -> float | None:
-    """Return a value if it is a finite number within bounds, else None; an int stays an int."""
+    """Return a value if it is a finite number within bounds, else None. An int stays an int."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
         return None  # NaN compares false with everything
     return value

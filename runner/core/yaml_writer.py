@@ -41,7 +41,6 @@ class _Representer(SafeRepresenter):
 
 
 def _list(representer: SafeRepresenter, values: list[object]) -> SequenceNode:
-    """Write a list in one line, like a command, if all its items are texts."""
     in_one_line = bool(values) and all(isinstance(value, str) for value in values)
     return representer.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=in_one_line)
 

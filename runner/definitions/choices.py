@@ -46,7 +46,7 @@ def read_layouts(experiment: Experiment, words: Sequence[str]) -> list[str] | No
 
 
 def read_only(experiment: Experiment, words: Sequence[str]) -> dict[str, set[object]]:
-    """Parse `--only axis=value[,value]` words into the chosen values of each axis, as `identity` gives them."""
+    """Parse `--only axis=value[,value]` words into the chosen values of each axis, as keys of `identity`."""
     chosen: dict[str, set[object]] = {}
     for word in words:
         axis, equals, text = _split(word)

@@ -28,7 +28,7 @@ def require(root: Path, name: str) -> None:
 
 
 def prepare_command(root: Path, name: str, words: Sequence[str]) -> list[str]:
-    """Return the command that prepares a family's data. Raises RequestError if there is none.
+    """Return the command that prepares a family's data. Raises RequestError if the family prepares none.
 
     Run the command with `environment(root)`, but in the current folder, so that relative paths in `words` stay valid.
     """

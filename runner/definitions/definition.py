@@ -55,7 +55,7 @@ class Metric(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Cells(msgspec.Struct):
-    """A mapping that selects cells by axis values, next to its own keys."""
+    """A mapping with keys of its own, and with axis values that select cells."""
 
 
 class Skip(Cells):

@@ -29,12 +29,12 @@ class Cell:
 
     @property
     def threads_per_process(self) -> int:
-        """The CPU threads of one process, from the arg `threads`; 1 by default."""
+        """The CPU threads of one process: the arg `threads`, by default 1."""
         return _positive(self.args.get(THREADS))
 
     @property
     def devices_per_process(self) -> int:
-        """The devices of one process, from the arg `devices`; 1 by default."""
+        """The devices of one process: the arg `devices`, by default 1."""
         return _positive(self.args.get(DEVICES))
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The run's name for messages: in a comparison A or B, then the cell."""
+        """The run's name for messages: the cell, preceded by A or B in a comparison."""
         return f"{self.side.name}: {self.cell}" if self.side else str(self.cell)
 
 

@@ -73,7 +73,7 @@ def collect_jobs(
     """Follow every job of a manifest to its end, without changing the job, and make its record.
 
     `target` is kubernetes, with options for namespace and context. Raises RequestError if the file has no job of the
-    kit, or if the cluster lacks a job. Raises Interrupted after a signal. The job continues, to be collected later.
+    kit, or if the cluster lacks a job. Raises Interrupted after a signal. The job continues and can be collected later.
     """
     require_writable(results)
     observer = guarded(observer)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 RESERVE_BYTES = 131_072
 LITTLE_BYTES = 65_536
-"""A run is stopped if less free space is left."""
+"""A run is stopped if fewer bytes are free on its disk."""
 NEXT_RUN_BYTES = 1_000_000
-"""No further run is started if less free space is left."""
+"""No further run is started if fewer bytes are free."""
 
 
 @contextmanager

@@ -6,7 +6,7 @@ the record.
 Nodes agree on the run id through the file `.nodes/<work>` in the shared results folder, where `work` is a hash of the
 planned launch. Node 0 writes the id into the file, and removes the file when all nodes have joined or node 0 has ended.
 Other nodes take the id if the file is younger than `YOUNG_SECONDS`. While a node waits, its file
-`.nodes/<work>.node<number>` shows node 0 for which work. The disk's clock, not the machines', gives the ages of files.
+`.nodes/<work>.node<number>` tells node 0 for which work. The disk's clock, not the machines', gives the ages of files.
 """
 
 import hashlib
@@ -230,7 +230,7 @@ def _keep(handle: _Handle, folder: RunFolder, launch: Launch, outcome: Outcome) 
 
 
 def _become_owner_of(results: Path) -> None:
-    """If this process is root's, become the owner of the results folder, so that new files get the same owner."""
+    """If this process runs as root, become the owner of the results folder, so that new files get the same owner."""
     try:
         owner = results.stat()
     except OSError as error:

@@ -143,7 +143,7 @@ class Life:
 
 
 def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
-    """Carry out one run and return its record, however it ends."""
+    """Carry out one run and return its record, however the run ends."""
     folder, launch = life.folder, life.launch
     with ExitStack() as stack:
         with suppress(OSError):  # a missing folder is reported below
@@ -153,7 +153,7 @@ def supervise(life: Life, observer: Observer, interrupts: Interrupts) -> Record:
         outcome = _live(life, observer, interrupts)
         try:
             record = life.keep(folder, launch, outcome)
-        except (OSError, ValueError, KitError) as error:  # report the run all the same
+        except (OSError, ValueError, KitError) as error:
             status = INTERRUPTED if outcome.stopped_because == INTERRUPTED else "failed"
             why = f"its record could not be written: {describe_error(error, folder.path)}"
             record = Record(launch=launch, status=status, reason=why, outcome=outcome)
@@ -208,7 +208,7 @@ def _stop(life: Life, handle: Handle | None, because: str) -> tuple[str, list[No
     except (OSError, KitError) as error:
         left = describe_error(error, life.folder.path)
     exits = handle.exits if handle else []
-    if left in because:  # empty, or the start failed for the same reason
+    if left in because:  # `left` is empty, or the start failed for the same reason
         return because, exits
     left = f"its remaining processes could not be ended: {left}; look there for {life.launch.id}"
     if because not in (INTERRUPTED, TIMED_OUT, HUNG):

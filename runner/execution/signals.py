@@ -20,7 +20,7 @@ class Interrupts:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt in the block at the first signal, even an earlier one. Defer further signals."""
+        """Raise KeyboardInterrupt in the block at the first signal, even if it came earlier. Defer further signals."""
         try:
             self._raises = True
             self.raise_if_asked()

@@ -56,7 +56,7 @@ def worktrees(root: Path, interrupts: Interrupts, with_files: Sequence[str] = ()
 
 
 def bring(root: Path, project: Path, names: Sequence[str]) -> None:
-    """Link files and folders of a project into the checkout of a commit; files of the commit take precedence.
+    """Link files and folders of a project into the checkout of a commit. Files of the commit take precedence.
 
     Raises RequestError if a name does not exist in the project.
     """

@@ -19,10 +19,10 @@ from runner.targets.node_view import NodeView
 RENDEZVOUS_SECONDS = 6.0
 """How long to wait for missing nodes or ranks before all nodes are inspected. An inspection takes some seconds."""
 STARTING_SECONDS = 20.0
-"""A launcher that is still starting is reported after this time. Some seconds are normal on a busy machine."""
+"""A launcher that is still starting is reported only after this time, since starting is slow on a busy machine."""
 PATIENCE_SECONDS = 60.0
 PATIENCE_TIMES = 10.0
-"""Ranks are inspected after a silence of `PATIENCE_SECONDS` that is `PATIENCE_TIMES` as long as any silence before."""
+"""Inspect ranks after `PATIENCE_SECONDS` of silence, or `PATIENCE_TIMES` the longest earlier silence if longer."""
 QUIET_SECONDS = 10.0
 """Ranks that have been silent this long are inspected before their run is stopped."""
 _MOST_STACKS = 8
@@ -52,7 +52,7 @@ class Watch:
         self._heard.take(line, event, clock.monotonic())
 
     def notes(self) -> Iterator[str]:
-        """Yield new messages about a hang, without blocking; call this regularly."""
+        """Yield new messages about a hang, without blocking. Call this regularly."""
         heard, now, waits = self._heard, clock.monotonic(), self._is_waiting
         if self._look is not None:
             if self._look.done():
@@ -77,7 +77,7 @@ class Watch:
         return self._agreed is not None and since is not None and now - since > self._agreed
 
     def last_look(self, folder: RunFolder, say: Callable[[str], None]) -> Stuck | None:
-        """Before the run is stopped, return where its ranks are, and report their stacks; None if ranks still print.
+        """Return where the ranks are, and report their stacks, before the run is stopped; None if ranks still print.
 
         A rank whose stack cannot be read gets SIGABRT and prints the stack, unless somebody else started the run.
         """

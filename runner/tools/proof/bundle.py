@@ -1,7 +1,7 @@
 """Pack results into one archive for a reviewer: records, code, tables, and a README that lists omissions.
 
 The archive is a PAX tar (POSIX.1-2001) of regular files, sorted by name, with fixed times, owners and modes: the same
-files always give the same bytes. `runner.records.unpacking` opens it.
+files always give the same bytes. `runner.records.unpacking` opens the archive.
 """
 
 import os
@@ -39,7 +39,7 @@ _BLOCK = 1 << 20
 class Bundle:
     """The folder that becomes the archive.
 
-    `results` is a folder of runs or of one run; `sources` is the repository around the current folder.
+    `results` is a folder of runs or of one run. `sources` is the repository around the current folder.
     """
 
     def __init__(self, results: Path, sources: Sources, folder: Path, *, code: bool) -> None:

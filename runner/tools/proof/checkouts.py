@@ -29,8 +29,8 @@ class Sources:
     def check_out(self, code: dict[str, Any], folder: Path, diff: bytes | None) -> tuple[Path, list[str]]:
         """Check out a commit into an empty folder, and apply the kept changes. Raises RunError if that fails.
 
-        Return the project's folder in the checkout, and a note on each missing submodule. `git archive` is not used: as
-        `.gitattributes` says, it would leave out and rewrite files.
+        Return the project's folder in the checkout, and a note on each missing submodule. `git archive` is not used,
+        because it leaves out and rewrites files as `.gitattributes` says.
         """
         commit = str(code.get("commit"))
         try:
@@ -58,7 +58,7 @@ class Sources:
 
 
 class Kit:
-    """The code of an archive, read without running git or applying diffs. If the archive has none, a clone's code."""
+    """The code of an archive, read without running git or applying diffs, or a clone's if the archive has no code."""
 
     def __init__(self, archive: Archive, clone: Sources) -> None:
         self.archive, self._clone = archive, clone

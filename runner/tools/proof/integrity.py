@@ -95,7 +95,7 @@ def verify(path: Path, level: int) -> Verdict:
 
 
 def repeat_with(record: Record) -> dict[str, str]:
-    """Return the arguments, as the run reported them, that repeat its decisions that depended on the clock."""
+    """Return the arguments with which a run repeats decisions that followed the clock, as the run reported them."""
     reported = record.facts.get("repeat_with")
     chosen = reported.items() if isinstance(reported, dict) else ()
     return {name: value for name, value in chosen if name in record.launch.args and isinstance(value, str)}

@@ -55,7 +55,7 @@ class Wish:
 
 
 def require_whole(path: Path, *, anyway: bool) -> Record:
-    """Return the record of a run. Raises RunError if it may not be repeated because its hashes do not match."""
+    """Return the record of a run. Raises RunError if the run may not be repeated, as its hashes do not match."""
     record, faults = check_whole_and_parsed(path)
     if record is None:
         raise RunError(f"{one_line(path)}: no level: {faults[0]}; nothing is run from it")
@@ -139,8 +139,8 @@ def _tree(record: Record, sources: Sources | Kit, diff: bytes | None, wish: Wish
 def options_again(path: Path, launch: Launch, target: str, *, is_trusted: bool) -> list[str]:
     """Return the options of a record's target as `name=value` words, or [] for another target.
 
-    Raises RequestError if an untrusted record names hosts, files or images. An image of this machine's engine may be
-    named by its id, which cannot be forged.
+    Raises RequestError if an untrusted record names hosts, files or images. The id of an image in this machine's engine
+    is accepted, since an id cannot be forged.
     """
     if launch.target != target:
         return []
