@@ -61,7 +61,7 @@ class Line(msgspec.Struct):
     """Effect of a match on the status; `trouble` is a failure unless the training goes on."""
     scope: str | None = None
     weak: bool = False
-    """Whether matches count only if no other line states the same."""
+    """Whether values count only if no other line states them."""
     after: str | None = None
     """Pattern that the line above must match."""
 
@@ -96,18 +96,18 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Compiled entry of `lines`."""
+    """Compiled entry of `lines` in a dialect's file."""
 
     dialect: "Dialect" = field(repr=False)
     line: Line
     regex: re.Pattern[str]
     literals: tuple[str, ...]
-    """Texts in every matching line, the longest first."""
+    """Texts that every matching line contains, the longest first."""
     after: re.Pattern[str] | None
     takes_any_digits: bool
     """Whether lines that differ only in digits match alike."""
     is_replaced: bool
-    """Whether the next match replaces the values of this one."""
+    """Whether the next match replaces the values of a match."""
 
     def matches(self, text: str, above: bytes | None = None) -> Iterator[re.Match[str]]:
         """Yield the matches in the beginning of a line; none if the line above does not match `after`."""
@@ -118,7 +118,7 @@ class Pattern:
         return self.regex.finditer(text[:LINE])
 
     def read(self, match: re.Match[str], line: int, *, is_torn: bool = False) -> tuple[dict[str, Value], list[str]]:
-        """Return the values of a match, and the reasons why others are left out.
+        """Return the values of a match, and the reasons why other values are left out.
 
         `is_torn` means that the end of the line is missing.
         """
@@ -147,7 +147,7 @@ class Dialect:
 
     name: str
     best: str
-    """`computed` from all evaluations, or only as `stated` by a line."""
+    """How the best evaluation is found: `computed` from all evaluations, or only `stated` by a line."""
     patterns: list[Pattern] = field(default_factory=list)
 
 
@@ -168,12 +168,12 @@ def built_in() -> tuple[Dialect, ...]:
 
 
 def dialects_with(paths: Sequence[Path]) -> tuple[Dialect, ...]:
-    """Return the kit's dialects and those of files, which replace the kit's of the same name."""
+    """Return the kit's dialects and the dialects in files; a file's dialect replaces the kit's of the same name."""
     return tuple({dialect.name: dialect for dialect in (*built_in(), *map(load, paths))}.values())
 
 
 def chosen(texts: Mapping[str, str]) -> tuple[Dialect, ...]:
-    """Return dialects from a mapping of names to texts ('' for the kit's own), and that of launchers."""
+    """Return the dialects in a mapping of names to texts ('' for the kit's own), and the launchers' dialect."""
     known = {dialect.name: dialect for dialect in built_in()}
     named = (
         _dialect(yaml_reader.parse(text, name)) if text else known[name]
@@ -217,7 +217,7 @@ def _pattern(dialect: Dialect, line: Line) -> Pattern:
 
 
 def _mistakes(pattern: Pattern) -> Iterator[tuple[str, ...]]:
-    """Yield each mistake in a pattern, and the key of its line to change."""
+    """Yield each mistake in a pattern, with the keys of the entry to change."""
     units, fields = pattern.line.units, pattern.regex.groupindex.keys()
     for name in fields - FIELDS:
         yield f"unknown field '{name}'{did_you_mean(name, sorted(FIELDS))}", "pattern"

@@ -13,7 +13,7 @@ from runner.logs.origin import MOST_WRITERS, Origin, Who
 from runner.logs.pattern import METRICS
 
 _MOST_EPOCHS = 100_000
-"""Highest plausible epoch; higher numbers count samples."""
+"""Highest plausible epoch. Higher numbers may count samples."""
 _MOST_KEPT = 1_000
 """Maximum messages kept about the end."""
 _MOST_SAID = 20
@@ -26,7 +26,7 @@ _ABOVE = "an accuracy above 100%"
 _CLOSE = 2e-3
 _NUMBER = re.compile(r"\d[\d.,:]*")
 _OPEN_NODES = re.compile(r"--nnode|[\\^`]\s*$")
-"""torchrun without a fixed number of nodes: --nnodes=1:4, or the line continues."""
+"""Command of torchrun whose number of nodes may vary (--nnodes=1:4) or follow on the next line."""
 _OF_A_PART = re.compile(
     r"(?:[Pp]arallel|[Ll]ocal|[Rr]ole|[Nn]ode|[Tt]ensor|[Pp]ipeline|[Dd]ata|[Ee]xpert|[Cc]ontext|[Mm]odel"
     r"|[Ss]hard|[Gg]roup,?|\b[TtPpDdEeCcSs][Pp])"
@@ -37,7 +37,7 @@ _OF_ANOTHER = re.compile(
     r"\W{0,3}[Ee]poch\W{0,3}\d(?!\d*: [Ee]arly)|\b(?:until|when|once|after|before|if|unless|[Tt]okenizer|[Vv]ocab\w*"
     r"|[Pp]hase|[Ss]tage)\b[^.]{0,60}[Tt]raining\b"
 )
-"""Phrases that do not end the training: `kept until training is complete`."""
+"""Phrases that mention the end of a training without stating it: `kept until training is complete`."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Record:
     dialect: str = MLPERF
     best: str = "computed"
     lines: int = 1
-    """Number of similar lines that it represents."""
+    """Number of similar lines that this record represents."""
     values: dict[str, Value] = field(default_factory=dict)
     says: set[str] = field(default_factory=set)
     weak: set[str] = field(default_factory=set)
@@ -64,7 +64,7 @@ class Record:
         return "train_loss" in self.values or "steps" in self.values
 
     def finish(self) -> None:
-        """Derive further values, and drop implausible ones."""
+        """Derive further values, such as the accuracy from counts, and drop implausible values."""
         values = self.values
         if "correct" in values and "of" in values and values["of"].value:
             correct, samples = values["correct"], values["of"].value
@@ -104,10 +104,10 @@ class Evaluations:
     lowest: Value
     highest: Value
     stated_best: bool
-    """Whether the best counts only if stated."""
+    """Whether the best value counts only if a line states it."""
     count: int = 0
     is_mixed: bool = False
-    """Whether data or guessed units differ (0.9, then 45.1), so that no evaluation is the best."""
+    """Whether the data or the guessed units differ (0.9, then 45.1), so that evaluations cannot be compared."""
 
     def add(self, value: Value) -> None:
         """Add the next evaluation."""
@@ -122,23 +122,23 @@ class Evaluations:
 
 @dataclass
 class Writer:
-    """Values by one process, container or rank; the lowest writer counts."""
+    """Values that one writer states: a process, container or rank. The lowest writer's values count."""
 
     train_loss: Value | None = None
     run_loss: Value | None = None
     throughput: Value | None = None
     evaluations: dict[tuple[bool, str], Evaluations] = field(default_factory=dict)
-    """Evaluations by weakness and metric."""
+    """Evaluations, by whether they are stated weakly, and by metric."""
     places: dict[bool, tuple[float, float, int]] = field(default_factory=dict)
-    """First and last epoch, and the line of the first; under True, steps outside of epochs."""
+    """First and last epoch, and the first one's line (False); the same for steps outside of epochs (True)."""
     titles: dict[float | int, list[int]] = field(default_factory=dict)
-    """Lines that only name one of the first two epochs, as `Epoch 1/5`."""
+    """Lines of headings such as `Epoch 1/5`, for the first two epochs."""
     ignored: int = 0
-    """Line of the last traceback that Python ignored."""
+    """Line where Python last reported an exception that it ignored."""
 
 
 class End(NamedTuple):
-    """Last line with a message about the end: `completed`, `failed`, `trouble`, or '' for a mere duration."""
+    """Last line of a message about the end. `word` is `completed`, `failed`, `trouble`, or '' for a mere duration."""
 
     line: int
     text: str
@@ -156,25 +156,25 @@ class Facts:
     said: dict[str, list[Value]] = field(default_factory=dict)
     """Different values stated for the whole run."""
     epochs: dict[bool, dict[float | int, int]] = field(default_factory=lambda: {False: {}, True: {}})
-    """First line of each epoch, apart from those stated weakly (True)."""
+    """First line of each epoch, with weakly stated epochs kept apart under True."""
     stated_best: Value | None = None
     progress: Progress | None = None
     widest: int | None = None
-    """Furthest position in an epoch before the next began."""
+    """Furthest position that an epoch reached before the next epoch began."""
     has_steps: bool = False
-    """Whether epochs have several training lines without a position."""
+    """Whether an epoch has several lines with a loss that do not tell how far the epoch is."""
     is_repeated: bool = False
     """Whether a writer states several losses or evaluations."""
     evaluated: int = 0
     failure: End | None = None
     ends: dict[tuple[Who, str], End] = field(default_factory=dict)
-    """Messages about the end, by writer, unless training continued."""
+    """Messages about the end, by writer and text, if training did not continue."""
     repeated: set[tuple[Who, str]] = field(default_factory=set)
-    """Messages followed by more training: they concern an epoch."""
+    """Messages followed by more training, which therefore concern an epoch."""
     restart: tuple[int, int] | None = None
     """Lines where a training begins and apparently begins again."""
     left_out: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """First line with an implausible value, by reason."""
+    """First line with a value left out, by reason."""
     times: list[tuple[int, datetime]] = field(default_factory=list)
     """Time stamps of the first loss line and of the last informative line."""
     runs: dict[str, list[tuple[int, mlperf.Event, Who]]] = field(default_factory=dict)
@@ -243,9 +243,9 @@ class Facts:
         self.add(record)
 
     def settle(self) -> None:
-        """Drop all figures of a log with two trainings, and losses whose rank may be something else.
+        """Drop all figures of a log with two trainings, and losses whose apparent rank may be another number.
 
-        Bare numbers, as in `[300] loss: 1.9`, are not ranks if each occurs once.
+        A bare number, as in `[300] loss: 1.9`, is no rank if no such number states several losses.
         """
         world = self.fact("world_size")
         for writer in self.writers.values():
@@ -273,17 +273,17 @@ class Facts:
         return next((value for value in values if value), None)
 
     def seen(self) -> dict[float | int, int]:
-        """Return the epochs of the training, or the weakly stated ones if it names none."""
+        """Return the epochs with their first lines; weakly stated epochs only if there are no others."""
         return self.epochs[False] or self.epochs[True]
 
     def declared_epochs(self) -> Value | None:
-        """Return the declared number of epochs: five for epochs 0/4 to 4/4."""
+        """Return the declared number of epochs, corrected if epochs count from 0: five for epochs 0/4 to 4/4."""
         value = self.fact("epochs")
         is_from_0 = value and 0 in self.seen() and value.value in self.seen()
         return value._replace(value=value.value + 1) if value and is_from_0 else value
 
     def wall(self) -> End | None:
-        """Return the message with the duration of the run, but none that repeats."""
+        """Return the message with the run's duration, except messages followed by more training."""
         ends = (end for key, end in self.ends.items() if key not in self.repeated)
         walls = {(end.wall.weak, end.who, -end.line): end for end in ends if end.wall}
         return walls[min(walls)] if walls else None
@@ -303,7 +303,7 @@ class Facts:
             self.epochs[epoch.weak].setdefault(epoch.value, epoch.line)
 
     def _take_summary(self, record: Record, writer: Writer) -> None:
-        """Take values for the whole run; a different second summary means a second training."""
+        """Take values for the whole run. A second summary with another loss means a second training."""
         new, old = record.values.get("run_loss"), writer.run_loss
         if new and old and not (new.weak or old.weak or math.isclose(new.value, old.value, rel_tol=_CLOSE)):
             self.restart = self.restart or (old.line, record.line)
@@ -316,7 +316,7 @@ class Facts:
         epoch = values["epoch"].value if "epoch" in values else self.epoch
         now = Progress(record.line, epoch, *(values[name].value if name in values else None for name in _PLACES))
         if before and before.done is not None and before.done == before.total and before.epoch == now.epoch:
-            # A finished bar may be redrawn, or a bar over other data be an evaluation or the next epoch.
+            # After a finished progress bar, a line may redraw the bar, or belong to an evaluation or the next epoch.
             has_ended = any(end.word for key, end in self.ends.items() if key[0] == who)
             is_other = loss and writer.train_loss and loss.value != writer.train_loss.value
             if loss and (epoch is None or (has_ended and is_other)):
@@ -334,7 +334,7 @@ class Facts:
             self.times = [(record.line, record.origin.time)]
 
     def _go_on(self, now: Progress, who: Who, writer: Writer) -> None:
-        """Take the position of the training; a return to its first epoch or step means a second training."""
+        """Take the position of the training. A return to the first epoch or step means a second training."""
         place, before = now.step if now.epoch is None else now.epoch, self.progress
         if place is not None:
             first, last, line = writer.places.get(now.epoch is None, (place, place, now.line))
@@ -344,7 +344,7 @@ class Facts:
         if before and before.done is not None and now.done is not None and before.epoch != now.epoch:
             self.widest = max(self.widest or 0, before.done)
         self.progress = now
-        for key in [key for key in self.ends if key[0] == who]:  # its messages ended an epoch, not the run
+        for key in [key for key in self.ends if key[0] == who]:  # the writer's messages ended an epoch, not the run
             del self.ends[key]
             if len(self.repeated) < _MOST_KEPT:
                 self.repeated.add(key)

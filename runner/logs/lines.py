@@ -14,7 +14,7 @@ LONGEST = 65_536
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PK\x05\x06")
 _ODD = bytes(range(8)) + bytes(range(14, 27)) + b"\x7f"
-"""Bytes that text does not contain; progress bars use backspaces, and NUL follows a disk crash."""
+"""Bytes of binary files. Text may hold backspaces (progress bars), and NUL bytes after a disk crash."""
 _BEGINNING = 8_192
 """Bytes inspected to recognise binary input."""
 _BACK = re.compile(rb"\x08+\r?")
@@ -23,7 +23,7 @@ _BAR = re.compile(rb"((?:<[\d:?]{1,9}|it/s|s/it)(?:, [^\[\]\r\n]{0,300})?\])(?=[
 """End of tqdm's progress bar with other output behind it: `7.00s/it]slurmstepd: error: ...`."""
 _EVENT, _KEY = b":::MLLOG", b'"key": "observed"'
 _TEE = rb"\[default\d{1,6}\]:"
-"""Prefix by torchrun of each line in a pod's log."""
+"""Prefix that torchrun puts before each line in a pod's log."""
 _OBSERVED = re.compile(rb"\n(%s|)%s [^\n]*%s[^\n]*\n\1" % (_TEE, _EVENT, _KEY))
 """Event of trainkit/observer, possibly within an unfinished line of the program."""
 _PREFIX, _BEGIN = re.compile(rb"^%s" % _TEE), re.compile(rb"(?:%s)?%s" % (_TEE, _EVENT))
@@ -31,7 +31,7 @@ _LONGEST_TEE = 17
 
 
 class Block(NamedTuple):
-    """Block of whole lines; `line` is the number of the first."""
+    """Block of whole lines; `line` is the number of the first line."""
 
     data: bytes
     line: int
@@ -113,7 +113,7 @@ class Lines:
 
 
 def _end_of_lines(data: bytes) -> int:
-    """Return the end of the last line that no event of the observer tears, as far as the data shows."""
+    """Return where to cut the data: after the last whole line that no event of the observer may split."""
     end = last = data.rfind(b"\n") + 1
     if len(data) > LONGEST and not end:
         end = last = data.rfind(b"\r") + 1
@@ -129,12 +129,12 @@ def _end_of_lines(data: bytes) -> int:
 
 
 def _without_observed(data: bytes) -> bytes:
-    """Join lines torn by the observer; inserted empty lines keep line numbers right."""
+    """Remove the observer's events and join lines split by them. Added empty lines keep line numbers right."""
     text, at = bytearray(), 0
     for event in _OBSERVED.finditer(data):
         text += data[at : event.start()]
         at, begin = event.start(), text.rfind(b"\n") + 1
-        if text.startswith(event[1], begin):  # else another rank printed in between
+        if text.startswith(event[1], begin):  # otherwise another rank printed in between
             text[begin:begin] = b"\n\n"
             at = event.end()
     return bytes(text + data[at:])

@@ -14,7 +14,7 @@ from runner.logs.pattern import LINE, PatternError, compile_pattern, is_cut
 NAME = "[a-z][a-z0-9_]{0,39}"
 _BEGIN = re.compile(r"(?<!\d)(?<!\d[.,eE])")
 _GLUED = re.compile(r"(?!(?:[num]?s|min|h|x)\b)\w")
-"""Rest of a word, as in 0x1F, 3e or 5k; not a unit, as in 12s."""
+"""Rest of a word after a number, as in 0x1F, 3e or 5k, but not a unit, as in 12s."""
 _NUMBER = re.compile(r"[-+]?(?:(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -26,10 +26,10 @@ class Metric:
     literals: tuple[str, ...]
     best: str | None = None
     said: dict[Who, list[tuple[float, int]]] = field(default_factory=dict)
-    """Last and best value, each with its line, of each writer."""
+    """Last and best value of each writer, with their lines."""
 
     def add(self, text: str, line: int, who: Who, *, is_torn: bool) -> None:
-        """Add the matches of a line; partial numbers, such as the 1 of 1e-05, are kept as NaN."""
+        """Add the matches of a line. A partial number, such as the 1 of 1e-05, counts as NaN."""
         for match in self.regex.finditer(text[:LINE]):
             new = _number(match, is_torn=is_torn), line
             best = self.said.get(who, [new])[-1]
@@ -54,7 +54,7 @@ def _number(match: re.Match[str], *, is_torn: bool) -> float:
 
 
 def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:
-    """Compile the metrics of a record; RequestError if one is unusable."""
+    """Compile the metrics of a record; RequestError if an expression is unusable."""
     found = {}
     for name, said in metrics.items():
         try:
@@ -68,7 +68,7 @@ def compiled(metrics: Mapping[str, Mapping[str, str]]) -> dict[str, Metric]:
 
 
 def read_words(words: list[str]) -> dict[str, dict[str, str]]:
-    """Return the metrics in the words of `--metric NAME=REGEX`; RequestError if a word is invalid."""
+    """Parse the words `NAME=REGEX` of `--metric`; RequestError if a word is invalid."""
     found: dict[str, dict[str, str]] = {}
     for word in words:
         name, equals, pattern = word.partition("=")

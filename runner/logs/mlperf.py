@@ -20,7 +20,7 @@ _MOST_NUMBER = 10**15
 OBSERVED = "observed"
 """Key of trainkit/observer's lines, which the program itself did not print."""
 EVALUATION = "eval_accuracy"
-"""Key of the result in every benchmark; its metric depends on the benchmark."""
+"""Key of the result in every benchmark, whatever the benchmark's metric."""
 MARK = ":::ML"
 _KEYS = {b"run_start", b"run_stop", b"eval_accuracy", b"epoch_start", b"submission_benchmark", b"number_of_ranks"}
 _KEYS |= {b"number_of_nodes", b"train_epoch"}
@@ -41,7 +41,7 @@ def is_of_use(line: bytes) -> bool:
 
 
 def events(line: str) -> list[Event]:
-    """Return the events of a line, without torn ones."""
+    """Return the complete events of a line."""
     return [event for part in line.split(MARK)[1:] if (event := _event(MARK + part))]
 
 
@@ -53,14 +53,14 @@ def metric_of(benchmark: str | None) -> str:
 
 
 def unit_of(metric: str, value: float) -> str | None:
-    """Return the unit of an evaluation; None for values that the benchmark's rules do not define."""
+    """Return the unit of an evaluation; None if the benchmark's rules define no unit for the value."""
     if metric == "auc":
         return metric
     return "fraction" if metric in _SHARES and 0 <= value <= 1 else None
 
 
 def evaluation(value: Any) -> tuple[float | int | None, str | None]:
-    """Return the number of an evaluation, and a scope if it has several parts, such as boxes and masks."""
+    """Return the first number of an evaluation. If there are several, as for boxes and masks, a scope lists them."""
     while isinstance(value, dict) and value.keys() & {"accuracy", "value"}:
         value = value.get("accuracy", value.get("value"))
     if isinstance(value, list):
@@ -107,7 +107,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _json(text: str) -> Any:
-    """Decode a JSON value, also with Python's quotes, which some programs write."""
+    """Decode a JSON value, even with single quotes, which some programs write."""
     for words in (text, text.replace("'", '"')):
         with contextlib.suppress(ValueError, RecursionError):
             return json.JSONDecoder().raw_decode(words.strip())[0]

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 MOST_WRITERS = 4_096
 Who = tuple[int, int, str]
-"""Sort key of writers: by rank, masters first, unnamed ones before all."""
+"""Sort key of a writer: the rank, then whether there is a name without `master`, then the name."""
 _INDENT = " \t\ufeff"
 _MOST = 6
-"""Maximum prefixes of a line: of a container, torchrun, a logger."""
+"""Maximum prefixes of a line, such as a container's, torchrun's and a logger's."""
 _LONGEST = 300
 _POD = re.compile(
     r"(?P<name>[a-z0-9][a-z0-9.-]{0,80}-(?:master|worker|launcher|chief|ps|leader|node|trainer)-\d{1,4}"
@@ -17,13 +17,13 @@ _POD = re.compile(
 )
 """Pod and container of a training job, as stern prints them."""
 _LEVELS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|SUCCESS"
-# Tried at the beginning of a line; without nested repeats, for speed on hostile lines.
+# Prefixes at the beginning of a line. No expression nests repeats, so hostile lines take no longer.
 _PREFIXES = {
     "torchrun": r"\[(?:default|rank|local_rank ?)(?P<rank>\d{1,6})\]:? ?",
     "mpirun": r"\[(?:prterun-[\w.@-]{1,120}@)?\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?",
     "horovodrun": r"\[(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?",
     "rank": r"\[[Rr]ank:? (?P<rank>\d{1,6})\]:? ?",
-    "number": r"\[(?P<rank>\d{1,4})\]:? (?=\S)| {0,4}(?P<rank2>\d{1,5}): (?=\S)",  # also srun's
+    "number": r"\[(?P<rank>\d{1,4})\]:? (?=\S)| {0,4}(?P<rank2>\d{1,5}): (?=\S)",  # srun's too
     "kubectl": r"\[pod/(?P<name>[\w.-]{1,120}/[\w.-]{1,120})\] ?|\[Pod (?P<name2>[\w.-]{1,120})\]: ?",
     "stern": _POD.pattern,
     "compose": (
@@ -71,7 +71,7 @@ class Origin(NamedTuple):
     name: str = ""
     time: datetime | None = None
     is_number: bool = False
-    """Whether the rank is a bare number, `[3]` or `3:`, which may mean anything else."""
+    """Whether the rank is a bare number, `[3]` or `3:`, which may mean something else."""
 
     @property
     def writer(self) -> Who:
@@ -108,7 +108,7 @@ def split(line: str) -> tuple[Origin, str]:
 
 
 def _time_of(text: str | None, zone: str | None) -> datetime | None:
-    """Parse a time stamp, by default as UTC, which suffices for differences."""
+    """Parse a time stamp, by default as UTC, because only differences are used."""
     if not text:
         return None
     whole, _, part = text.replace("/", "-").replace(",", ".").replace("T", " ").partition(".")

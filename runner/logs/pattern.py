@@ -1,6 +1,6 @@
 """Compile regular expressions of dialects and metrics, and convert the values of their groups.
 
-The fixed text that each match contains comes from Python's expression parser; lines without it are never tried.
+Python's expression parser yields the fixed texts that each match contains. Lines without these texts are never tried.
 """
 
 import math
@@ -17,7 +17,7 @@ except ImportError:  # Python 3.10
     import sre_parse as _sre
 
 LINE = 4_096
-"""Characters of a line that patterns see."""
+"""Maximum characters of a line that are searched."""
 METRICS = ("auc", "accuracy", "f1", "bleu", "map", "dice", "perplexity", "val_loss", "wer")
 """Metrics of evaluations, in order of preference."""
 LOWER_IS_BETTER = {"perplexity", "val_loss", "wer"}
@@ -25,7 +25,7 @@ _MAY_DIVERGE = {"train_loss", "val_loss", "perplexity"}
 _WHOLE = {"epochs", "step", "steps", "done", "total", "correct", "of", "world_size", "nnodes", "nproc", "rank"}
 _WHOLE |= {"ranks_listed"}
 COUNTED = {"epoch", *_WHOLE, "backend"}
-"""Fields that are not measured."""
+"""Fields that are counts or names, not measured values."""
 FIELDS = COUNTED | {"train_loss", "run_loss", *METRICS, "best_accuracy", "wall", "throughput", "speedup"}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _RATES = ("samples/s", "tokens/s", "images/s", "steps/s", "it/s", "ms/step", "s/step", "GB/s", "MB/s", "TFLOPS")
@@ -63,9 +63,9 @@ class PatternError(ValueError):
 
 
 def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Compile a pattern; return it with the texts that every match contains, the longest first.
+    """Return the compiled pattern with the texts that every match contains, the longest first.
 
-    Raises PatternError unless one of them has at least `least` characters.
+    Raises PatternError for an invalid pattern, or if no such text has `least` characters.
     """
     text = _PADDED.sub(_with_padding, text)
     for word, meaning in _SHORTHANDS.items():
@@ -85,7 +85,7 @@ def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[s
 def is_cut(match: re.Match[str], group: str | int, *, is_torn: bool, is_counted: bool = False) -> bool:
     """Return whether a group may hold only part of a number: 0 of 0,4193, or 1 of 1e-05 or `1 234.5`.
 
-    So may the end of a torn line, and a final `0.`; counted numbers may precede a comma.
+    Numbers at the end of a torn line and a final `0.` may be partial too. Counts may precede a comma.
     """
     text, end = match[group], match.end(group)
     if end == len(match.string) and (is_torn or end == LINE or text.endswith(".")):
@@ -123,7 +123,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _with_padding(match: re.Match[str]) -> str:
-    """Let a number in a pattern match after as many blanks as column alignment needs."""
+    """Let a number in a pattern match after the blanks that align numbers in a column."""
     blank = match["blank"]
     least = match["least"] or (1 if blank and not match["times"] else 0)
     return f"{blank or ' '}{{{least},{max(_PADDING, int(match['most'] or 0))}}}{match['number']}"

@@ -1,7 +1,7 @@
 """Read a log into facts, in one loop over its lines.
 
-For speed, lines are searched for fragments before patterns are tried, lines that differ only in digits share their
-patterns, and of lines that replace each other's values (a progress bar) only the first and last are read.
+For speed, patterns are tried only on lines that contain a fragment of them. Lines that differ only in digits share one
+choice of patterns. Of lines whose values replace each other, as in a progress bar, only the first and last are read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _COMMON = (b"poch", b"oss", b"ccura", b"acc", b"raining", b"rror: ", b"tep", b"o
 """Fragments in the fixed texts of many patterns."""
 _PLACES = {"epoch", "total", "done", "step"}
 _KEPT = 32
-"""Blocks after which masked lines are forgotten."""
+"""Number of blocks after which the readers chosen for masked lines are forgotten."""
 
 
 @dataclass
@@ -40,14 +40,14 @@ class Reading:
 
 
 class _Kind(NamedTuple):
-    """Readers of lines that differ only in digits."""
+    """Patterns and metrics for lines that differ only in digits."""
 
     patterns: list[Pattern]
     metrics: list[Metric]
     replaced: Pattern | None = None
-    """Pattern whose values only replace those of the line before."""
+    """Pattern whose values only replace the values of the line before."""
     same: Sequence[slice] = ()
-    """Slices that must be equal in such lines: prefix, epoch and total."""
+    """Slices that are equal in lines that replace each other: prefix, epoch and total."""
     place: slice = slice(0)
     """Slice with the position of the training, which must not decrease."""
 
@@ -102,19 +102,19 @@ def read_stream(
 
 
 class _Reader:
-    """Reader of lines that patterns match, which adds their values to the facts."""
+    """Reader that adds the values of matching lines to the facts."""
 
     def __init__(self, dialects: tuple[Dialect, ...], metrics: Mapping[str, Metric]) -> None:
         self._facts = Facts()
         self._plain: Facts | None = Facts() if any(dialect.name == PLAIN for dialect in dialects) else None
-        """Facts including those of `plain`, until another dialect reads a training line."""
+        """Facts including those by the dialect `plain`; None once another dialect reads a line of the training."""
         readers: list[Pattern | Metric] = [one for dialect in dialects for one in dialect.patterns]
         readers += metrics.values()
         self._readers: list[tuple[list[bytes], Pattern | Metric]] = [
             ([text.encode().translate(_MASK) for text in one.literals], one) for one in readers
         ]
         self._fragments: dict[bytes, list[int]] = {_MARK: []}
-        """Numbers of the readers for lines with a fragment."""
+        """Numbers of the readers to try on lines that contain a fragment."""
         for number, (texts, _) in enumerate(self._readers):
             common = (part for part in _COMMON for text in texts if part in text)
             self._fragments.setdefault(next(common, texts[0]), []).append(number)
@@ -122,7 +122,7 @@ class _Reader:
         self._blocks = 0
         self._above = b""
         self._bar = 0, b""
-        """Line of a progress bar, and the prefix that precedes its first state only."""
+        """Line number of a progress bar, and the prefix that is printed before the first state only."""
 
     def finished(self) -> Facts:
         """Return the facts after the last block."""
@@ -148,7 +148,7 @@ class _Reader:
         self._above = next(filter(bytes.strip, reversed(lines)), self._above)
 
     def _lines(self, block: Block) -> tuple[bytes, Sequence[int]]:
-        """Return lines with their numbers; carriage returns end lines too, but are not counted."""
+        """Return a block's lines with their numbers. A carriage return ends a line too, but does not count."""
         data = block.data.replace(b"\r\n", b"\n")
         if b"\r" not in data and block.line != self._bar[0]:
             return data, range(block.line, block.line + data.count(b"\n") + 1)
@@ -165,7 +165,7 @@ class _Reader:
         return b"\n".join(lines), numbers
 
     def _learn(self, masked: set[bytes]) -> None:
-        """Choose the readers of masked lines; most contain none of the fragments."""
+        """Choose the readers of masked lines by fragments. Most lines contain none."""
         self._kinds.update(dict.fromkeys(masked))
         text = b"\n".join(masked) + b"\n"
         readers: dict[bytes, set[int]] = {}
@@ -176,7 +176,7 @@ class _Reader:
                 readers.setdefault(text[text.rfind(b"\n", 0, at) + 1 : end], set()).update(numbers)
                 at = text.find(fragment, end)
         for line, found in readers.items():
-            pairs = [self._readers[number] for number in sorted(found)]  # of two dialects the later one counts
+            pairs = [self._readers[number] for number in sorted(found)]  # the later of two dialects counts
             wanted = [reader for texts, reader in pairs if all(text in line for text in texts)]
             if _MARK in line:
                 self._kinds[line] = _EVENTS if mlperf.is_of_use(line) else None
@@ -207,7 +207,7 @@ class _Reader:
         return kind._replace(replaced=pattern, same=[slice(begin), *places.values()], place=place)
 
     def _take(self, line: bytes, kind: _Kind, number: int, above: bytes, count: int, *, is_torn: bool) -> None:
-        """Add the values of each dialect in a line; `plain` counts only if no other dialect reads it."""
+        """Add the values of each dialect in a line; `plain` counts only if no other dialect reads the line."""
         who, text = origin.split(line.decode("utf-8", "replace"))
         if kind is _EVENTS:
             for event in mlperf.events(text):
@@ -246,7 +246,7 @@ class _Reader:
 
 
 def _needed(lines: list[bytes], kinds: list[_Kind | None]) -> Iterator[tuple[int, int]]:
-    """Yield places of lines with counts; of lines that replace values, only the first and last."""
+    """Yield the places of lines to read, and how many lines each place stands for."""
     places: dict[tuple[object, ...], int] = {}
     held: dict[tuple[object, ...], tuple[int, int]] = {}
     for at, kind in enumerate(kinds):

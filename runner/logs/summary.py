@@ -1,4 +1,4 @@
-"""Summarise the facts of a log as a JSON object with all fields, None if not stated."""
+"""Summarise the facts of a log as a JSON object with all fields; fields that the log does not state are None."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _OF_THE_RUN = {"world_size": "world_size", "nnodes": "nnodes", "backend": "backe
 _MEASURED = ("last_train_loss", "final_eval", "best_eval", "wall_time_s", "timestamps_span_s", "throughput", "speedup")
 FIELDS = ("status", *_OF_THE_RUN, "epochs_seen", *_MEASURED)
 _MOST_AFTER = 20
-"""Maximum unrelated lines behind a failure that ends the run."""
+"""Maximum unrelated lines that may follow the failure that ended the run."""
 _OF_A_FAILURE = re.compile(
     r"^\s{0,8}$|^[\W_]{4,}|^ {2}|[Ee]xception|[Tt]erminat|[Ee]xit|[Ww]arn|WARN|wandb:|NCCL|UCX|[Tt]orch[./]distributed"
     r"|srun|mpirun|MPI|[Rr]ank\b|[Hh]ost\b|leaked|[Rr]oot [Cc]ause|^\[?\d?\]?\s?[#$>]|^\S{1,60}[$#%>] ?"
@@ -106,7 +106,7 @@ def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
 
 
 def _span(facts: Facts) -> dict[str, Any] | None:
-    """Return the time between the first and the last informative time stamp."""
+    """Return the time from run_start to run_stop, or else between the first and last informative time stamp."""
     if facts.runs:
         starts, stops = (
             [(line, event.time_ms) for line, event, _ in facts.runs.get(key, []) if event.time_ms is not None]
@@ -155,7 +155,7 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
 
 
 def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
-    """Return whether the run completed or failed, if its log shows it."""
+    """Return whether the run completed or failed, None if the log does not show it."""
     failure, notes = facts.failure, list[str]()
     if stops := facts.runs.get("run_stop"):
         stop = stops[-1][0]
@@ -185,7 +185,7 @@ def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
 
 
 def _end_of_epochs(facts: Facts) -> tuple[bool, bool]:
-    """Return whether declared epochs or steps were not reached, and whether the last of them ended."""
+    """Return whether the run fell short of its declared epochs or steps, and whether the last epoch or step ended."""
     progress, declared, seen = facts.progress, facts.declared_epochs(), facts.seen()
     is_short = bool(declared and seen and max(seen) < declared.value - (min(seen) == 0))
     if progress is None or (progress.epoch is None and progress.steps is None):
@@ -205,7 +205,7 @@ def _end_of_epochs(facts: Facts) -> tuple[bool, bool]:
 
 
 def _ends_with(tail: list[tuple[int, str]], line: int) -> bool:
-    """Return whether only related lines and those of launchers and the shell follow a failure."""
+    """Return whether the log ends with a failure, followed only by lines of launchers and the shell and few others."""
     after = [text for number, text in tail if number > line]
     if line < tail[0][0] or any(text.startswith("real\t") for text in after):
         return False

@@ -1,8 +1,8 @@
 """Find the cause of a failure in a program's output, and its hint in `hints.yaml`.
 
-Causes are Python tracebacks (each line begins with `[rank0]: ` by torch, perhaps after a prefix by torchrun), C++
-exceptions (`what():`), crashes (`Fatal Python error`), lines that begin with `error: `, and the file of
-`torch.distributed.elastic.multiprocessing.errors.record`.
+A cause is stated by a Python traceback, a C++ exception (`what():`), a crash (`Fatal Python error`), a line that begins
+with `error: `, or the file of `torch.distributed.elastic.multiprocessing.errors.record`. torch may begin each line of a
+traceback with `[rank0]: `, and torchrun may add another prefix.
 """
 
 import re
@@ -24,22 +24,22 @@ OUT_OF_MEMORY = "out_of_memory"
 """Value of `ended` in `hints.yaml` for a process whose container ran out of memory."""
 _LONGEST_LINE = 4_096
 _FOLLOWING = 12
-"""Lines kept of an exception: messages span several lines, and C++ adds frames."""
+"""Maximum lines kept of an exception, because messages span several lines, and C++ adds frames."""
 _LARGEST_ERROR_FILE = 1_000_000
 _LAST = 5
 _LONGEST = 300
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_RETHROWN = "Original "  # torch's DataLoader puts this before the traceback of its worker
+_RETHROWN = "Original "  # torch's DataLoader puts this word before a worker's traceback
 _IGNORED = "Exception ignored in"
-# Launchers raise these when a worker has failed.
+# Exceptions that launchers raise when a worker has failed.
 _LAUNCHERS = re.compile(r"[\w.]{0,200}ChildFailedError|[\w.]{0,100}CalledProcessError: .{0,2000}--local[_-]rank")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:: |:?$)")
 _REFUSAL = re.compile(r"(?:[\w./-]{1,100}: )?error: \S|[\w./-]{0,200}python[\d.]{0,8}: \S")
-# Prefix of a rank's lines, by torch (`rank`) or by torchrun with --tee (`default`).
+# Prefix that torch (`rank`) or torchrun with --tee (`default`) puts before a rank's lines.
 _RANK = re.compile(r"\[(?:rank|default)(\d{1,6})\]: ?")
-# Messages about a lost connection: the rank that printed them may be a victim of another rank's failure. No unbounded
-# repeat precedes a part that can fail, so that the search is linear.
+# Messages about a lost connection: the rank that printed one may be a victim of another rank's failure. All repeats are
+# bounded, so that the search takes linear time.
 VICTIM = re.compile(
     r"connection (closed|reset|refused)|broken pipe|connection was (closed|reset)|peer [^\n]{0,100}(closed|lost)|"
     r"remote process exited|socket timeout|recvvalue failed|\]:\d{1,5}: [^\n]{0,100}(reset|closed)|distnetworkerror|"
@@ -52,7 +52,7 @@ VICTIM = re.compile(
 class Statement:
     """Failure of a process as stated in its output.
 
-    `lines` includes the messages of chained exceptions; `place` is the index of the exception's line in the output.
+    `lines` includes the messages of chained exceptions. `place` is the index of the exception's line in the output.
     """
 
     cause: str | None = None
@@ -82,9 +82,10 @@ class _ErrorFile(msgspec.Struct):
 
 
 def read_error_file(path: Path | None) -> Statement:
-    """Read torch's error file; return an empty statement for any other file, because programs can write there.
+    """Read the failure from torch's error file.
 
-    Format: torch/distributed/elastic/multiprocessing/errors/error_handler.py.
+    A file of another format gives an empty statement, because any program can write to the path.
+    torch's format: torch/distributed/elastic/multiprocessing/errors/error_handler.py.
     """
     try:
         message = decode(end_of(path, _LARGEST_ERROR_FILE).encode(), _ErrorFile).message
@@ -100,7 +101,7 @@ def of_message(text: str) -> Statement:
 
 
 def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any]:
-    """Add a hint to the summary of a failed log, and put the first rank's exception before the launcher's message.
+    """Add a hint to the summary of a failed log, and replace the launcher's message by the first rank's exception.
 
     `tail` holds the last lines of the log with their numbers.
     """
@@ -127,7 +128,7 @@ def explained(log: dict[str, Any], tail: list[tuple[int, str]]) -> dict[str, Any
 
 
 def _tracebacks(lines: list[str]) -> list[Statement]:
-    """Return a statement per traceback with its chain; the cause of a cut one is None."""
+    """Return one statement for each chain of tracebacks; a chain that is cut off has no cause."""
     chains: list[list[tuple[int, list[str]]]] = []
     prefix = source = ""
     in_frames = is_chained = False
@@ -172,7 +173,7 @@ def _sentence(block: list[str]) -> str:
 
 
 class Hint(msgspec.Struct, rename={"needs": "with"}):
-    """Well-known failure; `hints.yaml` describes the fields."""
+    """Well-known failure, with the fields that `hints.yaml` describes."""
 
     name: str
     means: str
@@ -194,7 +195,8 @@ def hints() -> dict[str, Hint]:
 def find_hint(lines: list[str], printed: list[str], ended: Collection[str]) -> str | None:
     """Return the name of the first hint that matches a failure; None if no hint does.
 
-    `lines` belong to the failure, `printed` are all last lines, `ended` is the process's signal or `OUT_OF_MEMORY`.
+    `lines` state the failure, and `printed` are all last lines. `ended` holds the signal that ended the process, or
+    `OUT_OF_MEMORY`.
     """
     fitting = [
         hint.name

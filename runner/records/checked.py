@@ -14,7 +14,7 @@ class Check(msgspec.Struct):
     """Result of one `runner check`.
 
     `off` is the relative error of the gradient in each of the first steps, compared with one process that has the
-    batches of all ranks; `order` is the error caused by reordering the ranks alone.
+    batches of all ranks. `order` is the error that arises if only the order of the ranks changes.
     """
 
     verdict: Literal["same", "differs", "unknown"]
@@ -28,8 +28,8 @@ class Check(msgspec.Struct):
 
 
 def keep(results: Path, experiment: str, processes: int, check: Check) -> None:
-    """Save the latest check of an experiment for a number of processes; OSError if that fails."""
-    from runner.records.folder import keep_out_of_git  # importing it loads everything that writes records
+    """Save the latest check of an experiment for a number of processes; OSError if it cannot be written."""
+    from runner.records.folder import keep_out_of_git  # this module loads everything that writes records
 
     keep_out_of_git(results)
     folder = results / experiment

@@ -1,7 +1,7 @@
 """Parse the output of processes into events and malformed event lines.
 
 Event lines follow MLPerf logging (mlcommons/logging, `mllog`): `:::MLLOG {json}` with the keys namespace, time_ms,
-event_type, key, value and metadata. Like that project's parser, this one ignores text before the token and other lines.
+event_type, key, value and metadata. Like MLPerf's parser, this module ignores other lines, and text before `:::MLLOG`.
 """
 
 import re
@@ -14,13 +14,13 @@ TOKEN = b":::MLLOG "
 LONGEST_KEPT = 200
 BLOCK_BYTES = 65_536
 LONGEST_LINE = BLOCK_BYTES
-"""Maximum bytes parsed of a line; the kit's own programs print at most 4,096."""
+"""Maximum bytes of an event line. The kit's own programs print at most 4,096."""
 
 
 class Event(msgspec.Struct, gc=False):
-    """Event of a rank; `time_ms` is Unix time, `metadata` holds `rank`, `seq` and further fields.
+    """Event of a rank: `time_ms` is Unix time, and `metadata` holds `rank`, `seq` and further fields.
 
-    `value` and `metadata` hold any JSON: check figures with `core.values`.
+    `value` and `metadata` may hold any JSON, so check figures with `core.values`.
     """
 
     time_ms: float

@@ -1,7 +1,7 @@
 """Find the rank that failed first, and why, from torchrun's reports and the last lines of each rank.
 
-When a rank dies, the others lose their connections and fail moments later, and torchrun, which polls ten times a
-second, may name any of them. So ranks that report a lost connection count as victims if another rank does not.
+When a rank dies, the other ranks lose their connections and fail moments later. torchrun polls only ten times a second
+and may name any of these ranks. So a rank that reports a lost connection counts as a victim if another rank does not.
 """
 
 import re
@@ -18,10 +18,10 @@ LINES_KEPT = 20
 _LONGEST = 500
 _TAIL_BYTES = 16_384
 _REPORT_BYTES = 4_000_000
-# A process ended by one of these prints no reason.
+# Signals that end a process before it prints a reason.
 _SILENT = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _UNEXPLAINED = 5
-"""Last lines searched for a hint if there is no exception."""
+"""Number of last lines searched for a hint if there is no exception."""
 # Beginning of torchrun's report of a failed worker.
 _REPORT = re.compile(r"Sending process \d+ closing signal|failed \(exitcode: -?\d+\)")
 # Failed worker in a ChildFailedError, torch 2.3 to 2.11 (torch/distributed/elastic/multiprocessing/errors).
@@ -48,7 +48,7 @@ def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]
 
 
 def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
-    """Return the rank that the others waited for, or else the position of each rank."""
+    """Return the failure of silent ranks: the rank that the others waited for, or else the position of each rank."""
     held = next((rank for rank in stuck.ranks if rank.rank == stuck.rank), None)
     lines = held.stack if held else [f"rank {rank.rank} {rank.words}" for rank in stuck.ranks]
     why = one_line(stuck.says[0], _LONGEST) if stuck.says else None
@@ -66,21 +66,21 @@ def _first(raw: RawFiles, failed: list[NodeExit], aborted: set[int]) -> Failure:
     words = {rank: _last_lines(raw, rank) for _, rank, _ in children}
 
     def innocence(child: tuple[str, int, int]) -> int:
-        # 1 if its last lines report a lost peer, 2 if it also printed run_stop, else 0.
+        # 1 if the rank's last lines report a lost connection, 2 if the rank also printed run_stop, else 0.
         _, rank, code = child
         is_victim = code > 0 and any(map(VICTIM.search, words[rank]))
         return is_victim + (is_victim and rank in aborted)
 
     first = min(children, key=lambda child: (innocence(child), child), default=None)
     if first and first[2] > 0 and not words[first[1]]:
-        # All ranks may exit with the same error while only one prints it.
+        # All ranks may exit with the same code while only one prints the error.
         first = next((child for child in children if child[2] == first[2] and words[child[1]]), first)
     if first is None or (launcher.signal and innocence(first)):
         return Failure(None, launcher.node, launcher.code, launcher.signal, _last_lines(raw, None, launcher.node))
     _, rank, code = first
     node, lines = layout.node_of(rank), words[rank]
     if innocence(first):
-        # torchrun may see a victim end first and then terminate the failing rank.
+        # torchrun may see a victim end first and then terminate the rank that failed.
         guilty = (other for other in range(layout.world_size) if other not in words and _has_own_error(raw, other))
         if (other := next(guilty, None)) is not None:
             return Failure(other, layout.node_of(other), last_lines=_last_lines(raw, other))
@@ -91,16 +91,16 @@ def _first(raw: RawFiles, failed: list[NodeExit], aborted: set[int]) -> Failure:
         return Failure(rank, node, None, names.get(-code, f"signal {-code}"), lines)
     speaker = layout.first_rank(node)
     if code and not lines and speaker in aborted:
-        # torchrun may terminate the only rank that prints the error.
+        # Only the first rank may print the error, even if torchrun terminates this rank later.
         spoken = _last_lines(raw, speaker)
         lines = [] if any(map(VICTIM.search, spoken)) else spoken
     return Failure(rank, node, code, None, lines)
 
 
 def _left(raw: RawFiles, node: int, victim: int, failed: Collection[int]) -> Failure | None:
-    """Return the rank whose exit with code 0 made others fail; None if there is none.
+    """Return the rank whose exit with code 0 made others fail; None if no rank left.
 
-    torchrun reports each failed worker of a node, and each remaining worker that it signals
+    A worker has left if torchrun reports neither its failure nor a signal to it
     (torch/distributed/elastic/multiprocessing/api.py).
     """
     others = [rank for rank in raw.layout.ranks_of(node) if rank not in failed]
@@ -117,7 +117,7 @@ def _left(raw: RawFiles, node: int, victim: int, failed: Collection[int]) -> Fai
 
 
 def _explain(failure: Failure, raw: RawFiles, outcome: Outcome, ranks: list[RankFacts]) -> None:
-    """Set cause and hint from the most reliable source available."""
+    """Set a failure's cause and hint from the most reliable source."""
     # A launcher may name a rank of a node whose exit was never reported.
     node = next((ended for ended in outcome.exits if ended.node == failure.node), NodeExit(failure.node))
     from_outside = [word for word in (outcome.stopped_because, node.why) if word]
@@ -162,7 +162,7 @@ def _has_own_error(raw: RawFiles, rank: int) -> bool:
 def _printed(raw: RawFiles, rank: int | None, node: int = 0) -> list[list[str]]:
     """Return the last lines of a rank's stderr and stdout, or of a node's launcher if `rank` is None.
 
-    A pod has one log for its launcher and all processes: only the part before the launcher's report counts.
+    In a pod, launcher and processes share one log, of which only the part before the launcher's report counts.
     """
     if rank is None:
         texts = [end_of(raw.agents.get(node), _TAIL_BYTES)]

@@ -1,8 +1,8 @@
-"""Read and write the folders of runs; nothing else writes to `results/`.
+"""Read and write the folders of runs.
 
-A run's folder is `results/<experiment>/<UTC time>-<target>-<id>/`. `run.json` is written before anything starts, with
-the status `running`, and replaced atomically. The rest of a record can be parsed again from `raw/` and `request/` at
-any time.
+A run's folder is `results/<experiment>/<UTC time>-<target>-<id>/`. Before anything starts, `run.json` is written with
+the status `running`. The full record replaces it atomically, and can be parsed again from `raw/` and `request/` at any
+time.
 """
 
 import errno
@@ -32,17 +32,17 @@ from trainkit.files import write_file
 _BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""Errors of file systems without locks."""
+"""Error numbers from file systems without locks."""
 _LASTING = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json|seen)|(agent)\.log|(exit)\.json)")
 _WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(stdout|stderr|error\.json)(?:\.log)?")
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
-"""Valid folder name: an id may come from a cluster."""
+"""Valid name of a folder, checked because an id may come from a cluster."""
 
 
 class RawFiles:
     """Files of `raw/`: output of each process, log of each launcher, exit report of each node.
 
-    The files of processes lie where torchrun put them until the run has ended, and then get final names.
+    Files of processes keep torchrun's paths while the run lasts, and then get their final names.
     """
 
     def __init__(self, raw: Path, layout: Layout) -> None:
@@ -52,22 +52,22 @@ class RawFiles:
         self.exits: dict[int, Path] = {}
         self.last_written = 0.0
         for folder, folders, names in os.walk(raw):
-            folders.sort()  # so that the last attempt of a process counts
+            folders.sort()  # a process's last attempt counts
             for path in (Path(folder, name) for name in names):
-                with suppress(FileNotFoundError):  # it was removed meanwhile
+                with suppress(FileNotFoundError):  # the file was removed meanwhile
                     status = path.lstat()
                     if stat.S_ISREG(status.st_mode):
                         self.last_written = max(self.last_written, status.st_mtime)
                         self._sort(path.relative_to(raw).as_posix(), path)
 
     def output(self, rank: int, stream: str) -> Path | None:
-        """Return a process's file: `stdout`, `stderr`, `error.json` (torch) or `seen` (targets/hooks)."""
+        """Return a rank's file: `stdout`, `stderr`, `error.json` (by torch) or `seen` (by targets/hooks)."""
         return self.outputs.get((rank, stream))
 
     def printed(self) -> Iterator[tuple[int, Path]]:
-        """Yield each file with output of processes, and the first rank that may have written it.
+        """Yield each rank's stdout with the rank, and each launcher's log with the first rank of its node.
 
-        A pod has one log for its launcher and all processes.
+        In a pod, launcher and processes share one log.
         """
         yield from ((rank, path) for (rank, stream), path in sorted(self.outputs.items()) if stream == "stdout")
         yield from ((self.layout.first_rank(node), path) for node, path in sorted(self.agents.items()))
@@ -99,7 +99,7 @@ def end_of(path: Path | None, most: int) -> str:
 
 
 class RunFolder:
-    """Folder of one run; secrets are masked in all its files except artifacts."""
+    """Folder of one run. Secrets are masked in all files except artifacts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -123,7 +123,7 @@ class RunFolder:
         return self.agent(node).open("wb")
 
     def keep_longer_agent(self, node: int, chunks: Iterable[bytes]) -> None:
-        """Keep a newly fetched log of a node's launcher if it is longer than the existing one."""
+        """Keep a newly fetched log of a node's launcher if longer than the existing log."""
         kept = self.agent(node)
         again = kept.with_suffix(".again")
         try:
@@ -139,14 +139,15 @@ class RunFolder:
         return RawFiles(self.raw, layout)
 
     def held(self) -> AbstractContextManager[None]:
-        """Lock the run while its runner or one of its nodes lives; the kernel unlocks it however the process ends.
+        """Hold a lock on the run, shared by its runner and nodes, to show that this process lives.
 
-        OSError if the folder does not exist; no effect on a file system without `flock`.
+        The kernel releases the lock however the process ends. Without `flock`, nothing is locked. OSError if the folder
+        does not exist.
         """
         return self._locked(fcntl.LOCK_SH)
 
     def held_alone(self, seconds: float = 1.0) -> AbstractContextManager[None]:
-        """Lock the run exclusively; BlockingIOError if another process still holds it after `seconds`."""
+        """Lock the run exclusively; BlockingIOError if another process still holds a lock after `seconds`."""
         return self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB, seconds)
 
     @contextmanager
@@ -158,7 +159,7 @@ class RunFolder:
                 try:
                     fcntl.flock(descriptor, how)
                     break
-                except BlockingIOError:  # another process may lock it briefly, in `is_held`
+                except BlockingIOError:  # another process may lock the run briefly, in `is_held`
                     if clock.monotonic() > until:
                         raise
                     clock.sleep(_AGAIN_SECONDS)
@@ -171,7 +172,7 @@ class RunFolder:
             os.close(descriptor)
 
     def is_held(self) -> bool:
-        """Return whether the runner or a node of the run still lives, containers included."""
+        """Return whether the runner or a node of the run still lives, perhaps in a container."""
         try:
             with self.held_alone(0):
                 return False
@@ -215,7 +216,7 @@ class RunFolder:
             return None
 
     def finish(self, record: Record) -> None:
-        """Write the final record and the manifest; RequestError if the run has a final record."""
+        """Write the final record and the manifest; RequestError if the run already has a final record."""
         if self.finished():
             raise RequestError(f"{self.path}: the run has ended: its record cannot be written again")
         self.replace(record)
@@ -226,14 +227,14 @@ class RunFolder:
         _write(self.path / RECORD, _text(record))
 
     def seal(self) -> None:
-        """Write the manifest of the folder (`runner.records.manifest`); a failure is found when the run is verified."""
+        """Write the folder's manifest. If that fails, `runner verify` reports that the manifest is missing."""
         with suppress(OSError):
             write_file(self.path / manifest.NAME, manifest.write(manifest.make(self.path)))
 
     def reseal(self, replaced: str, why: str) -> None:
         """Update the manifest's hash of a rewritten file, so that other alterations remain detectable.
 
-        A missing manifest is created and marked as late; an invalid one stays.
+        A missing manifest is created and marked as late. An invalid manifest stays as it is.
         """
         with suppress(OSError, ValueError):
             try:
@@ -262,7 +263,7 @@ class RunFolder:
             for path in (Path(folder, name) for name in names):
                 if path.is_file():
                     _mask(path)
-            with suppress(OSError):  # not empty
+            with suppress(OSError):  # the folder is not empty
                 Path(folder).rmdir() if folder != str(self.raw) else None
 
     def remove_unfinished(self) -> None:
@@ -283,7 +284,7 @@ class RunFolder:
 
 
 def begin(results: Path, launch: Launch, request: str, diff: str, file: str = "request.json") -> RunFolder:
-    """Create a run's folder, with a record `running`; RequestError if it cannot be written."""
+    """Create a run's folder with a record of status `running`; RequestError if the folder cannot be written."""
     for name in (launch.experiment, launch.id):
         if not _NAME.fullmatch(name):
             raise RequestError(f"{name!r} is not a valid folder name in {results}")
@@ -316,7 +317,7 @@ def require_writable(results: Path) -> None:
 
 
 def keep_out_of_git(results: Path) -> None:
-    """Create the results folder, with a `.gitignore` for everything in it, unless it exists."""
+    """Create a missing results folder, with a `.gitignore` for all its contents."""
     if not results.exists():
         with suppress(OSError):  # the first run reports the error
             results.mkdir()

@@ -11,7 +11,7 @@ RECORD = "run.json"
 
 
 def list_runs(results: Path, left_out: list[str]) -> list[str]:
-    """Return the paths of runs with a record below `results`; RequestError if there is no such folder.
+    """Return the paths of runs with a record, relative to `results`; RequestError if `results` is no folder.
 
     `left_out` takes a note for each skipped folder.
     """
@@ -33,7 +33,7 @@ def list_runs(results: Path, left_out: list[str]) -> list[str]:
 
 
 def run_folders(results: Path, left_out: list[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield the folders of runs, `results/<experiment>/<run>/`; `results` may also be one experiment's folder.
+    """Yield the folders of runs below a folder of experiments (`<experiment>/<run>/`) or of one experiment (`<run>/`).
 
     `left_out` takes a note for each skipped folder.
     """

@@ -1,8 +1,8 @@
-"""`SHA256SUMS`, the hashes of a run's files at its end, which `sha256sum -c SHA256SUMS` can check too.
+"""Write and check `SHA256SUMS`: the hashes of a run's files at its end, which `sha256sum -c SHA256SUMS` can check too.
 
-Lines that begin with `#` are comments: how the manifest was made and, last, the hash of the lines above. A manifest
-detects damage and careless changes; whoever alters a record on purpose can write a matching one, unless the hash of the
-manifest or bundle was published.
+Comments begin with `#`. They say how the manifest was made, and the last holds the hash of the lines above. A manifest
+detects damage and careless changes. Whoever alters a record on purpose can write a matching manifest, so only a
+published hash of the manifest or bundle detects that.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _ESCAPES = {b"\\\\": b"\\", b"\\n": b"\n", b"\\r": b"\r"}
 
 @dataclass
 class Manifest:
-    """SHA-256 of each file by its path in the folder; `said` are comments about how the manifest was made."""
+    """Hashes of a folder: `entries` maps paths to SHA-256, and `said` holds comments on how the manifest was made."""
 
     entries: dict[str, str] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ def hash_file(path: Path) -> str:
 
 
 def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the regular files below a folder, except the manifest, and the kind of each other file by path.
+    """Return the paths of regular files below a folder, except the manifest, and the kinds of other files by path.
 
     Links are not followed. OSError if a folder cannot be read.
     """
@@ -62,12 +62,12 @@ def listing(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def make(folder: Path, said: Iterable[str] = (AT_THE_END,)) -> Manifest:
-    """Hash every regular file of a folder; OSError if one cannot be read."""
+    """Hash every regular file of a folder; OSError if a file cannot be read."""
     return Manifest({name: hash_file(folder / name) for name in listing(folder)[0]}, list(said))
 
 
 def altered(manifest: Manifest, folder: Path) -> list[str]:
-    """Return one line for each file that differs from the manifest; [] if none does."""
+    """Return one line for each file that differs from the manifest."""
     entries = manifest.entries
     try:
         regular, other = listing(folder)
@@ -94,7 +94,7 @@ def write(manifest: Manifest) -> bytes:
 
 
 def read(text: bytes) -> Manifest:
-    """Parse the text of a manifest; ValueError if any byte of it was changed."""
+    """Parse the text of a manifest; ValueError if any byte was changed."""
     body, last, digest = text.rpartition(_LAST)
     if not last or digest != hashlib.sha256(body).hexdigest().encode() + b"\n":
         raise ValueError("altered or cut off: the last line is not the hash of the lines above")
@@ -103,6 +103,6 @@ def read(text: bytes) -> Manifest:
         if file := _FILE.fullmatch(line):
             name = re.sub(rb"\\[\\nr]", lambda escape: _ESCAPES[escape[0]], file[3]) if file[1] else file[3]
             manifest.entries[os.fsdecode(name)] = file[2].decode()
-        elif line.startswith(b"# ") and line != _FIRST and not line[2:3].isdigit():  # old ones hold sizes
+        elif line.startswith(b"# ") and line != _FIRST and not line[2:3].isdigit():  # old manifests hold sizes
             manifest.said.append(line[2:].decode("utf-8", "replace"))
     return manifest

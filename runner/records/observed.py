@@ -1,21 +1,21 @@
-"""Derive the figures of a script from trainkit/observer's counts inside its processes."""
+"""Derive the figures of a script from trainkit/observer's counts inside the script's processes."""
 
 from collections import defaultdict
 
 from runner.records.schema import Observed, RankFacts, Record
 
 SAMPLE_SECONDS = "sample_seconds"
-"""Name of the seconds per sample of all ranks together, after warm-up."""
+"""Name of a figure: seconds per sample after warm-up, for all ranks together."""
 _INSIDE = "the counts and clocks inside its processes"
 _NOT_OBSERVED = "its processes were not observed (docs/own-repository.md lists where they can be)"
 _MOST_WARMUP = 1 / 3
-"""Largest share of steps before the end of warm-up that leaves enough to measure."""
+"""Largest share of steps that warm-up may take, so that enough steps remain to measure."""
 _MOST_APART = 0.05
-"""Largest distance between the last steps of a node's ranks, relative to the measured time."""
+"""Largest time between the last steps of a node's ranks, as a share of the measured time."""
 
 
 def take_observed(record: Record) -> None:
-    """Set the figures of an observed script; the fact `unobserved` explains missing ones."""
+    """Set the figures of an observed script. The fact `unobserved` explains why figures are missing."""
     facts, metrics = record.facts, record.metrics
     seen = [rank.observed for rank in record.ranks if rank.observed]
     if not seen:
@@ -59,7 +59,7 @@ def _why_unknown(seen: Observed | None) -> str:
 
 def _unlike(ranks: list[RankFacts], seconds: float) -> str:
     """Return why the samples of the ranks cannot be added up; '' if they can."""
-    nodes: dict[int, list[int]] = defaultdict(list)  # a node has one clock
+    nodes: dict[int, list[int]] = defaultdict(list)  # by node, as a node's ranks share its clock
     for rank in ranks:
         if rank.observed:
             nodes[rank.node].append(rank.observed.last_step_ms or 0)

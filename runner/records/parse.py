@@ -1,4 +1,4 @@
-"""Parse the raw files of a run into its record, which can be repeated at any time."""
+"""Parse the raw files of a run into its record. Parsing can be repeated at any time."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def collect(folder: RunFolder, launch: Launch, outcome: Outcome | None) -> Recor
 def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
     """Add the events to a record, and return the number of malformed event lines.
 
-    Of a program that is read by dialects, only the observer's events count.
+    If the program is read by dialects, only the observer's events count.
     """
     taken = RunEvents(record, raw.layout, doubts)
     only_observed = bool(record.launch.dialects)
@@ -85,7 +85,7 @@ def _take_events(record: Record, raw: RawFiles, doubts: Doubts) -> int:
 def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a doubt if the training loss, or else the test loss, became NaN or infinite.
 
-    `loss` is null then, for JSON, and `loss_hex` holds the value.
+    JSON has no such number: `loss` is then null, and `loss_hex` holds the value.
     """
     for what, rows in (("training", epochs), ("test", evaluations)):
         lost = [row for row in rows if "loss" in row and row["loss"] is None and "loss_hex" in row]
@@ -99,7 +99,7 @@ def nan_since(epochs: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -
 def not_trained(raw: RawFiles, launch: Launch) -> Iterator[str]:
     """Yield why a run with exit code 0 did not train in its layout, from the notes of `runner/targets/hooks`.
 
-    Its processes may have trained alone or not at all, and printed losses nevertheless.
+    Processes that train alone, or not at all, may print losses nevertheless.
     """
     world = raw.layout.world_size
     paths = {rank: path for rank in range(world) if (path := raw.output(rank, "seen"))}
@@ -143,7 +143,7 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
 
 
 def _where(outcome: Outcome) -> str:
-    """Return the position of silent ranks when the run was ended, or else the cluster's explanation."""
+    """Return words on the position of silent ranks when the run was ended, or else the cluster's explanation."""
     if stuck := outcome.stuck:
         why = f": {'; '.join(stuck.says[:_MOST_SAID])}" if stuck.says else ""
         return f"; no output for {stuck.quiet_seconds:.0f} s{why}"
@@ -174,7 +174,7 @@ def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
 
 
 def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
-    """Return status and reason according to the ranks' events or a foreign program's log; None if it completed."""
+    """Return status and reason according to the ranks' events or a foreign program's log; None if completed."""
     if launch.dialects:
         status = record.printed.get("status")
         if status and status["value"] == "failed":
@@ -196,7 +196,7 @@ def _told(record: Record, launch: Launch) -> tuple[str, str] | None:
 def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Record:
     """Write and return the record of a run that was started by hand and has ended.
 
-    `exits` replaces the exit reports of its nodes.
+    `exits` replaces the nodes' exit reports in the folder.
     """
     folder.name_outputs()  # the record refers to files by their final names
     launch = folder.launch()
@@ -219,7 +219,7 @@ def finalize_ended(folder: RunFolder, exits: list[NodeExit] | None = None) -> Re
 
 
 def reparse(path: Path) -> Record:
-    """Parse a run's raw files again and replace its record; RequestError if it still runs or is not a run."""
+    """Parse a run's raw files again and replace its record; RequestError if it still runs or `path` is no run."""
     try:
         return _reparse(RunFolder(path))
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Describe the code, the runner and the host of a run; programs report their own facts in `run_start`."""
+"""Describe the code, the runner and the host of a run. Programs report their own facts in `run_start`."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ from trainkit.sources import hash_sources
 
 READER = "reader_sha256"
 LOCKS = ("requirements/runtime.lock", "requirements.lock", "requirements/current.lock")
-"""Possible places of a project's lock file; the first that exists counts."""
+"""Possible places of a project's lock file. The first existing file counts."""
 LARGEST_DIFF = 1_000_000
 _TOOL_SECONDS = 10
 _STATUS = ("status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=none")
@@ -29,13 +29,13 @@ _DIFF = (
     *("diff", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-ext-diff", "--no-textconv"),
     *("--no-color", "--no-relative", "--submodule=short", "--ignore-submodules=dirty", "HEAD", "--", ":/"),
 )
-"""Arguments that make a diff for `git apply` whatever git's settings, binary files included."""
+"""Arguments for a diff, binary files included, that `git apply` takes whatever the user's settings of git."""
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
     """Describe the code of a run, and return the diff of its uncommitted changes.
 
-    Runs with the same `sources_sha256`, which covers the Python files behind the program, ran the same program.
+    `sources_sha256` covers the Python files behind the program. Runs with equal hashes ran the same program.
     """
     installed = Path(sys.prefix, ".kit-lock")  # requirements/setup.py writes the name of the installed lock file there
     names = [installed.read_text("utf-8"), *LOCKS] if installed.is_file() else LOCKS
@@ -48,8 +48,8 @@ def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any]
 def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
     """Describe the git repository of a project, and return the diff of its uncommitted changes, cut at LARGEST_DIFF.
 
-    Without a repository or a commit there are no facts. Optional ones are `prefix`, the project's folder in the
-    repository, `submodules` with uncommitted changes, which the diff lacks, and `git`, the error that left facts
+    Without a repository or a commit there are no facts. Some facts are optional: `prefix` is the project's folder in
+    the repository, `submodules` have uncommitted changes that the diff lacks, and `git` is the error that left facts
     unknown.
     """
     facts: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def describe_repository(root: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def describe_runner() -> dict[str, Any]:
-    """Describe this process, so that another can find out whether it still lives."""
+    """Describe this process, so that another process can find out whether the runner still lives."""
     process = psutil.Process()
     return {
         "version": runner.__version__,
@@ -83,7 +83,7 @@ def describe_runner() -> dict[str, Any]:
         "host": socket.gethostname(),
         "pid": process.pid,
         "pid_started": process.create_time(),
-        "manifest": manifest.NAME,  # tells a removed manifest from a run that never had one
+        "manifest": manifest.NAME,  # a run without this key never had a manifest
         READER: hash_reader(),
     }
 
@@ -121,7 +121,7 @@ def describe_host() -> dict[str, Any]:
 
 
 def gpus() -> list[str]:
-    """Return the names of the NVIDIA GPUs in `CUDA_VISIBLE_DEVICES`, or else of all, in order."""
+    """Return the names of the GPUs that `CUDA_VISIBLE_DEVICES` lists, in its order, or else of all NVIDIA GPUs."""
     names = _all_gpus()
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
         return names

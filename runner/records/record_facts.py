@@ -17,14 +17,14 @@ TEST_LOSS, TRAINING_LOSS = "test loss", "training loss"
 Machine = tuple[str, str]
 """Id and name of a machine, each '' if unknown."""
 Figures = dict[str, list[float]]
-"""First and last value of each figure, NaN if missing; the most telling figure comes first."""
+"""First and last value of each figure, NaN if missing. The most telling figure comes first."""
 
 
 class Machines(NamedTuple):
     """Machines of a run.
 
-    `kind` must be equal in all runs behind a claim. `memory` is the smallest and largest in bytes, empty if one is
-    unknown. `each` lists every machine once.
+    `kind` must be equal in all runs behind a claim. `memory` holds the smallest and largest memory in bytes, or nothing
+    if a machine's memory is unknown. `each` lists every machine once.
     """
 
     kind: dict[str, str]
@@ -59,7 +59,7 @@ def machines_of(record: Record) -> Machines:
 
 
 def _nodes(record: Record) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return facts and place of each node's first rank; {} if unknown."""
+    """Return the facts of each node's first rank and the node's place, each {} if unknown."""
     of_nodes: dict[int, dict[str, Any]] = {}
     for rank in record.ranks:
         if rank.facts and rank.node not in of_nodes:
@@ -88,8 +88,8 @@ def read_moment(text: str) -> datetime:
 def moment_of(record: Record) -> float:
     """Return the start of a run in seconds since 1970 UTC.
 
-    A job may queue after its launch, whose time is in whole seconds; so if the clocks agree, the start is the end minus
-    the duration of the processes.
+    A job may queue after its launch, and launch times have whole seconds. So if the clocks agree, the start is the end
+    minus the duration of the processes.
     """
     launched, ended = read_moment(record.launch.started).timestamp(), end_of(record)
     if ended is None or record.outcome is None:
@@ -108,9 +108,9 @@ def figures_of(record: Record) -> Figures:
     """Return the figures besides accuracy that show what a run has learned."""
     metrics = record.metrics
     figures: dict[str, list[float | None]] = {TEST_LOSS: _losses(record.evaluations, metrics.get("final_eval_loss"))}
-    if evaluated := record.printed.get("final_eval"):  # of a program that prints no events
+    if evaluated := record.printed.get("final_eval"):  # the program prints no events
         metric, value = evaluated["value"]["metric"], evaluated["value"]["value"]
-        if metric == "perplexity":  # compare it as a loss: perplexity is the exponential of the loss
+        if metric == "perplexity":  # compared as a loss: perplexity is the exponential of the loss
             metric, value = TEST_LOSS, math.log(value) if value and value > 0 else None
         name = TEST_LOSS if metric == "val_loss" else metric
         if name not in (None, "accuracy") and not figures.get(name):

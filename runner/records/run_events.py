@@ -1,4 +1,4 @@
-"""Collect events into the fields of a record, in memory that only loads increase."""
+"""Collect events into the fields of a record, in bounded memory except for load samples."""
 
 import math
 import re
@@ -18,14 +18,14 @@ from runner.records.events import Event
 from runner.records.schema import Doubts, Load, Observed, RankFacts, Record, figure
 
 MOST_POINTS = 300
-"""Maximum points of a node's load; those of longer runs are means over equal stretches."""
+"""Maximum points of a node's load. In longer runs, each point is a mean over several samples."""
 _LOAD_FIGURE = re.compile(r"\w{1,60}_(percent|bytes|bytes_per_second|watts)")
 _CLOCK_MS = 1_000
-"""Backward steps of a clock up to this size are ignored."""
+"""Largest backward step of a clock that is ignored."""
 _CLOCK_SHARE = 0.01
-"""Tolerated relative difference between the clocks of a host and a rank; slewing is at most 0.05%."""
+"""Tolerated relative difference between durations by a host's and a rank's clock. Slewing causes at most 0.05%."""
 _MOST_BYTES = 16_000_000
-"""Limit of all kept fields as msgpack; as JSON the record stays below `schema.LARGEST_RECORD`."""
+"""Maximum size of all kept fields as msgpack, so that the JSON record stays below `schema.LARGEST_RECORD`."""
 _LARGEST = 10**12
 _PHASES = ("setup", "data", "init", "warmup", "train", "eval")
 _PLACE = ("rank", "seq", "node_rank")
@@ -38,7 +38,7 @@ _EPOCH = ("epoch_num", "samples", "samples_by_rank", "train_seconds", "time_by_r
 
 @dataclass
 class _Rank:
-    """Rank, with event times in ms by the host's clock, and seconds by its own clock."""
+    """Rank with event times in ms by the host's clock, and a duration in seconds by the rank's own clock."""
 
     number: int
     kept: RankFacts
@@ -50,7 +50,7 @@ class _Rank:
 
 @dataclass
 class NodeLoad:
-    """Load of one node; all samples are held, some 50 MB for a day."""
+    """Load of one node. All samples are held, some 50 MB for a day."""
 
     looks: list[tuple[float, dict[str, float]]] = field(default_factory=list)
     first: float = math.inf
@@ -69,9 +69,9 @@ class NodeLoad:
             self.ended = max(self.ended, event.time_ms)
 
     def summary(self, node: int) -> Load:
-        """Return the load of a node; the `seconds` of its points count from its first event.
+        """Return the load of a node, with the `seconds` of points counted from the node's first event.
 
-        Means cover the epochs, or the whole run if there are none.
+        Means cover the epochs, or the whole run if there are no epochs.
         """
         looks = sorted(self.looks, key=itemgetter(0))
         # A sample covers the second before it.
@@ -95,11 +95,11 @@ def _values(looks: list[tuple[float, dict[str, float]]], name: str) -> list[floa
 
 def _mean(values: list[float]) -> float:
     mean = sum(values) / len(values)
-    return round(mean, 1 if mean < 1000 else None)  # bytes need no decimals
+    return round(mean, 1 if mean < 1000 else None)  # large values, such as bytes, need no decimals
 
 
 class RunEvents:
-    """Collector of a run's events, which fills in its record."""
+    """Collector of a run's events for the run's record."""
 
     def __init__(self, record: Record, layout: Layout, doubts: Doubts) -> None:
         self._record, self._layout, self._doubts = record, layout, doubts
@@ -129,7 +129,7 @@ class RunEvents:
                 seen = msgspec.convert(event.metadata, Observed)
                 if seen.process not in self._observed[seen.rank]:
                     self._make_room(event.metadata)
-                self._observed[seen.rank][seen.process] = seen  # later lines of a process replace earlier ones
+                self._observed[seen.rank][seen.process] = seen  # a process's later lines replace its earlier lines
             else:
                 self._take(event, default_rank)
         except (ValueError, OverflowError, msgspec.MsgspecError) as error:
@@ -160,7 +160,7 @@ class RunEvents:
         return self._ranks[number]
 
     def _count(self, rank: RankFacts, seq: int | None) -> None:
-        """Count an event; a rank numbers its events from 0 without gaps, and prints them in order."""
+        """Count an event, so that gaps show: a rank numbers its events from 0 and prints them in order."""
         expected = rank.events_expected or 0
         if seq is None:
             rank.events_seen += not expected
@@ -184,7 +184,7 @@ class RunEvents:
             return None
 
     def finish(self) -> None:
-        """Fill in the record; its ranks are those of the layout and all others that printed events."""
+        """Fill in the record, with the ranks of the layout and any other ranks that printed events."""
         record = self._record
         trained = (rank for rank, seen in self._observed.items() if any(one.steps for one in seen.values()))
         for rank in map(self._rank, sorted({*range(self._layout.world_size), *self._ranks, *trained})):
@@ -200,7 +200,7 @@ class RunEvents:
         record.load = [load.summary(node) for node, load in sorted(self._load.items()) if load.looks]
 
     def _total(self) -> float | None:
-        """Return max(run_stop) - min(run_start) if all ranks share one clock that was not set meanwhile.
+        """Return the time from the first run_start to the last run_stop if all ranks share a clock that nobody set.
 
         Otherwise return the longest time that a rank measured.
         """
@@ -243,9 +243,9 @@ class RunEvents:
             rank.kept.facts["link"] = {"to": to, name: speed}
 
     def _stats(self, rank: _Rank, event: Event) -> None:
-        """Keep the maximum of times and sizes over ranks, and of other figures the lowest rank's value.
+        """Keep the largest value of a time or size over all ranks, and the lowest rank's value of any other figure.
 
-        Barriers at both ends of measured times make the slowest rank's time that of the run.
+        Ranks wait for each other at both ends of a measured time, so the slowest rank's time is the run's time.
         """
         for name, given in event.value.items() if isinstance(event.value, dict) else ():
             if (value := self._figure(rank, event, name, given)) is None:
@@ -261,7 +261,7 @@ class RunEvents:
             self._phases[event.key.removesuffix("_stop")][rank.number] += seconds
 
     def _epoch(self, rank: _Rank, event: Event) -> None:
-        """Fill one row per epoch: fields of rank 0, seconds of the slowest rank, samples and times per rank."""
+        """Fill in an epoch's row: fields of rank 0, seconds of the slowest rank, samples and times of each rank."""
         fields, who = event.metadata, rank.number
         epoch = whole(fields.get("epoch_num"), 0, _LARGEST)
         if epoch is None:
@@ -299,12 +299,11 @@ class RunEvents:
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """Return the fields of an event without rank, sequence number and node."""
     return {key: value for key, value in event.metadata.items() if key not in _PLACE}
 
 
 def _of_trainer(processes: list[Observed]) -> Observed | None:
-    """Return the figures of a rank's process that trained; unknown if several did."""
+    """Return the figures of the process that trained, all unknown if several processes trained."""
     trained = [seen for seen in processes if seen.steps != 0]
     if len(trained) > 1:
         why = f"{len(trained)} processes of this rank trained"

@@ -26,7 +26,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Figure = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Code = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32)]
 Doubts = dict[str, None]
-"""Doubts about a run during parsing: a mapping keeps each once, in order."""
+"""Doubts about a run during parsing, as keys: a mapping keeps each doubt once, in order."""
 _NEVER_NEGATIVE = ("accuracy", "seconds", "bytes", "per_second", "samples", "samples_of_each_process", "steps", "size")
 NO_TRAINING = "no training of this layout: "
 """Prefix of doubts that exclude a run from all comparisons."""
@@ -42,15 +42,15 @@ class Side(msgspec.Struct):
 
 BETWEEN_NODES = "between nodes"
 OF_EACH_NODE = "of each node"
-"""Kinds of options that affect the duration of a run; the second may have a value per node: `1,0.5`."""
+"""Kind of options that affect durations, like `BETWEEN_NODES`, but may have a value for each node: `1,0.5`."""
 
 
 class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Description of a run, written once before its launch.
 
     `dialects` maps names to texts, '' for the kit's own dialects. `metrics` are the patterns of `--metric`, `options`
-    those of the target, `option_axes` the kinds of options that affect durations. NaN and infinity are words in `axes`,
-    `args` and `definition`. `masked` names files with a masked secret, at most `request/code.diff`.
+    the target's options, and `option_axes` the kinds of options that affect durations. NaN and infinity are words in
+    `axes`, `args` and `definition`. `masked` names files with a masked secret, at most `request/code.diff`.
     """
 
     schema: Annotated[int, msgspec.Meta(le=SCHEMA)]
@@ -88,8 +88,8 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
 class NodeExit(msgspec.Struct, omit_defaults=True):
     """Exit report of a node's launcher: an exit code, or the signal that killed it.
 
-    Without either, the end is unknown: the node was removed, or its launcher was killed too. `removed` marks a pod
-    deleted while it ran, `why` is the cluster's explanation, and `place` holds pod, machine, image, digest and limits.
+    If both are missing, the node was removed, or its launcher was killed too. `removed` marks a pod that was deleted
+    while running. `why` is the cluster's explanation, and `place` holds pod, machine, image, digest and limits.
     """
 
     node: Count
@@ -106,7 +106,7 @@ class NodeExit(msgspec.Struct, omit_defaults=True):
 class StuckRank(msgspec.Struct, omit_defaults=True):
     """Rank of a run without progress: its last event, its position, and its stack, innermost line first.
 
-    `quiet_seconds` is the time since its last line, if it printed one.
+    `quiet_seconds` is the time since the rank's last line, None if the rank printed nothing.
     """
 
     rank: Count
@@ -118,7 +118,7 @@ class StuckRank(msgspec.Struct, omit_defaults=True):
 
 
 class Stuck(msgspec.Struct, omit_defaults=True):
-    """Explanation of a run without progress: sentences, the cause first, and the rank that others wait for.
+    """Explanation of a run without progress: sentences with the cause first, and the rank that other ranks wait for.
 
     `quiet_seconds` is the time since the last line of any rank.
     """
@@ -133,7 +133,7 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
     """End of a run as seen by the runner, kept in `raw/outcome.json`.
 
     `stopped_because` is `interrupted`, `timed_out`, `hung`, or a sentence on why the run could not be started or
-    followed. `stuck` locates the ranks if all were silent at the end.
+    followed. `stuck` locates the ranks if all ranks were silent at the end.
     """
 
     ended: str
@@ -144,9 +144,9 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """First failing rank of a run, the cause, and the last lines of its output.
+    """Rank of a run that failed first, with the cause and the last lines of output.
 
-    `cause` is an exception, or the explanation of a container or cluster; `hint` is a name in `hints.yaml`.
+    `cause` is an exception, or the explanation of a container or cluster. `hint` is a name in `hints.yaml`.
     """
 
     rank: Count | None
@@ -167,10 +167,10 @@ class Group(msgspec.Struct):
 
 
 class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Counts of trainkit/observer in one process, in SI units; `unknown` explains missing figures.
+    """Figures of trainkit/observer about one process, in SI units. `unknown` explains missing figures.
 
-    `samples` are rows followed by a backward pass. Figures with `after_warmup` cover the time from there to the last
-    step.
+    `samples` counts rows of data followed by a backward pass. Figures with `after_warmup` cover the time from the end
+    of warm-up to the last step.
     """
 
     process: Count
@@ -209,9 +209,9 @@ class Observed(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Facts of one rank: its `run_start` fields, the number of its events, and the error that ended it.
+    """Facts of one rank: fields of `run_start`, the number of events, and the error that ended the rank.
 
-    `observed` holds the figures of a process that prints no events.
+    `observed` holds trainkit/observer's figures if the rank printed no events.
     """
 
     rank: Count
@@ -225,7 +225,7 @@ class RankFacts(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Load(msgspec.Struct):
-    """Load of one node: number of samples, mean and maximum of each figure in training, and points over time."""
+    """Load of one node: number of samples, mean and maximum of each figure in training, and values over time."""
 
     node: Count
     looks: Count
@@ -237,9 +237,9 @@ class Load(msgspec.Struct):
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Content of `run.json`: the launch and, once the run has ended, everything parsed from its raw files.
 
-    `printed` holds the figures of a program without events, as by `runner collect`, and `sources` the origin of figures
-    from elsewhere than events. `doubts` are reasons not to rely on the run, such as a clock that ran backwards: the run
-    then supports no claim.
+    `printed` holds figures read from the output of a program without events, and `sources` the origin of each figure
+    that is not from events. `doubts` are reasons not to rely on the run, such as a clock that ran backwards. A run with
+    doubts supports no claim.
     """
 
     launch: Launch
@@ -261,7 +261,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def figure(name: str, value: object) -> float | None:
-    """Return a figure, None if it is not a number; ValueError if it cannot have been measured.
+    """Return a value as a figure, None if not a number; ValueError if the value cannot have been measured.
 
     Seconds, bytes, rates and counts are at least 0, accuracies from 0 to 1, and all figures within `values.LARGEST`.
     """
@@ -299,7 +299,7 @@ def read_launch(data: bytes) -> Launch:
 
 
 def decode(data: bytes, kind: type[_Kind]) -> _Kind:
-    """Decode JSON into a structure; ValueError if it is cut off, of another shape, or of a newer schema."""
+    """Decode JSON into a structure; ValueError if the JSON is cut off, of another shape, or of a newer schema."""
     try:
         with _making:  # msgspec 0.22 crashes if two threads use a new type at once
             decoder = _decoder(cast("Hashable", kind))

@@ -1,6 +1,6 @@
 """Read figures by dialects from the output of a program that prints no events.
 
-If several logs state a figure, the lowest rank counts, and its stdout before its stderr.
+If several logs state a figure, stdout counts before stderr, and a lower rank before a higher rank.
 """
 
 from collections import Counter
@@ -24,20 +24,20 @@ _FIGURES: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("final_loss", "last_train_loss", {}),
     ("samples_per_second", "throughput", {"samples/s": 1, "images/s": 1}),
 )
-"""Figure of a record, field of a log, and divisors of the field's units."""
+"""Name of a figure, the summary's field that holds the value, and a divisor for each unit."""
 _NAMES = {
     "loss": ("final_loss", 1),
     "accuracy": ("final_accuracy", 1),
     "accuracy_percent": ("final_accuracy", 100),
     "seconds": ("stated_seconds", 1),
 }
-"""Figure and divisor for well-known names of metrics; others are figures of the same name."""
+"""Figure and divisor for well-known names of metrics. Any other metric becomes a figure of the same name."""
 
 
 def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> None:
     """Set a record's figures, with their sources, from the output of all processes."""
     logs = list(_logs(record, folder, raw, doubts))
-    if not record.launch.dialects:  # the other figures are in the events of the program
+    if not record.launch.dialects:  # the program's events hold the other figures
         _take_metrics(record, logs, doubts)
         return
     printed = record.printed = _merged(logs)
@@ -50,7 +50,7 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
     _take_metrics(record, logs, doubts)
     if (accuracy := record.metrics.get("final_accuracy")) is not None:
         record.evaluations = [{"accuracy": accuracy}]
-        final = printed["final_eval"]  # the number of samples belongs to this accuracy
+        final = printed["final_eval"]  # its number of samples counts only if its accuracy does
         if final and record.sources["final_accuracy"] == place_of(final) and "samples" in final["value"]:
             record.facts["eval_samples"] = final["value"]["samples"]
     doubts |= dict.fromkeys(note for note in printed["notes"] if ": left out: an accuracy " in note)
@@ -61,7 +61,7 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
     if seen := printed["epochs_seen"]:
         epochs, declared, place = seen["value"], printed["epochs_declared"], place_of(seen)
         record.epochs = [{"epoch_num": epoch} for epoch in epochs]
-        if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # not if every tenth epoch is printed: 10, 20
+        if epochs[0] > 1 and epochs[1:2] == [epochs[0] + 1]:  # 10, 20 may mean that every tenth epoch is printed
             why = "resumed from a checkpoint of an earlier run"
             doubts[f"{place}: epochs begin with {epochs[0]:g}: {why}"] = None
         if declared and max(epochs) < declared["value"] - (0 in epochs):
@@ -69,7 +69,7 @@ def take_printed(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubt
 
 
 def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) -> None:
-    """Set the figures of `--metric` from the first log with each; figures from the kit's events stay."""
+    """Set each `--metric` figure from the first log that contains it, but keep figures from the kit's events."""
     is_foreign = bool(record.launch.dialects)
     for metric in record.launch.metrics:
         name, per = _NAMES.get(metric, (metric, 1))
@@ -85,7 +85,7 @@ def _take_metrics(record: Record, logs: list[dict[str, Any]], doubts: Doubts) ->
 
 
 def _take_figure(record: Record, name: str, value: float, place: str, doubts: Doubts) -> None:
-    """Set a figure, replacing one of the same name; an impossible value becomes a doubt."""
+    """Set a figure in place of any figure of the same name. An impossible value becomes a doubt."""
     record.metrics.pop(name, None)
     try:
         if (taken := figure(name, value)) is not None:
@@ -100,7 +100,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
     try:
         dialects = chosen(launch.dialects) if launch.dialects else ()
         compiled(launch.metrics)
-    except RequestError as error:  # the record may come from an archive
+    except RequestError as error:  # possible in a record from an archive
         raise ValueError(f"invalid dialect or metric: {error}") from None
     errors = (raw.output(rank, "stderr") for rank in range(raw.layout.world_size))
     for path in filter(None, chain((path for _, path in raw.printed()), errors)):
@@ -112,7 +112,7 @@ def _logs(record: Record, folder: RunFolder, raw: RawFiles, doubts: Doubts) -> I
 
 
 def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge logs: each field from the first log that has it, the status from the first that failed."""
+    """Merge summaries: each field comes from the first log that states it, the status from the first failed log."""
     merged: dict[str, Any] = dict.fromkeys(FIELDS)
     dialects: Counter[str] = Counter()
     notes: dict[str, None] = {}
@@ -129,7 +129,7 @@ def _merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def place_of(fact: dict[str, Any]) -> str:
-    """Return the file and line of a field."""
+    """Return the file and lines that state a field."""
     line = fact["line"]
     lines = f"{line[0]}-{line[-1]}" if isinstance(line, list) else line
     return f"{fact['log']}:{lines}" if lines else str(fact["log"])

@@ -1,4 +1,4 @@
-"""Unpack an archive of records, which anybody may have made, into a private folder, within limits."""
+"""Unpack an archive of records into a private folder, within limits, since anybody may have made the archive."""
 
 import os
 import shutil
@@ -19,14 +19,14 @@ TOP = "kit"
 RESULTS = "results"
 MOST_FILES = 500_000
 _LARGEST_HEADER = 17_000
-"""Maximum bytes of a header with text: a name of 4,000 four-byte characters, and some room."""
+"""Maximum bytes of a header with text: enough for a name of 4,000 four-byte characters."""
 _MAGIC = slice(257, 262)
 """Position of tar's magic bytes in each header (POSIX)."""
 
 
 @dataclass
 class Archive:
-    """Unpacked archive; `faults` has one line for each file that differs from the manifest."""
+    """Unpacked archive. `faults` has one line for each file that differs from the manifest."""
 
     path: Path
     folder: Path
@@ -40,13 +40,13 @@ class Archive:
         return self.folder / RESULTS
 
     def within(self, text: str) -> str:
-        """Replace paths in a text by those in the archive, because its folder is temporary."""
+        """Shorten paths in a text to paths within the archive, because the unpacked folder is temporary."""
         return text.replace(f"{self.folder}/", "")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
-    """Unpack an archive until the end of a `with` block, and compare it with its manifest.
+    """Unpack an archive for the duration of a `with` block, and compare the files with the archive's manifest.
 
     Raises RunError and RequestError as `unpack` does.
     """
@@ -65,13 +65,14 @@ def opened(path: Path) -> Iterator[Archive]:
 def unpack(path: Path, folder: Path) -> None:
     """Unpack an archive into an empty folder, writing nothing outside of it.
 
-    Raises RunError if it is damaged or has unexpected members; RequestError if it is not an archive or is unreadable.
+    Raises RunError if the archive is damaged or has unexpected members; RequestError if the file is unreadable or no
+    archive.
     """
     try:
         with path.open("rb") as file:
             begin = file.read(tarfile.BLOCKSIZE)
             file.seek(0)
-            # A damaged archive still has the name or the magic, and is refused below.
+            # A damaged archive still begins with the name or the magic bytes, and is refused below.
             if begin and not begin.startswith(f"{TOP}/".encode()) and begin[_MAGIC] != b"ustar":
                 raise RequestError(f"{path}: neither a folder nor an archive of runner bundle")
             left = os.fstat(file.fileno()).st_size
@@ -80,7 +81,7 @@ def unpack(path: Path, folder: Path) -> None:
                     left -= member.size
                     if why := _refused(member, count, left):
                         raise tarfile.ReadError(f"{member.name}: {why}")
-                    # Some Pythons lack the filter of `extract`; a new folder of plain files holds no links to follow.
+                    # `extract` needs a filter that some Pythons lack. Plain files in a new folder cannot be links.
                     target = folder / member.name
                     target.parent.mkdir(parents=True, exist_ok=True)
                     with target.open("wb") as output:
@@ -102,7 +103,7 @@ def _refused(member: tarfile.TarInfo, count: int, left: int) -> str | None:
 
 
 class _BoundedHeader(tarfile.TarInfo):
-    """Tar header of bounded size: headers with text (long names, pax) are read into memory whole."""
+    """Tar header of bounded size, because tarfile reads headers with text (long names, pax) whole into memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type not in tarfile.REGULAR_TYPES and self.size > _LARGEST_HEADER:
