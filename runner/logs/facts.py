@@ -303,7 +303,6 @@ class Facts:
             self.epochs[epoch.weak].setdefault(epoch.value, epoch.line)
 
     def _take_summary(self, record: Record, writer: Writer) -> None:
-        """Take values for the whole run. A second summary with another loss means a second training."""
         new, old = record.values.get("run_loss"), writer.run_loss
         if new and old and not (new.weak or old.weak or math.isclose(new.value, old.value, rel_tol=_CLOSE)):
             self.restart = self.restart or (old.line, record.line)
@@ -334,7 +333,6 @@ class Facts:
             self.times = [(record.line, record.origin.time)]
 
     def _go_on(self, now: Progress, who: Who, writer: Writer) -> None:
-        """Take the position of the training. A return to the first epoch or step means a second training."""
         place, before = now.step if now.epoch is None else now.epoch, self.progress
         if place is not None:
             first, last, line = writer.places.get(now.epoch is None, (place, place, now.line))

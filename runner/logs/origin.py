@@ -17,7 +17,7 @@ _POD = re.compile(
 )
 """Pod and container of a training job, as stern prints them."""
 _LEVELS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|SUCCESS"
-# Prefixes at the beginning of a line. No expression nests repeats, so hostile lines take no longer.
+# No expression nests repeats, so hostile lines take no longer.
 _PREFIXES = {
     "torchrun": r"\[(?:default|rank|local_rank ?)(?P<rank>\d{1,6})\]:? ?",
     "mpirun": r"\[(?:prterun-[\w.@-]{1,120}@)?\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?",
@@ -108,7 +108,6 @@ def split(line: str) -> tuple[Origin, str]:
 
 
 def _time_of(text: str | None, zone: str | None) -> datetime | None:
-    """Parse a time stamp, by default as UTC, because only differences are used."""
     if not text:
         return None
     whole, _, part = text.replace("/", "-").replace(",", ".").replace("T", " ").partition(".")

@@ -123,7 +123,6 @@ def _seconds(text: str) -> float | None:
 
 
 def _with_padding(match: re.Match[str]) -> str:
-    """Let a number in a pattern match after the blanks that align numbers in a column."""
     blank = match["blank"]
     least = match["least"] or (1 if blank and not match["times"] else 0)
     return f"{blank or ' '}{{{least},{max(_PADDING, int(match['most'] or 0))}}}{match['number']}"

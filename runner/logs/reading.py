@@ -33,7 +33,6 @@ class Reading:
     bytes: int
     lines: int
     notes: list[str]
-    """Notes on unreadable or damaged parts."""
     tail: list[tuple[int, str]]
     """Last lines with their numbers."""
     metrics: Mapping[str, Metric]
@@ -165,7 +164,6 @@ class _Reader:
         return b"\n".join(lines), numbers
 
     def _learn(self, masked: set[bytes]) -> None:
-        """Choose the readers of masked lines by fragments. Most lines contain none."""
         self._kinds.update(dict.fromkeys(masked))
         text = b"\n".join(masked) + b"\n"
         readers: dict[bytes, set[int]] = {}
@@ -207,7 +205,6 @@ class _Reader:
         return kind._replace(replaced=pattern, same=[slice(begin), *places.values()], place=place)
 
     def _take(self, line: bytes, kind: _Kind, number: int, above: bytes, count: int, *, is_torn: bool) -> None:
-        """Add the values of each dialect in a line; `plain` counts only if no other dialect reads the line."""
         who, text = origin.split(line.decode("utf-8", "replace"))
         if kind is _EVENTS:
             for event in mlperf.events(text):

@@ -106,7 +106,6 @@ def _evaluation(metric: str, value: Value, scope: str | None) -> dict[str, Any]:
 
 
 def _span(facts: Facts) -> dict[str, Any] | None:
-    """Return the time from run_start to run_stop, or else between the first and last informative time stamp."""
     if facts.runs:
         starts, stops = (
             [(line, event.time_ms) for line, event, _ in facts.runs.get(key, []) if event.time_ms is not None]
@@ -155,7 +154,6 @@ def _notes(facts: Facts, shown: dict[str, Any]) -> list[str]:
 
 
 def _status(facts: Facts, tail: list[tuple[int, str]]) -> _Status:
-    """Return whether the run completed or failed, None if the log does not show it."""
     failure, notes = facts.failure, list[str]()
     if stops := facts.runs.get("run_stop"):
         stop = stops[-1][0]

@@ -1,8 +1,7 @@
 """Find the cause of a failure in a program's output, and its hint in `hints.yaml`.
 
 A cause is stated by a Python traceback, a C++ exception (`what():`), a crash (`Fatal Python error`), a line that begins
-with `error: `, or the file of `torch.distributed.elastic.multiprocessing.errors.record`. torch may begin each line of a
-traceback with `[rank0]: `, and torchrun may add another prefix.
+with `error: `, or the file of `torch.distributed.elastic.multiprocessing.errors.record`.
 """
 
 import re
@@ -24,7 +23,7 @@ OUT_OF_MEMORY = "out_of_memory"
 """Value of `ended` in `hints.yaml` for a process whose container ran out of memory."""
 _LONGEST_LINE = 4_096
 _FOLLOWING = 12
-"""Maximum lines kept of an exception, because messages span several lines, and C++ adds frames."""
+"""Maximum lines kept of an exception."""
 _LARGEST_ERROR_FILE = 1_000_000
 _LAST = 5
 _LONGEST = 300

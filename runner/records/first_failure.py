@@ -48,7 +48,6 @@ def first_failure(raw: RawFiles, outcome: Outcome | None, ranks: list[RankFacts]
 
 
 def _of_stuck(stuck: Stuck, raw: RawFiles) -> Failure:
-    """Return the failure of silent ranks: the rank that the others waited for, or else the position of each rank."""
     held = next((rank for rank in stuck.ranks if rank.rank == stuck.rank), None)
     lines = held.stack if held else [f"rank {rank.rank} {rank.words}" for rank in stuck.ranks]
     why = one_line(stuck.says[0], _LONGEST) if stuck.says else None
@@ -91,7 +90,7 @@ def _first(raw: RawFiles, failed: list[NodeExit], aborted: set[int]) -> Failure:
         return Failure(rank, node, None, names.get(-code, f"signal {-code}"), lines)
     speaker = layout.first_rank(node)
     if code and not lines and speaker in aborted:
-        # Only the first rank may print the error, even if torchrun terminates this rank later.
+        # The node's first rank may be the only rank that prints the error.
         spoken = _last_lines(raw, speaker)
         lines = [] if any(map(VICTIM.search, spoken)) else spoken
     return Failure(rank, node, code, None, lines)
@@ -117,7 +116,6 @@ def _left(raw: RawFiles, node: int, victim: int, failed: Collection[int]) -> Fai
 
 
 def _explain(failure: Failure, raw: RawFiles, outcome: Outcome, ranks: list[RankFacts]) -> None:
-    """Set a failure's cause and hint from the most reliable source."""
     # A launcher may name a rank of a node whose exit was never reported.
     node = next((ended for ended in outcome.exits if ended.node == failure.node), NodeExit(failure.node))
     from_outside = [word for word in (outcome.stopped_because, node.why) if word]

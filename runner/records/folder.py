@@ -32,7 +32,6 @@ from trainkit.files import write_file
 _BLOCK = 4_000_000
 _AGAIN_SECONDS = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-"""Error numbers from file systems without locks."""
 _LASTING = re.compile(r"node(\d{1,9})-(?:rank(\d{1,9})\.(stdout|stderr|error\.json|seen)|(agent)\.log|(exit)\.json)")
 _WORKER = re.compile(r"node(\d{1,9})/[^/]+/attempt_\d{1,9}/(\d{1,9})/(stdout|stderr|error\.json)(?:\.log)?")
 _NAME = re.compile(r"\w[\w.+-]{0,199}")
@@ -54,7 +53,7 @@ class RawFiles:
         for folder, folders, names in os.walk(raw):
             folders.sort()  # a process's last attempt counts
             for path in (Path(folder, name) for name in names):
-                with suppress(FileNotFoundError):  # the file was removed meanwhile
+                with suppress(FileNotFoundError):
                     status = path.lstat()
                     if stat.S_ISREG(status.st_mode):
                         self.last_written = max(self.last_written, status.st_mtime)
@@ -172,7 +171,7 @@ class RunFolder:
             os.close(descriptor)
 
     def is_held(self) -> bool:
-        """Return whether the runner or a node of the run still lives, perhaps in a container."""
+        """Return whether the runner or a node of the run still lives."""
         try:
             with self.held_alone(0):
                 return False

@@ -133,7 +133,7 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
     if because == "timed_out":
         limits = (ended.why for ended in outcome.exits if ended.stopped_because == because and ended.why)
         own = f"not done after timeout_seconds: {launch.timeout_seconds:g}{where}"
-        return because, next(limits, own)  # a limit of the cluster takes precedence over the run's own
+        return because, next(limits, own)
     if because == "hung":
         patience = "" if launch.patience_seconds is None else f" (patience_seconds: {launch.patience_seconds:g})"
         return "failed", f"no progress{patience}{where}"
@@ -143,7 +143,6 @@ def _verdict(record: Record, launch: Launch) -> tuple[str, str | None]:
 
 
 def _where(outcome: Outcome) -> str:
-    """Return words on the position of silent ranks when the run was ended, or else the cluster's explanation."""
     if stuck := outcome.stuck:
         why = f": {'; '.join(stuck.says[:_MOST_SAID])}" if stuck.says else ""
         return f"; no output for {stuck.quiet_seconds:.0f} s{why}"
@@ -155,7 +154,6 @@ def _where(outcome: Outcome) -> str:
 
 
 def _failed(record: Record, exits: list[NodeExit]) -> tuple[str, str] | None:
-    """Return status and reason of a run with a failed rank or node."""
     failure = record.failure
     gone = {ended.node: ended.why for ended in exits if ended.code is None and ended.signal is None}
     if gone and (not failure or failure.node in gone):

@@ -29,7 +29,7 @@ _DIFF = (
     *("diff", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-ext-diff", "--no-textconv"),
     *("--no-color", "--no-relative", "--submodule=short", "--ignore-submodules=dirty", "HEAD", "--", ":/"),
 )
-"""Arguments for a diff, binary files included, that `git apply` takes whatever the user's settings of git."""
+"""Arguments for a diff that `git apply` takes whatever the user's settings of git."""
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
@@ -103,7 +103,7 @@ def is_alive(description: dict[str, Any]) -> bool | None:
         return None
     try:
         process = psutil.Process(description["pid"])
-        # An ended process stays a zombie if its parent never waits, for example process 1 of a container.
+        # An ended process stays a zombie if its parent never waits.
         return abs(process.create_time() - description["pid_started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False

@@ -108,7 +108,7 @@ def figures_of(record: Record) -> Figures:
     """Return the figures besides accuracy that show what a run has learned."""
     metrics = record.metrics
     figures: dict[str, list[float | None]] = {TEST_LOSS: _losses(record.evaluations, metrics.get("final_eval_loss"))}
-    if evaluated := record.printed.get("final_eval"):  # the program prints no events
+    if evaluated := record.printed.get("final_eval"):
         metric, value = evaluated["value"]["metric"], evaluated["value"]["value"]
         if metric == "perplexity":  # compared as a loss: perplexity is the exponential of the loss
             metric, value = TEST_LOSS, math.log(value) if value and value > 0 else None

@@ -95,7 +95,7 @@ def _values(looks: list[tuple[float, dict[str, float]]], name: str) -> list[floa
 
 def _mean(values: list[float]) -> float:
     mean = sum(values) / len(values)
-    return round(mean, 1 if mean < 1000 else None)  # large values, such as bytes, need no decimals
+    return round(mean, 1 if mean < 1000 else None)  # bytes need no decimals
 
 
 class RunEvents:
@@ -160,7 +160,7 @@ class RunEvents:
         return self._ranks[number]
 
     def _count(self, rank: RankFacts, seq: int | None) -> None:
-        """Count an event, so that gaps show: a rank numbers its events from 0 and prints them in order."""
+        """Count an event: a rank numbers its events from 0 without gaps and prints them in order."""
         expected = rank.events_expected or 0
         if seq is None:
             rank.events_seen += not expected
@@ -171,7 +171,6 @@ class RunEvents:
             rank.events_expected = seq + 1
 
     def _make_room(self, value: Any) -> None:
-        """Reserve room for a value; ValueError if the record is full."""
         self._room -= len(msgspec.msgpack.encode(value))
         if self._room < 0:
             raise ValueError("left out: the record is full")
@@ -261,7 +260,6 @@ class RunEvents:
             self._phases[event.key.removesuffix("_stop")][rank.number] += seconds
 
     def _epoch(self, rank: _Rank, event: Event) -> None:
-        """Fill in an epoch's row: fields of rank 0, seconds of the slowest rank, samples and times of each rank."""
         fields, who = event.metadata, rank.number
         epoch = whole(fields.get("epoch_num"), 0, _LARGEST)
         if epoch is None:

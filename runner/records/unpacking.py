@@ -21,7 +21,7 @@ MOST_FILES = 500_000
 _LARGEST_HEADER = 17_000
 """Maximum bytes of a header with text: enough for a name of 4,000 four-byte characters."""
 _MAGIC = slice(257, 262)
-"""Position of tar's magic bytes in each header (POSIX)."""
+"""Position of tar's magic bytes."""
 
 
 @dataclass
