@@ -79,7 +79,7 @@ def read_stream(
     dialects: Iterable[Dialect] | None = None,
     metrics: Mapping[str, Metric] | None = None,
 ) -> Reading:
-    """Read a log from a function that returns up to n bytes, until it returns none."""
+    """Read a log from a function that returns up to n bytes, and none at the end."""
     reader = _Reader(built_in() if dialects is None else tuple(dialects), metrics or {})
     lines, tail = Lines(read), b""
     for block in lines.blocks():

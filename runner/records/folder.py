@@ -197,7 +197,7 @@ class RunFolder:
         return read_record((self.path / RECORD).read_bytes())
 
     def finished(self) -> Record | None:
-        """Return the record of a finished run; None if it is missing or unreadable."""
+        """Return the record of a finished run; None if the run is unfinished or the record unreadable."""
         with suppress(OSError, ValueError):
             record = self.read()
             return record if record.status in FINISHED else None

@@ -50,7 +50,7 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `dialects` maps names to texts, '' for the kit's own dialects. `metrics` are the patterns of `--metric`, `options`
     the target's options, and `option_axes` the kinds of options that affect durations. NaN and infinity are words in
-    `axes`, `args` and `definition`. `masked` names files with a masked secret, at most `request/code.diff`.
+    `axes`, `args` and `definition`. `masked` names files with a masked secret: `request/code.diff` or none.
     """
 
     schema: Annotated[int, msgspec.Meta(le=SCHEMA)]
@@ -86,9 +86,9 @@ class Launch(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class NodeExit(msgspec.Struct, omit_defaults=True):
-    """Exit report of a node's launcher: an exit code, or the signal that killed it.
+    """Exit report of a node's launcher: an exit code, or the signal that killed the launcher.
 
-    If both are missing, the node was removed, or its launcher was killed too. `removed` marks a pod that was deleted
+    If both are missing, the node was removed or killed before it could report. `removed` marks a pod that was deleted
     while running. `why` is the cluster's explanation, and `place` holds pod, machine, image, digest and limits.
     """
 
