@@ -7,7 +7,7 @@ A script needs three lines to report its run; see docs/own-repository.md::
     with running() as run:
         ...
 
-Importing the package imports no torch; `running` does.
+Importing the package does not import torch; importing `running` does.
 """
 
 from importlib import import_module

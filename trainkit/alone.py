@@ -3,9 +3,10 @@
     torchrun --nproc-per-node 1 -m trainkit.alone train.py --epochs 2
     torchrun --nproc-per-node 1 -m trainkit.alone -m package.train --epochs 2
 
-A program that calls `torch.multiprocessing.spawn` would pass TORCHELASTIC_USE_AGENT_STORE on, and then no process
-creates the store that the others wait for (torch/distributed/rendezvous.py, `_torchelastic_use_agent_store`). PET_
-variables are defaults of torchrun's options: a nested torchrun would try to bind the same port.
+Otherwise a program that calls `torch.multiprocessing.spawn` would pass TORCHELASTIC_USE_AGENT_STORE to its processes,
+and no process would create the store that all wait for (torch/distributed/rendezvous.py,
+`_torchelastic_use_agent_store`). PET_ variables are hidden because they are defaults of torchrun's options: a nested
+torchrun would try to bind the same port.
 """
 
 import os
@@ -21,7 +22,7 @@ OF_A_PROCESS = frozenset(
 
 
 def main() -> None:
-    """Replace this process with the program, so that torchrun sees its exit code and its signals."""
+    """Replace this process with the program, so that torchrun sees the program's exit code and signals."""
     own = {
         name: value
         for name, value in os.environ.items()

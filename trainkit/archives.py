@@ -26,7 +26,7 @@ MOST_BYTES = 4_000_000_000
 MOST_TIMES = 100
 """Limit for the ratio of unpacked to packed size, which is 2 for weights and 10 for text."""
 SMALL = 1_000_000
-"""Unpacked size that any archive may have, however small it is."""
+"""Unpacked size that even the smallest archive may have."""
 BLOCK = 1 << 20
 ARCHIVES = (".tar.gz", ".tgz", ".zip", ".whl")
 _BROKEN = (
@@ -48,7 +48,7 @@ _DECOMPRESSORS: dict[bytes, Callable[[BinaryIO], Any]] = {
 
 
 class Budget:
-    """Limits on the bytes and the members that an archive unpacks to; exceeding one raises Refusal."""
+    """Limits on the bytes and the members that an archive unpacks to. Exceeding a limit raises Refusal."""
 
     def __init__(self, place: str, size: int) -> None:
         self._place = place
@@ -70,13 +70,13 @@ class Budget:
 
 
 def find_files(source: Path, scratch: Path, name_of: Callable[[str], str | None], deep: int = 0) -> dict[str, Path]:
-    """Copy files out of a folder or archive; raises Refusal if one cannot be read.
+    """Copy files out of a folder or archive; raises Refusal if a file cannot be read.
 
     Args:
         source: a folder, or a tar or zip archive.
         scratch: an empty folder for the copies.
-        name_of: maps the last part of a file's name to its copy's name, or to None. The first file of a name wins.
-        deep: levels of nested archives to search; an unreadable nested archive is skipped.
+        name_of: returns the copy's name for the last part of a file's name, or None. The first file of a name wins.
+        deep: levels of nested archives to search. Unreadable nested archives are skipped.
     """
     found: dict[str, Path] = {}
     for number, (name, copy) in enumerate(_members(source)):

@@ -8,7 +8,7 @@ shares wherever it cuts a batch::
     ...
     balance.measure(exchange, step, draw)  # in the warm-up, before it is undone
 
-Every rank computes the same integers, by sums, products and quotients alone, which every processor rounds alike.
+Every rank computes the same integers, because sums, products and quotients are rounded alike by every processor.
 experiments/README.md says how far results with measured shares can be trusted.
 """
 
@@ -65,9 +65,9 @@ class Balance:
     def measure(self, exchange: Exchange, step: Callable[[Any_Batch], object], draw: Callable[[], Any_Batch]) -> bool:
         """Measure the ranks' speeds and set the shares; all ranks must call it.
 
-        The ranks take steps without an exchange, which the caller must undo. They measure again with the new shares,
-        because not all of a step's time shrinks with its samples. Return whether the shares have changed. The event
-        `repeat_with` holds the argument that repeats this run with the same shares, bit for bit.
+        The ranks take steps without an exchange. The caller must undo these steps. Then the ranks measure again with
+        the new shares, because not all of a step's time shrinks with its samples. Return whether the shares have
+        changed. The event `repeat_with` holds the argument that repeats this run with the same shares, bit for bit.
 
         Args:
             exchange: the exchange that `step` uses.
@@ -133,7 +133,7 @@ def relative(costs: Sequence[float]) -> list[float]:
 
 
 def in_ratio(costs: Sequence[float]) -> Shares:
-    """Return the shares with which all ranks take equally long, `PARTS` on average."""
+    """Return the shares with which all ranks take equally long, with a mean share of `PARTS`."""
     speeds = parts_of_sum([1 / cost for cost in costs])
     return tuple(max(1, round(PARTS * len(speeds) * speed)) for speed in speeds)
 

@@ -1,7 +1,7 @@
 """Adam and AdamW on a CPU: torch's operations, applied block by block, with the same result.
 
-torch applies each operation to a whole tensor, and so waits for memory each time; a block stays in the processor's
-cache. Square roots of zero, frequent in embeddings of unread words, take MKL seven times as long, and are avoided.
+torch applies each operation to a whole tensor, and so waits for memory each time. A block stays in the processor's
+cache. Square roots of zero, frequent in embeddings of unread words, take MKL seven times as long and are avoided.
 
 Algorithm: Kingma and Ba, Adam (2015); with decoupled decay Loshchilov and Hutter, AdamW (2019). The order of operations
 is that of torch/optim/adam.py and adamw.py, `_single_tensor_adam` and `_single_tensor_adamw`.
@@ -19,7 +19,7 @@ BLOCK = 2**15
 """Elements per block: five fp32 tensors of this size take 640 KB and fit a core's second-level cache."""
 EPSILON = 1e-8
 _SMALLEST = torch.finfo(torch.float32).tiny
-"""Stands for zero: its root is far below the rounding error of `EPSILON`, to which it is added."""
+"""Replaces zero before a square root is added to `EPSILON`: the root is far below the rounding error."""
 
 
 class BlockwiseAdam(Optimizer):
@@ -68,7 +68,7 @@ def pays(model: nn.Module) -> bool:
 
 
 def alike(tensors: list[Tensor]) -> list[Tensor]:
-    """Return views of tensors of one shape whose elements lie in memory in the order of the first, which is dense.
+    """Return views of equally shaped tensors, all with the memory order of the first tensor, which is dense.
 
     A gradient with another memory layout is copied.
     """

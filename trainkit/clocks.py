@@ -52,8 +52,8 @@ class Epoch(InputTime):
 
         Args:
             samples: samples in the step.
-            loss: their mean loss, as a number, array or one-element tensor on any device, or a tensor [samples]. The
-                step does not wait for the device. ValueError for another shape, TypeError for a non-number.
+            loss: the samples' mean loss, as a number, array or one-element tensor on any device, or a tensor [samples].
+                The step does not wait for the device. ValueError for another shape, TypeError for a non-number.
         """
         samples = count("the number of samples", samples)
         if loss is not None:
@@ -65,7 +65,7 @@ class Epoch(InputTime):
         self._on_progress(self.samples)
 
     def leave_out(self, seconds: float) -> None:
-        """Exclude seconds from `train_seconds`, for example those of a checkpoint; at most the time that passed."""
+        """Exclude seconds from `train_seconds`, for example the time of a checkpoint."""
         self.left_out_seconds += max(0.0, scalar("seconds", seconds))
 
 

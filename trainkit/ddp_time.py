@@ -1,8 +1,8 @@
 """Mark when DistributedDataParallel waits for other ranks, without changes to the training program.
 
 No communication hook is registered, so DDP's exchanges stay the same bit for bit. Autograd runs callbacks at the end of
-a backward pass in the order of their registration. DDP registers one when its last bucket is ready, and waits in it for
-all buckets. One callback before and one after it measure the exchange that backward did not hide. Source:
+a backward pass in the order of their registration. DDP registers a callback when its last bucket is ready, and waits in
+this callback for all buckets. Callbacks before and after DDP's measure the exchange that backward did not hide. Source:
 torch/csrc/distributed/c10d/reducer.cpp, `mark_variable_ready`, and torch/csrc/autograd/engine.cpp,
 `exec_post_processing`.
 """
@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from trainkit.time_use import COMPUTE, EXCHANGE, TimeUse
 
 _CALLS = 1_000
-"""Module calls among which DDP is searched; the model's own call is the first."""
+"""Number of module calls in which DDP is searched. The model's own call comes first."""
 
 
 def find_ddp(time_use: TimeUse) -> Callable[[], None]:
@@ -44,7 +44,7 @@ class _Watch:
         self._time_use = time_use
         self._asked = False
         trained = [parameter for parameter in ddp.parameters() if parameter.requires_grad]
-        # The parameters that a pass uses are known beforehand only if it must use all of them.
+        # The parameters that a pass uses are known beforehand only if the pass must use all.
         for parameter in trained if ddp.find_unused_parameters else trained[:1]:
             parameter.register_post_accumulate_grad_hook(_Hook(self.in_backward))
         ddp.register_forward_pre_hook(_Hook(self.before_forward))

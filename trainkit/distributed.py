@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from trainkit.errors import Refusal
 
 SENT: deque[Tensor] = deque(maxlen=1024)
-"""The tensors that were exchanged last. Gloo's threads release theirs a moment after an exchange ends. If that were the
+"""The tensors exchanged last. Gloo's threads release their references a moment after an exchange ends. If this were the
 last reference, the thread would need Python's lock, which `destroy_process_group` holds while it waits for the thread:
 the process would never end (torch 2.3)."""
 _own_gpu = {"index": 0}
@@ -58,7 +58,7 @@ class Place:
 
     @classmethod
     def of_process(cls) -> "Place":
-        """Read torchrun's environment variables; without them, the process group, if this process has joined one.
+        """Read torchrun's environment variables, or else the process group if this process has joined a group.
 
         Processes that a script started itself are on one node unless the environment says otherwise.
         """
@@ -194,8 +194,8 @@ def fingerprint(tensors: Sequence[Tensor]) -> str:
 def wait_for_neighbours(place: Place) -> None:
     """Wait until all processes of this node are about to leave, for at most 30 s.
 
-    torchrun ends a node's other processes as soon as one fails, before they have printed everything. They meet at an
-    abstract socket (a name without a file), which is named after the process id of their torchrun.
+    When a process fails, torchrun ends the node's other processes before they have printed everything. The processes
+    meet at an abstract socket (a name without a file), named after torchrun's process id.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ or place.local_world_size == 1:
         return  # not started by torchrun, so nothing ends this process

@@ -27,7 +27,7 @@ from trainkit.time_use import InputTime, TimeUse
 Step = Callable[[Any], Tensor]
 """One update of the model; returns each sample's loss [n]."""
 Measure = Callable[[Callable[[], Any]], bool]
-"""Measures by taking further steps on batches that it draws; returns whether the shares of a batch have changed."""
+"""Measures the ranks' speeds with batches drawn by its argument; returns whether the shares of a batch have changed."""
 Shares = Callable[[], Sequence[int] | None]
 
 
@@ -54,7 +54,7 @@ class Totals(InputTime):
     global_samples: int = 0
     steps: int = 0
     places: int = 0
-    """Positions in the batches including padding, if a family counts them."""
+    """Positions in the batches including padding, if a family counts positions."""
     time_use: TimeUse | None = None
     input_seconds: float = 0.0
     """Time that this process spent on getting batches; a GPU may have worked meanwhile."""
@@ -71,7 +71,7 @@ class Totals(InputTime):
 
 @dataclass
 class Report:
-    """Reports a run as events, and collects the figures for the last ones.
+    """Reports a run as events, and collects the figures for the last events.
 
     Args:
         data: has a training set `train` and a test set `test`, both sized.
@@ -88,7 +88,7 @@ class Report:
     accuracies: list[float] = field(default_factory=list)
     input_seconds: float = 0.0
     units: int = 0
-    """This rank's samples or, if a family counts them, positions in batches."""
+    """This rank's samples, or positions in batches if a family counts positions."""
     shares: Shares = sharding.even
     """Each rank's current share of a batch, also of the test set."""
 
@@ -127,7 +127,7 @@ class Report:
         return found
 
     def units_of(self, batch: Any) -> int:
-        """Return what a batch's FLOPs are proportional to: samples including padding, or positions."""
+        """Return the units to which a batch's FLOPs are proportional: samples including padding, or positions."""
         return len(batch.labels)
 
     def batch_to_measure(self, batches: Any) -> Any:
@@ -147,7 +147,7 @@ class Report:
 
         Parameters, buffers, optimizer and random numbers are restored. Before that, the ranks' parameters must be
         equal, which exposes gradients that are not averaged. `counted` replaces the first step if the FLOP counter
-        cannot see those of `step`. `measure` is called last; if it changes the shares, one step is taken with them.
+        cannot see the FLOPs of `step`. `measure` is called last; if the shares change, one more step follows.
         `model` has no DistributedDataParallel around it.
         """
         batch = None

@@ -24,7 +24,7 @@ LINE_BYTES = 4096
 class Phase:
     """The running clock of one phase.
 
-    `metadata` goes into its stop event, and `at_stop` is called when the clock stops.
+    `metadata` goes into the phase's stop event, and `at_stop` is called when the clock stops.
 
     Args:
         synchronise: waits until the device and the other ranks are done.
@@ -39,7 +39,7 @@ class Phase:
         self._began = time.monotonic()
 
     def stop_clock(self) -> float:
-        """Stop the clock (once) and return the seconds; what follows is not measured."""
+        """Stop the clock (once) and return the seconds; later work is not measured."""
         if self._seconds is None:
             self._synchronise()
             self._seconds = time.monotonic() - self._began
@@ -84,7 +84,7 @@ class EventLog:
     def phase(self, name: str, /, **metadata: object) -> Iterator[Phase]:
         """Report `<name>_start` and `<name>_stop` around a block, the latter with its `seconds`.
 
-        A block that raises is not followed by a stop.
+        If the block raises, no stop is reported.
         """
         phase = Phase(self._synchronise)
         self.start(f"{name}_start", **metadata)

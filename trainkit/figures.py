@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z]\w{0,99}")
 
 
 def scalar(name: str, value: Any) -> float:
-    """Convert a number, or an array or tensor with one element, to a float; a GPU tensor is waited for and copied.
+    """Convert a number, or an array or tensor with one element, to a float; waits for a GPU tensor and copies it.
 
     Raises ValueError for another shape or a number beyond a float, TypeError for a non-number.
     """
@@ -94,7 +94,7 @@ def figure(name: str, value: Any) -> float:
 
 
 def share_of(correct: int, samples: int) -> float:
-    """Return the accuracy, 0 to 1; ValueError if more samples are correct than there are."""
+    """Return the accuracy, 0 to 1; ValueError if `correct` is larger than `samples`."""
     if correct > samples:
         raise ValueError(f"{correct} of {samples} samples cannot be correct")
     return correct / samples

@@ -61,7 +61,7 @@ class Work:
     def rates(self, units: float, seconds: float) -> dict[str, float]:
         """Return the achieved and the peak FLOPs per second of all ranks; {} if a rank lacks a figure.
 
-        `units` and `seconds` are those of this rank's training; the slowest rank's time counts. All ranks must call it.
+        `units` and `seconds` belong to this rank's training; the slowest rank's time counts. All ranks must call this.
         """
         known = self.flops_per_unit > 0 and self.peak > 0
         done, peak, ranks = distributed.total(self.flops_per_unit * units, self.peak, known)
@@ -95,7 +95,7 @@ def matmul_peak(device: torch.device, dtype: torch.dtype, seconds: float) -> flo
 
 
 def _products_per_second(factors: list[torch.Tensor], product: torch.Tensor, seconds: float) -> float:
-    """Multiply for so many seconds after a warm-up product; return the best rate of any short stretch."""
+    """Multiply for `seconds` after a warm-up product; return the best rate of any short stretch."""
     on_gpu = product.device.type == "cuda"
 
     def stretch(count: int) -> float:

@@ -73,7 +73,7 @@ class EventLines(TrainerCallback):
             self._epoch.samples = self._epoch.steps * args.train_batch_size * args.gradient_accumulation_steps
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:  # noqa: ARG002
-        """Add a logged loss, which is the mean over the steps since the last one."""
+        """Add a logged loss, which is the mean over the steps since the last log."""
         if self._epoch is None or not logs or "loss" not in logs:
             return
         steps = state.global_step - self._logged_at

@@ -1,7 +1,7 @@
 """A callback for Lightning's Trainer that reports epochs and evaluations as events; see docs/own-repository.md.
 
-It works with `lightning` and `pytorch_lightning`, whichever the script has imported. Source of the hooks and their
-order: https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks.
+The callback works with `lightning` and `pytorch_lightning`, whichever the script has imported. Source of the hooks and
+their order: https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks.
 """
 
 import importlib

@@ -1,7 +1,7 @@
 """Measure the speed of the network from each rank to the next, if exchanges take much of an epoch.
 
-During an exchange all ranks wait equally long, so a slow link cannot be located. Single messages, sent one at a time
-after an epoch, outside of all clocks, can locate it. The probe runs once per run.
+During an exchange all ranks wait equally long, so exchanges do not show which link is slow. Single messages show the
+slow link. They are sent one at a time after an epoch, while no clock runs. The probe runs once per run.
 """
 
 import time
@@ -14,9 +14,9 @@ from trainkit import distributed
 BYTES = 512 * 1024
 """Size of a message: larger than the burst that a rate-limited network passes at once, and 80 ms at 50 Mbit/s."""
 FEWEST_TRIES, MOST_TRIES, SECONDS = 3, 12, 0.25
-"""Limits per link. On a busy machine most messages wait for a processor, so the fastest of several counts."""
+"""Limits per link. On a busy machine most messages wait for a processor, so the fastest message counts."""
 FROM_SHARE = 0.2
-"""Share of an epoch spent in exchanges from which a probe is worthwhile."""
+"""Smallest share of an epoch spent in exchanges that is worth a probe."""
 MOST_RANKS = 64
 
 
@@ -46,7 +46,7 @@ def probe() -> dict[str, float]:
 
 
 def _send(target: int) -> float:
-    """Send messages until their speed is clear; return the seconds of the fastest, with its answer."""
+    """Send messages until their speed is clear; return the seconds of the fastest message and its answer."""
     message, answer = _tensors()
     seconds: list[float] = []
     while not message[-1]:

@@ -1,4 +1,4 @@
-"""Facts about the machine that are the same in all containers on it; does not import torch."""
+"""Facts about the machine that are the same in all its containers. The module does not import torch."""
 
 import math
 import os
@@ -13,7 +13,7 @@ _BOOT, _MEMORY, _CPUS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/mem
 
 def describe() -> dict[str, Any]:
     """Return the machine's id, CPU model, memory and kernel."""
-    kernel = platform.platform().partition("-with-")[0]  # the C library after it is the container's
+    kernel = platform.platform().partition("-with-")[0]  # without the container's C library
     words = _read(_MEMORY).partition("MemTotal:")[2].split(maxsplit=1)  # for example `MemTotal:   24684084 kB`
     memory = int(words[0]) * 1024 if words else None
     return {"machine": machine(), "cpu": cpu_model(), "memory_bytes": memory, "kernel": kernel}

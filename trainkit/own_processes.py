@@ -20,7 +20,7 @@ class OwnProcesses:
     def cpu_seconds(self) -> float | None:
         """Return the CPU seconds used so far; None without /proc.
 
-        The time of an ended process counts as its parent's (proc(5), `cutime`), so none is lost.
+        The time of an ended process counts as its parent's (proc(5), `cutime`), so no time is lost.
         """
         if time.monotonic() - self._searched >= SEARCH_SECONDS:
             self._search()

@@ -12,7 +12,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def end_with_launcher() -> None:
-    """Under torchrun, end with it; a program started by hand continues when its shell is closed."""
+    """End with torchrun if started by torchrun. A program started by hand continues when its shell is closed."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
         end_with_parent()
 
@@ -20,7 +20,7 @@ def end_with_launcher() -> None:
 def end_with_parent() -> None:
     """Ask the kernel to kill this process when the thread that started it ends.
 
-    The signal is SIGKILL, because a rank that waits for others handles no other. Source: prctl(2), PR_SET_PDEATHSIG.
+    The signal is SIGKILL, because a waiting rank handles no other signal. Source: prctl(2), PR_SET_PDEATHSIG.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "prctl"):  # not Linux

@@ -1,6 +1,6 @@
 """Helpers for a family's `prepare.py`: options, downloads, and verified folders.
 
-A prepared folder holds files and `prepared.json`, which names their source and the SHA-256 of each.
+A prepared folder holds files and `prepared.json`, which names the source and each file's SHA-256.
 """
 
 import hashlib
@@ -92,7 +92,7 @@ def prepared_source(folder: Path) -> str | None:
 
 
 def install(folder: Path, source: str, files: Mapping[str, Path | bytes]) -> None:
-    """Create a prepared folder; the list of hashes is written last, and without it the folder counts as unprepared."""
+    """Create a prepared folder. The list of hashes is written last; a folder without the list counts as unprepared."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / LIST).unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def call(argv: list[str], failed: str, way_out: str, env: Mapping[str, str] | None = None) -> None:
-    """Run a command that downloads something; Refusal with the last line of its stderr if it fails."""
+    """Run a command that downloads something; if it fails, Refusal with the last line of the command's stderr."""
     ended = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, env=env)
     if ended.returncode:
         last = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]

@@ -23,8 +23,8 @@ class Run(Session):
     """A process of an experiment.
 
     Args:
-        program: its name under `experiments`, for example `mnist.ddp`.
-        args: its arguments, of which `device`, `threads` and (if present) `backend` are used here.
+        program: the program's name under `experiments`, for example `mnist.ddp`.
+        args: the program's arguments, of which `device`, `threads` and (if present) `backend` are used here.
         devices: number of devices that this process uses.
         cpu_stands_in: whether one CPU may replace several devices; results are right, but the speed is meaningless.
     """

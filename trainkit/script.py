@@ -67,7 +67,7 @@ class ScriptRun(Session):
         `global_batch_size` (samples per step of all ranks), `train_samples`, `eval_samples` (sizes of the sets) and
         `seed` are integers; `dataset` and `data_sha256` are strings. Other names are figures in SI units and end in
         their unit: `..._seconds`, `..._bytes`, `..._per_second`; accuracies are from 0 to 1. The maximum of seconds and
-        bytes over all ranks counts, and rank 0's value of others. Figures replace those measured on the same rank.
+        bytes over all ranks counts, and rank 0's value of other figures. Figures replace those measured on the rank.
         Raises ValueError for an impossible value, TypeError for a non-number.
         """
         self._require_open()
@@ -93,7 +93,7 @@ class ScriptRun(Session):
         Evaluations within the block, by `evaluation`, do not count. Raises RuntimeError if an epoch is already open.
 
         Args:
-            number: of the epoch, not negative; ValueError unless it is above the last epoch's number.
+            number: the epoch's number, not negative; ValueError unless above the last epoch's number.
             epochs: total number of epochs, to estimate the remaining time.
         """
         self._require_open()
@@ -126,7 +126,7 @@ class ScriptRun(Session):
         """Time a block that evaluates the model (`eval_seconds`); all ranks must open it.
 
         Each rank counts its own samples; samples that a sampler repeats to fill a batch count twice. The script sets
-        the model's mode (`eval()`, `no_grad()`). `number` is that of the preceding epoch, by default the last one.
+        the model's mode (`eval()`, `no_grad()`). `number` is the preceding epoch's, by default the last epoch's.
         """
         self._require_open()
         with self.phase("eval", **self._of_epoch(number)) as phase:
@@ -171,7 +171,7 @@ class ScriptRun(Session):
         non-number.
 
         Args:
-            number: of the preceding epoch, by default the last one.
+            number: the preceding epoch's number, by default the last epoch's.
             accuracy: 0 to 1; by default `correct` / `samples`.
             correct: number of correct samples.
             samples: number of samples.
@@ -213,7 +213,7 @@ class ScriptRun(Session):
         return sha256
 
     def finish(self) -> None:
-        """Report the totals of the run, on every rank, because for some the maximum counts."""
+        """Report the totals of the run, on every rank, because the maximum of some totals counts."""
         self._find_place()
         stats = {name: seconds for name, seconds in self._seconds.items() if seconds > 0}
         if self._trained and "train_seconds" in stats:
@@ -305,8 +305,8 @@ def running(
     the script's process group; without either, this is the only process.
 
     Args:
-        program: its name, by default the script's name as it was started.
-        args: its arguments for the record: a Namespace, mapping or dataclass; by default the command line.
+        program: the program's name, by default the script's name as it was started.
+        args: the arguments for the record: a Namespace, mapping or dataclass; by default the command line.
         device: the device of the training; by default the GPU chosen by `torch.cuda.set_device`, or the one of this
             process's local rank, or the CPU. `run.device` names it; nothing is moved there.
         repeatable: whether to set up torch so that one seed gives one result, at the cost of speed

@@ -15,7 +15,7 @@ from trainkit.sources import FAMILIES
 
 LONGEST_TEXT = 200
 MOST_VALUES = 100
-"""Maximum values of a list; the others are dropped."""
+"""Maximum values of a list; further values are dropped."""
 LARGEST_ARGS = 1_500
 """Maximum bytes of the arguments in `run_start`, whose whole line is limited to 4,096."""
 _FAMILIES = f"{FAMILIES}."
@@ -41,7 +41,7 @@ def name_of_program() -> tuple[str, bool]:
 def choose_device(device: str | torch.device | None, place: Place) -> torch.device:
     """Return the named device, the GPU that the script has set, the GPU of the local rank, or the CPU.
 
-    Processes share GPUs if there are too few. Setting the first GPU cannot be distinguished from setting none.
+    Processes share GPUs if there are too few. A script that sets the first GPU looks as if it had set none.
     """
     if device is not None and torch.device(device).index is not None:
         return torch.device(device)

@@ -27,7 +27,7 @@ class Session:
     """A process's rank, device, clock and event log.
 
     `device` is the first of the `devices` that the process uses. `backend` is None until chosen. `is_of_a_family` tells
-    whether the program is in `experiments`, so that its code is its family's.
+    whether the program is in `experiments`, so that its code is the family's.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Session:
     def phase(self, name: str, **metadata: object) -> Iterator[Phase]:
         """Time a block, with all ranks and devices synchronized at both ends.
 
-        An `epoch` also reports how its seconds were spent, without those of `eval` phases within it.
+        A phase `epoch` also reports how its seconds were spent, without the seconds of `eval` phases inside.
         """
         with self.log.phase(name, **metadata) as phase:
             if name != "epoch":
@@ -130,7 +130,7 @@ class Session:
                 torch.cuda.synchronize(index)
 
     def join(self) -> None:
-        """Join the process group (phase `init`), unless there is one; the end of the run leaves it.
+        """Join the process group (phase `init`), unless there is a group already.
 
         The backend is NCCL on GPUs and Gloo on CPUs unless already chosen.
         """
@@ -144,14 +144,14 @@ class Session:
     def leave(self) -> None:
         """Leave the process group if `join` created it.
 
-        The last line precedes this barrier: a launcher may end other processes as soon as the first has ended.
+        All ranks wait here after their last line, since a launcher may end other processes once the first has ended.
         """
         if self._joined and dist.is_initialized():
             distributed.barrier()
             dist.destroy_process_group()
 
     def require_equal_parameters(self, model: nn.Module) -> str:
-        """Return the SHA-256 of the model's parameters; RuntimeError if the ranks' differ."""
+        """Return the SHA-256 of the model's parameters; RuntimeError if ranks differ."""
         sha256 = distributed.fingerprint(list(model.parameters()))
         distributed.require_equal("the parameters", sha256)
         return sha256
@@ -166,7 +166,7 @@ class Session:
         """Report `run_start`: the arguments, in JSON's types, and the facts of the process."""
         told = facts.of_process(self.device, self.program if self.is_of_a_family else None)
         place = asdict(self.place)
-        del place["rank"]  # every line has it
+        del place["rank"]  # every line has the rank
         self.began = time.monotonic()  # at the event's time of day: a record compares the two clocks
         own = {"program": self.program, "args": args, **place, "devices": self.devices, "backend": self.backend}
         self.log.start("run_start", **own, **told)
@@ -180,7 +180,7 @@ class Session:
 
 @contextmanager
 def opened(session: Session, args: Mapping[str, Any]) -> Iterator[None]:
-    """Report `run_start` before a block and `run_stop` after it; the latter is the last event in any case."""
+    """Report `run_start` before a block and, as the last event in any case, `run_stop` after the block."""
     answer_where()
     session.report_start(args)
     stop_looking = find_ddp(session.time_use) if session.world_size > 1 else lambda: None

@@ -22,10 +22,10 @@ Any_Batch = TypeVar("Any_Batch", bound="Batch")
 
 @dataclass(frozen=True)
 class Batch:
-    """A rank's part of one global batch; families add inputs, as tensors with a row for each sample.
+    """A rank's part of one global batch. Families add inputs, as tensors with a row for each sample.
 
-    A rank with an empty part holds one padding sample, so that it takes part in the step, and `samples` is 0: only the
-    first `samples` losses count.
+    A rank with an empty part holds one padding sample, so that the rank takes part in the step. `samples` is then 0:
+    only the first `samples` losses count.
     """
 
     labels: Tensor
@@ -53,7 +53,7 @@ def even() -> None:
 
 
 def shard(count: int, rank: int, world_size: int, shares: Sequence[int] | None = None) -> range:
-    """Return the positions of `count` that belong to `rank`: contiguous, near-equal or in proportion to shares."""
+    """Return a rank's positions among `count`: a contiguous slice, near-equal or in proportion to shares."""
     if shares is None:
         return range(count * rank // world_size, count * (rank + 1) // world_size)
     found = cuts(count, shares)

@@ -26,7 +26,7 @@ def folders_of(program: str) -> list[str]:
 
 
 def read_folders(root: Path, folders: list[str]) -> dict[str, bytes]:
-    """Return the content of the Python files in a project's folders, by path; trainkit's are those imported here."""
+    """Return the content of the Python files in a project's folders, by path; trainkit's are the imported files."""
     own = [(LIBRARY, LIBRARY.parent) if name == LIBRARY.name else (root / name, root) for name in folders]
     return {
         path.relative_to(base).as_posix(): read_file(path, LARGEST_BYTES)

@@ -1,8 +1,7 @@
-"""Write the stack traces of a process's threads on a signal, even while it hangs.
+"""Write the stack traces of a process's threads on a signal, even while the process hangs.
 
-faulthandler writes them from the signal's C handler, which needs neither Python's lock nor the main thread, into an
-anonymous file in /proc/<pid>/fd (memfd_create(2)): nothing appears in logs or on disk. `runner/targets/look.py` sends
-the signal.
+`runner/targets/look.py` sends the signal. faulthandler's C handler needs neither Python's lock nor the main thread. The
+traces go into an anonymous file in /proc/<pid>/fd (memfd_create(2)), so nothing appears in logs or on disk.
 """
 
 import faulthandler
@@ -18,8 +17,8 @@ _file: list[int] = []
 
 
 def answer_where() -> None:
-    """Install the signal handler; does nothing if it is installed or the system has no memfd."""
-    if _file or _answers():
+    """Install the signal handler, unless there is a handler already or the system has no memfd."""
+    if _file or _answers():  # a runner on this machine may have installed the handler
         return
     with suppress(AttributeError, OSError, ValueError):
         _file.append(os.memfd_create(NAME))
@@ -27,5 +26,4 @@ def answer_where() -> None:
 
 
 def _answers() -> bool:
-    """Return whether the process has a handler already, which a runner on this machine may have installed."""
     return any(NAME in str(link.readlink()) for link in Path("/proc/self/fd").glob("*") if link.is_symlink())

@@ -19,9 +19,9 @@ _HINDERED = 0x08 | 0x20 | 0x40 | 0x80
 
 
 def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
-    """Return a function from elapsed seconds to the percentage of them in which the hottest package was throttled.
+    """Return a function that tells for which percentage of the elapsed seconds the hottest package was throttled.
 
-    None without kernel counters, which only Intel processors have, and virtual machines lack.
+    None without kernel counters. Only Intel processors have these counters, and virtual machines lack them.
     Source: Documentation/ABI/testing/sysfs-devices-system-cpu, thermal_throttle.
     """
     packages: dict[str, Path] = {}
@@ -98,7 +98,7 @@ def _held_back(stat: Path) -> float | None:
 
 
 def gpus_hindered(pynvml: Any, handles: list[Any], own: OwnProcesses) -> dict[str, float]:
-    """Return the percentages of these GPUs that are throttled (by heat or power supply) and that others use too.
+    """Return the percentages of these GPUs that are throttled (by heat or power supply) and that other processes use.
 
     Sharing is unknown where the driver shows none of our processes on a GPU, as it may in a container.
     """

@@ -3,8 +3,8 @@
 Marks divide the time between both ends of an epoch's clock. On a CPU a mark reads the monotonic clock; on a GPU it is a
 CUDA event in the stream of the computation, read long after the GPU has passed it: nothing waits for a mark.
 
-All ranks leave an exchange at the same time, so in the next one a rank first waits as long as the slowest rank was busy
-longer than itself; the rest is the exchange. Only durations are compared, so the machines' clocks need not agree.
+All ranks leave an exchange at the same time. In the next exchange, a rank first waits for the slowest rank, as long as
+that rank was busy longer. The rest is the exchange. Only durations are compared, so machines' clocks need not agree.
 """
 
 import time
@@ -23,7 +23,7 @@ Any_Batch = TypeVar("Any_Batch")
 DATA, COMPUTE, EXCHANGE, OTHER, LEFT_OUT = "data", "compute", "exchange", "other", "left out"
 _BUSY = (DATA, COMPUTE, OTHER)
 _READ_FROM = 512
-"""Pending marks on a GPU from which the passed ones are read."""
+"""Number of pending marks on a GPU from which passed marks are read."""
 
 
 class TimeUse:
@@ -83,7 +83,7 @@ class TimeUse:
             self._throttled += self._quota()
 
     def result(self, train_seconds: float) -> dict[str, float]:
-        """Return the epoch's seconds by kind; all ranks must call it, to compare how long each was busy.
+        """Return the epoch's seconds by kind; all ranks must call it, to compare how long each rank was busy.
 
         Data, compute, communication, straggler and other seconds sum to `train_seconds`. If waiting for batches was
         never marked, `data_seconds` is missing and counted in `compute_seconds`. Further values are ratios:

@@ -134,7 +134,7 @@ def gpu_sampler(number: int, own: OwnProcesses) -> Sample | None:
     def sample() -> dict[str, float]:
         seen: dict[str, float] = {}
         for index, handle in enumerate(handles):
-            with suppress(pynvml.NVMLError):  # MIG instances do not report it
+            with suppress(pynvml.NVMLError):  # MIG instances do not report their load
                 seen[f"gpu{index}_percent"] = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
             with suppress(pynvml.NVMLError):
                 seen[f"gpu{index}_memory_bytes"] = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)

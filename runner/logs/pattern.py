@@ -85,7 +85,7 @@ def compile_pattern(text: str, least: int = 3) -> tuple[re.Pattern[str], tuple[s
 def is_cut(match: re.Match[str], group: str | int, *, is_torn: bool, is_counted: bool = False) -> bool:
     """Return whether a group may hold only part of a number: 0 of 0,4193, or 1 of 1e-05 or `1 234.5`.
 
-    Numbers at the end of a torn line and a final `0.` may be partial too. A comma may follow a whole count.
+    Numbers at the end of a torn line and a final `0.` may be partial too. A comma may follow a count.
     """
     text, end = match[group], match.end(group)
     if end == len(match.string) and (is_torn or end == LINE or text.endswith(".")):
