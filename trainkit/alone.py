@@ -1,4 +1,4 @@
-"""Start a program that launches its own processes under torchrun, hidden from torchrun's environment.
+"""Start a program that launches its own processes under torchrun, without torchrun's environment variables.
 
     torchrun --nproc-per-node 1 -m trainkit.alone train.py --epochs 2
     torchrun --nproc-per-node 1 -m trainkit.alone -m package.train --epochs 2

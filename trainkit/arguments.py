@@ -1,6 +1,6 @@
 """The command-line arguments that programs share, each declared once.
 
-The runner passes `--device` and `--scaling` only to programs whose source names them, or `program_parser` and
+The runner passes `--device` and `--scaling` only to programs whose source names these options, or `program_parser` and
 `add_epochs`.
 """
 

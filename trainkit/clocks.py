@@ -17,7 +17,7 @@ class Epoch(InputTime):
         samples: samples on which this rank has trained.
         steps: steps of this rank: the calls of `add`, or a number that the script sets.
         largest: the most samples in one call of `add`.
-        input_seconds: time that this process spent on getting batches, if they come through `timed`.
+        input_seconds: time that this process spent on getting batches, if batches come through `timed`.
         left_out_seconds: time that is not training, such as evaluations.
         more: further fields of the epoch's event, such as a learning rate.
         all_samples: samples on which all ranks have trained; 0 until the end.
@@ -77,7 +77,7 @@ class Evaluation:
         correct: correct predictions; None if never given.
         accuracy: correct predictions over samples of all ranks, 0 to 1, set at the end; or a script's value for all
             ranks. None if never given.
-        loss: mean over the samples, set in the same way.
+        loss: mean over the samples, set like `accuracy`.
         metrics: a script's further metrics for all ranks together, one number each.
     """
 

@@ -53,7 +53,7 @@ class _Watch:
             ddp.module.register_forward_pre_hook(_Hook(self.after_buffers))
 
     def in_backward(self, _: Tensor) -> None:
-        """Register a callback for the end of this backward pass, before DDP registers its own."""
+        """Register a callback for the end of this backward pass, before DDP registers its own callback."""
         if self._time_use.running and not self._asked and self._ddp.require_backward_grad_sync:
             self._asked = True
             _at_end_of_backward(self._ready)

@@ -122,7 +122,7 @@ class Report:
         return {}
 
     def first_batches(self, batches: Any) -> Iterator[Any]:
-        """Yield the batches of the warm-up, by default those of the training."""
+        """Yield the batches of the warm-up, by default the training's batches."""
         found: Iterator[Any] = batches.epoch(0)
         return found
 

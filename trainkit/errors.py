@@ -26,7 +26,7 @@ def one_line(text: object) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return an error's message: the system's for OSError, else its text, or its type if it has none."""
+    """Return an error's message: the system's for OSError, else the error's text, or its type without a text."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return one_line(error) or type(error).__name__

@@ -21,7 +21,7 @@ def open_file(path: Path, below: Path | None = None) -> BinaryIO:
 
     Args:
         path: the file.
-        below: a parent folder; no component of the path below it may be a link. If None, only the file may be no link.
+        below: a parent folder; no component of the path below it may be a link. If None, only the file must not be one.
     """
     with _folder(path, below) as folder:
         return os.fdopen(_regular(path, _FILE, folder), "rb")

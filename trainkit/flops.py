@@ -1,8 +1,8 @@
 """Model FLOPs utilization (MFU): the FLOPs of a training over the measured peak of its devices.
 
 MFU as in Chowdhery et al., PaLM (2022), appendix B. torch's counter counts a step's FLOPs in matrix products,
-convolutions and attention. The peak is that of a matrix product with the training's devices, threads and data type. An
-addition and a multiplication are two FLOPs.
+convolutions and attention. The peak is measured by a matrix product on the training's devices, with its threads and
+data type. An addition and a multiplication are two FLOPs.
 """
 
 import time

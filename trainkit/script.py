@@ -203,9 +203,9 @@ class ScriptRun(Session):
             self.log.point("eval_accuracy", share, **of_epoch, **found)
 
     def require_equal_parameters(self, model: nn.Module) -> str:
-        """Report and return the SHA-256 of the model's parameters; raise RuntimeError if the ranks' differ.
+        """Report and return the SHA-256 of the model's parameters; raise RuntimeError if ranks differ.
 
-        All ranks must call it. It does not suit models whose ranks hold different parts (FSDP, tensor parallelism).
+        All ranks must call this. Models whose ranks hold different parts (FSDP, tensor parallelism) always differ.
         """
         self._require_open()
         sha256 = super().require_equal_parameters(model)
@@ -308,7 +308,7 @@ def running(
         program: the program's name, by default the script's name as it was started.
         args: the arguments for the record: a Namespace, mapping or dataclass; by default the command line.
         device: the device of the training; by default the GPU chosen by `torch.cuda.set_device`, or the one of this
-            process's local rank, or the CPU. `run.device` names it; nothing is moved there.
+            process's local rank, or the CPU. `run.device` names the device; nothing is moved there.
         repeatable: whether to set up torch so that one seed gives one result, at the cost of speed
             (`trainkit.run.make_repeatable`).
 

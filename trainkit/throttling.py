@@ -47,9 +47,9 @@ def cpu_throttling(cpus: Path = _CPUS) -> Callable[[float], float] | None:
 def quota_throttling(cgroups: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Callable[[], float] | None:
     """Return a function that gives the seconds for which a CPU quota of this process's cgroups has throttled it.
 
-    The seconds are summed over processors. None without counters. A container sees its cgroup at the root, but may read
-    the host's path of it. Source: Documentation/admin-guide/cgroup-v2.rst, `cpu.stat` (microseconds); for version 1, in
-    nanoseconds, Documentation/scheduler/sched-bwc.rst.
+    The seconds are summed over processors. None without counters. A container sees its cgroup at the root, but the path
+    that it reads may be the host's. Source: Documentation/admin-guide/cgroup-v2.rst, `cpu.stat` (microseconds); for
+    version 1, in nanoseconds, Documentation/scheduler/sched-bwc.rst.
     """
     stats = {(group / "cpu.stat").resolve() for group in _own_groups(cgroups, own)}
     counted = [stat for stat in stats if _held_back(stat) is not None]

@@ -1,9 +1,9 @@
 """Report a node's utilization during a run (processors, memory, network, GPUs) in one `load` event per second.
 
 The first process of every node samples in a thread: psutil for the whole machine (also inside a container), NVML
-(nvidia-ml-py) for GPUs; without the package, its fields are missing. Other users of the machine take `cpu_percent` less
+(nvidia-ml-py) for GPUs. Fields of a missing package are left out. Other users of the machine take `cpu_percent` minus
 `own_cpu_percent` (the run's processes on this node) and `interrupts_percent` (the kernel serves devices, such as a
-link). All are percentages of the machine's cores; other users include a virtual machine's stolen time.
+link). All are percentages of the machine's cores. Other users include a virtual machine's stolen time.
 """
 
 import os
@@ -28,7 +28,7 @@ Sample = Callable[[], dict[str, float]]
 
 @contextmanager
 def watching(log: EventLog, gpus: int = 0) -> Iterator[None]:
-    """Report the node and its first `gpus` visible GPUs every second while a block runs, and once at its end."""
+    """Report the node and its first `gpus` visible GPUs every second during a block, and once at the end."""
     end = threading.Event()
     thread = threading.Thread(target=_watch, args=(log, gpus, end), name="utilization", daemon=True)
     thread.start()
@@ -97,7 +97,7 @@ def own_sampler(own: OwnProcesses) -> Sample | None:
 
 
 def _moved(psutil: Any) -> dict[str, int]:
-    """Return the bytes moved by network and swap so far; processes of one machine exchange over loopback."""
+    """Return the bytes moved so far by network, swap, and loopback, which connects the machine's own processes."""
     counts = psutil.net_io_counters(pernic=True)
     outside = [count for name, count in counts.items() if not name.startswith(_INSIDE)]
     return {

@@ -29,7 +29,7 @@ _DIFF = (
     *("diff", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--no-ext-diff", "--no-textconv"),
     *("--no-color", "--no-relative", "--submodule=short", "--ignore-submodules=dirty", "HEAD", "--", ":/"),
 )
-"""Arguments for a diff that `git apply` takes whatever the user's settings of git."""
+"""Arguments for a diff that `git apply` accepts, whatever the user's git settings."""
 
 
 def describe_code(root: Path, sources: dict[str, bytes]) -> tuple[dict[str, Any], str]:
